@@ -1,5 +1,5 @@
-//! Acceptance suites: they run a release build of the daemon as its users do, take minutes, and are
-//! no part of the gate.
+//! Acceptance suites: they run the daemon as it is shipped, take minutes, and are no part of the
+//! gate.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn list() -> String {
     for suite in SUITES {
         let _ = writeln!(text, "  {:<8}{}", suite.name, suite.about);
     }
-    text.push_str("\nwithout --binary the daemon is built first, as a release\n");
+    text.push_str("\nwithout --binary the daemon is built first, with the profile dist\n");
     text
 }
 
@@ -48,7 +48,7 @@ fn run_suite(suite: &Suite, arguments: &[&str]) -> bool {
     let mut command = cargo(&["run", "--locked", "--quiet", "--package", suite.package, "--"]);
     command.args(arguments);
     if needs_binary {
-        match release_binary() {
+        match dist_binary() {
             Ok(binary) => command.arg("--binary").arg(binary),
             Err(error) => {
                 eprintln!("acceptance: {error}");
@@ -59,13 +59,13 @@ fn run_suite(suite: &Suite, arguments: &[&str]) -> bool {
     succeeds(&mut command)
 }
 
-/// Builds the daemon as a release and returns where it is.
-fn release_binary() -> Result<PathBuf, String> {
-    let arguments = ["build", "--locked", "--release", "--package", "tidegate-cli"];
+/// Builds the daemon as it is shipped and returns the path of its binary.
+fn dist_binary() -> Result<PathBuf, String> {
+    let arguments = ["build", "--locked", "--profile", "dist", "--package", "tidegate-cli"];
     if !succeeds(&mut cargo(&arguments)) {
         return Err(format!("`cargo {}` failed", arguments.join(" ")));
     }
-    Ok(target_directory().join("release").join("tidegate"))
+    Ok(target_directory().join("dist").join("tidegate"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
 //! Running cargo, with the same toolchain that runs this program.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::workspace;
+use crate::checkout;
 
 /// A `cargo` command in the root of the workspace, without input.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
-    command.args(arguments).current_dir(workspace::root()).stdin(Stdio::null());
+    command.args(arguments).current_dir(checkout::root()).stdin(Stdio::null());
     // `cargo run` describes this crate to us in variables. Passed on, they make some build scripts
     // believe that their own crate changed, and everything above it is built again.
     for (name, _) in std::env::vars_os() {
@@ -36,35 +36,71 @@ pub(crate) fn add_flags(command: &mut Command, name: &str, flag: &str) {
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     match command.status() {
         Ok(status) => status.success(),
-        Err(error) => {
-            println!("could not start {}: {error}", command.get_program().display());
-            false
-        }
+        Err(error) => could_not_start(command, &error),
     }
 }
 
-/// As [`succeeds`], and shows each line of standard output to `read` as it is printed.
-pub(crate) fn succeeds_reading(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            println!("could not start {}: {error}", command.get_program().display());
-            return false;
-        }
-    };
-    let mut output = BufReader::new(child.stdout.take().expect("standard output was piped above"));
-    let mut line = Vec::new();
-    // A test may print bytes that are not UTF-8; they are passed on as they are.
-    while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        // Nobody may be listening any more, and then the exit code is all that is left to give.
-        let _ = std::io::stdout().write_all(&line);
-        read(String::from_utf8_lossy(&line).trim_end());
-        line.clear();
+/// As [`succeeds`], and shows each line of standard output to `read_output`, and each line of
+/// standard error to `read_errors`, as it is printed.
+pub(crate) fn succeeds_reading(
+    command: &mut Command,
+    mut read_output: impl FnMut(&str),
+    mut read_errors: impl FnMut(&str) + Send,
+) -> bool {
+    // Behind the pipe cargo sees no terminal, and would print without colours.
+    if std::io::stderr().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
+        command.env("CARGO_TERM_COLOR", "always");
     }
+    let mut child = match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return could_not_start(command, &error),
+    };
+    let output = child.stdout.take().expect("standard output was piped above");
+    let errors = child.stderr.take().expect("standard error was piped above");
+    std::thread::scope(|scope| {
+        // Without a reader of what we print, the exit code is all that is left to give.
+        scope.spawn(|| {
+            for_each_line(errors, |line| {
+                let _ = std::io::stderr().write_all(line);
+                read_errors(String::from_utf8_lossy(line).trim_end());
+            });
+        });
+        for_each_line(output, |line| {
+            let _ = std::io::stdout().write_all(line);
+            read_output(String::from_utf8_lossy(line).trim_end());
+        });
+    });
     child.wait().is_ok_and(|status| status.success())
 }
 
-/// What the command printed, or what went wrong.
+/// As [`succeeds`], and shows each line of standard output to `read` instead of printing it.
+pub(crate) fn succeeds_reading_silently(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
+    match command.stdout(Stdio::piped()).spawn() {
+        Ok(mut child) => {
+            let output = child.stdout.take().expect("standard output was piped above");
+            for_each_line(output, |line| read(String::from_utf8_lossy(line).trim_end()));
+            child.wait().is_ok_and(|status| status.success())
+        }
+        Err(error) => could_not_start(command, &error),
+    }
+}
+
+fn could_not_start(command: &Command, error: &std::io::Error) -> bool {
+    println!("could not start {}: {error}", command.get_program().display());
+    false
+}
+
+/// Calls `read` with each line, its end included. A test may print bytes that are not UTF-8.
+fn for_each_line(output: impl Read, mut read: impl FnMut(&[u8])) {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        read(&line);
+        line.clear();
+    }
+}
+
+/// The standard output of the command, or the reason why it failed.
 pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
     let name = format!("{command:?}");
     let output = command.output().map_err(|error| format!("could not start {name}: {error}"))?;
@@ -78,5 +114,27 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String, String> {
 /// Where cargo builds: `CARGO_TARGET_DIR`, or `target` in the root.
 pub(crate) fn target_directory() -> PathBuf {
     let chosen = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target"));
-    workspace::root().join(chosen)
+    checkout::root().join(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_and_errors_are_read_apart_and_line_by_line() {
+        for (end, succeeds) in [("exit 0", true), ("exit 3", false)] {
+            let (mut output, mut errors) = (Vec::new(), Vec::new());
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("echo one; echo two >&2; echo three; {end}")]);
+            let succeeded = succeeds_reading(
+                &mut command,
+                |line| output.push(line.to_owned()),
+                |line| errors.push(line.to_owned()),
+            );
+            assert_eq!(succeeded, succeeds);
+            assert_eq!(output, ["one", "three"]);
+            assert_eq!(errors, ["two"]);
+        }
+    }
 }

@@ -7,21 +7,37 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cargo::{add_flags, cargo, output_of, succeeds, succeeds_reading, target_directory};
+use crate::cargo::{
+    add_flags, cargo, output_of, succeeds, succeeds_reading, succeeds_reading_silently, target_directory,
+};
+use crate::checkout;
+use crate::step_times::StepTimes;
 use crate::tally::{Tally, TestOutput};
+use crate::test_binaries::TestBinaries;
 use crate::workspace::{self, Member};
-use crate::{feature_sets, layering, prerequisites};
+use crate::{feature_sets, language, layers, prerequisites};
 
 /// The variable that property tests take their seed from.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 
-/// What came of one step.
-struct Outcome {
+/// How many of the slowest steps are listed at the end. Parts of a step count as steps.
+const SLOWEST_LISTED: usize = 10;
+
+/// The result of one step, given by the step itself.
+#[derive(Default)]
+struct StepReport {
+    tally: Tally,
+    /// The reason why it could not run, or advice; empty when there is nothing to say.
+    note: String,
+    /// The times of its parts; empty for a step without parts.
+    parts: StepTimes,
+}
+
+/// A step that has run.
+struct FinishedStep {
     name: &'static str,
     took: Duration,
-    tally: Tally,
-    /// Why it could not run, or what would help; empty when there is nothing to say.
-    note: String,
+    report: StepReport,
 }
 
 /// Runs everything; true when nothing failed.
@@ -37,7 +53,8 @@ pub(crate) fn run() -> bool {
     let steps = [
         step("tools", set_up),
         step("format", || check(&["fmt", "--all", "--check"])),
-        step("layering", || plain(layering::run())),
+        step("layering", || plain(layers::run())),
+        step("language", || plain(language::check())),
         step("clippy", || {
             let arguments =
                 ["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"];
@@ -50,10 +67,15 @@ pub(crate) fn run() -> bool {
         step("advisories", advisories),
         step("features", || check_feature_sets(&members)),
     ];
-    let ran = steps.iter().filter(|step| step.tally != Tally::default());
+    println!("\nslowest steps:");
+    let mut times = StepTimes::default();
+    for step in &steps {
+        times.add_step(step.name, step.took, &step.report.parts);
+    }
+    print!("{}", times.slowest(SLOWEST_LISTED));
     println!("\n{:<10}{:>9}   result", "step", "time");
-    ran.for_each(print_row);
-    let total = steps.iter().fold(Tally::default(), |sum, step| sum.plus(step.tally));
+    steps.iter().filter(|step| step.report.tally != Tally::default()).for_each(print_row);
+    let total = steps.iter().fold(Tally::default(), |sum, step| sum.plus(step.report.tally));
     println!("\n{total}");
     total.failed == 0
 }
@@ -78,21 +100,21 @@ pub(crate) fn run_on_clean_checkout() -> bool {
 
 fn uncommitted() -> Result<String, String> {
     let mut git = std::process::Command::new("git");
-    output_of(git.args(["status", "--porcelain"]).current_dir(workspace::root()))
+    output_of(git.args(["status", "--porcelain"]).current_dir(checkout::root()))
 }
 
-fn step(name: &'static str, run: impl FnOnce() -> (Tally, String)) -> Outcome {
+fn step(name: &'static str, run: impl FnOnce() -> StepReport) -> FinishedStep {
     println!("\n== {name}");
     let began = Instant::now();
-    let (tally, note) = run();
-    let outcome = Outcome { name, took: began.elapsed(), tally, note };
-    println!("== {name}: {} in {:.1} s", outcome.word(), outcome.took.as_secs_f64());
-    outcome
+    let report = run();
+    let step = FinishedStep { name, took: began.elapsed(), report };
+    println!("== {name}: {} in {:.1} s", step.word(), step.took.as_secs_f64());
+    step
 }
 
-impl Outcome {
+impl FinishedStep {
     fn word(&self) -> &'static str {
-        match self.tally {
+        match self.report.tally {
             Tally { failed: 1.., .. } => "FAILED",
             Tally { passed: 1.., .. } => "passed",
             Tally { skipped: 1.., .. } => "skipped",
@@ -101,30 +123,32 @@ impl Outcome {
     }
 }
 
-fn print_row(step: &Outcome) {
+fn print_row(step: &FinishedStep) {
     let time = format!("{:.1} s", step.took.as_secs_f64());
-    let note = if step.note.is_empty() { String::new() } else { format!(" ({})", step.note) };
-    println!("{:<10}{time:>9}   {}: {}{note}", step.name, step.word(), step.tally);
+    let StepReport { tally, note, .. } = &step.report;
+    let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+    println!("{:<10}{time:>9}   {}: {tally}{note}", step.name, step.word());
 }
 
-fn plain(passed: bool) -> (Tally, String) {
-    (Tally::of(passed), String::new())
+fn plain(passed: bool) -> StepReport {
+    StepReport { tally: Tally::of(passed), ..StepReport::default() }
 }
 
-fn check(arguments: &[&str]) -> (Tally, String) {
+fn check(arguments: &[&str]) -> StepReport {
     plain(succeeds(&mut cargo(arguments)))
 }
 
-fn set_up() -> (Tally, String) {
+fn set_up() -> StepReport {
     let missing = prerequisites::set_up();
     for line in &missing {
         println!("skipped: {line}");
     }
     let skipped = missing.len() as u64;
-    (Tally { skipped, passed: u64::from(skipped == 0), failed: 0 }, missing.join("; "))
+    let tally = Tally { skipped, passed: u64::from(skipped == 0), failed: 0 };
+    StepReport { tally, note: missing.join("; "), ..StepReport::default() }
 }
 
-fn document() -> (Tally, String) {
+fn document() -> StepReport {
     // Libraries only: the documentation of the binary `tidegate` would be written over that of the
     // library.
     let mut command = cargo(&["doc", "--workspace", "--lib", "--no-deps", "--locked"]);
@@ -132,91 +156,100 @@ fn document() -> (Tally, String) {
     plain(succeeds(&mut command))
 }
 
-fn test() -> (Tally, String) {
+fn test() -> StepReport {
+    let mut binaries = TestBinaries::default();
+    binaries.times.begin("build".to_owned(), Instant::now());
+    // A build of its own has a time of its own, and names the package of each binary.
+    let mut build = cargo(&["test", "--workspace", "--locked", "--no-run"]);
+    build.arg("--message-format=json-render-diagnostics");
+    if !succeeds_reading_silently(&mut build, |line| binaries.read_built(line)) {
+        return plain(false);
+    }
+    binaries.times.end(Instant::now());
     let mut command = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    // The same commit is judged by the same cases; other ones are tried at the desk.
+    // Each commit is judged by the same cases; other cases are tried at the desk.
     if std::env::var_os(PROPTEST_SEED).is_none() {
         command.env(PROPTEST_SEED, "1");
     }
     let mut output = TestOutput::default();
-    let succeeded = succeeds_reading(&mut command, |line| output.read(line));
-    (output.finish(succeeded), String::new())
+    let succeeded =
+        succeeds_reading(&mut command, |line| output.read(line), |line| binaries.read(line, Instant::now()));
+    binaries.times.end(Instant::now());
+    StepReport { tally: output.finish(succeeded), parts: binaries.times, ..StepReport::default() }
 }
 
-/// Loom models of the crates that have them, optimised: unoptimised they explore for minutes.
-fn explore_interleavings(members: &[Member]) -> (Tally, String) {
-    let mut total = Tally::default();
-    for member in members.iter().filter(|member| member.needs.iter().any(|needed| needed == "loom")) {
-        let mut command = cargo(&[
-            "test",
-            "--locked",
-            "--release",
-            "--package",
-            &member.name,
-            "--lib",
-            "--no-fail-fast",
-            "loom",
-        ]);
+/// Loom models of the crates that have them, optimised in full: that saves a third of the time of
+/// exploration over the profile `release`, and minutes over `dev`.
+fn explore_interleavings(members: &[Member]) -> StepReport {
+    let mut report = StepReport::default();
+    for member in members.iter().filter(|member| member.has_loom_models) {
+        report.parts.begin(member.name.clone(), Instant::now());
+        let mut command = cargo(&["test", "--locked", "--profile", "dist", "--package", &member.name]);
+        command.args(["--lib", "--no-fail-fast", "loom"]);
         // Under the flag every dependency is built again, so that without a folder of its own the
         // next ordinary build would start from nothing.
         add_flags(&mut command, "RUSTFLAGS", "--cfg tidegate_loom");
         command.env("CARGO_TARGET_DIR", target_directory().join("loom"));
         let mut output = TestOutput::default();
-        let succeeded = succeeds_reading(&mut command, |line| output.read(line));
-        total = total.plus(output.finish(succeeded));
+        let succeeded = succeeds_reading(&mut command, |line| output.read(line), |_| {});
+        report.tally = report.tally.plus(output.finish(succeeded));
     }
-    (total, String::new())
+    report.parts.end(Instant::now());
+    report
 }
 
 /// Holds the dependencies against the advisories of today. Skipped where the database cannot be
 /// fetched, since a machine without a network must be able to run the gate.
-fn advisories() -> (Tally, String) {
+fn advisories() -> StepReport {
     let fetched = prerequisites::cargo_deny().and_then(|()| prerequisites::advisory_database());
     match fetched {
         Ok(()) => check(&["deny", "--locked", "check", "--disable-fetch", "advisories"]),
         Err(reason) => {
             println!("skipped: advisories: {reason}");
-            (Tally::SKIPPED, reason)
+            StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() }
         }
     }
 }
 
-fn deny() -> (Tally, String) {
+fn deny() -> StepReport {
     match prerequisites::cargo_deny() {
         Ok(()) => check(&["deny", "--locked", "check", "bans", "licenses", "sources"]),
         Err(reason) => {
             println!("skipped: {reason}");
-            (Tally::SKIPPED, reason)
+            StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() }
         }
     }
 }
 
 /// Every published crate that has features, with each set of them, as its users may build it.
-fn check_feature_sets(members: &[Member]) -> (Tally, String) {
-    let mut total = Tally::default();
+fn check_feature_sets(members: &[Member]) -> StepReport {
+    let mut report = StepReport::default();
     for member in members.iter().filter(|member| member.is_published && !member.features.is_empty()) {
         for set in feature_sets::of(&member.features) {
-            println!("{} with features [{set}]", member.name);
+            let name = format!("{} with features [{set}]", member.name);
+            println!("{name}");
+            report.parts.begin(name, Instant::now());
             let package = ["clippy", "--locked", "--package", &member.name];
             let features = ["--no-default-features", "--features", &set, "--", "--deny", "warnings"];
-            total = total.plus(check(&[package.as_slice(), &features].concat()).0);
+            report.tally = report.tally.plus(check(&[package.as_slice(), &features].concat()).tally);
         }
     }
-    (total, String::new())
+    report.parts.end(Instant::now());
+    report
 }
 
-/// Lints differ between versions of Rust. Where one failed under another version than ours, says
-/// how to use ours.
-fn toolchain_hint((tally, note): (Tally, String), members: &[Member]) -> (Tally, String) {
+/// Lints differ between versions of Rust. A step that failed under another version than ours gets a
+/// note that says how to use ours.
+fn toolchain_hint(report: StepReport, members: &[Member]) -> StepReport {
     let ours = members.first().map_or("", |member| &member.rust_version);
     let running = output_of(std::process::Command::new("rustc").arg("--version")).unwrap_or_default();
-    if tally.failed == 0 || ours.is_empty() || running.starts_with(&format!("rustc {ours}.")) {
-        return (tally, note);
+    if report.tally.failed == 0 || ours.is_empty() || running.starts_with(&format!("rustc {ours}.")) {
+        return report;
     }
-    let hint = format!(
+    let note = format!(
         "lints are kept clean on Rust {ours}; this is {}; try `cargo +{ours} xtask test`",
         running.trim()
     );
-    println!("{hint}");
-    (tally, hint)
+    println!("{note}");
+    StepReport { note, ..report }
 }

@@ -5,12 +5,17 @@
 //! same command and nothing else.
 
 mod acceptance;
+mod allowances;
 mod cargo;
+mod checkout;
 mod feature_sets;
 mod gate;
-mod layering;
+mod language;
+mod layers;
 mod prerequisites;
+mod step_times;
 mod tally;
+mod test_binaries;
 mod workspace;
 
 use std::process::ExitCode;
@@ -20,8 +25,14 @@ usage: cargo xtask COMMAND
 
   test        set up what the tests need, run every check and test, count them on the last line
   ci          the same, and refuse a checkout that has uncommitted changes before or after
-  layering    check only which crate may depend on which
-  acceptance  run the suite of the next argument against a release build of the daemon; without one, list the suites
+  layering    check which crate may depend on which, and within each crate: circles between files, unique type names,
+              names of files; with --list, list what is found, allowed or not
+  language    list the lines of comments and messages that break the rules for English, and compare their number
+              with what is allowed
+  lower-allowances
+              write the lower numbers into xtask/allowances.txt after findings of the two above were mended
+  acceptance  run the suite of the next argument against a build of the daemon with the profile `dist`; without one,
+              list the suites
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
 
@@ -31,7 +42,10 @@ fn main() -> ExitCode {
     let passed = match arguments.as_slice() {
         ["test"] => gate::run(),
         ["ci"] => gate::run_on_clean_checkout(),
-        ["layering"] => layering::run(),
+        ["layering"] => layers::run(),
+        ["layering", "--list"] => layers::list(),
+        ["language"] => language::run(),
+        ["lower-allowances"] => lower_allowances(),
         ["acceptance", arguments @ ..] => {
             let Some(passed) = acceptance::run(arguments) else {
                 eprintln!("no suite is called {:?}; list them with `cargo xtask acceptance`", arguments[0]);
@@ -49,4 +63,16 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lowers the allowances to the findings of today.
+fn lower_allowances() -> bool {
+    let lowered = layers::counts().and_then(|mut found| {
+        found.extend(language::counts()?);
+        allowances::lower(&found)
+    });
+    if let Err(error) = &lowered {
+        println!("{error}");
+    }
+    lowered.is_ok()
 }

@@ -1,17 +1,18 @@
-//! What the gate needs beyond Rust, a C compiler and this checkout, and getting it.
+//! Programs that the gate needs beyond Rust, a C compiler and this checkout, and how they are
+//! installed.
 //!
-//! Everything here may be missing and the gate still runs: what cannot be installed is named
-//! together with the command that installs it, and what depends on it is counted as skipped.
+//! Each of them may be missing and the gate still runs: a program that cannot be installed is named
+//! together with the command that installs it, and tests that depend on it count as skipped.
 
 mod fetched;
+mod program;
 
-use std::env;
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::cargo::{cargo, succeeds, target_directory};
+
+use program::{end_within, find, quiet};
 
 /// A program that end-to-end tests of the daemon start, in a package of Debian's.
 #[derive(Clone, Copy)]
@@ -37,7 +38,7 @@ const PACKAGED: &[Packaged] = &[
 ];
 
 /// Run as root around `apt-get`: packages that bring a service start it unless this file says that
-/// nothing may be started. Where it is there already, it is somebody else's and stays as it is.
+/// nothing may be started. An existing file belongs to the system and stays as it is.
 const WITHOUT_STARTING: &str = "\
 file=/usr/sbin/policy-rc.d
 if [ ! -e $file ]; then
@@ -50,8 +51,7 @@ fi
 /// comes in.
 const COMPONENTS: &[(&str, &str)] = &[("cargo-fmt", "rustfmt"), ("cargo-clippy", "clippy")];
 
-/// The version of cargo-deny that is installed where there is none. Any version already there is
-/// used.
+/// The version of cargo-deny to install if it is missing. Any installed version is used.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
 /// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given
@@ -191,7 +191,8 @@ pub(crate) fn cargo_deny() -> Result<(), String> {
     let by_hand = format!("cargo install --locked cargo-deny --version {CARGO_DENY_VERSION}");
     println!("missing: cargo-deny; installing: {by_hand}");
     let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]);
-    // Its build is none of this checkout's, but an interrupted one goes on from where it was.
+    // A folder of its own, since cargo-deny is not part of the workspace; kept, so that an
+    // interrupted build continues.
     install.env("CARGO_TARGET_DIR", target_directory().join("cargo-deny"));
     let mut child = install.spawn().map_err(|error| format!("cargo could not be started: {error}"))?;
     let status = end_within(CARGO_DENY_DEADLINE, &mut child)
@@ -201,40 +202,4 @@ pub(crate) fn cargo_deny() -> Result<(), String> {
     } else {
         Err(format!("cargo-deny could not be installed; run `{by_hand}`"))
     }
-}
-
-/// Waits for its end, or ends it.
-fn end_within(deadline: Duration, child: &mut Child) -> Result<ExitStatus, String> {
-    let began = Instant::now();
-    loop {
-        match child.try_wait().map_err(|error| format!("it could not be waited for: {error}"))? {
-            Some(status) => return Ok(status),
-            None if began.elapsed() < deadline => sleep(Duration::from_millis(200)),
-            None => {
-                // It may end by itself at this very moment; either way it is over.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("it took more than {} minutes", deadline.as_secs() / 60));
-            }
-        }
-    }
-}
-
-/// Where the program is: in `PATH`, or where cargo installs programs.
-fn find(program: &str) -> Option<PathBuf> {
-    let cargo_home = env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
-    let path = env::var_os("PATH").unwrap_or_default();
-    // Servers are not in everyone's path.
-    let folders = env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    let folders = folders.chain(cargo_home.map(|home| home.join("bin")));
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
-}
-
-/// A command without input.
-fn quiet(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null());
-    command
 }

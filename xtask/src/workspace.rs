@@ -24,11 +24,8 @@ pub(crate) struct Member {
     /// Packages it needs to be used: normal and build dependencies on any platform, under their
     /// real names.
     pub(crate) needs: Vec<String>,
-}
-
-/// The folder that holds the workspace.
-pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+    /// Whether it depends on loom, for tests only or under a `cfg`.
+    pub(crate) has_loom_models: bool,
 }
 
 /// All crates of this workspace.
@@ -64,7 +61,27 @@ fn member(package: &Value) -> Result<Member, String> {
             .map(|features| features.keys().filter(|feature| *feature != "default").cloned().collect())
             .unwrap_or_default(),
         needs: needs.filter_map(|dependency| dependency["name"].as_str().map(str::to_owned)).collect(),
+        has_loom_models: dependencies.iter().any(|dependency| dependency["name"].as_str() == Some("loom")),
         name,
         folder,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_that_depends_on_loom_in_any_way_has_loom_models() {
+        for (dependency, has_models) in [
+            (r#"{"name":"loom","kind":null,"target":"cfg(tidegate_loom)"}"#, true),
+            (r#"{"name":"loom","kind":"dev","target":null}"#, true),
+            (r#"{"name":"bloom","kind":null,"target":null}"#, false),
+        ] {
+            let metadata = format!(
+                r#"{{"packages":[{{"name":"a","manifest_path":"/a/Cargo.toml","dependencies":[{dependency}]}}]}}"#
+            );
+            assert_eq!(read(&metadata).unwrap()[0].has_loom_models, has_models, "{dependency}");
+        }
+    }
 }

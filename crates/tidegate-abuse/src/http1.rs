@@ -43,13 +43,13 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The reason of a refusal, or the beginning of the body where there is none.
+    /// The reason of a refusal, or the beginning of the body where there is no reason.
     pub fn reason(&self) -> String {
         let reason = self.member("reason");
         if reason.is_empty() { self.text().chars().take(120).collect() } else { reason }
     }
 
-    /// The text of a member of a JSON body; empty where there is none.
+    /// The text of a member of a JSON body; empty if the member is absent.
     pub fn member(&self, name: &str) -> String {
         let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
         body[name].as_str().unwrap_or_default().to_owned()

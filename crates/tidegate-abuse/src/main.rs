@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         Ok(binary) => binary,
         Err(error) => {
             eprintln!(
-                "--binary {}: {error}; build it with `cargo build --release -p tidegate-cli`",
+                "--binary {}: {error}; build it with `cargo build --profile dist -p tidegate-cli`",
                 binary.display()
             );
             return ExitCode::from(2);

@@ -19,7 +19,7 @@ impl Outcome {
         }
     }
 
-    /// What was seen, in a sentence.
+    /// The observation, in a sentence.
     pub fn detail(&self) -> String {
         match &self.seen {
             Ok(text) | Err(Failure::GotThrough(text) | Failure::Skipped(text)) => text.clone(),

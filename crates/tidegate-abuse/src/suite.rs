@@ -70,7 +70,7 @@ pub const ATTACKS: &[Attack] = attacks! {
     "heads-that-begin-as-the-preface" Brief connections::heads_that_begin_as_the_preface:
         "every head that does not end is cut off after the time for a request";
     "doubled-parameters" Brief requests::doubled_parameters:
-        "a parameter of /v1/authorize that stands twice is answered 400";
+        "a duplicate parameter of /v1/authorize is answered 400";
     "hosts-missing-or-doubled" Brief requests::hosts_missing_or_doubled:
         "HTTP/1.1 without exactly one Host is answered 400";
     "requests-of-other-sites" Brief requests::requests_of_other_sites:

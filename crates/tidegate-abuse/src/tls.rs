@@ -95,11 +95,11 @@ impl Authority {
     }
 }
 
-/// A request over TLS: the answer's status, or why there is none, and whether the session was a
-/// resumed one.
+/// A request over TLS: the answer's status or the reason for its absence, and whether the session
+/// was a resumed one.
 #[derive(Debug)]
 pub struct TlsExchange {
-    /// The status, or why there is none.
+    /// The status, or the reason for its absence.
     pub status: Result<u16, String>,
     /// Whether the handshake resumed an earlier session.
     pub is_resumed: bool,

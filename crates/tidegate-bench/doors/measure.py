@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a decision costs the server at each door, rivals beside it: the server on one processor, the load on another.
 
-    python3 crates/tidegate-bench/doors/measure.py target/release/tidegate [throttlecrab-server] [--rounds 3]
+    python3 crates/tidegate-bench/doors/measure.py target/dist/tidegate [throttlecrab-server] [--rounds 3]
 
 Needs redis-server, redis-cli, redis-benchmark, h2load, wrk and taskset. Without a path to throttlecrab-server
 (`cargo install throttlecrab-server`, which needs protoc) its rows are missing. Every round goes through all rows in turn, so

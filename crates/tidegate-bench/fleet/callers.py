@@ -25,8 +25,8 @@ ANSWER_WITHIN_S = 1.0
 # At the bound, attempts are counted as `unsent` and the run says so.
 CONNECTIONS_PER_MEMBER_MAX = 512
 
-# Callers of one daemon, callers that draw a daemon for each request, and two kinds that draw and never retry: callers that ask for more
-# than their limit, and callers that only warm daemons up.
+# Callers of one daemon, callers that draw a daemon for each request, and two kinds that draw and
+# never retry: callers that ask for more than their limit, and callers that only warm daemons up.
 STICKY, DRAWN, GREEDY, WARM = "sticky", "drawn", "greedy", "warm"
 
 

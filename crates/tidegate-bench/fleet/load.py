@@ -28,15 +28,16 @@ def schedule(kind, members, a_second, seconds, seed=1):
             second, place = divmod(number, int(a_second))
             at = second + 0.1 * place / a_second
         else:
-            # Evenly, but for a shift that keeps it out of step with everything else that is regular.
+            # Evenly, but for a shift that keeps it out of step with everything else that is
+            # regular.
             at = (number + draw.random()) / a_second
         if kind in ("skewed", "moving") and members > 1:
             hot = int(at / 10) % members if kind == "moving" else 0
             cold = draw.randrange(members - 1)
             member = hot if draw.random() < 0.8 else cold + (cold >= hot)
         else:
-            # Each once in a turn, in another order each time: in the same order, a rate that a turn is a whole multiple of
-            # would let the same member in again and again.
+            # Each once in a turn, in another order each time: in the same order, a rate that a turn
+            # is a whole multiple of would let the same member in again and again.
             if number % members == 0:
                 draw.shuffle(turn)
             member = turn[number % members]

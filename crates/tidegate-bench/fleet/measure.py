@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a fleet of daemons on one Redis admits, what it asks the store for, and what becomes of it when something fails.
 
-    cargo build --release -p tidegate-cli
-    python3 crates/tidegate-bench/fleet/measure.py target/release/tidegate load latency recovery quota
+    cargo build --profile dist -p tidegate-cli
+    python3 crates/tidegate-bench/fleet/measure.py target/dist/tidegate load latency recovery quota
 
 Needs redis-server and redis-cli, and nothing of Python but itself. `--quick` takes a few minutes and says little; all of it takes
 an hour. `--json FILE` appends a line of figures for each run. All traffic stays on loopback, everything ends by itself, and
@@ -26,7 +26,8 @@ import reckon
 import stand
 
 RATE, BURST = 1000, 1000
-# A new record is empty. After so many seconds the bucket is full, which is when its bound is reached soonest.
+# A new record is empty. After so many seconds the bucket is full, which is when its bound is
+# reached soonest.
 FILLS = 3
 # "refusing" is "leased" that spends nothing but leases while the store is silent.
 LIMITS = {
@@ -36,7 +37,7 @@ LIMITS = {
     "local": f"{{ name: rate, key: [user], rate: {RATE}/s, consistency: local }}",
     "quota": "{ name: day, key: [user], fixed: { limit: 10000, window: 24h }, consistency: leased }",
 }
-# What the members' bound is beyond `R*W + B`, in units.
+# The members' bound beyond `R*W + B`, in units.
 BEYOND = {"leased": RATE // 10, "refusing": RATE // 10, "exact": 0}
 
 # The usual script, as people write it by hand.
@@ -362,7 +363,8 @@ def quota(measurement, a_second, deaths):
     }
     measurement.keep(figures)
     died = f", members killed at {', '.join(f'{at:g}' for at in deaths)} s" if deaths else ""
-    # A request that was under way when its member was killed may have been admitted, and nobody knows.
+    # A request that was under way when its member was killed may have been admitted, and nobody
+    # knows.
     print(f"| {a_second}/s for {seconds} s{died} | {admitted} | {last:.1f} "
           f"| {figures['calls']:.0f}, {figures['asks']:.0f} | {said['gone']} with {said['gone_tokens']} "
           f"| {' + '.join(map(str, told)) or '-'} |", flush=True)

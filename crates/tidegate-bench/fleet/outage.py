@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Whether callers within their limits are admitted while the store of a fleet fails.
 
-    cargo build --release -p tidegate-cli
-    python3 crates/tidegate-bench/fleet/outage.py target/release/tidegate --json outage.json --plot outage.svg
+    cargo build --profile dist -p tidegate-cli
+    python3 crates/tidegate-bench/fleet/outage.py target/dist/tidegate --json outage.json --plot outage.svg
 
 Ten daemons share one Redis. 1 000 users send 4 requests a minute of their 5/m, 100 users send 8 a second of their 10/s; half of each
 kind keep to one daemon, the others draw a daemon for each request. 13 greedy users ask for far more than they may, so that a fleet
@@ -41,7 +41,8 @@ FIRST_ATTEMPTS_ADMITTED = 0.99
 LATE_P99_AT_MOST_MS = 50
 
 GROUPS = [f"{kind} {habit}" for kind in ("slow", "fast") for habit in (STICKY, DRAWN)]
-# Callers of the daemon that is killed, between their move to another one and the return of the store.
+# Callers of the daemon that is killed, between their move to another one and the return of the
+# store.
 MOVED = "moved"
 # All of these groups together.
 ALL = "all"
@@ -52,8 +53,8 @@ USERS = [
     ("slow", STICKY, 500, 4 / 60), ("slow", DRAWN, 500, 4 / 60), ("slow", GREEDY, 10, 4.0),
     ("fast", STICKY, 50, 8.0), ("fast", DRAWN, 50, 8.0), ("fast", GREEDY, 3, 40.0),
 ]
-# Sent before a run begins: a daemon that has just started waits for memory at the first request of most keys. Other users than
-# those of the run, so that the store is as new to these as it was.
+# Sent before a run begins: a daemon that has just started waits for memory at the first request of
+# most keys. Other users than those of the run, so that the store is as new to these as it was.
 WARM_UP_S, WARM_UPS_AT_MOST, WARM_ANSWER_P99_S = 4, 5, 0.05
 WARM_UP = [("slow", WARM, 2000, 1 / WARM_UP_S), ("fast", WARM, 200, 1.0)]
 ANSWERS = {load.ADMITTED: "admitted", load.RATE: "rate_exceeded", load.STORE: "store_unavailable", load.OTHER: "other",
@@ -76,7 +77,8 @@ class Run:
 
 
 RUNS = [
-    # Each daemon grants the whole limit: callers within theirs are never refused, and greedy users are found beyond the bound.
+    # Each daemon grants the whole limit: callers within theirs are never refused, and greedy users
+    # are found beyond the bound.
     Run("control", "control: no shared state", 60, consistency="local"),
     Run("quiet", "nothing happens", 120),
     Run("store-killed", "Redis killed for 60 s", 160, loses_data=True,
@@ -108,7 +110,7 @@ class Disturbance:
                 time.sleep(max(0.0, BEGINS_S + offset - self.generator.now()))
                 before = self.generator.now()
                 getattr(self, name)()
-                # What stops something counts from before, what starts something from after.
+                # A stop counts from before, a start from after.
                 self.steps.append((name, self.generator.now() if name in ("start_store", "resume_store") else before))
         except BaseException as failure:  # A wait that gives up raises SystemExit; the run must not pass without its disturbance.
             self.failure = repr(failure)

@@ -1,4 +1,5 @@
--- Draws from 1000 applications, 10 000 users and 100 000 sessions; NS names the namespace of three.yaml.
+-- Draws from 1000 applications, 10 000 users and 100 000 sessions; NS names the namespace of
+-- three.yaml.
 math.randomseed(42)
 local namespace = os.getenv("NS") or "api"
 

@@ -75,7 +75,7 @@ impl OneRing {
     }
 }
 
-/// What most people write: a lock around the instants of the last window.
+/// The common implementation: a lock around the instants of the last window.
 #[derive(Debug)]
 pub struct MutexedLog {
     log: Mutex<VecDeque<u64>>,

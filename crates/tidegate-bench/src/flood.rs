@@ -12,8 +12,8 @@ use crate::calls::gate;
 use crate::machine::resident_bytes;
 use crate::workload::{SEED, START};
 
-/// What the process may grow by beyond the bytes of the table: stacks, the locks of newcomers, what
-/// the allocator keeps.
+/// The growth of the process that is allowed beyond the bytes of the table: stacks, the locks of
+/// newcomers, and memory that the allocator keeps.
 pub const SLACK_BYTES: u64 = 4 << 20;
 
 /// How hard the flood is.
@@ -36,7 +36,7 @@ impl Flood {
         Self { table_bytes: 64 << 20, keys_a_second: 1_000_000, seconds: 60, drain: Duration::from_secs(10) };
 }
 
-/// What came of it.
+/// The result of the flood.
 #[derive(Clone, Copy, Debug)]
 pub struct Flooded {
     /// Keys admitted.
@@ -67,7 +67,7 @@ impl Flooded {
 
 /// How many customers have used up their quotas before the flood.
 const CUSTOMERS: u64 = 1_000;
-/// What a customer may do in an hour.
+/// The limit of a customer for an hour.
 const QUOTA: u64 = 5;
 
 /// Floods a table.

@@ -24,7 +24,7 @@ pub enum Way {
     Gate,
 }
 
-/// What came of it.
+/// The result of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hammered {
     /// Decisions that admitted.

@@ -117,7 +117,7 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
     }
 }
 
-/// What a call costs.
+/// The cost of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Instructions, the clock not included.

@@ -1,4 +1,4 @@
-//! What Tidegate costs, what its rivals cost in the same run, and whether what it promises holds
+//! The costs of Tidegate and of its rivals in the same run, and whether its promises hold
 //! under load.
 //!
 //! Everything here is a measurement: it reads clocks, starts threads and reads `/proc`. The library

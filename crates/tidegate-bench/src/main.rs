@@ -67,7 +67,7 @@ enum Command {
     },
     /// Fills one keeper of keys and prints bytes a key, worst ns, mean ns, and keys without room.
     Fill {
-        /// Who keeps the keys.
+        /// The rival that keeps the keys.
         #[arg(long)]
         keeper: Keeper,
         /// How many keys.

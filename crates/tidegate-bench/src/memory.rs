@@ -1,4 +1,4 @@
-//! What a key costs in memory, and the slowest single call while a table fills.
+//! The memory of a key, and the slowest single call while a table fills.
 //!
 //! Each figure is taken in a process of its own, since an allocator does not give back what it once
 //! had.
@@ -47,7 +47,7 @@ const BYTES_SIZED: usize = 20;
 /// Calls that take longer are looked at twice: was the thread put aside in the middle?
 const SLOW_NS: u64 = 20_000;
 
-/// What filling a table cost.
+/// The cost of filling a table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filled {
     /// Bytes of the process for each key.

@@ -11,7 +11,7 @@ pub const BEGIN: &str = "<!-- measured: begin (written by `tidegate-bench compar
 /// The line at which it ends.
 pub const END: &str = "<!-- measured: end -->";
 
-/// What to leave out of a report.
+/// The parts to leave out of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// How often to repeat.

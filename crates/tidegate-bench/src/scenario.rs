@@ -1,9 +1,9 @@
-//! What is measured: each scenario with everyone who can decide it.
+//! The measured scenarios, each with every candidate that can decide it.
 
 mod hot;
-mod many;
+mod many_keys;
 mod planes;
-mod rolling;
+mod rolling_window;
 mod three;
 
 use crate::timing::Scenario;
@@ -27,10 +27,10 @@ impl std::fmt::Debug for Named {
 pub const ALL: [Named; 8] = [
     Named { name: "hot-admit", make: hot::admit },
     Named { name: "hot-deny", make: hot::deny },
-    Named { name: "zipf", make: many::zipf },
+    Named { name: "zipf", make: many_keys::zipf },
     Named { name: "three", make: three::three },
-    Named { name: "rolling-admit", make: rolling::admit },
-    Named { name: "rolling-deny", make: rolling::deny },
+    Named { name: "rolling-admit", make: rolling_window::admit },
+    Named { name: "rolling-deny", make: rolling_window::deny },
     Named { name: "engine-one", make: planes::one },
     Named { name: "engine-three", make: planes::three },
 ];

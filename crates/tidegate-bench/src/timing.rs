@@ -13,11 +13,11 @@ pub enum Side {
     Ours,
     /// Somebody else's.
     Rival,
-    /// What the decision cannot do without: a clock, or one exchange of an atomic.
+    /// The floor of a decision: a clock, or one exchange of an atomic.
     Floor,
 }
 
-/// What one thread does in one repetition.
+/// The work of one thread in one repetition.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// The first index the thread passes on; threads start apart.
@@ -36,7 +36,7 @@ pub struct Candidate {
     pub side: Side,
     /// One in how many calls of the scenario it is asked: slow ones need fewer to be measured.
     pub rarity: usize,
-    /// The budget in nanoseconds for one thread and for two; `None` where there is none.
+    /// The budget in nanoseconds for one thread and for two; `None` without a budget.
     pub budgets: [Option<f64>; 2],
     run: Run,
 }
@@ -103,18 +103,18 @@ impl fmt::Debug for Candidate {
 /// Requests that are all admitted or all refused, and those who decide them.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What is asked.
+    /// The title of the scenario.
     pub title: String,
     /// Whether every decision is to admit; if not, every one is to refuse. `None` where it is
     /// mixed.
     pub admits: Option<bool>,
     /// Decisions a thread makes in a repetition.
     pub calls: usize,
-    /// Who decides.
+    /// The candidates that decide.
     pub candidates: Vec<Candidate>,
 }
 
-/// What a candidate took, in nanoseconds a decision and thread.
+/// The times of a candidate, in nanoseconds a decision and thread.
 #[derive(Clone, Debug)]
 pub struct Figures {
     /// The median over the repetitions.

@@ -1,4 +1,4 @@
-//! What is asked: keys, their popularity, limits and the clock.
+//! The workload: keys, their popularity, limits and the clock.
 
 use std::time::{Duration, Instant};
 

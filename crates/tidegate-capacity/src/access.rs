@@ -1,6 +1,6 @@
-//! What a request does to a table, and what that weighs.
+//! The access of a request to a table, and its weight in capacity units.
 
-use crate::capacity::CapacityError;
+use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
 /// One read or write of one key.
@@ -8,13 +8,13 @@ use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRIT
 pub struct Access<'a> {
     /// The name of the table.
     pub table: &'a str,
-    /// The key; it decides the partition. Any bytes, also none.
+    /// The key; it decides the partition. Any bytes, or an empty key.
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
-    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. A
-    /// read whose size is not known yet takes a guess, and [`crate::Capacity::settle`] puts it
-    /// right.
+    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. For
+    /// a read whose size is not known yet this is an estimate, which [`crate::Capacity::settle`]
+    /// replaces by the true weight.
     pub size: u64,
 }
 
@@ -29,7 +29,7 @@ impl<'a> Access<'a> {
         Self { table, key, kind: AccessKind::Write, size }
     }
 
-    /// What it weighs. Fails when it is larger than one request may be.
+    /// The weight of the access. Fails when it is larger than one request may be.
     pub fn units(&self) -> Result<Units, CapacityError> {
         self.kind.units(self.size)
     }
@@ -39,9 +39,9 @@ impl<'a> Access<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AccessKind {
-    /// A read: one unit for every [`READ_UNIT_BYTES`], times what its consistency asks.
+    /// A read: one unit for every [`READ_UNIT_BYTES`], times the factor of its consistency.
     Read {
-        /// What the reader insists on.
+        /// The consistency that the reader requires.
         consistency: ReadConsistency,
     },
     /// A write: one unit for every [`WRITE_UNIT_BYTES`].
@@ -50,7 +50,30 @@ pub enum AccessKind {
     TransactionalWrite,
 }
 
-/// What a reader insists on.
+/// The two directions of an access, each with throughput of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessOperation {
+    /// Any read.
+    Read,
+    /// Any write.
+    Write,
+}
+
+impl AccessOperation {
+    pub(crate) const fn of(is_read: bool) -> Self {
+        if is_read { Self::Read } else { Self::Write }
+    }
+
+    /// `read` or `write`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// The consistency that a reader requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadConsistency {
     /// A recent value: half a unit for every block.
@@ -63,7 +86,7 @@ pub enum ReadConsistency {
 }
 
 impl AccessKind {
-    /// What `size` bytes weigh. Fails when they are more than one request may have.
+    /// The weight of `size` bytes. Fails when they are more than one request may have.
     pub fn units(self, size: u64) -> Result<Units, CapacityError> {
         let (bytes_max, block, thousandths) = match self {
             Self::Read { consistency } => {
@@ -78,11 +101,16 @@ impl AccessKind {
             Self::TransactionalWrite => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 2000),
         };
         if size > bytes_max {
-            let what = if self.is_read() { "read" } else { "write" };
+            let what = self.operation().as_str();
             return Err(CapacityError::TooLarge { what, bytes: size, bytes_max });
         }
         // At most 800 blocks of thousandths: nowhere near overflow.
         Ok(Units::from_thousandths(blocks(size, block).cast_signed() * thousandths))
+    }
+
+    /// Read or write.
+    pub const fn operation(self) -> AccessOperation {
+        AccessOperation::of(self.is_read())
     }
 
     pub(crate) const fn is_read(self) -> bool {
@@ -91,6 +119,7 @@ impl AccessKind {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

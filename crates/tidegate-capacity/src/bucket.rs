@@ -1,41 +1,40 @@
-//! A bucket of units as one instant: when it will be full again.
+//! A bucket of units, stored as the instant at which it will be full again.
 //!
 //! Time is counted in the units that have flowed in since 1970: at a rate of `r` a second, the
 //! instant `t` is `r * t`. The bucket's whole state is the reading of that clock at which it is
-//! full; what is missing is the difference to its reading now. Nothing is rounded twice, so
-//! refilling does not depend on how often anybody looks, and a charge that is taken back leaves the
-//! very same word. A word of zero is a full bucket.
+//! full; the missing units are the difference to its reading now. Nothing is rounded twice, so
+//! refilling does not depend on how often the level is read, and a charge that is taken back
+//! restores the same word. A word of zero is a full bucket.
 
 use core::time::Duration;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate::Timestamp;
 
+use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// How far the clock may step back before a bucket gives up waiting for it to come back.
+/// The largest step back of the clock after which a bucket waits for the clock to catch up.
 ///
-/// Less than this, and a bucket refills no further until the clock is where it was. More, and the
-/// bucket is taken to be as deep in debt as it can be at the new time, so that a clock that was
+/// After a smaller step a bucket does not refill until the clock is where it was. After a larger
+/// one the bucket counts as being in its deepest debt at the new time, so that a clock that was
 /// years ahead does not close it for years.
 const STEP_BACK_MAX: Duration = Duration::from_mins(1);
 
-/// How fast a bucket fills and how much it holds, in thousandths of a unit.
+/// The rate, depth and deepest debt of a bucket, in thousandths of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
+pub(crate) struct BucketSpec {
     /// Thousandths a second. At most one a nanosecond, so that a clock reading is never above the
     /// time in nanoseconds and fits 64 bits.
     rate: u64,
     /// Thousandths when full.
     depth: u64,
-    /// The most thousandths it is ever below zero.
+    /// The most thousandths that the bucket is ever below zero.
     debt_max: u64,
 }
 
-impl Flow {
-    /// The fastest flow: a million units a second.
+impl BucketSpec {
+    /// The highest rate: a million units a second.
     pub(crate) const UNITS_PER_SECOND_MAX: u64 = NANOS / 1000;
 
     /// `rate` is in thousandths a second, at least 1 and at most `UNITS_PER_SECOND_MAX` units.
@@ -51,7 +50,11 @@ impl Flow {
         self.rate
     }
 
-    /// The clock at `now`, rounded down: what is missing is never understated.
+    pub(crate) const fn with_debt_max(self, debt_max: u64) -> Self {
+        Self { debt_max, ..self }
+    }
+
+    /// The clock at `now`, rounded down, so that the missing units are never understated.
     #[inline]
     const fn clock(self, now: Timestamp) -> u64 {
         self.reading(now).0
@@ -76,55 +79,78 @@ impl Flow {
     /// The first instant at which something is left of a bucket that is full at `full_at` and empty
     /// now; saturates.
     fn opening(self, full_at: u64) -> Timestamp {
-        let reading = (full_at - self.depth).saturating_add(1);
+        self.instant_of((full_at - self.depth).saturating_add(1))
+    }
+
+    /// The first instant at which the clock has this reading; saturates.
+    fn instant_of(self, reading: u64) -> Timestamp {
         let nanos = (u128::from(reading) * u128::from(NANOS)).div_ceil(u128::from(self.rate));
         Timestamp::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
-/// A charge, as whoever made it must remember it to take it back.
+/// A charge; its owner keeps it to be able to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Charged {
+pub(crate) struct BucketCharge {
     before: u64,
     after: u64,
     cost: u64,
 }
 
-/// The state of a bucket. All methods take the flow it was used with before.
-#[derive(Debug, Default)]
+/// The state of a bucket. All calls for one bucket take the same spec, except for the debt.
+#[derive(Debug)]
 pub(crate) struct Bucket {
     // Relaxed throughout: the word says everything about the bucket, and nothing else is published
     // through it.
     full_at: AtomicU64,
 }
 
+impl Default for Bucket {
+    /// A full bucket.
+    fn default() -> Self {
+        Self { full_at: AtomicU64::new(0) }
+    }
+}
+
 impl Bucket {
     /// Thousandths left; negative in debt.
-    pub(crate) fn level(&self, flow: Flow, now: Timestamp) -> Units {
-        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(flow.clock(now));
-        Units::from_thousandths(flow.depth.cast_signed().saturating_sub_unsigned(missing))
+    pub(crate) fn level(&self, spec: BucketSpec, now: Timestamp) -> Units {
+        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(spec.clock(now));
+        Units::from_thousandths(spec.depth.cast_signed().saturating_sub_unsigned(missing))
     }
 
     /// The first instant at which something is left; `None` if something is.
-    pub(crate) fn closed_until(&self, flow: Flow, now: Timestamp) -> Option<Timestamp> {
-        let clock = flow.clock(now);
-        let full_at = plausible(flow, self.full_at.load(Ordering::Relaxed), clock);
-        (full_at.saturating_sub(clock) >= flow.depth).then(|| flow.opening(full_at))
+    pub(crate) fn closed_until(&self, spec: BucketSpec, now: Timestamp) -> Option<Timestamp> {
+        let clock = spec.clock(now);
+        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), clock);
+        (full_at.saturating_sub(clock) >= spec.depth).then(|| spec.opening(full_at))
+    }
+
+    /// The first instant at which the bucket is full if nothing is charged before; `now` if it is
+    /// full.
+    pub(crate) fn full_from(&self, spec: BucketSpec, now: Timestamp) -> Timestamp {
+        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), spec.clock(now));
+        spec.instant_of(full_at).max(now)
     }
 
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
-    /// nothing and says when something will be left.
-    pub(crate) fn take(&self, flow: Flow, cost: u64, now: Timestamp) -> Result<Charged, Timestamp> {
-        let (clock, begun) = flow.reading(now);
+    /// nothing and returns the first instant at which something is left.
+    pub(crate) fn take(
+        &self,
+        spec: BucketSpec,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<BucketCharge, Timestamp> {
+        let (clock, begun) = spec.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
-            let before = plausible(flow, full_at, clock);
+            let before = plausible(spec, full_at, clock);
             let missing = before.saturating_sub(clock);
-            let (next, result) = if missing < flow.depth {
+            let (next, result) = if missing < spec.depth {
                 let after = before.max(clock.saturating_add(begun)).saturating_add(cost);
-                (after, Ok(Charged { before, after, cost }))
+                (after, Ok(BucketCharge { before, after, cost }))
             } else {
-                (before, Err(flow.opening(before)))
+                (before, Err(spec.opening(before)))
             };
             if next == full_at {
                 return result;
@@ -136,18 +162,18 @@ impl Bucket {
         }
     }
 
-    /// Charges `cost` whatever is left. The debt this leaves is at most the flow's; what is above
-    /// is not booked.
-    pub(crate) fn charge(&self, flow: Flow, cost: u64, now: Timestamp) -> Charged {
-        let (clock, begun) = flow.reading(now);
+    /// Charges `cost` even if nothing is left. The debt is at most the spec's; the part of the cost
+    /// that would exceed it is not booked.
+    pub(crate) fn charge(&self, spec: BucketSpec, cost: u64, now: Timestamp) -> BucketCharge {
+        let (clock, begun) = spec.reading(now);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
-            let before = plausible(flow, full_at, clock);
-            let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
+            let before = plausible(spec, full_at, clock);
+            let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
             let start = before.max(clock.saturating_add(begun));
             let after = start.saturating_add(cost).min(deepest.max(start));
             match self.full_at.compare_exchange_weak(full_at, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Charged { before, after, cost: after - start },
+                Ok(_) => return BucketCharge { before, after, cost: after - start },
                 Err(seen) => full_at = seen,
             }
         }
@@ -155,13 +181,14 @@ impl Bucket {
 
     /// Takes back `units` of a charge, at most all of it.
     ///
-    /// All of it with nothing charged since: the word is what it was. Otherwise never so much that
-    /// more is left than if those units had not been charged, as far as instants came in order.
-    pub(crate) fn give_back(&self, flow: Flow, charged: Charged, units: u64, now: Timestamp) {
+    /// If all of it is taken back and nothing was charged since, the word is the same as before the
+    /// charge. Otherwise no more is left than if those units had not been charged, provided that
+    /// instants came in order.
+    pub(crate) fn give_back(&self, spec: BucketSpec, charged: BucketCharge, units: u64, now: Timestamp) {
         let units = units.min(charged.cost);
         // Had these units not been charged, the bucket would have been full from here on and would
         // have let units flow past. As many as may have flowed past since are not given back.
-        let flowed_past = flow.clock_up(now).saturating_sub(charged.after - units);
+        let flowed_past = spec.clock_up(now).saturating_sub(charged.after - units);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
         loop {
             let next = if full_at != charged.after {
@@ -184,13 +211,17 @@ impl Bucket {
     }
 }
 
-/// `full_at`, or the latest it can be at `clock` if it is further ahead than [`STEP_BACK_MAX`]
-/// explains.
-const fn plausible(flow: Flow, full_at: u64, clock: u64) -> u64 {
-    let deepest = clock.saturating_add(flow.depth).saturating_add(flow.debt_max);
-    let slack = flow.rate * STEP_BACK_MAX.as_secs();
+/// `full_at`; or its latest possible value at `clock`, if it is further ahead than a step back of
+/// [`STEP_BACK_MAX`] can explain.
+const fn plausible(spec: BucketSpec, full_at: u64, clock: u64) -> u64 {
+    let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
+    let slack = spec.rate * STEP_BACK_MAX.as_secs();
     if full_at > deepest.saturating_add(slack) { deepest } else { full_at }
 }
 
 #[cfg(test)]
+#[cfg(tidegate_loom)]
+mod loom;
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

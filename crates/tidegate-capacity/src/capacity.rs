@@ -1,31 +1,32 @@
-//! All tables and nodes of a store, and whether an access may go ahead.
+//! All tables and nodes of a store, and the decision on each access.
 //!
-//! **What it guarantees.** A partition is refused for nothing but its own allocation: no level of a
-//! neighbour, of the table or of the node is looked at before an access is admitted. A refused
-//! access leaves everything as it was.
+//! **Guarantees.** An access is refused only because its own partition has used up its allocation:
+//! the levels of neighbours, of the table and of the node play no part. A refused access leaves
+//! everything as it was.
 //!
-//! **Nodes.** Every admitted access is debited from the node of its partition, without asking, so
-//! that the node's level says what it has to spare and may be negative. Nothing is refused for it:
-//! that is for the burst of later, which is spent from what nodes have to spare. Instead a table
-//! whose shares a node could not bear is an error when it is placed.
+//! **Nodes.** Every admitted access is also debited from the node of its partition, whatever is
+//! left there, so the node's level shows its spare throughput and may be negative. No access is
+//! refused for it. A placement whose rates exceed those of the node is an error, when the store is
+//! built and in [`Capacity::place`].
 //!
 //! **Large requests.** An access is admitted when its partition has anything left, even if less
 //! than it weighs. The debt, at most [`Units::LARGEST_REQUEST`], is repaid before anything else. So
 //! a partition of 100 units a second admits a write of 400 now and then, and never more than its
 //! rate in the long run.
 
-mod build;
-
 use core::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use tidegate::{Reason, Timestamp};
 
-pub use build::{CapacityBuilder, CapacityError};
-
-use crate::access::Access;
-use crate::bucket::{Bucket, Charged, Flow};
-use crate::key_range::{KeyRange, key_hash};
+use crate::access::{Access, AccessOperation};
+use crate::bucket::{BucketCharge, BucketSpec};
+use crate::error::{CapacityError, check_load, shortened};
+use crate::key_range::key_hash;
+use crate::node::{Node, NodeLoad};
+use crate::status::{CapacityStatus, NodeStatus, PartitionStatus};
 use crate::table::{Partition, Table};
+use crate::throttled::Throttled;
 use crate::units::Units;
 
 /// Tables with provisioned throughput on nodes.
@@ -37,24 +38,24 @@ pub struct Capacity {
     /// The hash of each table's name and its position, in order of the hashes.
     by_name: Box<[(u64, u32)]>,
     nodes: Box<[Node]>,
-}
-
-#[derive(Debug)]
-#[repr(align(64))]
-struct Node {
-    name: Box<str>,
-    flow: Flow,
-    bucket: Bucket,
+    /// The partitions on each node. Locked by placements only.
+    loads: Mutex<Vec<NodeLoad>>,
 }
 
 impl Capacity {
-    /// A store without nodes or tables yet.
-    pub fn builder() -> CapacityBuilder {
-        CapacityBuilder::default()
+    /// A store of checked tables and nodes. `by_name` has the hash of each table's name and its
+    /// position, in order of the hashes; `loads` has the load of each node.
+    pub(crate) fn of(
+        tables: Vec<Table>,
+        by_name: Vec<(u64, u32)>,
+        nodes: Vec<Node>,
+        loads: Vec<NodeLoad>,
+    ) -> Self {
+        Self { tables: tables.into(), by_name: by_name.into(), nodes: nodes.into(), loads: Mutex::new(loads) }
     }
 
-    /// Whether `access` may go ahead at `now`. If so its units are charged to its partition and
-    /// node until they are given back; if not, nothing is.
+    /// Decides whether `access` may go ahead at `now`. The units of an admitted access are charged
+    /// to its partition and node until they are given back; a throttled access is charged nothing.
     ///
     /// Fails when there is no such table, and when the access is larger than one may be.
     pub fn admit(&self, access: &Access<'_>, now: Timestamp) -> Result<Admission<'_>, CapacityError> {
@@ -65,15 +66,25 @@ impl Capacity {
         let partition = &table.partitions[index as usize];
         let allocation = partition.allocation(is_read);
         let cost = units.as_thousandths().cast_unsigned();
-        let on_partition = match allocation.bucket.take(allocation.flow(), cost, now) {
+        let on_partition = match allocation.bucket.take(allocation.spec(), cost, now) {
             Ok(charged) => charged,
-            Err(retry) => return Ok(Admission::Throttle(table.throttle(index, is_read, retry, now))),
+            Err(retry) => {
+                // Of a table with one partition there is nothing to remember.
+                let learn = |until| {
+                    if table.partitions.len() > 1 {
+                        table.used_up(is_read).learn(until);
+                    }
+                };
+                return Ok(Admission::Throttle(self.throttle(table, index, is_read, retry, now, learn)));
+            }
         };
-        let node = &self.nodes[partition.node as usize];
-        let on_node = node.bucket.charge(node.flow, cost, now);
+        let node_index = partition.node();
+        let node = &self.nodes[node_index as usize];
+        let on_node = node.bucket.charge(node.spec(), cost, now);
         Ok(Admission::Admit(UnitsHold {
             table: table_index,
             partition: index,
+            node: node_index,
             is_read,
             units,
             on_partition,
@@ -81,11 +92,39 @@ impl Capacity {
         }))
     }
 
-    /// Takes back what `hold` charged, as if the access had never been.
+    /// The state of the partition of `access` at `now`, and the refusal that the access would get.
+    /// Charges and changes nothing.
     ///
-    /// With nothing charged since, the state is bit for bit what it was. Otherwise no later access
-    /// is admitted that would not have been without the charge, if instants come in order; units
-    /// that would have overflowed the bucket in the meantime are not given back.
+    /// Fails as [`Capacity::admit`] does.
+    pub fn peek(&self, access: &Access<'_>, now: Timestamp) -> Result<CapacityStatus<'_>, CapacityError> {
+        let units = access.units()?;
+        let (_, table) = self.table(access.table)?;
+        let is_read = access.kind.is_read();
+        let index = table.partition_of(key_hash(access.key));
+        let partition = &table.partitions[index as usize];
+        let allocation = partition.allocation(is_read);
+        let spec = allocation.spec();
+        let closed_until = allocation.bucket.closed_until(spec, now);
+        Ok(CapacityStatus {
+            table: &table.name,
+            operation: access.kind.operation(),
+            partition: index,
+            range: table.range(index),
+            node: self.node_name(partition),
+            units,
+            limit: rate_of(spec),
+            remaining: allocation.bucket.level(spec, now),
+            reset_at: allocation.bucket.full_from(spec, now),
+            throttled: closed_until.map(|retry| self.throttle(table, index, is_read, retry, now, |_| {})),
+        })
+    }
+
+    /// Takes back the charge of `hold`, as if the access had not been made.
+    ///
+    /// If nothing was charged since, the state is bit for bit the same as before the charge.
+    /// Otherwise no later access is admitted that would not have been admitted without the charge,
+    /// provided that instants come in order; units that would have overflowed the bucket in the
+    /// meantime are not given back.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
@@ -95,24 +134,26 @@ impl Capacity {
         self.give_back_part(&hold, units, now);
     }
 
-    /// Replaces what `hold` charged by what the access turned out to weigh.
+    /// Replaces the charge of `hold` by the true weight of the access. With `None` the weight is
+    /// not known, and the charge stays.
     ///
-    /// What it weighed less is given back; what it weighed more is charged whether or not there is
-    /// room. The debt of a partition never exceeds [`Units::LARGEST_REQUEST`]; what is above is not
-    /// booked. A negative amount counts as nothing.
+    /// A surplus is given back, under the rules of [`Capacity::give_back`]; a shortfall is charged
+    /// even if nothing is left. The debt of a partition never exceeds [`Units::LARGEST_REQUEST`];
+    /// the part of the shortfall that would exceed it is not booked. A negative weight counts as 0.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "a hold is used up, so that it is not given back twice"
     )]
-    pub fn settle(&self, hold: UnitsHold, true_units: Units, now: Timestamp) {
+    pub fn settle(&self, hold: UnitsHold, true_units: Option<Units>, now: Timestamp) {
+        let Some(true_units) = true_units else { return };
         let true_units = true_units.max(Units::ZERO);
         let difference = true_units.as_thousandths() - hold.units.as_thousandths();
         if difference <= 0 {
             self.give_back_part(&hold, Units::from_thousandths(-difference), now);
         } else if let Some((_, partition, node)) = self.places(&hold) {
             let allocation = partition.allocation(hold.is_read);
-            allocation.bucket.charge(allocation.flow(), difference.cast_unsigned(), now);
-            node.bucket.charge(node.flow, difference.cast_unsigned(), now);
+            allocation.bucket.charge(allocation.spec(), difference.cast_unsigned(), now);
+            node.bucket.charge(node.spec(), difference.cast_unsigned(), now);
         }
     }
 
@@ -120,16 +161,61 @@ impl Capacity {
         let Some((table, partition, node)) = self.places(hold) else { return };
         let allocation = partition.allocation(hold.is_read);
         let units = units.as_thousandths().cast_unsigned();
-        node.bucket.give_back(node.flow, hold.on_node, units, now);
-        allocation.bucket.give_back(allocation.flow(), hold.on_partition, units, now);
+        node.bucket.give_back(node.spec(), hold.on_node, units, now);
+        allocation.bucket.give_back(allocation.spec(), hold.on_partition, units, now);
         table.used_up(hold.is_read).forget();
     }
 
-    /// Where `hold` was charged; `None` if it is another store's.
+    /// The buckets that `hold` was charged to, wherever its partition lies now; `None` if it
+    /// belongs to another store.
     fn places(&self, hold: &UnitsHold) -> Option<(&Table, &Partition, &Node)> {
         let table = self.tables.get(hold.table as usize)?;
         let partition = table.partitions.get(hold.partition as usize)?;
-        Some((table, partition, self.nodes.get(partition.node as usize)?))
+        Some((table, partition, self.nodes.get(hold.node as usize)?))
+    }
+
+    /// Places a partition of `table` on another node.
+    ///
+    /// Accesses from then on are charged to the new node. Units that are held were taken from the
+    /// old one and are given back there. The levels of both nodes stay as they are; so does that of
+    /// the partition.
+    ///
+    /// Fails when there is no such table, partition or node, and when the node cannot bear the
+    /// partition's rates beside those it bears already; then nothing changes.
+    pub fn place(
+        &self,
+        table: &str,
+        partition: u32,
+        node: &str,
+        _now: Timestamp,
+    ) -> Result<(), CapacityError> {
+        let (_, table) = self.table(table)?;
+        let Some(placed) = table.partitions.get(partition as usize) else {
+            let last = table.partition_count() - 1;
+            return Err(CapacityError::UnknownPartition { table: table.name.to_string(), partition, last });
+        };
+        let Some(to) = self.nodes.iter().position(|known| *known.name == *node) else {
+            let (table, node) = (table.name.to_string(), shortened(node));
+            return Err(CapacityError::UnknownNode { table, node });
+        };
+        // A panic elsewhere leaves the loads valid: they change below, where nothing can fail.
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = placed.node() as usize;
+        if from == to {
+            return Ok(());
+        }
+        let node = &self.nodes[to];
+        let load = loads[to].with_partition(placed.promised());
+        check_load(&node.name, node.rate() / 1000, load)?;
+        loads[from] = loads[from].without_partition(placed.promised());
+        loads[to] = load;
+        node.bear(load);
+        placed.place(to as u32);
+        Ok(())
+    }
+
+    fn node_name(&self, partition: &Partition) -> &str {
+        &self.nodes[partition.node() as usize].name
     }
 
     #[inline]
@@ -155,11 +241,11 @@ impl Capacity {
         let (_, table) = self.table(table)?;
         Ok(table.partitions.iter().enumerate().map(move |(index, partition)| PartitionStatus {
             range: table.range(index as u32),
-            node: &self.nodes[partition.node as usize].name,
-            read_rate: rate_of(partition.read.flow()),
-            write_rate: rate_of(partition.write.flow()),
-            read_left: partition.read.bucket.level(partition.read.flow(), now),
-            write_left: partition.write.bucket.level(partition.write.flow(), now),
+            node: self.node_name(partition),
+            read_rate: rate_of(partition.read.spec()),
+            write_rate: rate_of(partition.write.spec()),
+            read_left: partition.read.bucket.level(partition.read.spec(), now),
+            write_left: partition.write.bucket.level(partition.write.spec(), now),
         }))
     }
 
@@ -167,8 +253,8 @@ impl Capacity {
     pub fn nodes(&self, now: Timestamp) -> impl ExactSizeIterator<Item = NodeStatus<'_>> {
         self.nodes.iter().map(move |node| NodeStatus {
             name: &node.name,
-            rate: rate_of(node.flow),
-            left: node.bucket.level(node.flow, now),
+            rate: rate_of(node.spec()),
+            left: node.bucket.level(node.spec(), now),
         })
     }
 
@@ -180,14 +266,15 @@ impl Capacity {
     /// The whole mutable state, to be compared with itself at another time.
     pub fn fingerprint(&self) -> Fingerprint {
         let partitions = self.tables.iter().flat_map(|table| table.partitions.iter());
-        let words =
-            partitions.flat_map(|partition| [partition.read.bucket.word(), partition.write.bucket.word()]);
+        let words = partitions.flat_map(|partition| {
+            [partition.read.bucket.word(), partition.write.bucket.word(), u64::from(partition.node())]
+        });
         Fingerprint(words.chain(self.nodes.iter().map(|node| node.bucket.word())).collect())
     }
 }
 
-fn rate_of(flow: Flow) -> Units {
-    Units::from_thousandths(flow.rate().cast_signed())
+fn rate_of(spec: BucketSpec) -> Units {
+    Units::from_thousandths(spec.rate().cast_signed())
 }
 
 impl fmt::Debug for Capacity {
@@ -199,47 +286,67 @@ impl fmt::Debug for Capacity {
     }
 }
 
-impl Table {
-    /// The refusal of an access to a partition whose allocation is used up until `retry`.
+impl Capacity {
+    /// The refusal of an access to a partition whose allocation is used up until `retry`. If the
+    /// allocations of all partitions are used up, `learn` gets the end of that time.
     #[cold]
-    fn throttle(&self, partition: u32, is_read: bool, retry: Timestamp, now: Timestamp) -> Throttled<'_> {
-        let has_room =
-            !self.used_up(is_read).is_known_at(now) && self.has_room_beside(partition, is_read, retry, now);
+    fn throttle<'a>(
+        &'a self,
+        table: &'a Table,
+        partition: u32,
+        is_read: bool,
+        retry: Timestamp,
+        now: Timestamp,
+        learn: impl FnOnce(Timestamp),
+    ) -> Throttled<'a> {
+        let throttled = &table.partitions[partition as usize];
+        let rate = rate_of(throttled.allocation(is_read).spec());
+        let has_room = !table.used_up(is_read).is_known_at(now)
+            && table.find_room_beside(partition, is_read, retry, now).map_err(learn).is_ok();
         let (reason, limit) = if has_room {
-            let flow = self.partitions[partition as usize].allocation(is_read).flow();
-            (Reason::KeyRangeThroughputExceeded, rate_of(flow))
+            (Reason::KeyRangeThroughputExceeded, rate)
         } else {
-            (Reason::TableThroughputExceeded, Units::whole(self.units_per_second(is_read)))
+            (Reason::TableThroughputExceeded, Units::whole(table.units_per_second(is_read)))
         };
         Throttled {
             reason,
-            table: &self.name,
+            table: &table.name,
+            operation: AccessOperation::of(is_read),
             partition,
-            range: self.range(partition),
+            range: table.range(partition),
+            node: self.node_name(throttled),
             retry,
             limit,
             remaining: Units::ZERO,
+            rate,
+            ceiling: None,
+            consumed: None,
+            burst_left: None,
         }
     }
+}
 
-    /// Whether any partition has anything left beside this one, which has nothing until `retry`. If
-    /// none has, remembers until when.
-    fn has_room_beside(&self, partition: u32, is_read: bool, retry: Timestamp, now: Timestamp) -> bool {
+impl Table {
+    /// Whether any partition has anything left beside this one, which has nothing until `retry`;
+    /// otherwise the first instant at which one has.
+    fn find_room_beside(
+        &self,
+        partition: u32,
+        is_read: bool,
+        retry: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Timestamp> {
         // From the next one on, so that one hot partition finds a neighbour with room at once.
         let (before, rest) = self.partitions.split_at(partition as usize);
         let mut until = retry;
         for other in rest.iter().skip(1).chain(before) {
             let allocation = other.allocation(is_read);
-            match allocation.bucket.closed_until(allocation.flow(), now) {
+            match allocation.bucket.closed_until(allocation.spec(), now) {
                 Some(opening) => until = until.min(opening),
-                None => return true,
+                None => return Ok(()),
             }
         }
-        // Of a table with one partition nothing need be remembered.
-        if self.partitions.len() > 1 {
-            self.used_up(is_read).learn(until);
-        }
-        false
+        Err(until)
     }
 }
 
@@ -247,88 +354,36 @@ impl Table {
 #[derive(Debug)]
 #[must_use = "units stay charged until the hold is given back"]
 pub enum Admission<'a> {
-    /// It may go ahead; its units are charged.
+    /// The access may go ahead; its units are charged.
     Admit(UnitsHold),
-    /// It may not; nothing is charged.
+    /// The access may not go ahead; nothing is charged.
     Throttle(Throttled<'a>),
 }
 
 /// The units an admitted access was charged.
 ///
-/// Dropped, they stay charged, as is right for work that was done and weighed what was thought.
+/// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
 #[derive(Debug)]
 pub struct UnitsHold {
     table: u32,
     partition: u32,
+    node: u32,
     is_read: bool,
     units: Units,
-    on_partition: Charged,
-    on_node: Charged,
+    on_partition: BucketCharge,
+    on_node: BucketCharge,
 }
 
 impl UnitsHold {
-    /// What was charged.
+    /// The units charged.
     pub const fn units(&self) -> Units {
         self.units
     }
 
-    /// The partition of its table it was charged to, counted from 0.
+    /// The partition of the table that was charged, counted from 0.
     pub const fn partition(&self) -> u32 {
         self.partition
     }
-}
-
-/// Why an access may not go ahead, and when it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Throttled<'a> {
-    /// [`Reason::KeyRangeThroughputExceeded`]: this partition is used up and another one of the table is not.
-    /// [`Reason::TableThroughputExceeded`]: all of them are.
-    pub reason: Reason,
-    /// The table.
-    pub table: &'a str,
-    /// The partition, counted from 0.
-    pub partition: u32,
-    /// The keys that share its fate.
-    pub range: KeyRange,
-    /// The first instant at which the same access is admitted, if nothing else is charged before.
-    pub retry: Timestamp,
-    /// The units a second, in the direction asked for, of the partition or of the table, as the
-    /// reason says.
-    pub limit: Units,
-    /// The units left of them: nothing.
-    pub remaining: Units,
-}
-
-/// A partition at some instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PartitionStatus<'a> {
-    /// The hashes of its keys.
-    pub range: KeyRange,
-    /// The node it lies on.
-    pub node: &'a str,
-    /// Units of reading a second.
-    pub read_rate: Units,
-    /// Units of writing a second.
-    pub write_rate: Units,
-    /// Units of reading left, at most one second of them; negative in debt.
-    pub read_left: Units,
-    /// Units of writing left, at most one second of them; negative in debt.
-    pub write_left: Units,
-}
-
-/// A node at some instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeStatus<'a> {
-    /// Its name.
-    pub name: &'a str,
-    /// Units a second.
-    pub rate: Units,
-    /// Units it has to spare, at most a tenth of a second of them; negative when its partitions
-    /// have used more.
-    pub left: Units,
 }
 
 /// The whole mutable state of a [`Capacity`]. Equal states admit the same from then on.
@@ -336,4 +391,5 @@ pub struct NodeStatus<'a> {
 pub struct Fingerprint(Box<[u64]>);
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -43,10 +43,10 @@ pub(crate) const fn partition_of(hash: u64, partitions: u32) -> u32 {
     ((hash as u128 * partitions as u128) >> 64) as u32
 }
 
-/// Where a key lies in the hash space.
+/// The position of a key in the hash space.
 ///
-/// The same everywhere and for ever: partitions are told apart by it. It is not secret, so an owner
-/// of a table can aim at one partition of it, which hurts nobody else.
+/// It is the same on every machine and in every release, since it decides the partition. It is not
+/// secret: the owner of a table can aim at one partition of it, which affects no other table.
 #[inline]
 pub fn key_hash(key: &[u8]) -> u64 {
     // Multiply and fold, eight bytes at a time; the constants are digits of pi and of the golden
@@ -72,6 +72,7 @@ pub fn key_hash(key: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use proptest::prelude::*;
 

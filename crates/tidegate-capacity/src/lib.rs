@@ -1,5 +1,5 @@
-//! The capacity plane: what each table, partition and node can do, and which request is over its
-//! share.
+//! The capacity plane: the throughput of tables, partitions and nodes, and the decision on each
+//! access.
 //!
 //! A [`Capacity`] holds tables with provisioned throughput. Each table is cut into partitions that
 //! tile the hash space of its keys exactly; each partition lies on a node and has its share of the
@@ -14,13 +14,14 @@
 //! let orders = TableConfig::new("orders", 400, 100).partitions(4).nodes(["node-a"]);
 //! let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
 //! let now = Timestamp::from_secs(1_800_000_000);
-//! let Admission::Admit(hold) = capacity.admit(&Access::write("orders", b"order-7", 300), now)? else { panic!() };
+//! let access = Access::write("orders", b"order-7", 300);
+//! let Admission::Admit(hold) = capacity.admit(&access, now)? else { panic!() };
 //! capacity.give_back(hold, now);
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
 //!
-//! This is static mode: shares are fixed. Burst, boost, balancing, split, merge and on-demand
-//! tables are not here yet; neither are replicas, so a partition lies on one node.
+//! This version has fixed shares only. Burst, boost, balancing, split, merge, on-demand tables and
+//! replicas do not exist yet, so a partition lies on one node.
 
 pub mod access;
 pub mod capacity;
@@ -29,12 +30,19 @@ pub mod table;
 pub mod units;
 
 mod bucket;
+mod builder;
+mod error;
+mod node;
+mod status;
+mod sync;
+mod throttled;
 
-pub use access::{Access, AccessKind, ReadConsistency};
-pub use capacity::{
-    Admission, Capacity, CapacityBuilder, CapacityError, Fingerprint, NodeStatus, PartitionStatus, Throttled,
-    UnitsHold,
-};
+pub use access::{Access, AccessKind, AccessOperation, ReadConsistency};
+pub use builder::CapacityBuilder;
+pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
+pub use error::CapacityError;
 pub use key_range::{KeyRange, key_hash};
+pub use status::{CapacityStatus, NodeStatus, PartitionStatus};
 pub use table::TableConfig;
+pub use throttled::Throttled;
 pub use units::Units;

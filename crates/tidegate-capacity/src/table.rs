@@ -1,16 +1,15 @@
 //! A table: throughput, cut evenly over partitions that tile its keys.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tidegate::Timestamp;
 
-use crate::bucket::{Bucket, Flow};
+use crate::bucket::{Bucket, BucketSpec};
 use crate::key_range::{KeyRange, partition_of};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::units::Units;
 
 /// A table with provisioned throughput, as it is configured.
 ///
-/// A new one has one partition and lies nowhere; it must be given nodes.
+/// A new one has one partition and no node; it must be given at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableConfig {
@@ -20,7 +19,7 @@ pub struct TableConfig {
     pub read_units_per_second: u64,
     /// Units of writing a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
     pub write_units_per_second: u64,
-    /// How many partitions its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
+    /// The number of partitions that its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
     pub partitions: u32,
     /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as
     /// many.
@@ -28,12 +27,11 @@ pub struct TableConfig {
 }
 
 impl TableConfig {
-    /// The longest name of a table or node in bytes: what `DynamoDB` allows.
+    /// The longest name of a table or node in bytes, as in `DynamoDB`.
     pub const NAME_BYTES_MAX: usize = 255;
     /// The most units a second of a table or node.
-    pub const UNITS_PER_SECOND_MAX: u64 = Flow::UNITS_PER_SECOND_MAX;
-    /// The most partitions of a table. With one unit a second each of them still gets a thousandth,
-    /// and none is cut off.
+    pub const UNITS_PER_SECOND_MAX: u64 = BucketSpec::UNITS_PER_SECOND_MAX;
+    /// The most partitions of a table. At one unit a second each of them still gets a thousandth.
     pub const PARTITIONS_MAX: u32 = 1000;
 
     /// A table with one partition and no node.
@@ -85,22 +83,37 @@ impl Allocation {
         Self { rate, bucket: Bucket::default() }
     }
 
-    pub(crate) fn flow(&self) -> Flow {
-        Flow::new(self.rate, self.rate, Units::LARGEST_REQUEST.as_thousandths().cast_unsigned())
+    pub(crate) fn spec(&self) -> BucketSpec {
+        BucketSpec::new(self.rate, self.rate, Units::LARGEST_REQUEST.as_thousandths().cast_unsigned())
     }
 }
 
-/// A range of a table's keys on a node. Aligned so that cores busy with one do not fight over the
+/// A range of a table's keys on a node. Aligned so that cores busy with one do not contend for the
 /// next.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Partition {
-    pub(crate) node: u32,
+    /// The position of its node. Relaxed: an access that sees the node before a placement is
+    /// charged to that node, and its hold remembers which one it was.
+    node: AtomicU32,
     pub(crate) read: Allocation,
     pub(crate) write: Allocation,
 }
 
 impl Partition {
+    pub(crate) fn node(&self) -> u32 {
+        self.node.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn place(&self, node: u32) {
+        self.node.store(node, Ordering::Relaxed);
+    }
+
+    /// The thousandths a second that it is promised, reads and writes together.
+    pub(crate) const fn promised(&self) -> u64 {
+        self.read.rate + self.write.rate
+    }
+
     pub(crate) const fn allocation(&self, is_read: bool) -> &Allocation {
         if is_read { &self.read } else { &self.write }
     }
@@ -113,22 +126,26 @@ pub(crate) struct Table {
     pub(crate) write_units_per_second: u64,
     /// In the order of their ranges; at most [`TableConfig::PARTITIONS_MAX`].
     pub(crate) partitions: Box<[Partition]>,
-    used_up_reads: UsedUp,
-    used_up_writes: UsedUp,
+    used_up_reads: ExhaustionHint,
+    used_up_writes: ExhaustionHint,
 }
 
-/// Until when all partitions of a table are known to be used up, so that refusing does not ask each
-/// of them again.
+/// The end of the time for which all partitions of a table are known to be used up, so that a
+/// refusal need not read each of them again.
 ///
 /// A hint for the reason of a refusal. Nothing is admitted or refused by it.
-#[derive(Debug, Default)]
-pub(crate) struct UsedUp {
+#[derive(Debug)]
+pub(crate) struct ExhaustionHint {
     // Relaxed: a hint that is missed costs a look at every partition, one that is seen too late a
     // coarser reason.
     until_ns: AtomicU64,
 }
 
-impl UsedUp {
+impl ExhaustionHint {
+    fn new() -> Self {
+        Self { until_ns: AtomicU64::new(0) }
+    }
+
     pub(crate) fn is_known_at(&self, now: Timestamp) -> bool {
         now.as_nanos() < self.until_ns.load(Ordering::Relaxed)
     }
@@ -137,7 +154,7 @@ impl UsedUp {
         self.until_ns.store(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Units came back: it is no longer known.
+    /// Units were given back, so that a partition may have room.
     pub(crate) fn forget(&self) {
         // Looked at first, since almost always there is nothing to forget and the word is shared by
         // all partitions.
@@ -153,7 +170,7 @@ impl Table {
         let partitions = (0..config.partitions)
             .zip(nodes.iter().cycle())
             .map(|(index, node)| Partition {
-                node: *node,
+                node: AtomicU32::new(*node),
                 read: Allocation::new(share(config.read_units_per_second, index, config.partitions)),
                 write: Allocation::new(share(config.write_units_per_second, index, config.partitions)),
             })
@@ -163,12 +180,12 @@ impl Table {
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,
             partitions,
-            used_up_reads: UsedUp::default(),
-            used_up_writes: UsedUp::default(),
+            used_up_reads: ExhaustionHint::new(),
+            used_up_writes: ExhaustionHint::new(),
         }
     }
 
-    pub(crate) const fn used_up(&self, is_read: bool) -> &UsedUp {
+    pub(crate) const fn used_up(&self, is_read: bool) -> &ExhaustionHint {
         if is_read { &self.used_up_reads } else { &self.used_up_writes }
     }
 
@@ -192,6 +209,7 @@ impl Table {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Capacity units: what a read or a write of some size weighs.
+//! Capacity units: the weight of reads and writes.
 //!
 //! Counted in thousandths, because an eventually consistent read of 4 KiB weighs half a unit. The
 //! sizes of a unit are those of `DynamoDB`.
@@ -24,7 +24,7 @@ impl Units {
         Self(thousandths)
     }
 
-    /// So many whole units; saturates at 9.2 * 10^15.
+    /// `units` whole units; saturates at 9.2 * 10^15.
     pub const fn whole(units: u64) -> Self {
         let thousandths = units.saturating_mul(1000);
         Self(if thousandths > i64::MAX as u64 { i64::MAX } else { thousandths.cast_signed() })
@@ -69,6 +69,7 @@ pub(crate) const fn blocks(size: u64, block: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -1,8 +1,8 @@
 //! The command line.
 
-pub(crate) mod asking;
 pub(crate) mod operator_commands;
-pub(crate) mod simulating;
+pub(crate) mod request;
+pub(crate) mod simulation;
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     /// It charges the limits, unless --peek only looks. It gives up after 5 s. A token comes from
     /// --token-file or the environment variable `TIDEGATE_TOKEN`, never from the command line.
     #[command(after_help = exit::ASKING)]
-    Check(asking::Check),
+    Check(request::Check),
     /// Say which limits apply to a request and why the others do not, what is left of each, and
     /// what each would answer
     ///
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// otherwise it asks a running daemon, through the listener for operators (listen.admin, or the
     /// http listener on loopback).
     #[command(after_help = exit::ASKING)]
-    Explain(asking::Explain),
+    Explain(request::Explain),
     /// List the keys that were refused most within a window, or the refusals of one caller
     ///
     /// Counts are of the daemon that is asked, through its listener for operators. They come from
@@ -87,7 +87,7 @@ pub(crate) enum Command {
     /// Any member is asked, through its listener for operators. Members send a heartbeat every five
     /// seconds, with what they hold; a member without a heartbeat for 12 s is gone.
     #[command(after_help = exit::LEASES)]
-    Leases(asking::Leases),
+    Leases(request::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Several files are checked one after the other, each as a whole; `-` is standard input.
@@ -108,9 +108,9 @@ pub(crate) enum Command {
     Validate(Validate),
     /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong
     /// come from a seed
-    Simulate(simulating::Simulate),
+    Simulate(simulation::Simulate),
     /// Print a new token, its hash, and how to use each
-    Token(asking::Token),
+    Token(request::Token),
     /// Print the JSON schema of the configuration
     Schema,
     /// Print the reference of the configuration, as Markdown

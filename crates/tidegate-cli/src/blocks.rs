@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use tidegate_wire::blocks::BlocksBody;
 use tidegate_wire::display::HumanDuration;
 
-use crate::arguments::asking::Daemon;
 use crate::arguments::operator_commands::{Block, BlockAction, LimitKeys, ListBlocks};
+use crate::arguments::request::Daemon;
+use crate::client::{self, ClientError, object, print, target, wait_for};
 use crate::columns::{Columns, one_line};
-use crate::door::{self, Unanswered, object, print, target, wait_for};
 use crate::exit::Exit;
 
 pub(crate) fn run(arguments: &Block) -> Exit {
@@ -31,24 +31,24 @@ pub(crate) fn run(arguments: &Block) -> Exit {
     })
 }
 
-async fn send(keys: &LimitKeys, daemon: &Daemon, span: Duration) -> Result<Value, Unanswered> {
+async fn send(keys: &LimitKeys, daemon: &Daemon, span: Duration) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("namespace".to_owned(), keys.namespace.as_str().into());
     body.insert("limit".to_owned(), keys.limit.as_str().into());
     body.insert("attributes".to_owned(), object(&keys.attributes)?);
     let millis = span.as_nanos().div_ceil(1_000_000);
     body.insert("for_ms".to_owned(), u64::try_from(millis).unwrap_or(u64::MAX).into());
-    door::operate(daemon, Method::POST, "/v1/block", body).await
+    client::operate(daemon, Method::POST, "/v1/block", body).await
 }
 
-async fn ask_list(list: &ListBlocks) -> Result<BlocksBody, Unanswered> {
+async fn ask_list(list: &ListBlocks) -> Result<BlocksBody, ClientError> {
     let n = list.n.to_string();
     let keys: Vec<String> = list.attributes.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut query = vec![("n", n.as_str())];
     query.extend(list.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
     query.extend(list.limit.iter().map(|limit| ("limit", limit.as_str())));
     query.extend(keys.iter().map(|key| ("key", key.as_str())));
-    door::get(&list.daemon, &target("/v1/blocks", &query)).await
+    client::get(&list.daemon, &target("/v1/blocks", &query)).await
 }
 
 fn table(body: &BlocksBody) -> String {

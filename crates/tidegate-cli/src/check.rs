@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate_wire::display::HumanDuration;
 
-use crate::arguments::asking::{Check, Question};
-use crate::door::{self, Said, Terms, Unanswered, wait_for};
+use crate::arguments::request::{Check, Question};
+use crate::client::{self, CheckAnswer, ClientError, wait_for};
 use crate::exit::{Exit, answer};
 use crate::unused_attributes;
 
 /// The answer as `--json` prints it: the same for every door, as far as the door says it.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct PrintedAnswer<'a> {
     /// `http`, `resp` or `grpc`.
     door: &'static str,
     namespace: &'a str,
@@ -29,7 +29,7 @@ struct Answer<'a> {
     limit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scope: Option<&'a BTreeMap<String, String>>,
-    /// What that limit has left.
+    /// The remaining units of that limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     remaining: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,28 +41,27 @@ struct Answer<'a> {
     detail: Option<&'a str>,
     /// Every limit that refused, the one that binds longest first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    violated: &'a [door::Refusing],
+    violated: &'a [client::ViolatedLimit],
     #[serde(skip_serializing_if = "Option::is_none")]
     permit: Option<&'a str>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    limits: &'a [door::Left],
+    limits: &'a [client::LimitLeft],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     shadow: &'a [String],
 }
 
 pub(crate) fn run(arguments: &Check) -> Exit {
     if let Some(name) = arguments.question.duplicate() {
-        return Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
+        return ClientError::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
-    let terms = Terms { peek: arguments.peek, class: arguments.class };
-    let said = match wait_for(door::check(&arguments.daemon, &arguments.question, terms)) {
+    let said = match wait_for(client::check(&arguments.daemon, &arguments.question, arguments.options)) {
         Ok(said) => said,
         Err(unanswered) => return unanswered.complain(),
     };
     let text = if arguments.json {
         json(arguments, &said)
     } else {
-        words(&said, &arguments.question, arguments.peek)
+        words(&said, &arguments.question, arguments.options.peek)
     };
     let exit = if said.decision == "admit" { Exit::Done } else { Exit::Problems };
     let exit = answer(&(text + "\n"), exit);
@@ -74,19 +73,21 @@ fn note_unused_attributes(arguments: &Check) {
     let (daemon, question) = (&arguments.daemon, &arguments.question);
     // The token of a caller need not be an operator's: a question that is refused would be counted
     // and logged.
-    if door::has_token(daemon) {
+    if client::has_token(daemon) {
         return;
     }
-    unused_attributes::note(question, || wait_for(door::limit_attributes(daemon, &question.namespace)).ok());
+    unused_attributes::note(question, || {
+        wait_for(client::limit_attributes(daemon, &question.namespace)).ok()
+    });
 }
 
-fn json(arguments: &Check, said: &Said) -> String {
+fn json(arguments: &Check, said: &CheckAnswer) -> String {
     let tightest = tightest(said);
-    let answer = Answer {
+    let answer = PrintedAnswer {
         door: arguments.daemon.at.name(),
         namespace: &arguments.question.namespace,
         decision: &said.decision,
-        peek: arguments.peek,
+        peek: arguments.options.peek,
         reason: said.reason.as_deref(),
         limit: said
             .limit
@@ -107,11 +108,11 @@ fn json(arguments: &Check, said: &Said) -> String {
 }
 
 /// The limit that has least left, of those that were told.
-fn tightest(said: &Said) -> Option<&door::Left> {
+fn tightest(said: &CheckAnswer) -> Option<&client::LimitLeft> {
     said.limits.iter().find(|left| Some(left.remaining) == said.remaining)
 }
 
-fn words(said: &Said, question: &Question, peek: bool) -> String {
+fn words(said: &CheckAnswer, question: &Question, peek: bool) -> String {
     let would = if peek { "would be " } else { "" };
     if said.decision == "admit" {
         format!("{would}admitted: {}", admission(said, question))
@@ -120,7 +121,7 @@ fn words(said: &Said, question: &Question, peek: bool) -> String {
     }
 }
 
-fn admission(said: &Said, question: &Question) -> String {
+fn admission(said: &CheckAnswer, question: &Question) -> String {
     let mut text = String::new();
     match (tightest(said), said.remaining) {
         (Some(left), _) => {
@@ -153,7 +154,7 @@ fn admission(said: &Said, question: &Question) -> String {
 }
 
 /// The reason and the limit; below them the detail, and each further limit that refused.
-fn refusal(said: &Said, question: &Question) -> String {
+fn refusal(said: &CheckAnswer, question: &Question) -> String {
     let mut text = said.reason.clone().unwrap_or_else(|| "over its limit".to_owned());
     if let Some(limit) = &said.limit {
         let _ = write!(text, " by {}", limit_name(limit, question));
@@ -211,11 +212,11 @@ mod tests {
 
     use super::*;
 
-    fn said(json: &str) -> Said {
+    fn said(json: &str) -> CheckAnswer {
         serde_json::from_str(json).unwrap()
     }
 
-    fn told(said: &Said, peek: bool) -> String {
+    fn told(said: &CheckAnswer, peek: bool) -> String {
         let attributes = vec![("kind".to_owned(), "mail".to_owned()), ("to".to_owned(), "ada".to_owned())];
         let question = Question { namespace: "messaging".into(), attributes, cost: NonZeroU64::MIN };
         words(said, &question, peek)

@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     /// The configuration has problems, the request that was asked about is refused, or a checker of
     /// a simulation found something.
     Problems = 1,
-    /// What was asked cannot be taken. It is also clap's, for a command line that is wrong.
+    /// The request is invalid. clap uses the same code for an invalid command line.
     Untaken = 2,
     /// A file cannot be read, or the output cannot be written.
     Unreadable = 3,

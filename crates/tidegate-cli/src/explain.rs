@@ -8,22 +8,22 @@ use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_server::explain_fresh;
 use tidegate_wire::explanation::{ExplanationBody, Would};
 
-use crate::arguments::asking::{Explain, Question};
-use crate::door::{self, Unanswered, wait_for};
+use crate::arguments::request::{Explain, Question};
+use crate::client::{self, ClientError, wait_for};
 use crate::exit::{Exit, answer};
-use crate::policy_file::{self, NoPolicy};
+use crate::policy_file::{self, PolicyFileError};
 use crate::unused_attributes;
 
 pub(crate) fn run(arguments: &Explain) -> Exit {
     let question = &arguments.question;
     if let Some(name) = question.duplicate() {
-        return Unanswered::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
+        return ClientError::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
     let daemon = &arguments.daemon;
     let (explained, source) = if let Some(path) = &arguments.config {
         (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
-        let explained = wait_for(door::explain(daemon, question)).map(|explained| (explained, None));
+        let explained = wait_for(client::explain(daemon, question)).map(|explained| (explained, None));
         (explained, format!("by the daemon at {}", daemon.at))
     };
     let (explained, policy) = match explained {
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     let exit = answer(&text, exit);
     unused_attributes::note(question, || match &policy {
         Some(policy) => policy.namespace(&question.namespace).map(limit_attributes),
-        None => wait_for(door::limit_attributes(daemon, &question.namespace)).ok(),
+        None => wait_for(client::limit_attributes(daemon, &question.namespace)).ok(),
     });
     exit
 }
@@ -53,11 +53,13 @@ fn limit_attributes(namespace: &NamespacePolicy) -> Vec<String> {
 }
 
 /// The explanation by a file, and the policy in it.
-fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), Unanswered> {
+fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), ClientError> {
     let checked = policy_file::read(path).map_err(|error| match error {
-        NoPolicy::Unreadable(error) => Unanswered::File(format!("cannot read {}: {error}", path.display())),
-        NoPolicy::Problems(problems) => {
-            Unanswered::Untaken(format!("the configuration has problems\n{problems}"))
+        PolicyFileError::Unreadable(error) => {
+            ClientError::File(format!("cannot read {}: {error}", path.display()))
+        }
+        PolicyFileError::Problems(problems) => {
+            ClientError::Untaken(format!("the configuration has problems\n{problems}"))
         }
     })?;
     let explained = explain_fresh(&checked.policy, &question.namespace, &question.borrowed(), question.cost);
@@ -65,7 +67,7 @@ fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<
         let names: Vec<&str> = checked.policy.namespaces.iter().map(|one| one.name.as_str()).collect();
         let known = names.is_empty() || names.contains(&question.namespace.as_str());
         let there = if known { String::new() } else { format!("; there are: {}", names.join(", ")) };
-        Unanswered::Untaken(format!("{}{there}", fault.detail))
+        ClientError::Untaken(format!("{}{there}", fault.detail))
     })?;
     Ok((explained, Some(checked.policy)))
 }

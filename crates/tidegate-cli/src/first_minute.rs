@@ -1,4 +1,4 @@
-//! What `tidegate serve` prints: what listens where, and three lines to paste.
+//! The output of `tidegate serve`: the address of each listener, and three lines to paste.
 
 use std::fmt::Write;
 use std::path::{self, Path};

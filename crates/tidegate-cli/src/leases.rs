@@ -6,8 +6,8 @@ use tidegate_wire::display::{HumanDuration, Quantity};
 use tidegate_wire::leases::{LeasesBody, MemberBody};
 use tidegate_wire::text::shortened;
 
-use crate::arguments::asking::{Leases, LeasesAction};
-use crate::door::{self, print, wait_for};
+use crate::arguments::request::{Leases, LeasesAction};
+use crate::client::{self, print, wait_for};
 use crate::exit::Exit;
 
 /// How much of a name or a value is shown, in bytes.
@@ -15,9 +15,9 @@ const SHOWN_BYTES: usize = 40;
 
 pub(crate) fn run(arguments: &Leases) -> Exit {
     match &arguments.action {
-        None => print(arguments.json, wait_for(door::leases(&arguments.daemon)), table),
+        None => print(arguments.json, wait_for(client::leases(&arguments.daemon)), table),
         Some(LeasesAction::Acknowledge(daemon)) => {
-            print(arguments.json, wait_for(door::acknowledge(daemon)), |body| {
+            print(arguments.json, wait_for(client::acknowledge(daemon)), |body| {
                 let text = if body.acknowledged {
                     "The loss is acknowledged for all members: quotas count from what there is."
                 } else {

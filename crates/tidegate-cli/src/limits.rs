@@ -7,8 +7,8 @@ use serde_json::Value;
 use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::operator_commands::Limits;
+use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::Columns;
-use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 
 /// The part of `GET /v1/limits` that is shown.
@@ -78,9 +78,9 @@ pub(crate) fn run(arguments: &Limits) -> Exit {
     print(arguments.json, wait_for(ask(arguments)), table)
 }
 
-async fn ask(arguments: &Limits) -> Result<Value, Unanswered> {
+async fn ask(arguments: &Limits) -> Result<Value, ClientError> {
     let namespace = arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
-    door::get(&arguments.daemon, &target("/v1/limits", &namespace.collect::<Vec<_>>())).await
+    client::get(&arguments.daemon, &target("/v1/limits", &namespace.collect::<Vec<_>>())).await
 }
 
 fn table(answer: &Value) -> String {

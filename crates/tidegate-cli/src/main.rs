@@ -2,11 +2,13 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod arguments;
 mod blocks;
 mod check;
+mod client;
 mod columns;
-mod door;
+
 mod exit;
 mod explain;
 mod first_minute;

@@ -6,12 +6,12 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::arguments::asking::Attribute;
 use crate::arguments::operator_commands::{
     LimitKeys, ListOverrides, Override, OverrideAction, RemoveOverride, SetOverride,
 };
+use crate::arguments::request::Attribute;
+use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
-use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 
 /// The part of `GET /v1/overrides` that is shown.
@@ -60,18 +60,18 @@ impl OverrideShown {
 }
 
 /// The address of an override.
-fn address(keys: &LimitKeys) -> Result<String, Unanswered> {
+fn address(keys: &LimitKeys) -> Result<String, ClientError> {
     if keys.attributes.is_empty() {
         let why =
             "an override is for some keys: name at least one attribute of the limit's key, as in user=ada";
-        return Err(Unanswered::Untaken(why.to_owned()));
+        return Err(ClientError::Untaken(why.to_owned()));
     }
-    let path = format!("/v1/overrides/{}/{}", door::encoded(&keys.namespace), door::encoded(&keys.limit));
+    let path = format!("/v1/overrides/{}/{}", client::encoded(&keys.namespace), client::encoded(&keys.limit));
     let pairs = keys.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     Ok(target(&path, &pairs.collect::<Vec<_>>()))
 }
 
-async fn send_set(set: &SetOverride) -> Result<Value, Unanswered> {
+async fn send_set(set: &SetOverride) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("numbers".to_owned(), numbers(&set.numbers));
     if let Some(span) = set.span {
@@ -80,14 +80,14 @@ async fn send_set(set: &SetOverride) -> Result<Value, Unanswered> {
     }
     body.insert("reason".to_owned(), set.reason.as_str().into());
     body.insert("by".to_owned(), set.by.as_str().into());
-    door::operate(&set.daemon, Method::PUT, &address(&set.keys)?, body).await
+    client::operate(&set.daemon, Method::PUT, &address(&set.keys)?, body).await
 }
 
-async fn send_removal(remove: &RemoveOverride) -> Result<Value, Unanswered> {
+async fn send_removal(remove: &RemoveOverride) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("reason".to_owned(), remove.reason.as_str().into());
     body.insert("by".to_owned(), remove.by.as_str().into());
-    door::operate(&remove.daemon, Method::DELETE, &address(&remove.keys)?, body).await
+    client::operate(&remove.daemon, Method::DELETE, &address(&remove.keys)?, body).await
 }
 
 /// Numbers as the API takes them: whole numbers as numbers, the rest as the words of the policy.
@@ -96,9 +96,9 @@ fn numbers(pairs: &[Attribute]) -> Value {
     Value::Object(pairs.iter().map(|(name, text)| (name.clone(), value(text))).collect())
 }
 
-async fn ask_list(list: &ListOverrides) -> Result<Value, Unanswered> {
+async fn ask_list(list: &ListOverrides) -> Result<Value, ClientError> {
     let namespace = list.namespace.iter().map(|namespace| ("namespace", namespace.as_str()));
-    door::get(&list.daemon, &target("/v1/overrides", &namespace.collect::<Vec<_>>())).await
+    client::get(&list.daemon, &target("/v1/overrides", &namespace.collect::<Vec<_>>())).await
 }
 
 fn table(answer: &Value) -> String {

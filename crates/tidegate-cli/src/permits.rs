@@ -6,20 +6,20 @@ use tidegate_wire::display::HumanDuration;
 use tidegate_wire::permits::PermitsBody;
 
 use crate::arguments::operator_commands::Permits;
+use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::Columns;
-use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 
 pub(crate) fn run(arguments: &Permits) -> Exit {
     print(arguments.json, wait_for(ask(arguments)), table)
 }
 
-async fn ask(arguments: &Permits) -> Result<PermitsBody, Unanswered> {
+async fn ask(arguments: &Permits) -> Result<PermitsBody, ClientError> {
     let (n, after) = (arguments.n.to_string(), arguments.after.map(|after| after.to_string()));
     let mut query = vec![("n", n.as_str())];
     query.extend(arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
     query.extend(after.iter().map(|after| ("after", after.as_str())));
-    door::get(&arguments.daemon, &target("/v1/permits", &query)).await
+    client::get(&arguments.daemon, &target("/v1/permits", &query)).await
 }
 
 fn table(body: &PermitsBody) -> String {

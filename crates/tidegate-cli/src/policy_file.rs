@@ -13,7 +13,7 @@ pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// Why there is no configuration.
 #[derive(Debug)]
-pub(crate) enum NoPolicy {
+pub(crate) enum PolicyFileError {
     /// The file cannot be read.
     Unreadable(io::Error),
     /// It was read, and has problems.
@@ -21,9 +21,9 @@ pub(crate) enum NoPolicy {
 }
 
 /// Reads and checks a file; `${VARIABLES}` come from the environment.
-pub(crate) fn read(path: &Path) -> Result<Checked, NoPolicy> {
-    let bytes = bytes(path).map_err(NoPolicy::Unreadable)?;
-    check(&name(path), &bytes).map_err(NoPolicy::Problems)
+pub(crate) fn read(path: &Path) -> Result<Checked, PolicyFileError> {
+    let bytes = bytes(path).map_err(PolicyFileError::Unreadable)?;
+    check(&name(path), &bytes).map_err(PolicyFileError::Problems)
 }
 
 /// The bytes of a file, of a pipe, or for `-` of standard input. A pipe can be read only once.
@@ -46,16 +46,16 @@ pub(crate) fn name(path: &Path) -> String {
 
 /// A file that is followed, and what was read of it first.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct WatchedPolicy {
     pub(crate) file: PolicyFile,
     pub(crate) text: Vec<u8>,
 }
 
 /// As [`read`], for a daemon that goes on looking at the file.
-pub(crate) fn follow(path: &Path) -> Result<(Source, Checked), NoPolicy> {
-    let (file, text) = PolicyFile::open(path).map_err(NoPolicy::Unreadable)?;
-    let checked = check(&name(path), &text).map_err(NoPolicy::Problems)?;
-    Ok((Source { file, text }, checked))
+pub(crate) fn follow(path: &Path) -> Result<(WatchedPolicy, Checked), PolicyFileError> {
+    let (file, text) = PolicyFile::open(path).map_err(PolicyFileError::Unreadable)?;
+    let checked = check(&name(path), &text).map_err(PolicyFileError::Problems)?;
+    Ok((WatchedPolicy { file, text }, checked))
 }
 
 /// Checks the text of the file called `name`.

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use crate::arguments::operator_commands::Reset;
-use crate::door::{self, Unanswered, object, print, wait_for};
+use crate::client::{self, ClientError, object, print, wait_for};
 use crate::exit::Exit;
 
 pub(crate) fn run(arguments: &Reset) -> Exit {
@@ -15,12 +15,12 @@ pub(crate) fn run(arguments: &Reset) -> Exit {
     })
 }
 
-async fn send(arguments: &Reset) -> Result<Value, Unanswered> {
+async fn send(arguments: &Reset) -> Result<Value, ClientError> {
     let mut body = Map::new();
     body.insert("namespace".to_owned(), arguments.namespace.as_str().into());
     body.insert("attributes".to_owned(), object(&arguments.attributes)?);
     if let Some(limit) = &arguments.limit {
         body.insert("limit".to_owned(), limit.as_str().into());
     }
-    door::operate(&arguments.daemon, Method::POST, "/v1/reset", body).await
+    client::operate(&arguments.daemon, Method::POST, "/v1/reset", body).await
 }

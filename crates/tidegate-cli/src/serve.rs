@@ -9,18 +9,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
 use crate::exit::{Exit, chain, complain};
-use crate::policy_file::{self, NoPolicy, Source};
+use crate::policy_file::{self, PolicyFileError, WatchedPolicy};
 use crate::{first_minute, logging};
 
 pub(crate) fn run(arguments: &Serve) -> Exit {
     let (source, checked) = if let Some(path) = arguments.configuration() {
         match policy_file::follow(path) {
             Ok((source, checked)) => (Some(source), checked),
-            Err(NoPolicy::Unreadable(error)) => {
+            Err(PolicyFileError::Unreadable(error)) => {
                 complain(format_args!("cannot read {}: {error}", path.display()));
                 return Exit::Unreadable;
             }
-            Err(NoPolicy::Problems(problems)) => {
+            Err(PolicyFileError::Problems(problems)) => {
                 complain(format_args!("the configuration has problems\n{problems}"));
                 return Exit::Problems;
             }
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
     runtime.block_on(serve(arguments, policy, source))
 }
 
-async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Exit {
+async fn serve(arguments: &Serve, policy: &Policy, source: Option<WatchedPolicy>) -> Exit {
     // Before anything can be asked: a signal that comes early must not be missed.
     let signals = Signals::listen();
     let text = source.as_ref().map_or(&[][..], |source| &source.text);
@@ -70,7 +70,7 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<Source>) -> Ex
     // A closed standard output is no reason not to serve.
     let _ = write!(io::stdout(), "{}", first_minute::lines(policy, &handle, &store, arguments));
     let _ = io::stdout().flush();
-    if let Some(Source { file, .. }) = source {
+    if let Some(WatchedPolicy { file, .. }) = source {
         handle.follow(file, policy.clone());
     }
     let name = signals.end(|| handle.reload()).await;

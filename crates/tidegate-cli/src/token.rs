@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tidegate_server::new_token;
 
-use crate::arguments::asking::Token;
+use crate::arguments::request::Token;
 use crate::exit::{Exit, ended};
 
 pub(crate) fn run(arguments: &Token) -> Exit {

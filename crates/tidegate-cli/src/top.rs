@@ -8,10 +8,10 @@ use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::refused_keys::{RefusedKeyBody, TopKeysBody};
 
-use crate::arguments::asking::{Attribute, Question};
 use crate::arguments::operator_commands::Top;
+use crate::arguments::request::{Attribute, Question};
+use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
-use crate::door::{self, Unanswered, print, target, wait_for};
 use crate::exit::Exit;
 use crate::explain::table;
 
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &Top) -> Exit {
     print(arguments.json, wait_for(ask(arguments)), |answer| words(arguments, answer))
 }
 
-async fn ask(arguments: &Top) -> Result<TopAnswer, Unanswered> {
+async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     let n = arguments.n.to_string();
     let keys: Vec<String> = arguments.attributes.iter().map(pair).collect();
     let mut query = vec![("window", arguments.window.as_str()), ("n", &n)];
@@ -36,7 +36,7 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, Unanswered> {
     query.extend(arguments.limit.iter().map(|limit| ("limit", limit.as_str())));
     query.extend(arguments.reason.iter().map(|reason| ("reason", reason.as_str())));
     query.extend(keys.iter().map(|key| ("key", key.as_str())));
-    let top = door::get(&arguments.daemon, &target("/v1/keys/top", &query)).await?;
+    let top = client::get(&arguments.daemon, &target("/v1/keys/top", &query)).await?;
     let (Some(namespace), false) = (&arguments.namespace, arguments.attributes.is_empty()) else {
         return Ok(TopAnswer { top, explanation: None });
     };
@@ -46,7 +46,7 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, Unanswered> {
         cost: NonZeroU64::MIN,
     };
     // A domain of files has refused keys and no limits that can be explained.
-    let explanation = door::explain(&arguments.daemon, &question).await.ok();
+    let explanation = client::explain(&arguments.daemon, &question).await.ok();
     Ok(TopAnswer { top, explanation })
 }
 

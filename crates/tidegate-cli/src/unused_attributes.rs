@@ -2,7 +2,7 @@
 
 use tidegate_policy::nearest;
 
-use crate::arguments::asking::Question;
+use crate::arguments::request::Question;
 use crate::exit::complain;
 
 /// How many attributes a note names.

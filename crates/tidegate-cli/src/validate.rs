@@ -3,47 +3,20 @@
 mod input;
 mod ratelimit;
 mod store;
+mod verdict;
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
-use serde::Serialize;
-use tidegate_policy::{Checked, Comparison, Policy, Problem, Problems, compare};
+use tidegate_policy::{Checked, Policy, Problem, Problems, compare};
 
 use crate::arguments::Validate;
 use crate::exit::{Exit, complain, ended};
-use crate::policy_file::{self, NoPolicy, STANDARD_INPUT};
+use crate::policy_file::{self, PolicyFileError, STANDARD_INPUT};
 use input::Input;
-use ratelimit::OfPolicy;
+use ratelimit::PolicyFilesVerdict;
 use store::StoreUse;
-
-/// The result for one file or directory.
-#[derive(Debug, Default, Serialize)]
-struct Verdict {
-    file: String,
-    valid: bool,
-    /// Of both files, where there are two; each says of which.
-    problems: Vec<Problem>,
-    /// Whether there were so many problems that looking for more was stopped.
-    truncated: bool,
-    /// Of the configuration itself and the files that it names, not of the one it is compared with.
-    warnings: Vec<Problem>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comparison: Option<Comparison>,
-    /// Where a daemon keeps what it counts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    store: Option<StoreUse>,
-    /// For files of envoyproxy/ratelimit: what is not as there under the semantics in force.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    differences: Option<Vec<Problem>>,
-    /// What was counted in a valid file: `1 namespace, 2 limits`.
-    #[serde(skip)]
-    counted: String,
-    /// Whether files that the configuration names could not be checked, which was said.
-    #[serde(skip)]
-    is_partial: bool,
-}
+use verdict::{Verdict, number};
 
 pub(crate) fn run(arguments: &Validate) -> Exit {
     if let Some(message) = untaken(arguments) {
@@ -80,7 +53,7 @@ fn untaken(arguments: &Validate) -> Option<&'static str> {
     None
 }
 
-/// The verdict about a file; how the command ends if there is none, which was said.
+/// The verdict about a file, or the exit code after the error has been reported.
 fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
     let unreadable = |error: io::Error| {
         complain(format_args!("cannot read {}: {error}", path.display()));
@@ -105,8 +78,8 @@ fn check(path: &Path, arguments: &Validate) -> Result<Verdict, Exit> {
 fn read(path: &Path) -> Result<Result<Checked, Problems>, Exit> {
     match policy_file::read(path) {
         Ok(checked) => Ok(Ok(checked)),
-        Err(NoPolicy::Problems(problems)) => Ok(Err(problems)),
-        Err(NoPolicy::Unreadable(error)) => {
+        Err(PolicyFileError::Problems(problems)) => Ok(Err(problems)),
+        Err(PolicyFileError::Unreadable(error)) => {
             complain(format_args!("cannot read {}: {error}", path.display()));
             Err(Exit::Unreadable)
         }
@@ -123,13 +96,13 @@ fn of_policy(
     let policy = &checked.policy;
     let mut warnings = checked.warnings;
     let (files, differences, is_partial) = match ratelimit::of_policy(policy, arguments) {
-        OfPolicy::None => (None, None, false),
-        OfPolicy::Unreadable => (None, None, true),
-        OfPolicy::Read(read) => {
+        PolicyFilesVerdict::None => (None, None, false),
+        PolicyFilesVerdict::Unreadable => (None, None, true),
+        PolicyFilesVerdict::Read(read) => {
             warnings.extend(read.warnings);
             (Some(read.files), Some(read.differences), false)
         }
-        OfPolicy::Broken(problems) => return Verdict::broken([problems]),
+        PolicyFilesVerdict::Broken(problems) => return Verdict::broken([problems]),
     };
     let warn = |section, what, fix: &str| Problem::of_section((name, text), section, what, fix.to_owned());
     let store = StoreUse::of_policy(policy, files.as_ref());
@@ -160,40 +133,6 @@ fn of_policy(
         differences,
         is_partial,
         ..Verdict::default()
-    }
-}
-
-impl Verdict {
-    fn broken(found: impl IntoIterator<Item = Problems>) -> Self {
-        let mut verdict = Self::default();
-        for one in found {
-            verdict.problems.extend(one.problems);
-            verdict.truncated |= one.truncated;
-        }
-        verdict
-    }
-
-    fn exit(&self, deny_warnings: bool) -> Exit {
-        let is_denied = deny_warnings && (self.is_partial || !self.warnings.is_empty());
-        if self.valid && !is_denied { Exit::Done } else { Exit::Problems }
-    }
-
-    /// The line that ends what is said about a file, without a line break.
-    fn summary(&self, is_one_of_several: bool) -> String {
-        if !self.valid {
-            let more = if self.truncated { " or more" } else { "" };
-            let count = self.problems.len();
-            let problems = format!("{count}{more} problem{}", plural(count));
-            return if is_one_of_several { format!("{}: {problems}", self.file) } else { problems };
-        }
-        let mut text = format!("{}: valid: {}", self.file, self.counted);
-        let differences = self.differences.as_ref().map_or(0, Vec::len);
-        for (count, noun) in [(self.warnings.len(), "warning"), (differences, "difference")] {
-            if count > 0 {
-                let _ = write!(text, ", {}", number(count, noun));
-            }
-        }
-        text
     }
 }
 
@@ -235,13 +174,4 @@ fn write(arguments: &Validate, verdicts: &[Verdict]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// `1 limit`, `2 limits`.
-fn number(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", plural(count))
-}
-
-const fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }

@@ -1,8 +1,5 @@
 //! The public face of the driver: admission for any service, with or without HTTP.
 
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -102,7 +99,7 @@ impl Admission {
         };
         Ok(match decision {
             Decision::Admit(permit) => Verdict::Admit(Hold::new(driver, permit)),
-            Decision::Refuse(refusal) => Verdict::Refuse(refusal),
+            Decision::Refuse(refused) => Verdict::Refuse(refused.into_refusal()),
         })
     }
 
@@ -129,13 +126,11 @@ impl Admission {
 
     async fn admit_until(&self, request: &Request<'_>, until: Timestamp) -> Result<Verdict, EngineError> {
         let driver = &self.driver;
-        let mut request = *request;
+        // The engine lets the request wait for its turn. It does not wait for a block to end, for a
+        // store or for room in a table; such a request is tried again from here.
+        let mut request = request.may_wait_until(until);
         let mut schedule = RetrySchedule::default();
         loop {
-            // Enabled before the request is decided, so that nothing is missed that comes back
-            // between its refusal and the wait.
-            let mut returned = pin!(driver.returned().notified());
-            returned.as_mut().enable();
             let refusal = match self.admit(&request).await? {
                 Verdict::Refuse(refusal) => refusal,
                 admitted @ Verdict::Admit(_) => return Ok(admitted),
@@ -145,12 +140,7 @@ impl Admission {
                 NextTry::At(at) if now < until && (at <= until || is_lent(&refusal)) => at.min(until),
                 NextTry::At(_) | NextTry::Never => return Ok(Verdict::Refuse(refusal)),
             };
-            let mut sleep = driver.time().sleep_until(at);
-            poll_fn(|cx| match returned.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(()),
-                Poll::Pending => sleep.as_mut().poll(cx),
-            })
-            .await;
+            driver.time().sleep_until(at).await;
             request.attempt = request.attempt.max(1);
         }
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate::Timestamp;
 use tidegate_clock::{Clock, SystemClock};
-use tidegate_engine::{Engine, EngineError, Outcome, Permit, Progress, Settled, SettledAll, Tick};
+use tidegate_engine::{Completion, Engine, EngineError, Permit, Progress, Settled, Tick};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::engine_handle::EngineHandle;
 use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
@@ -21,8 +21,6 @@ pub const RENEWALS_MAX: usize = 16;
 
 /// The shortest time between two ticks of [`Driver::tick_at`].
 const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
-
-type OnReturned = Arc<dyn Fn() + Send + Sync>;
 
 /// Drives the requests and operations of an engine. Clones share everything.
 #[derive(Clone)]
@@ -36,9 +34,6 @@ struct DriverParts {
     undos: UndoQueue,
     /// Places for batches of lease asks in flight.
     renewals: Arc<Semaphore>,
-    /// Notified when something that was lent has come back.
-    returned: Arc<Notify>,
-    on_returned: Option<OnReturned>,
 }
 
 impl Driver {
@@ -51,8 +46,6 @@ impl Driver {
             link,
             undos: UndoQueue::new(UNDOS_MAX),
             renewals: Arc::new(Semaphore::new(RENEWALS_MAX)),
-            returned: Arc::default(),
-            on_returned: None,
         }))
     }
 
@@ -89,13 +82,6 @@ impl Driver {
     #[must_use]
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         self.with(|parts| parts.clock = clock)
-    }
-
-    /// Sets a function that is called whenever a settled permit has returned what it was lent. It
-    /// must not block or panic.
-    #[must_use]
-    pub fn on_returned(self, call: impl Fn() + Send + Sync + 'static) -> Self {
-        self.with(|parts| parts.on_returned = Some(Arc::new(call)))
     }
 
     fn with(mut self, change: impl FnOnce(&mut DriverParts)) -> Self {
@@ -148,63 +134,44 @@ impl Driver {
     }
 
     /// Settles a permit by the engine in force, and tells the store in the background.
-    pub fn settle(&self, permit: Permit, outcome: Outcome) {
-        self.settle_then(permit, outcome, || {});
-    }
-
-    /// As [`Driver::settle`], and calls `then` once everything has come back: at once where the
-    /// store need not be told. Not called where the store cannot be told, outside of a runtime.
-    pub fn settle_then(&self, permit: Permit, outcome: Outcome, then: impl FnOnce() + Send + 'static) {
-        let has_lent = permit.must_be_settled();
-        let settled = self.engine().settle(permit, outcome, self.now());
-        match settled.batch {
-            None => {
-                self.announce_returned(has_lent);
-                then();
-            }
-            Some(batch) => self.send_in_background([*batch], has_lent, then),
-        }
+    pub fn settle(&self, permit: Permit, completion: impl Into<Completion>) {
+        let settled = self.engine().settle(permit, completion, self.now());
+        self.return_settled(settled);
     }
 
     /// Tells the store what a settled permit returns. After an error it stays charged: less is
     /// admitted, never more.
+    ///
+    /// All batches are sent; the error is that of the first that failed.
     pub async fn send_settled(&self, settled: Settled) -> Result<(), StoreError> {
-        let Some(batch) = settled.batch else { return Ok(()) };
-        self.call_store(&batch).await.map(drop)
-    }
-
-    /// Tells the store what permits return that were settled together. After an error it stays
-    /// charged: less is admitted, never more.
-    pub async fn send_settled_all(&self, settled: SettledAll) {
-        for batch in settled.batches {
-            // The hooks have reported an error already.
-            let _ = self.call_store(&batch).await;
+        let mut sent = Ok(());
+        for batch in &settled.batches {
+            sent = sent.and(self.call_store(batch).await.map(drop));
         }
+        sent
     }
 
-    /// Sends `batches` to the store in the background, one after the other, then announces that
-    /// lent things have come back. A batch that fails is retried as an undo is.
+    /// Sends the batches of a settled permit to the store in the background, one after the other. A
+    /// batch that fails is retried as an undo is.
     ///
     /// Outside of a tokio runtime the batches are not sent. The store's part then stays charged
     /// until it drains or expires: less is admitted, never more.
-    pub(crate) fn send_in_background(
-        &self,
-        batches: impl IntoIterator<Item = Batch, IntoIter: Send + 'static>,
-        has_lent: bool,
-        then: impl FnOnce() + Send + 'static,
-    ) {
+    pub(crate) fn return_settled(&self, mut settled: Settled) {
+        if settled.batches.is_empty() {
+            return;
+        }
         let Ok(runtime) = Handle::try_current() else { return };
-        let (driver, batches) = (self.clone(), batches.into_iter());
+        let driver = self.clone();
         runtime.spawn(async move {
-            for batch in batches {
+            for batch in core::mem::take(&mut settled.batches) {
                 if let Err(error) = driver.call_store(&batch).await
                     && error.is_transient()
                 {
                     driver.undo(batch);
                 }
             }
-            driver.announce_returned(has_lent);
-            then();
+            // Requests that wait for what was lent are called once the store has it back.
+            drop(settled);
         });
     }
 
@@ -220,22 +187,6 @@ impl Driver {
 
     pub(crate) fn renewals(&self) -> &Arc<Semaphore> {
         &self.0.renewals
-    }
-
-    /// Wakes requests that wait for lent things, if some have come back.
-    pub(crate) fn announce_returned(&self, has_lent: bool) {
-        if !has_lent {
-            return;
-        }
-        self.0.returned.notify_waiters();
-        if let Some(call) = &self.0.on_returned {
-            call();
-        }
-    }
-
-    /// Notified when something that was lent has come back.
-    pub(crate) fn returned(&self) -> &Notify {
-        &self.0.returned
     }
 
     /// Ticks the engine if a tick is due. For programs without a task that

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tidegate_engine::{Outcome, Permit};
+use tidegate_engine::{Completion, Outcome, Permit};
 
 use crate::driver::Driver;
 
@@ -32,9 +32,10 @@ impl Hold {
         self.permit.take().expect("only settling and dropping take it")
     }
 
-    /// Settles it with this outcome, by the engine in force. The store is told in the background.
-    pub fn settle(mut self, outcome: Outcome) {
-        self.settle_once(outcome);
+    /// Settles it with this completion, by the engine in force. The store is told in the
+    /// background.
+    pub fn settle(mut self, completion: impl Into<Completion>) {
+        self.settle_once(completion.into());
     }
 
     /// The work was done.
@@ -52,16 +53,16 @@ impl Hold {
         self.settle(Outcome::Cancelled);
     }
 
-    fn settle_once(&mut self, outcome: Outcome) {
+    fn settle_once(&mut self, completion: Completion) {
         if let Some(permit) = self.permit.take() {
-            self.driver.settle(permit, outcome);
+            self.driver.settle(permit, completion);
         }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.settle_once(Outcome::Failed);
+        self.settle_once(Outcome::Failed.into());
     }
 }
 

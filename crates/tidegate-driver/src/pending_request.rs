@@ -2,89 +2,19 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{
-    Answered, Decision, DecisionAll, Engine, Outcome, Pending, PendingAll, Permit, Step, StepAll, Wants,
-};
-use tidegate_store::{Batch, StoreError};
+use tidegate_engine::{Answered, Decision, Engine, Outcome, Pending, Step, Wants};
+use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 
 use crate::driver::Driver;
 
-/// A pending request, one or several that are decided together.
-pub trait Undecided: Sized + Send + Sync + 'static {
-    /// Its decision.
-    type Decision: Send + 'static;
-
-    /// The thing it waits for.
-    fn wants(&self) -> Wants<'_>;
-
-    /// Goes on with it.
-    fn resume(self, engine: &Engine, answered: Answered, driver: &Driver) -> Resumed<Self>;
-
-    /// Gives back what was admitted: the batches for the store, and whether something was lent.
-    fn cancel(decision: Self::Decision, driver: &Driver) -> (Vec<Batch>, bool);
-}
-
-/// How far a pending request has come.
-#[derive(Debug)]
-pub enum Resumed<P: Undecided> {
-    /// It is decided.
-    Decided(P::Decision),
-    /// It waits for something else.
-    Pending(P),
-}
-
 /// A decision and the engine that made it, which knows the names of the permit's local limits.
 #[derive(Debug)]
-pub struct Decided<D> {
+pub struct Decided {
     /// The decision.
-    pub decision: D,
+    pub decision: Decision,
     /// The engine that was in force when the request was decided.
     pub engine: Arc<Engine>,
-}
-
-impl Undecided for Pending {
-    type Decision = Decision;
-
-    fn wants(&self) -> Wants<'_> {
-        Pending::wants(self)
-    }
-
-    fn resume(self, engine: &Engine, answered: Answered, driver: &Driver) -> Resumed<Self> {
-        match engine.resume(self, answered, driver.now()) {
-            Step::Decided(decision) => Resumed::Decided(decision),
-            Step::Ask(pending) => Resumed::Pending(pending),
-        }
-    }
-
-    fn cancel(decision: Decision, driver: &Driver) -> (Vec<Batch>, bool) {
-        let Decision::Admit(permit) = decision else { return (Vec::new(), false) };
-        let has_lent = permit.must_be_settled();
-        let settled = driver.engine().settle(permit, Outcome::Cancelled, driver.now());
-        (settled.batch.map(|batch| *batch).into_iter().collect(), has_lent)
-    }
-}
-
-impl Undecided for PendingAll {
-    type Decision = DecisionAll;
-
-    fn wants(&self) -> Wants<'_> {
-        PendingAll::wants(self)
-    }
-
-    fn resume(self, engine: &Engine, answered: Answered, driver: &Driver) -> Resumed<Self> {
-        match engine.resume_all(self, answered, driver.now()) {
-            StepAll::Decided(decision) => Resumed::Decided(decision),
-            StepAll::Ask(pending) => Resumed::Pending(pending),
-        }
-    }
-
-    fn cancel(decision: DecisionAll, driver: &Driver) -> (Vec<Batch>, bool) {
-        let DecisionAll::Admit(permits) = decision else { return (Vec::new(), false) };
-        let has_lent = permits.iter().any(Permit::must_be_settled);
-        let settled = driver.engine().settle_all(permits, Outcome::Cancelled, driver.now());
-        (settled.batches, has_lent)
-    }
 }
 
 /// A pending request that is being driven. [`PendingRequest::decided`] drives it to its decision.
@@ -94,59 +24,56 @@ impl Undecided for PendingAll {
 /// cancelled.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
-pub struct PendingRequest<P: Undecided> {
+pub struct PendingRequest {
     driver: Driver,
-    pending: Option<P>,
+    pending: Option<Pending>,
 }
 
 impl Driver {
     /// Drives a pending request.
-    pub fn drive<P: Undecided>(&self, pending: P) -> PendingRequest<P> {
+    pub fn drive(&self, pending: Pending) -> PendingRequest {
         PendingRequest { driver: self.clone(), pending: Some(pending) }
     }
 
     /// Brings what a pending request wants.
     async fn bring(&self, wants: Wants<'_>) -> Answered {
-        wants.bring(|batch| self.call_store(batch)).await
+        wants.bring(|batch| self.call_store(batch), |at| self.time().sleep_until(at)).await
     }
 
     /// Resumes a pending request by the engine in force.
-    fn resume<P: Undecided>(&self, pending: P, answered: Answered) -> (Resumed<P>, Arc<Engine>) {
+    fn resume(&self, pending: Pending, answered: Answered) -> (Step, Arc<Engine>) {
         let engine = self.handle().engine();
-        let resumed = pending.resume(&engine, answered, self);
+        let step = engine.resume(pending, answered, self.now());
         self.renew_leases();
-        (resumed, engine)
+        (step, engine)
     }
 
-    fn give_back<P: Undecided>(&self, decision: P::Decision) {
-        let (batches, has_lent) = P::cancel(decision, self);
-        if batches.is_empty() {
-            self.announce_returned(has_lent);
-        } else {
-            self.send_in_background(batches, has_lent, || {});
+    fn give_back(&self, decision: Decision) {
+        if let Decision::Admit(permit) = decision {
+            self.settle(permit, Outcome::Cancelled);
         }
     }
 }
 
-impl<P: Undecided> PendingRequest<P> {
+impl PendingRequest {
     /// Brings what the request wants until it is decided.
-    pub async fn decided(mut self) -> Decided<P::Decision> {
+    pub async fn decided(mut self) -> Decided {
         loop {
             let pending = self.pending.as_ref().expect("only its decision and dropping it take it");
             let answered = self.driver.bring(pending.wants()).await;
             let pending = self.pending.take().expect("it was there before");
             match self.driver.resume(pending, answered) {
-                (Resumed::Decided(decision), engine) => return Decided { decision, engine },
-                (Resumed::Pending(next), _) => self.pending = Some(next),
+                (Step::Decided(decision), engine) => return Decided { decision, engine },
+                (Step::Ask(next), _) => self.pending = Some(next),
             }
         }
     }
 }
 
-impl<P: Undecided> Drop for PendingRequest<P> {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(pending) = self.pending.take() else { return };
-        if let Wants::Lease(_) = pending.wants() {
+        if let Wants::Lease(_) | Wants::Turn(_) = pending.wants() {
             // It holds nothing.
             return;
         }
@@ -158,12 +85,14 @@ impl<P: Undecided> Drop for PendingRequest<P> {
 }
 
 /// Carries an abandoned request to its decision, and gives back what it is admitted to.
-async fn cancel<P: Undecided>(driver: Driver, mut pending: P) {
+async fn cancel(driver: Driver, mut pending: Pending) {
     loop {
         let answered = with_unknown_outcome(driver.bring(pending.wants()).await);
         match driver.resume(pending, answered).0 {
-            Resumed::Decided(decision) => return driver.give_back::<P>(decision),
-            Resumed::Pending(next) => pending = next,
+            Step::Decided(decision) => return driver.give_back(decision),
+            // It may wait for its turn, and holds nothing then.
+            Step::Ask(next) if matches!(next.wants(), Wants::Turn(_)) => return,
+            Step::Ask(next) => pending = next,
         }
     }
 }
@@ -181,12 +110,12 @@ fn with_unknown_outcome(answered: Answered) -> Answered {
 
 /// Gives back what an abandoned request holds here, where the store cannot be called: it is decided
 /// as if the store were late, and the engine keeps the undo for the next renewal of leases.
-fn cancel_without_runtime<P: Undecided>(driver: &Driver, pending: P) {
+fn cancel_without_runtime(driver: &Driver, pending: Pending) {
     let late = StoreError::Timeout { after: driver.link().timeout };
     let engine = driver.handle().engine();
-    match pending.resume(&engine, Answered::Store(Err(late)), driver) {
-        Resumed::Decided(decision) => driver.give_back::<P>(decision),
+    match engine.resume(pending, Answered::Store(Err(late)), driver.now()) {
+        Step::Decided(decision) => driver.give_back(decision),
         // The rest would have to be asked for. It is given up, as if its answer were lost.
-        Resumed::Pending(_) => {}
+        Step::Ask(_) => {}
     }
 }

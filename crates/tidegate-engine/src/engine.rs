@@ -1,43 +1,52 @@
 //! The engine: which namespaces there are, what they share, and everything that is not the order
 //! itself.
 
-mod carrying;
-mod explaining;
-mod joining;
-mod keeping;
-mod leasing;
-mod looking;
+mod admission;
+mod batch_admission;
+mod carried;
+mod configuration;
+mod exact_limit;
+mod explanation;
+mod lease_plane;
+mod membership;
 mod operations;
-mod order;
-mod overriding;
+mod override_changes;
+mod peek;
+mod permit_store;
+mod queue_admission;
+mod refusal;
 mod reload;
-mod together;
-mod world;
+mod settlement;
+mod store_plane;
+mod store_silence;
 
 use core::fmt;
-use core::hint::black_box;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate::{Gate, GateError, KeyTable, Limit, LimitStatus, TableConfig, TableStats, Timestamp};
-use tidegate_capacity::{Capacity, CapacityError};
-use tidegate_overload::Overload;
-use tidegate_store::{Batch, NoteChange, StoreError};
+use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
+use tidegate_capacity::Capacity;
+use tidegate_overload::{Overload, RoomBounds};
+use tidegate_store::{Batch, NoteChange};
 
-pub use explaining::Explained;
-pub use looking::PeekReport;
+pub use explanation::Explained;
+pub use peek::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
 
 use crate::blocks::KnownBlocks;
+use crate::error::EngineError;
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases};
 use crate::lineage::Lineage;
-use crate::notes::NoteError;
+use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
+use crate::permit::Holds;
+use crate::place::OverloadPlane;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
+use crate::waiting_room::Room;
 
 /// What all namespaces of an engine share.
 #[derive(Clone, Copy, Debug)]
@@ -73,124 +82,6 @@ impl EngineConfig {
             leases: None,
         }
     }
-}
-
-/// A namespace: an isolated set of limits.
-#[derive(Clone, Debug)]
-pub struct NamespaceConfig {
-    /// Its name, 1 to [`NamespaceConfig::NAME_BYTES_MAX`] bytes.
-    pub name: String,
-    /// Its limits.
-    pub limits: Vec<Limit>,
-}
-
-impl NamespaceConfig {
-    /// The longest name in bytes.
-    pub const NAME_BYTES_MAX: usize = 128;
-}
-
-/// Why the engine could not decide, or could not be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum EngineError {
-    /// No such namespace.
-    #[error("namespace \"{0}\" does not exist; use one of the policy's, or add it")]
-    UnknownNamespace(String),
-    /// No such limit in the namespace, or it does not apply to the request.
-    #[error(
-        "limit \"{limit}\" of namespace \"{namespace}\" does not exist or does not apply to these attributes"
-    )]
-    UnknownLimit {
-        /// The namespace.
-        namespace: String,
-        /// The limit.
-        limit: String,
-    },
-    /// No such permit, or not any more.
-    #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
-    UnknownPermit(crate::PermitId),
-    /// The namespace keeps as many permits as it may: its share of all.
-    #[error("the namespace keeps as many permits as its share of {0} allows; settle or release some")]
-    TooManyPermits(usize),
-    /// The namespace has as many refund keys remembered as it may: its share of all.
-    #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
-    RefundKeysFull {
-        /// When the oldest is forgotten.
-        until: Timestamp,
-    },
-    /// The table has no room for another key.
-    #[error(transparent)]
-    TableFull(#[from] tidegate::gate::TableFull),
-    /// Two namespaces of one name, or one without a name.
-    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
-    NamespaceName(String),
-    /// A namespace with limits that make no gate.
-    #[error("namespace \"{namespace}\": {source}")]
-    Limits {
-        /// The namespace.
-        namespace: String,
-        /// What is wrong with its limits.
-        #[source]
-        source: GateError,
-    },
-    /// An access to a table that the namespace lacks.
-    #[error(
-        "namespace \"{namespace}\" has no table \"{table}\"; leave the access out, or name a table that it has"
-    )]
-    UnknownTable {
-        /// The namespace.
-        namespace: String,
-        /// The table.
-        table: String,
-    },
-    /// An access that the capacity plane cannot place.
-    #[error(transparent)]
-    Access(#[from] CapacityError),
-    /// The store did not carry out what it was asked.
-    #[error("the store did not answer, and what it does not count was left as it is; repeat it: {0}")]
-    Store(#[source] StoreError),
-    /// A note that cannot be read.
-    #[error(transparent)]
-    Note(#[from] NoteError),
-    /// As many overrides as can be set at run time are set.
-    #[error("limit of {max} run-time overrides reached; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
-    TooManyOverrides,
-    /// One namespace has set as many overrides as leave the others their shares.
-    #[error(
-        "namespace \"{namespace}\" has used its share of the {max} run-time overrides; remove one of its own",
-        max = crate::RUNTIME_OVERRIDES_MAX
-    )]
-    TooManyOverridesHere {
-        /// The namespace.
-        namespace: String,
-    },
-    /// No such override.
-    #[error(
-        "limit \"{limit}\" of namespace \"{namespace}\" has no override set at run time for these attributes"
-    )]
-    UnknownOverride {
-        /// The namespace.
-        namespace: String,
-        /// The limit.
-        limit: String,
-    },
-    /// An override with a text that is too long, or that has expired already.
-    #[error("override of limit \"{limit}\": {why}")]
-    Override {
-        /// The limit.
-        limit: String,
-        /// What is wrong with it, and what to do.
-        why: String,
-    },
-    /// A permit that holds too much to be written down.
-    #[error("the permit cannot be kept over a restart: {0}")]
-    Unstorable(String),
-    /// A limit that arrived with the request cannot be used.
-    #[error(transparent)]
-    Carry(#[from] tidegate::CarryError),
-    /// The key of an exact limit is too long for a store.
-    #[error("the key of an exact limit is too long for a store: {0}")]
-    KeyTooLong(#[source] tidegate_store::StoreError),
 }
 
 /// Makes an [`Engine`].
@@ -254,6 +145,7 @@ impl EngineBuilder {
     /// Checks everything and makes the engine.
     pub fn build(self) -> Result<Engine, EngineError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
+        let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -265,7 +157,9 @@ impl EngineBuilder {
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
             capacity,
-            overload: overload.map(Arc::new),
+            overload: overload
+                .map(|overload| Arc::new(OverloadPlane { overload, room: crate::sync::Arc::clone(&room) })),
+            room,
             leases: config
                 .leases
                 .filter(|_| config.asks_store)
@@ -282,6 +176,10 @@ impl EngineBuilder {
         Ok(engine)
     }
 }
+
+/// How many requests may wait for their turn, and how much memory their callers may hold, unless
+/// [`Engine::set_waiting_bounds`] says otherwise.
+const WAITING_BOUNDS: RoomBounds = RoomBounds::new(10_000, 64 << 20);
 
 fn hasher(seed: [u64; 4]) -> ahash::RandomState {
     ahash::RandomState::with_seeds(seed[3], seed[1], seed[2], seed[0])
@@ -307,7 +205,9 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) capacity: Option<Capacity>,
-    pub(crate) overload: Option<Arc<Overload>>,
+    pub(crate) overload: Option<Arc<OverloadPlane>>,
+    /// The requests that wait for their turn.
+    pub(crate) room: crate::sync::Arc<Room>,
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
     pub(crate) blocks: KnownBlocks,
@@ -356,47 +256,6 @@ pub struct EngineStats {
     pub permits_max: usize,
 }
 
-/// What one limit has left.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LimitReport {
-    /// The name of the limit.
-    pub name: String,
-    /// The largest number of units it admits at once.
-    pub limit: u64,
-    /// Units left.
-    pub remaining: u64,
-    /// When nothing is used any more, if nothing else is charged.
-    pub reset_at: Timestamp,
-    /// The span it counts over; `None` for concurrency.
-    pub window: Option<Duration>,
-    /// The IANA name of the time zone of its civil windows; `None` for limits without.
-    pub civil_zone: Option<String>,
-    /// Whether it is a shadow limit that would have refused the request.
-    pub shadow_refused: bool,
-}
-
-impl LimitReport {
-    /// A report of a limit without a window that enforces; the rest is for the caller to set.
-    pub fn new(name: String, limit: u64, remaining: u64, reset_at: Timestamp) -> Self {
-        Self { name, limit, remaining, reset_at, window: None, shadow_refused: false, civil_zone: None }
-    }
-}
-
-impl From<LimitStatus<'_>> for LimitReport {
-    fn from(status: LimitStatus<'_>) -> Self {
-        Self {
-            name: status.name.to_owned(),
-            limit: status.limit,
-            remaining: status.remaining,
-            reset_at: status.reset_at,
-            window: status.window,
-            civil_zone: status.civil_zone.map(str::to_owned),
-            shadow_refused: status.shadow_refused,
-        }
-    }
-}
-
 impl Engine {
     /// The longest time between two ticks that the engine asks for.
     pub const TICK_MAX: Duration = Duration::from_secs(1);
@@ -414,15 +273,6 @@ impl Engine {
             lineage: Lineage::default(),
             overrides: Vec::new(),
         }
-    }
-
-    /// Starts loading what every decision looks at first, so that one that follows waits less; of
-    /// several engines the loads overlap. Changes nothing.
-    pub fn touch(&self) {
-        let gates = self.gates.first().map_or(0, |gate| gate.touch_limits());
-        // The loads must not be optimised away: they are the point.
-        black_box(gates ^ self.shared.leases.as_ref().map_or(0, Leases::touch));
-        black_box(self.shared.overload.is_some() ^ self.shared.capacity.is_some());
     }
 
     /// The names of all namespaces, in the order they were given.
@@ -471,7 +321,7 @@ impl Engine {
     pub fn event(&self, event: Event, now: Timestamp) {
         match (event, &self.shared.overload) {
             (Event::Pressure(pressure), Some(overload)) => {
-                overload.event(tidegate_overload::Signal { pressure }, now);
+                overload.overload.event(tidegate_overload::Signal::on_all(pressure), now);
             }
             (Event::Pressure(_), None) => {}
         }
@@ -483,7 +333,7 @@ impl Engine {
         let expired = self.shared.kept.expire(now).len();
         let mut next = now.saturating_add(Self::TICK_MAX);
         if let Some(overload) = &self.shared.overload {
-            next = next.min(overload.tick(now));
+            next = next.min(overload.overload.tick(now));
         }
         if let Some(look) = self.shared.leases.as_ref().and_then(|leases| leases.tick(now)) {
             next = next.min(look);
@@ -541,14 +391,10 @@ impl Engine {
         changes.chunks(Batch::NOTES_MAX).map(batch).collect()
     }
 
-    /// The gate that gave a permit, if it is one of this engine's.
-    pub(crate) fn home_of(&self, permit: &crate::decision::Permit) -> Option<&Gate> {
-        self.home_gate(permit).map(|gate| &**gate)
-    }
-
-    pub(crate) fn home_gate(&self, permit: &crate::decision::Permit) -> Option<&Arc<Gate>> {
-        let is_mine = permit.home.generation == self.generation;
-        is_mine.then(|| &self.gates[permit.home.namespace as usize])
+    /// The gate that charged a request, if it is one of this engine's.
+    pub(crate) fn home_gate(&self, holds: &Holds) -> Option<&Arc<Gate>> {
+        let is_mine = holds.home.generation == self.generation;
+        is_mine.then(|| self.gates.get(holds.home.namespace as usize)).flatten()
     }
 
     /// The gate of a namespace.

@@ -1,7 +1,5 @@
 //! Permits kept for callers that settle by name: bounded, expiring, settled at most once.
 
-use core::fmt;
-use core::str::FromStr;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,52 +8,13 @@ use tidegate::shares::{Owner, Shares};
 use tidegate::{Cost, Timestamp};
 use tidegate_store::Operation;
 
-use crate::decision::Permit;
-
-/// The name of a kept permit: 128 bits that cannot be guessed, written as 32 hexadecimal digits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct PermitId(u128);
-
-impl PermitId {
-    pub(crate) fn from_bits(bits: u128) -> Self {
-        Self(bits)
-    }
-
-    pub(crate) fn to_bits(self) -> u128 {
-        self.0
-    }
-
-    /// The first 8 of the 32 digits: enough to recognise a permit, and too little to settle it.
-    pub fn prefix(self) -> String {
-        format!("{:08x}", self.0 >> 96)
-    }
-}
-
-impl fmt::Display for PermitId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-/// Text that is no permit's name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("permit \"{0}\" is not 32 hexadecimal digits; send it as the check gave it")]
-pub struct NotAPermitId(pub String);
-
-impl FromStr for PermitId {
-    type Err = NotAPermitId;
-
-    fn from_str(text: &str) -> Result<Self, NotAPermitId> {
-        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let parsed = digits.then(|| u128::from_str_radix(text, 16).ok()).flatten();
-        parsed.map(Self).ok_or_else(|| NotAPermitId(text.chars().take(64).collect()))
-    }
-}
+use crate::permit::Permit;
+use crate::permit_id::PermitId;
 
 /// A permit that waits for its caller.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) holds: Holds,
+    pub(crate) holds: KeptHolds,
     /// Whether a note about it is in the store.
     pub(crate) is_noted: bool,
     pub(crate) source: KeptSource,
@@ -94,7 +53,7 @@ impl KeptSource {
 
 /// What a kept permit holds.
 #[derive(Debug)]
-pub(crate) enum Holds {
+pub(crate) enum KeptHolds {
     /// What it was given.
     All(Box<Permit>),
     /// What the store still holds for it after a restart: these charges, each of this cost.
@@ -207,9 +166,9 @@ impl KeptPermits {
             return Err(permit);
         }
         held.issued += 1;
-        let id = PermitId(self.names.hash(&held.issued.to_le_bytes()).as_u128());
+        let id = PermitId::from_bits(self.names.hash(&held.issued.to_le_bytes()).as_u128());
         let number = held.issued;
-        held.insert(id, Kept { holds: Holds::All(permit), is_noted, source, expires, owner, number });
+        held.insert(id, Kept { holds: KeptHolds::All(permit), is_noted, source, expires, owner, number });
         Ok(id)
     }
 
@@ -232,7 +191,7 @@ impl KeptPermits {
         if has_room {
             self.shares.take_anyway(owner, 1);
             held.issued += 1;
-            let (holds, number) = (Holds::Stored { cost, operations }, held.issued);
+            let (holds, number) = (KeptHolds::Stored { cost, operations }, held.issued);
             held.insert(id, Kept { holds, is_noted: true, source, expires, owner, number });
         }
         has_room
@@ -253,7 +212,7 @@ impl KeptPermits {
             if expires > now {
                 break;
             }
-            expired.extend(held.remove(PermitId(id)));
+            expired.extend(held.remove(PermitId::from_bits(id)));
         }
         drop(held);
         self.give_back_places(&expired);
@@ -297,13 +256,13 @@ impl KeptPermits {
 
 impl Held {
     fn insert(&mut self, id: PermitId, kept: Kept) {
-        self.expiries.insert((kept.expires, id.0));
+        self.expiries.insert((kept.expires, id.to_bits()));
         self.permits.insert(id, kept);
     }
 
     fn remove(&mut self, id: PermitId) -> Option<Kept> {
         let kept = self.permits.remove(&id)?;
-        self.expiries.remove(&(kept.expires, id.0));
+        self.expiries.remove(&(kept.expires, id.to_bits()));
         Some(kept)
     }
 }

@@ -108,14 +108,6 @@ impl LeaseBatch {
         has_room
     }
 
-    /// Starts loading what its answer changes, so that taking that in later waits less; of several
-    /// batches the loads overlap. Changes nothing.
-    pub fn touch(&self) {
-        let touch = |due: &Due| due.about.number ^ u64::from(due.flight.has_failed());
-        // The loads must not be optimised away: they are the point.
-        black_box(self.dues.iter().fold(0, |near, due| near ^ touch(due)));
-    }
-
     /// How many keys it asks about.
     pub fn asks(&self) -> usize {
         self.dues.len()
@@ -292,13 +284,6 @@ impl Leases {
         }
     }
 
-    /// Starts loading what every look for a lease begins with.
-    pub(crate) fn touch(&self) -> u64 {
-        let shard = u64::from(self.shards.first().is_some_and(Mutex::is_poisoned));
-        let next = self.next_looks.first().map_or(0, |next| next.load(Ordering::Relaxed));
-        shard ^ next ^ u64::from(self.outbox.is_poisoned() ^ self.terms.is_poisoned())
-    }
-
     /// Divides the holders among so many namespaces.
     pub(crate) fn divide(&self, owners: usize) {
         self.shares.divide(owners);
@@ -456,7 +441,7 @@ impl Leases {
         let mut shard = self.shard(charge.about.number);
         let Some(slot) = shard.slots.get_mut(&charge.about.number) else { return };
         slot.holder.return_soon(now);
-        if charge.stamp.is_some() && slot.holder.is_due(&slot.terms, now) {
+        if charge.stamp.is_some() && slot.holder.poll_due(&slot.terms, now) {
             self.send(slot, 0, now);
         }
     }
@@ -635,7 +620,7 @@ impl Leases {
             self.drop_slot(shard, key);
             return true;
         }
-        if slot.holder.is_due(&slot.terms, now) {
+        if slot.holder.poll_due(&slot.terms, now) {
             self.send(slot, 0, now);
         } else {
             let at = slot.next_look(now);

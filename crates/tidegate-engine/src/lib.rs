@@ -24,34 +24,53 @@
 
 #![forbid(unsafe_code)]
 
-mod asking;
 mod blocks;
 mod decision;
+mod demand;
 mod engine;
+mod error;
 mod kept;
 mod leases;
+mod limit_report;
 mod lineage;
+mod namespace;
 mod notes;
 mod numbers;
 mod overrides;
+mod pending;
+mod permit;
+mod permit_id;
+mod place;
+mod progress;
 mod refunds;
 mod request;
 mod stable_hash;
-mod together;
+mod sync;
+mod waiting_room;
 
-pub use asking::{Asking, Progress};
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
-pub use decision::{Answered, Decision, Outcome, Pending, Permit, Settled, Step, Wants};
+pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
-    Change, Engine, EngineBuilder, EngineConfig, EngineError, EngineStats, Event, Explained, LimitChange,
-    LimitReport, NamespaceConfig, PeekReport, ReloadReport, Tick,
+    Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
+    ReloadReport, Tick,
 };
-pub use kept::{NotAPermitId, PermitId, PermitPage, PermitReport};
+pub use error::EngineError;
+pub use kept::{PermitPage, PermitReport};
 pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
+pub use limit_report::LimitReport;
 pub use lineage::{LINEAGE_MAX, Lineage};
+pub use namespace::NamespaceConfig;
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
+pub use pending::{Answered, Pending, Wants};
+pub use permit::{Completion, Outcome, Permit, Settled};
+pub use permit_id::{NotAPermitId, PermitId};
+pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
-pub use together::{AdmitAllError, DecisionAll, PendingAll, Permits, SettledAll, StepAll};
+pub use tidegate_overload::{RoomBounds, RoomUse};
+pub use waiting_room::Turn;
+
+/// The most requests that are decided together. More are an error, and nothing is charged.
+pub const BATCH_REQUESTS_MAX: usize = 128;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tidegate::{Limit, Timestamp};
 use tidegate_store::{Note, NoteChange, NoteKind};
 
-use crate::engine::NamespaceConfig;
+use crate::namespace::NamespaceConfig;
 use crate::notes::{self, NoteError};
 use crate::stable_hash::name_of;
 

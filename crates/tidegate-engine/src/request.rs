@@ -23,11 +23,20 @@ pub struct Request<'a> {
     pub class: Class,
     /// The read or write of a partitioned table it makes, if any.
     pub access: Option<Access<'a>>,
-    /// Which try this is, from 0. Carried for demand, which counts first tries only.
+    /// The thing it is served by, such as an upstream of the proxy: its concurrency limit, queue
+    /// and cursor apply. Default: none named, which is the default resource of the overload plane.
+    pub resource: Option<&'a str>,
+    /// The number of earlier attempts. Demand counts first attempts only, those with 0.
     pub attempt: u32,
     /// When the caller stops waiting. A request past its deadline is refused before anything is
     /// charged.
     pub deadline: Option<Timestamp>,
+    /// Until when it may wait, for a limit or for a place, instead of being refused. `None`, the
+    /// default: it does not wait.
+    pub may_wait_until: Option<Timestamp>,
+    /// The memory in bytes that its caller holds while it waits, such as the head of an HTTP
+    /// request; the waiting room bounds their sum. Default 0.
+    pub waiting_bytes: usize,
 }
 
 impl<'a> Request<'a> {
@@ -40,8 +49,11 @@ impl<'a> Request<'a> {
             cost: Cost::ONE,
             class: Class::default(),
             access: None,
+            resource: None,
             attempt: 0,
             deadline: None,
+            may_wait_until: None,
+            waiting_bytes: 0,
         }
     }
 
@@ -70,6 +82,20 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn access(mut self, access: Access<'a>) -> Self {
         self.access = Some(access);
+        self
+    }
+
+    /// The same request for this resource.
+    #[must_use]
+    pub fn resource(mut self, resource: &'a str) -> Self {
+        self.resource = Some(resource);
+        self
+    }
+
+    /// The same request, which may wait until this instant.
+    #[must_use]
+    pub fn may_wait_until(mut self, until: Timestamp) -> Self {
+        self.may_wait_until = Some(until);
         self
     }
 
@@ -132,8 +158,11 @@ pub(crate) struct OwnedRequest {
     cost: Cost,
     class: Class,
     access: Option<OwnedAccess>,
+    resource: Option<Box<str>>,
     attempt: u32,
     deadline: Option<Timestamp>,
+    may_wait_until: Option<Timestamp>,
+    waiting_bytes: usize,
 }
 
 impl OwnedRequest {
@@ -147,15 +176,12 @@ impl OwnedRequest {
             cost: request.cost,
             class: request.class,
             access,
+            resource: request.resource.map(Into::into),
             attempt: request.attempt,
             deadline: request.deadline,
+            may_wait_until: request.may_wait_until,
+            waiting_bytes: request.waiting_bytes,
         }
-    }
-
-    /// Starts loading it.
-    pub(crate) fn touch(&self) -> u64 {
-        let text = self.attributes.text.as_bytes().first().map_or(0, |byte| u64::from(*byte));
-        text ^ self.cost.units() ^ u64::from(self.attempt)
     }
 
     /// Its attributes, for [`OwnedRequest::with`].
@@ -177,8 +203,11 @@ impl OwnedRequest {
                 kind: *kind,
                 size: *size,
             }),
+            resource: self.resource.as_deref(),
             attempt: self.attempt,
             deadline: self.deadline,
+            may_wait_until: self.may_wait_until,
+            waiting_bytes: self.waiting_bytes,
         }
     }
 }

@@ -10,7 +10,7 @@ use tidegate_policy::envoy::{
 use tidegate_wire::envoy::metadata;
 
 use crate::Taken;
-use crate::told::{assert_refused, assert_told};
+use crate::file_problems::{assert_refused, assert_told};
 
 /// When requests come: in one window, in the next one, after the clock went back, and at the end of
 /// time.
@@ -29,8 +29,8 @@ const WORDS_MAX: usize = 16;
 /// How many descriptors one request has.
 const DESCRIPTORS_MAX: usize = 5;
 
-/// What is asked for one request: to give back, to charge what can refuse, what cannot, and to take
-/// back.
+/// The most engine calls of one request: give back, charge limits that can refuse, charge limits
+/// that cannot, and take back.
 const QUESTIONS_MAX: usize = 4;
 
 /// Reads bytes as one file, and decides requests whose descriptors are made of its words, under
@@ -80,7 +80,7 @@ fn settings() -> [Settings; 4] {
     [plain, ours, lenient, sparing]
 }
 
-/// What stands between the signs of YAML.
+/// The words between the punctuation of YAML.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let is_part = |one: char| one.is_alphanumeric() || matches!(one, '_' | '-' | '.' | '/' | '*');
     text.split(move |one| !is_part(one)).filter(|word| !word.is_empty())

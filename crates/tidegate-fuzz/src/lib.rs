@@ -1,4 +1,4 @@
-//! What must hold whatever strangers send: one function for each thing that reads what they do.
+//! Claims that hold for any untrusted input: one function for each reader of such input.
 //!
 //! Each function takes any bytes, reads them as the daemon does, goes on with what was read as far
 //! as it goes without a socket, and panics where a claim does not hold. The fuzzer in `fuzz/` looks
@@ -12,17 +12,17 @@
 
 mod draws;
 mod envoy_files;
+mod file_problems;
 mod policy;
 mod resp;
 mod rls;
-mod told;
 
 pub use envoy_files::envoy_files;
 pub use policy::policy;
 pub use resp::resp;
 pub use rls::rls;
 
-/// What became of bytes that no claim was broken by.
+/// The result for bytes that break no claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// They were read, and what they say was done.

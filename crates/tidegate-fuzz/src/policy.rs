@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use tidegate::limit::OnExceed;
 use tidegate::{Cost, Timestamp};
-use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step};
+use tidegate_engine::{
+    Completion, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step,
+};
 use tidegate_policy::policy::NamespacePolicy;
 use tidegate_policy::{Fate, Policy, compare, parse_bytes};
 
 use crate::Taken;
 use crate::draws::Draws;
-use crate::told::{assert_refused, assert_told};
+use crate::file_problems::{assert_refused, assert_told};
 
 /// The size of the table, whatever the policy says: tables are made and read whole for each input.
 const TABLE_BYTES: usize = 64 << 10;
@@ -37,7 +39,7 @@ const INSTANTS: [Timestamp; 12] = [
     Timestamp::from_secs(1_831_536_001),
 ];
 
-/// What attributes are, where no override names a value.
+/// The value of attributes that no override names.
 const VALUES: [&str; 12] = [
     "",
     "ada",
@@ -116,10 +118,14 @@ fn decide(engine: &Engine, namespace: &NamespacePolicy, draws: &mut Draws) {
         if draws.below(2) == 0
             && let Some(permit) = held.pop()
         {
-            let outcomes =
-                [Outcome::Succeeded, Outcome::Failed, Outcome::Cancelled, Outcome::Cost(draws.units())];
-            let settled = engine.settle(permit, outcomes[draws.below(4)], now);
-            assert!(settled.batch.is_none(), "nothing was charged in a store");
+            let completions = [
+                Outcome::Succeeded.into(),
+                Outcome::Failed.into(),
+                Outcome::Cancelled.into(),
+                Completion::of_cost(draws.units()),
+            ];
+            let settled = engine.settle(permit, completions[draws.below(4)], now);
+            assert!(settled.batches.is_empty(), "nothing was charged in a store");
         }
         assert!(engine.tick(now).next >= now);
     }
@@ -144,7 +150,7 @@ fn admit(
         == (full_after.full_refusals, full_after.full_admissions);
     let (refusal, permit) = match step {
         Step::Decided(Decision::Admit(permit)) => (None, Some(permit)),
-        Step::Decided(Decision::Refuse(refusal)) => (Some(refusal), None),
+        Step::Decided(Decision::Refuse(refused)) => (Some(refused.into_refusal()), None),
         Step::Ask(pending) => panic!("there is no store to be asked {:?}", pending.batch()),
     };
     if had_room {

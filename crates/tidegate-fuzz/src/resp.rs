@@ -60,7 +60,7 @@ fn assert_same_in_pieces(bytes: &[u8], whole: &Result<Read, ProtocolError>) {
                 assert!(bytes_missing >= 1 && cut + bytes_missing <= *taken, "{bytes_missing} after {cut}");
             }
             (Ok(Read::Unfinished { bytes_missing }), _) => assert!(bytes_missing >= 1, "none after {cut}"),
-            // What is shown of a length may have become longer.
+            // The length as shown may be longer after more bytes.
             (Err(early), Err(late)) => assert_eq!(discriminant(&early), discriminant(late), "after {cut}"),
             (early, late) => panic!("{early:?} after {cut} bytes, {late:?} after all"),
         }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use prost::Message;
 use tidegate::{Cost, Reason, Refusal, Retry, Timestamp, Violated};
-use tidegate_wire::envoy::asked::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
+use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use tidegate_wire::envoy::{
-    Asked, Code, Descriptor, Hits, Left, Outcome, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
-    answer,
+    Code, Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest,
+    RateLimitResponse, answer,
 };
 use tidegate_wire::headers::OlderHeaders;
 
@@ -24,11 +24,11 @@ const LIMIT_NAME_CHARS_MAX: usize = 128;
 
 /// Reads a serialized request, and answers it with outcomes made up for each of its descriptors.
 ///
-/// What is read says what the message says and is within the bounds; no value of an attribute is
+/// The parsed request agrees with the message and is within the bounds; no value of an attribute is
 /// lost; the answer can be sent, whatever stands in it.
 pub fn rls(bytes: &[u8]) -> Taken {
     let Ok(request) = RateLimitRequest::decode(bytes) else { return Taken::Refused };
-    let asked = match Asked::read(&request) {
+    let asked = match ParsedRequest::read(&request) {
         Ok(asked) => asked,
         Err(bad) => {
             let line = bad.to_string();
@@ -46,7 +46,7 @@ pub fn rls(bytes: &[u8]) -> Taken {
     Taken::Accepted
 }
 
-fn assert_as_sent(request: &RateLimitRequest, asked: &Asked<'_>) {
+fn assert_as_sent(request: &RateLimitRequest, asked: &ParsedRequest<'_>) {
     assert_eq!(asked.domain, request.domain);
     assert!((1..=NAME_BYTES_MAX).contains(&asked.domain.len()), "{:?}", asked.domain);
     assert_eq!(asked.descriptors.len(), request.descriptors.len());
@@ -68,7 +68,7 @@ fn assert_as_sent(request: &RateLimitRequest, asked: &Asked<'_>) {
     }
 }
 
-/// What a descriptor weighs, from the description of the message.
+/// The cost of a descriptor, by the description of the message.
 fn hits(sent: &RateLimitDescriptor, of_request: u32) -> Hits {
     let of_all = Cost::new(of_request.max(1).into()).expect("it is at least 1");
     match (sent.hits_addend, sent.is_negative_hits) {
@@ -91,7 +91,7 @@ fn assert_attributes(read: &Descriptor<'_>) {
     assert_eq!(names.len(), pairs.len(), "two values of one name in {pairs:?}");
 }
 
-/// What might become of a descriptor: limits are called as its keys.
+/// A made-up outcome of a descriptor; its limits are named after its keys.
 fn outcome(domain: &str, one: &Descriptor<'_>, draws: &mut Draws) -> Outcome {
     let names =
         one.entries.iter().map(|entry| entry.key.chars().take(LIMIT_NAME_CHARS_MAX).collect::<String>());

@@ -1,7 +1,8 @@
-//! How long those who are shed are told to stay away.
+//! The retry hint for callers whose requests were shed.
 //!
-//! The rule of Kubernetes' priority and fairness: start at a second, double while shedding goes on
-//! undiminished, at most [`RETRY_MAX`]; come down a second at a time when it abates.
+//! The rule of Kubernetes' priority and fairness: the hint starts at a second, doubles while as
+//! many requests are shed as before, up to [`RETRY_MAX`], and falls by a second at a time when
+//! fewer are.
 
 use core::time::Duration;
 
@@ -9,15 +10,15 @@ use core::time::Duration;
 pub(crate) const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest hint.
 pub(crate) const RETRY_MAX: Duration = Duration::from_secs(32);
-/// A hint goes up when at least this many times its seconds were shed while it was in force.
+/// A hint doubles when, while it was in force, at least so many requests were shed a second.
 const SHED_PER_SECOND_TO_DOUBLE: u64 = 3;
 
-/// The hint, and what it is adapted by.
+/// The hint, and the requests shed while it was in force.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     seconds: u64,
     shed: u64,
-    /// Nanoseconds the hint has been in force.
+    /// The nanoseconds for which the hint has been in force.
     age_ns: u64,
 }
 
@@ -30,7 +31,7 @@ impl Backoff {
         Duration::from_secs(self.seconds)
     }
 
-    /// Takes in what was shed during `span`.
+    /// Takes in the number of requests shed during `span`.
     pub(crate) fn observe(&mut self, shed: u64, span: Duration) {
         self.shed = self.shed.saturating_add(shed);
         self.age_ns = self.age_ns.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX));
@@ -48,6 +49,7 @@ impl Backoff {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 
@@ -59,7 +61,7 @@ mod tests {
             backoff.observe(10, tick);
         }
         assert_eq!(backoff.hint(), RETRY_MAX);
-        // The span in which shedding stopped, and one in which there was none.
+        // The span in which shedding stopped, and one without any.
         for _ in 0..640 {
             backoff.observe(0, tick);
         }

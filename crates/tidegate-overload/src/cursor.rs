@@ -2,17 +2,16 @@
 //!
 //! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant
 //! that changes every hour. Levels below the cursor are shed. A class is therefore shed only after
-//! all lower ones are, and within a class whole tenants are, rather than a part of everybody's
+//! all lower ones are, and within a class whole tenants are, rather than a part of each tenant's
 //! requests: a task of many calls is served wholly or not at all.
 //!
 //! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a
 //! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
 //! in one step.
 
-use core::hash::{Hash, Hasher};
-use std::hash::DefaultHasher;
-
 use tidegate::{Class, Timestamp};
+
+use crate::hash::keyed_hash;
 
 /// Cohorts of each class.
 pub const COHORTS: u16 = 128;
@@ -21,12 +20,12 @@ pub(crate) const LEVELS: usize = Class::ALL.len() * COHORTS as usize;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// A position between "all are served" and "only the most important class is".
+/// A position between "all requests are served" and "only the most important class is".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(u16);
 
 impl Cursor {
-    /// All are served.
+    /// All requests are served.
     pub const OPEN: Self = Self(0);
     /// Only [`Class::CriticalPlus`] is served; the cursor sheds none of it.
     pub const CLOSED: Self = Self((Class::ALL.len() as u16 - 1) * COHORTS);
@@ -51,8 +50,7 @@ impl Cursor {
         self.0 % COHORTS
     }
 
-    /// Where the cursor must stand so that of the offered cost (by level) at most `allowed` is
-    /// served.
+    /// The position at which at most `allowed` of the offered cost (by level) is served.
     ///
     /// The most important levels are filled first; the level that no longer fits is shed whole.
     pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: u64) -> Self {
@@ -68,17 +66,15 @@ impl Cursor {
 }
 
 /// The level of a request: its class, and within it the cohort of its tenant in this hour.
+#[inline]
 pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> u16 {
     let hour = now.as_nanos() / HOUR_NS;
-    // The same on every machine, unlike hashes that use what the processor has: members of a fleet
-    // with one seed shed the same tenants, and a simulation repeats anywhere.
-    let mut hasher = DefaultHasher::new();
-    (seed, hour, tenant).hash(&mut hasher);
-    let cohort = (hasher.finish() >> 32) as u16 % COHORTS;
+    let cohort = (keyed_hash([seed, hour], tenant) >> 32) as u16 % COHORTS;
     class as u16 * COHORTS + cohort
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -1,21 +1,19 @@
-//! How much work is under way at once, and the bound on it.
+//! The places in flight of one resource: a bounded count of requests that are being worked on.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(test)]
+#[cfg(tidegate_loom)]
+mod loom;
 
-/// A place in flight. It is not given back by dropping: whoever holds it hands it to
-/// `Overload::give_back`.
-#[derive(Debug)]
-#[must_use = "a place that is not given back is lost"]
-pub struct InFlightPermit(());
+use crate::sync::{AtomicU64, Ordering};
 
 /// The bounded count.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     max: u64,
     count: AtomicU64,
-    /// The highest count since it was last asked for.
+    /// The highest count since the last call of [`InFlight::take_pressure`].
     peak: AtomicU64,
-    /// How many were turned away since that was last asked for.
+    /// The requests that found no place since that call.
     turned_away: AtomicU64,
 }
 
@@ -29,29 +27,35 @@ impl InFlight {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        // Relaxed: a number for people.
+        // Relaxed: the count guards no other memory.
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn acquire(&self) -> Option<InFlightPermit> {
+    /// Takes a place; whether one was free.
+    #[inline]
+    pub(crate) fn acquire(&self) -> bool {
         // Relaxed: the count guards no other memory; only its own value must be right.
         let taken = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
             (count < self.max).then_some(count + 1)
         });
         let Ok(before) = taken else {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
-            return None;
+            return false;
         };
         self.peak.fetch_max(before + 1, Ordering::Relaxed);
-        Some(InFlightPermit(()))
+        true
     }
 
-    pub(crate) fn give_back(&self, _permit: InFlightPermit) {
-        // Relaxed: as in `acquire`. Every permit was counted once, so it cannot go below zero.
-        self.count.fetch_sub(1, Ordering::Relaxed);
+    /// Returns a place that [`InFlight::acquire`] took.
+    #[inline]
+    pub(crate) fn give_back(&self) {
+        // Relaxed: as in `acquire`. Each permit was counted once, so the count stays at zero or
+        // above.
+        let before = self.count.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "more places are returned than were taken");
     }
 
-    /// How hard pressed the bound was since the last call: the peak of what was wanted, over the
+    /// The pressure on the bound since the last call: the peak demand for places, divided by the
     /// bound.
     #[expect(
         clippy::cast_precision_loss,

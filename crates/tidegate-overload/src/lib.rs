@@ -1,9 +1,11 @@
-//! The overload plane: what the system can bear right now, and who is served first when it cannot
-//! bear all.
+//! The overload plane: what the system can bear right now, and which requests are served first when
+//! it cannot bear all.
 //!
-//! This version has two of its mechanisms: a bound on the work in flight, and the admission cursor,
-//! which sheds the least important classes first. Both are pure: requests, signals and `now` go in,
-//! answers come out.
+//! The plane is a set of resources: an upstream of the proxy, a tower layer, a namespace at the
+//! API. Each resource has a bound on its work in flight and an admission cursor, which sheds the
+//! least important classes first. Beside them, the [`WaitingRoom`] keeps requests that wait for a
+//! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
+//! go in, answers come out.
 //!
 //! ```
 //! use tidegate::{Class, Cost, Timestamp};
@@ -11,9 +13,11 @@
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 7 })?;
-//! assert!(overload.admit_read_only(Class::Critical, Some("tenant"), Cost::ONE, now).is_none());
-//! let permit = overload.acquire(now).expect("one place is free");
-//! assert!(overload.acquire(now).is_err());
+//! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
+//! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
+//! assert!(shed.is_none());
+//! let permit = overload.acquire(resource, now).expect("one place is free");
+//! assert!(overload.acquire(resource, now).is_err());
 //! overload.give_back(permit);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
@@ -21,10 +25,28 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod builder;
 mod cursor;
+mod cursor_control;
+mod hash;
 mod in_flight;
+mod outcome;
 mod overload;
+mod resource;
+mod shed;
+mod stats;
+mod sync;
+mod waiting_room;
 
+pub use builder::{OverloadBuilder, OverloadConfig, OverloadError};
 pub use cursor::{COHORTS, Cursor};
-pub use in_flight::InFlightPermit;
-pub use overload::{Overload, OverloadConfig, OverloadError, Shed, Signal, TICK};
+pub use cursor_control::TICK;
+pub use outcome::OfferOutcome;
+pub use overload::{Overload, Signal};
+pub use resource::{InFlightPermit, ResourceConfig, ResourceId};
+pub use shed::{Binding, Shed};
+pub use stats::ResourceStats;
+pub use waiting_room::{
+    ClassThenArrival, Entered, Entrant, Group, Obstacle, Order, Position, RoomBounds, RoomFull, RoomUse,
+    WaitingRoom,
+};

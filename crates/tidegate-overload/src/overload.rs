@@ -1,301 +1,269 @@
-//! The plane: what it decides on each request, and how a tick moves what it decides by.
+//! The overload plane: its resources, the decision on each request, and the tick.
 
 use core::time::Duration;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::{Class, Cost, Timestamp};
 
-use crate::backoff::Backoff;
-use crate::cursor::{Cursor, LEVELS, level_of};
-use crate::in_flight::{InFlight, InFlightPermit};
+use crate::cursor::{Cursor, level_of};
+use crate::cursor_control::TICK;
+use crate::hash::keyed_hash;
+use crate::outcome::OfferOutcome;
+use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource, ResourceId};
+use crate::shed::Shed;
+use crate::stats::ResourceStats;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// The time between two ticks.
-pub const TICK: Duration = Duration::from_millis(100);
-
-/// How much of what is over target one tick takes away; Breakwater's proportional decrease.
-const DECREASE: f64 = 0.5;
-/// The most that one tick takes away.
-const DECREASE_MAX: f64 = 0.5;
-/// After so many ticks without pressure the cursor opens in one step.
-const CALM_TICKS: u32 = 2;
-/// A signal that is older than so many ticks no longer counts.
-const SIGNAL_TICKS: u32 = 3;
-
-/// How the plane is set.
-#[derive(Clone, Copy, Debug)]
-pub struct OverloadConfig {
-    /// The most requests in flight at once, 1 to [`OverloadConfig::IN_FLIGHT_MAX`].
-    pub in_flight_max: u64,
-    /// Seeds the cohorts. Random where strangers choose tenants.
-    pub seed: u64,
-}
-
-impl OverloadConfig {
-    /// The largest bound: a million requests in flight.
-    pub const IN_FLIGHT_MAX: u64 = 1_000_000;
-}
-
-/// Why numbers make no overload plane.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OverloadError {
-    /// The bound on work in flight is zero or too large.
-    #[error(
-        "in_flight_max {0} is not between 1 and 1000000; use how many requests the system works on at once"
-    )]
-    InFlightMax(u64),
-}
-
-/// How hard pressed the system is, as measured outside.
+/// The pressure on the system, as measured outside.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Signal {
+    /// The resource under pressure; `None`: all of them.
+    pub resource: Option<ResourceId>,
     /// 1.0 is as much as the system should bear. Counts as 0 if it is negative or not a number.
     pub pressure: f64,
 }
 
-/// Why a request is not served now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Shed {
-    /// Its level is below the cursor.
-    BelowCursor {
-        /// Where the cursor stands.
-        cursor: Cursor,
-        /// How long to stay away at least.
-        retry_after_hint: Duration,
-    },
-    /// All places in flight are taken.
-    NoPlace {
-        /// How many there are.
-        max: u64,
-        /// How long to stay away at least.
-        retry_after_hint: Duration,
-    },
-}
-
-impl Shed {
-    /// What shed the request: `admission_cursor` or `in_flight`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::BelowCursor { .. } => "admission_cursor",
-            Self::NoPlace { .. } => "in_flight",
-        }
-    }
-
-    /// The places in flight, or the level of the cursor.
-    pub fn limit(&self) -> u64 {
-        match self {
-            Self::BelowCursor { cursor, .. } => u64::from(cursor.level()),
-            Self::NoPlace { max, .. } => *max,
-        }
-    }
-
-    /// How long to stay away at least: 1 to 32 seconds.
-    pub const fn retry_after_hint(&self) -> Duration {
-        match self {
-            Self::BelowCursor { retry_after_hint, .. } | Self::NoPlace { retry_after_hint, .. } => {
-                *retry_after_hint
-            }
-        }
+impl Signal {
+    /// Pressure on all resources.
+    pub const fn on_all(pressure: f64) -> Self {
+        Self { resource: None, pressure }
     }
 }
 
-/// The overload plane. All methods take `&self`; any number of threads may call them at once.
+/// The overload plane: a set of resources, each with places in flight and an admission cursor.
+///
+/// A request belongs to one resource, which [`Overload::find`] looks up by name; all other calls
+/// take its id. All methods take `&self`; any number of threads may call them at once.
 #[derive(Debug)]
 pub struct Overload {
-    in_flight: InFlight,
-    cohort_seed: u64,
-    cursor: AtomicU16,
-    retry_seconds: AtomicU64,
-    /// The cost offered at each level since the last tick: what was shed counts as what was served
-    /// does.
-    offered: Box<[AtomicU64; LEVELS]>,
-    shed: AtomicU64,
-    control: Mutex<Control>,
-}
-
-#[derive(Debug)]
-struct Control {
-    /// When the next tick is due; `None` before the first.
-    due: Option<Timestamp>,
-    signal: f64,
-    signal_age: u32,
-    calm: u32,
-    /// What is served of the offered cost, 1.0 when the cursor is open.
-    share: f64,
-    cursor: Cursor,
-    backoff: Backoff,
+    resources: Box<[Resource]>,
+    default_resource: Option<ResourceId>,
+    /// The hash of each name and the resource, in order of the hashes.
+    by_name: Box<[(u64, ResourceId)]>,
+    seed: u64,
+    /// The instant of the last tick in nanoseconds. Relaxed: it decides only whether there is
+    /// demand to withdraw.
+    last_tick_ns: AtomicU64,
+    /// The instant of the next tick; `None` before the first.
+    due: Mutex<Option<Timestamp>>,
 }
 
 impl Overload {
     /// The most of one request's cost that counts as offered: 2^32, so that no number of requests
     /// in a tick can wrap a sum of them.
-    pub const OFFERED_COST_MAX: u64 = 1 << 32;
+    pub const OFFERED_COST_MAX: u64 = OFFERED_COST_MAX;
 
-    /// A plane with these settings: no pressure, the cursor open.
-    pub fn new(config: OverloadConfig) -> Result<Self, OverloadError> {
-        if !(1..=OverloadConfig::IN_FLIGHT_MAX).contains(&config.in_flight_max) {
-            return Err(OverloadError::InFlightMax(config.in_flight_max));
+    /// A plane of these resources, whose names are unique.
+    pub(crate) fn of(resources: Vec<Resource>, seed: u64) -> Self {
+        let ids = || (0_u16..).map(ResourceId).zip(&resources);
+        let default_resource = ids().find(|(_, resource)| resource.name.is_none()).map(|(id, _)| id);
+        let mut by_name: Vec<_> = ids()
+            .filter_map(|(id, resource)| Some((keyed_hash([seed, 0], Some(resource.name.as_deref()?)), id)))
+            .collect();
+        by_name.sort_unstable();
+        Self {
+            by_name: by_name.into(),
+            default_resource,
+            resources: resources.into(),
+            seed,
+            last_tick_ns: AtomicU64::new(0),
+            due: Mutex::new(None),
         }
-        let control = Control {
-            due: None,
-            signal: 0.0,
-            signal_age: SIGNAL_TICKS,
-            calm: 0,
-            share: 1.0,
-            cursor: Cursor::OPEN,
-            backoff: Backoff::new(),
-        };
-        Ok(Self {
-            in_flight: InFlight::new(config.in_flight_max),
-            cohort_seed: config.seed,
-            cursor: AtomicU16::new(Cursor::OPEN.level()),
-            retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
-            offered: Box::new([const { AtomicU64::new(0) }; LEVELS]),
-            shed: AtomicU64::new(0),
-            control: Mutex::new(control),
+    }
+
+    /// The resource of a request: the one of this name, else the default resource; `None` if there
+    /// is neither, and the request is then not of this plane's concern.
+    #[inline]
+    pub fn find(&self, name: Option<&str>) -> Option<ResourceId> {
+        match name {
+            Some(name) if !self.by_name.is_empty() => self.find_by_name(name).or(self.default_resource),
+            _ => self.default_resource,
+        }
+    }
+
+    fn find_by_name(&self, name: &str) -> Option<ResourceId> {
+        let hash = keyed_hash([self.seed, 0], Some(name));
+        let first = self.by_name.partition_point(|(known, _)| *known < hash);
+        let same_hash = self.by_name[first..].iter().take_while(|(known, _)| *known == hash);
+        same_hash.map(|(_, id)| *id).find(|id| self.resource(*id).name.as_deref() == Some(name))
+    }
+
+    /// All resources, each with its name; the default resource has none.
+    pub fn resources(&self) -> impl ExactSizeIterator<Item = (ResourceId, Option<&str>)> {
+        self.resources.iter().enumerate().map(|(index, resource)| {
+            // The builder makes at most 1 024.
+            (ResourceId(index as u16), resource.name.as_deref())
         })
     }
 
-    /// Whether the cursor sheds a request, charging nothing. Its cost counts as offered either way,
-    /// at most [`Overload::OFFERED_COST_MAX`] of it; [`Overload::withdraw`] when it turns out to be
-    /// no demand.
-    pub fn admit_read_only(
+    #[inline]
+    fn resource(&self, id: ResourceId) -> &Resource {
+        &self.resources[usize::from(id.0)]
+    }
+
+    /// Whether the cursor of `resource` sheds a request; charges nothing.
+    ///
+    /// A first attempt counts as offered whatever the answer is, with at most
+    /// [`Overload::OFFERED_COST_MAX`] of its cost; a repeated attempt does not count again. Each
+    /// request that was offered must later be [recorded](Overload::record) once, and
+    /// [withdrawn](Overload::withdraw) if it turns out not to be demand.
+    #[inline]
+    pub fn shed(
         &self,
+        resource: ResourceId,
         class: Class,
         tenant: Option<&str>,
         cost: Cost,
+        is_first_attempt: bool,
         now: Timestamp,
     ) -> Option<Shed> {
-        let level = level_of(class, tenant, self.cohort_seed, now);
-        // Relaxed, here and below: sums for the next tick, ordered with nothing.
-        self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
-        let cursor = self.cursor();
+        let resource = self.resource(resource);
+        let level = level_of(class, tenant, self.seed, now);
+        if is_first_attempt {
+            resource.offer(level, cost);
+        }
+        let cursor = resource.cursor();
         if level >= cursor.level() {
             return None;
         }
-        self.shed.fetch_add(1, Ordering::Relaxed);
-        Some(Shed::BelowCursor { cursor, retry_after_hint: self.retry_after_hint() })
+        resource.count_shed();
+        Some(resource.below_cursor(level, cursor))
     }
 
-    /// Takes back that a request was offered: it passed the cursor and then was denied by a limit
-    /// or throttled by the capacity plane, which is no demand on the system. Called with what
-    /// [`Overload::admit_read_only`] was called with.
+    /// The answer that [`Overload::shed`] would give; counts nothing.
+    pub fn would_shed(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        tenant: Option<&str>,
+        now: Timestamp,
+    ) -> Option<Shed> {
+        let resource = self.resource(resource);
+        let (level, cursor) = (level_of(class, tenant, self.seed, now), resource.cursor());
+        (level < cursor.level()).then(|| resource.below_cursor(level, cursor))
+    }
+
+    /// Takes back the demand of a request: a limit denied it, the capacity plane throttled it, it
+    /// could not be decided, or it left before it was served. Called at most once for each request,
+    /// with the arguments of its first attempt.
     ///
-    /// Without it, a caller that is far over its limits would take up the cursor's allowance for
-    /// its class, and lower classes would be shed for work that is never done. After a tick in
-    /// between there is nothing to take back.
-    pub fn withdraw(&self, class: Class, tenant: Option<&str>, cost: Cost, now: Timestamp) {
-        let offered = &self.offered[usize::from(level_of(class, tenant, self.cohort_seed, now))];
-        let cost = offered_cost(cost);
-        // Never below zero: the tick that took the sum has taken this cost along.
-        let _ =
-            offered.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(cost)));
+    /// Without this call a caller that is far over its limits would use up the cursor's allowance
+    /// for its class, and lower classes would be shed for work that is never done. After a tick
+    /// since `offered_at` nothing changes: that tick has taken the demand into account.
+    pub fn withdraw(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        tenant: Option<&str>,
+        cost: Cost,
+        offered_at: Timestamp,
+    ) {
+        if offered_at.as_nanos() >= self.last_tick_ns.load(Ordering::Relaxed) {
+            self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
+        }
+    }
+
+    /// Records the final decision on a request whose first attempt [`Overload::shed`] counted as
+    /// offered. Called exactly once for each such request.
+    #[inline]
+    pub fn record(&self, resource: ResourceId, outcome: OfferOutcome) {
+        self.resource(resource).counts.record(outcome);
     }
 
     /// Takes a place in flight.
-    pub fn acquire(&self, _now: Timestamp) -> Result<InFlightPermit, Shed> {
-        self.in_flight.acquire().ok_or_else(|| {
-            self.shed.fetch_add(1, Ordering::Relaxed);
-            Shed::NoPlace { max: self.in_flight.max(), retry_after_hint: self.retry_after_hint() }
-        })
-    }
-
-    /// Gives a place in flight back.
-    pub fn give_back(&self, permit: InFlightPermit) {
-        self.in_flight.give_back(permit);
-    }
-
-    /// How many requests are in flight.
-    pub fn in_flight(&self) -> u64 {
-        self.in_flight.count()
-    }
-
-    /// Where the cursor stands.
-    pub fn cursor(&self) -> Cursor {
-        Cursor::at(self.cursor.load(Ordering::Relaxed))
-    }
-
-    /// How long those who are shed are told to stay away.
-    pub fn retry_after_hint(&self) -> Duration {
-        Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
-    }
-
-    /// Takes in how hard pressed the system is; counts until a newer one comes, for three ticks at
-    /// most.
-    pub fn event(&self, signal: Signal, _now: Timestamp) {
-        let mut control = self.control();
-        control.signal = if signal.pressure.is_finite() { signal.pressure.max(0.0) } else { 0.0 };
-        control.signal_age = 0;
-    }
-
-    /// Moves the cursor by what was offered since the last tick. When the next tick is due; early
-    /// calls change nothing.
-    ///
-    /// A clock that steps back delays nothing: the tick is then due again from where the clock
-    /// stands.
-    pub fn tick(&self, now: Timestamp) -> Timestamp {
-        let mut control = self.control();
-        let next = now.saturating_add(TICK);
-        match control.due {
-            Some(due) if now < due && due <= next => return due,
-            _ => control.due = Some(next),
+    #[inline]
+    pub fn acquire(&self, resource: ResourceId, _now: Timestamp) -> Result<InFlightPermit, Shed> {
+        let state = self.resource(resource);
+        if state.in_flight.acquire() {
+            return Ok(InFlightPermit::new(resource));
         }
-        let offered: [u64; LEVELS] =
-            core::array::from_fn(|level| self.offered[level].swap(0, Ordering::Relaxed));
-        let shed = self.shed.swap(0, Ordering::Relaxed);
-        control.backoff.observe(shed, TICK);
-        self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
-        let measured = self.in_flight.take_pressure();
-        let signal = if control.signal_age < SIGNAL_TICKS { control.signal } else { 0.0 };
-        control.signal_age = control.signal_age.saturating_add(1);
-        let cursor = control.steer(measured.max(signal), &offered);
-        self.cursor.store(cursor.level(), Ordering::Relaxed);
+        state.count_shed();
+        Err(state.no_place())
+    }
+
+    /// The refusal of a request for which the free places are claimed by requests that wait; counts
+    /// it as [`Overload::acquire`] does.
+    pub fn refuse_place(&self, resource: ResourceId) -> Shed {
+        let state = self.resource(resource);
+        state.count_shed();
+        state.no_place()
+    }
+
+    /// Returns a place in flight.
+    #[inline]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a permit is used up, so that it is not returned twice"
+    )]
+    pub fn give_back(&self, permit: InFlightPermit) {
+        self.resource(permit.resource()).in_flight.give_back();
+    }
+
+    /// Whether a place in flight is free at this moment.
+    #[inline]
+    pub fn has_place(&self, resource: ResourceId) -> bool {
+        let in_flight = &self.resource(resource).in_flight;
+        in_flight.count() < in_flight.max()
+    }
+
+    /// The refusal that [`Overload::acquire`] would give; counts nothing.
+    pub fn would_lack_place(&self, resource: ResourceId) -> Option<Shed> {
+        (!self.has_place(resource)).then(|| self.resource(resource).no_place())
+    }
+
+    /// The number of requests in flight.
+    pub fn in_flight(&self, resource: ResourceId) -> u64 {
+        self.resource(resource).in_flight.count()
+    }
+
+    /// The position of the cursor.
+    pub fn cursor(&self, resource: ResourceId) -> Cursor {
+        self.resource(resource).cursor()
+    }
+
+    /// The shortest time before a retry that a shed caller is told.
+    pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
+        self.resource(resource).retry_after_hint()
+    }
+
+    /// The numbers of a resource.
+    pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
+        ResourceStats::of(self.resource(resource), now)
+    }
+
+    /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.
+    pub fn event(&self, signal: Signal, _now: Timestamp) {
+        match signal.resource {
+            Some(resource) => self.resource(resource).signal(signal.pressure),
+            None => self.resources.iter().for_each(|resource| resource.signal(signal.pressure)),
+        }
+    }
+
+    /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
+    ///
+    /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
+    /// meanwhile; afterwards it continues from its position before the pin.
+    pub fn pin(&self, resource: ResourceId, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
+        self.resource(resource).pin(cursor, until, now);
+    }
+
+    /// Moves each cursor by what was offered since the last tick. Returns the instant of the next
+    /// tick; a call before it changes nothing.
+    ///
+    /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
+    /// time.
+    pub fn tick(&self, now: Timestamp) -> Timestamp {
+        let mut due = lock(&self.due);
+        let next = now.saturating_add(TICK);
+        match *due {
+            Some(due) if now < due && due <= next => return due,
+            _ => *due = Some(next),
+        }
+        self.last_tick_ns.store(now.as_nanos(), Ordering::Relaxed);
+        self.resources.iter().for_each(|resource| resource.tick(now));
         next
     }
-
-    fn control(&self) -> MutexGuard<'_, Control> {
-        // A panic elsewhere leaves numbers, none of which depend on each other.
-        self.control.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Control {
-    /// The next position of the cursor under this pressure, given what was offered.
-    fn steer(&mut self, pressure: f64, offered: &[u64; LEVELS]) -> Cursor {
-        if pressure > 1.0 {
-            self.calm = 0;
-            let cut = (DECREASE * (pressure - 1.0)).min(DECREASE_MAX);
-            self.share *= 1.0 - cut;
-        } else {
-            self.calm += 1;
-            if self.calm >= CALM_TICKS {
-                // Not step by step: capacity that is there again must not stand idle.
-                self.share = 1.0;
-            }
-        }
-        let total: u64 = offered.iter().fold(0, |sum, cost| sum.saturating_add(*cost));
-        self.cursor = match total {
-            _ if self.share >= 1.0 => Cursor::OPEN,
-            // A tick in which nobody came says nothing about who may.
-            0 => self.cursor,
-            _ => Cursor::for_allowance(offered, share_of(total, self.share)),
-        };
-        self.cursor
-    }
-}
-
-fn offered_cost(cost: Cost) -> u64 {
-    cost.units().min(Overload::OFFERED_COST_MAX)
-}
-
-/// So much of `total`, to a thousandth.
-#[expect(clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
-fn share_of(total: u64, share: f64) -> u64 {
-    let thousandths = (share * 1000.0) as u64;
-    u64::try_from(u128::from(total) * u128::from(thousandths) / 1000).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

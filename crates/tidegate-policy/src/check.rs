@@ -6,9 +6,11 @@ mod authorization;
 mod envoy;
 mod escape;
 mod limit;
-mod matching;
+mod matcher;
+mod name_and_path;
+mod path_expression;
 mod proxy;
-mod renaming;
+mod renames;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
 mod service;
@@ -19,14 +21,16 @@ mod zone;
 
 use std::collections::BTreeMap;
 
+use self::name_and_path::check_name;
 use tidegate::Algorithm;
 use tidegate::gate::GateBuilder;
 
 use crate::path::Path;
 use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::NumbersConfig;
-use crate::raw::{Config, Namespace};
+use crate::raw::{Config, NamespaceConfig};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
 /// reads environment variables.
@@ -54,7 +58,7 @@ pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report
         &top.key("proxy"),
         report,
     );
-    // What stands where is known only of a file without problems, whose warnings alone are told.
+    // Sections are compared with each other only when each of them is complete.
     if !report.has_problems() {
         let listen = config.listen.as_ref();
         let has_other_listeners = listen.is_some_and(|listen| listen.grpc.is_some() || listen.resp.is_some());
@@ -120,7 +124,7 @@ fn namespaces(
 
 fn one_namespace(
     name: &str,
-    raw: &Namespace,
+    raw: &NamespaceConfig,
     is_shared: bool,
     path: &Path,
     report: &mut Report<'_>,
@@ -159,7 +163,7 @@ fn one_namespace(
         }
         limit::check(one, is_shared, &at, &mut namespace, report);
     }
-    renaming::check(raw_limits, &within, report);
+    renames::check(raw_limits, &within, report);
     escape::warn(&namespace, raw_limits, path, report);
     namespace
 }
@@ -170,25 +174,12 @@ pub(crate) fn numbers(
     raw: &NumbersConfig,
     report: &mut Report<'_>,
 ) -> Option<Algorithm> {
-    let texts = algorithm::Texts::of(algorithm);
-    let written = algorithm::Written::of(algorithm, &texts)?;
+    let texts = algorithm::SpelledNumbers::of(algorithm);
+    let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
     written.overridden(raw, &Path::default(), report)?.build(report)
 }
 
-/// Names go into answers, logs and metrics.
-fn check_name(kind: &str, name: &str, bytes_max: usize, mut report: impl FnMut(String, String)) {
-    if name.is_empty() {
-        report(format!("the name of the {kind} is empty"), "give it one".to_owned());
-    } else if name.len() > bytes_max {
-        let what = format!("the name of the {kind}, \"{}\", has {} bytes", shown(name), name.len());
-        report(what, format!("use at most {bytes_max}"));
-    } else if name.chars().any(char::is_control) {
-        let what = format!("the name of the {kind}, \"{}\", contains control characters", shown(name));
-        report(what, "remove them".to_owned());
-    }
-}
-
-fn count_attributes(raw: &Namespace, path: &Path, report: &mut Report<'_>) {
+fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>) {
     let mut all: Vec<&str> = raw
         .limits
         .iter()

@@ -1,4 +1,4 @@
-//! What becomes of the counters, and of the daemon, when one policy takes the place of another.
+//! The effect on the counters and on the daemon when one policy replaces another.
 
 mod settings;
 
@@ -12,12 +12,12 @@ use tidegate::limit::{Consistency, KeyPart, Limit};
 use tidegate::rate::format_span;
 
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
-use crate::problem::shown;
+use crate::printable::shown;
 use crate::words::words;
 
 pub use settings::SettingChange;
 
-/// What differs between two policies. Made by [`compare`].
+/// The differences between two policies. Made by [`compare`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -28,7 +28,7 @@ pub struct Comparison {
     pub settings: Vec<SettingChange>,
 }
 
-/// What becomes of one limit.
+/// The change of one limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LimitChange {
@@ -36,7 +36,7 @@ pub struct LimitChange {
     pub namespace: String,
     /// Its name in the new policy; in the old one if it is gone.
     pub limit: String,
-    /// What becomes of its counters.
+    /// The fate of its counters.
     pub fate: Fate,
     /// Its name in the old policy, where that was another.
     pub was: Option<String>,
@@ -44,12 +44,12 @@ pub struct LimitChange {
     pub numbers: Option<Change>,
     /// The parts of its identity that differ, which is why it starts fresh; otherwise empty.
     pub identity: Vec<Change>,
-    /// What else differs, by its key in the policy: `match`, `overrides`, `mode` and others. It
-    /// changes no counter.
+    /// Other differences, by their keys in the policy: `match`, `overrides`, `mode` and others.
+    /// They change no counter.
     pub rules: Vec<&'static str>,
 }
 
-/// What becomes of the counters of a limit.
+/// The fate of the counters of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -93,7 +93,7 @@ impl Fate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {
-    /// What it is.
+    /// The key in the policy.
     pub what: &'static str,
     /// How it was.
     pub old: String,
@@ -108,11 +108,11 @@ impl Change {
     }
 }
 
-/// What becomes of the counters and settings when `new` takes the place of `old`.
+/// Compares the counters and settings of `old` with those of `new`, which replaces it.
 ///
 /// It knows the two policies and nothing else: a rename is taken for one if the old policy has the
-/// old name. What a daemon remembers of earlier renames, and overrides that were set while it ran,
-/// are its own.
+/// old name. Earlier renames that a daemon remembers, and overrides that were set at run time, are
+/// not part of the comparison.
 pub fn compare(old: &Policy, new: &Policy) -> Comparison {
     let stores = has_store(old) || has_store(new);
     let mut limits = Vec::new();
@@ -282,13 +282,13 @@ fn key_words(key: &[KeyPart]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// What differs without changing a counter, by its key.
+/// The differences that change no counter, by key.
 fn rules(
     (old_namespace, old): (&NamespacePolicy, &Limit),
     (new_namespace, new): (&NamespacePolicy, &Limit),
     stores: bool,
 ) -> Vec<&'static str> {
-    // What is matched has no equality of its own; how it is printed tells all of it.
+    // Matchers have no equality; their printed form is complete.
     let match_differs = format!("{:?}", old.matches) != format!("{:?}", new.matches);
     let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
     let both_stored = old.consistency != Consistency::Local && new.consistency != Consistency::Local;

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::problem::shown;
+use crate::printable::shown;
 use crate::tree::SCALAR_BYTES_MAX;
 
 /// Why a value cannot be expanded: what is wrong and what to do.

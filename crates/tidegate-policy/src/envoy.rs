@@ -13,7 +13,8 @@
 //!   - key: user
 //!     rate_limit: { unit: minute, requests_per_unit: 10 }
 //! ";
-//! let read = Files::read(&[Text { name: "shop.yaml", bytes: file.as_bytes() }], Settings::default())?;
+//! let text = Text { name: "shop.yaml", bytes: file.as_bytes() };
+//! let read = Files::read(&[text], Settings::default())?;
 //! let request = [Descriptor::new([("user", "ada")])];
 //! let resolved = read.files.resolve("shop", &request, 0)?;
 //! let Some(Ask::Carry { limits, .. }) = resolved.ask() else { panic!("a limit is in force") };

@@ -10,7 +10,8 @@
 //! let problems = parse("tidegate.yaml", text, &|_name| None).unwrap_err();
 //! assert_eq!(
 //!     problems.to_string(),
-//!     "tidegate.yaml:1:52: namespaces.api.limits[0].rate: rate \"0/s\" admits nothing; use at least 1 unit, or block the key",
+//!     "tidegate.yaml:1:52: namespaces.api.limits[0].rate: rate \"0/s\" admits nothing; \
+//!      use at least 1 unit, or block the key",
 //! );
 //! # Ok::<(), tidegate_policy::Problems>(())
 //! ```
@@ -30,6 +31,7 @@ mod numbers;
 mod parse;
 mod path;
 mod planned;
+mod printable;
 mod problem;
 mod raw;
 mod reference;

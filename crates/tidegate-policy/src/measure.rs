@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate::rate::parse_span;
 
-use crate::problem::shown;
+use crate::printable::shown;
 
 const SIZE_UNITS: [(&str, u64); 5] =
     [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];

@@ -11,22 +11,22 @@ use crate::schema;
 use crate::shape;
 use crate::tree::Position;
 
-/// What the text is called in messages.
+/// The name of the text in messages.
 const NAME: &str = "override";
 
 /// The algorithm of `limit` with other numbers, in the words of a policy:
 /// `{rate: 200/s, burst: 400}`, `{limit: 50}`.
 ///
 /// The text is a mapping in YAML or JSON and is checked as an override in a file is: at least one
-/// number, only numbers that the algorithm has, each within its bounds. What it leaves out is as in
-/// the limit; a burst that the limit has by default follows the rate. Where the limit has a
+/// number, only numbers that the algorithm has, each within its bounds. Missing numbers are those
+/// of the limit; a burst that the limit has by default follows the rate. Where the limit has a
 /// `share`, its numbers and these are those of this member. Problems are told for a file called
 /// `override`.
 pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
     let mut report = Report::new(NAME);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
-    // What comes in a request must not learn of the environment.
+    // The text of a request must not read the environment.
     let value = shape::shape(schema::numbers(), &root, &|_| None, &mut report);
     let raw = match NumbersConfig::deserialize(value) {
         Ok(raw) => raw,

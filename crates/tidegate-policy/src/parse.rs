@@ -16,7 +16,7 @@ use crate::tree::{self, Node, Position};
 pub struct Checked {
     /// The settings.
     pub policy: Policy,
-    /// What is allowed and probably not meant, in the order of the file; at most
+    /// Valid settings that are probably mistakes, in the order of the file; at most
     /// [`crate::PROBLEMS_MAX`].
     pub warnings: Vec<Problem>,
 }

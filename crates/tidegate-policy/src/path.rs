@@ -2,9 +2,18 @@
 
 use core::fmt;
 
+use crate::printable::shown;
+
 /// The way from the top of the file to a value. The top itself is the empty path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Path(Vec<Segment>);
+
+/// Whether a problem is about a value, or about the key that leads to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProblemSpot {
+    Key,
+    Value,
+}
 
 /// One step down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +75,7 @@ impl fmt::Display for Path {
                     if !key.is_empty() && key.chars().all(plain) {
                         f.write_str(key)?;
                     } else {
-                        write!(f, "\"{}\"", crate::problem::shown(key))?;
+                        write!(f, "\"{}\"", shown(key))?;
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! What the design has and this version does not: known, so that it is not taken for a misspelling.
+//! Planned keys that this version does not have, so that they are not reported as misspellings.
 
 use crate::path::Path;
 

@@ -33,7 +33,7 @@ pub struct Policy {
     pub memory: Memory,
     /// The namespaces, by name in alphabetical order. May be empty.
     pub namespaces: Vec<NamespacePolicy>,
-    /// Who may ask what; empty: whoever reaches a listener may do everything.
+    /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.
     pub authorize: Authorize,
@@ -43,7 +43,7 @@ pub struct Policy {
     pub envoy_ratelimit: Option<EnvoyRatelimit>,
     /// How HTTP is answered, and its bounds.
     pub http: Http,
-    /// What is logged.
+    /// The settings of the log.
     pub log: Log,
 }
 
@@ -90,7 +90,7 @@ pub struct Listen {
     /// Health, metrics and changes. `None`: on the http listener if
     /// that [is local](Address::is_local), otherwise nowhere.
     pub admin: Option<Listener>,
-    /// The reverse proxy; `None`: there is none.
+    /// The reverse proxy; `None` runs no proxy.
     pub proxy: Option<Listener>,
     /// Where Redis clients connect; `None`: nowhere.
     pub resp: Option<Listener>,
@@ -166,7 +166,7 @@ pub struct Memory {
     /// The size of the key table in bytes, [`Memory::KEYS_BYTES_MIN`] to
     /// [`Memory::KEYS_BYTES_MAX`]; default [`Memory::KEYS_BYTES_DEFAULT`].
     pub keys_bytes: usize,
-    /// What happens to a new key when the table is full; default [`WhenFull::Refuse`].
+    /// The treatment of a new key when the table is full; default [`WhenFull::Refuse`].
     pub when_full: WhenFull,
 }
 
@@ -291,7 +291,7 @@ impl Default for Bounds {
     }
 }
 
-/// What is logged.
+/// The settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Log {
@@ -352,10 +352,10 @@ pub enum Level {
     Error,
     /// Something will not work, or not as meant.
     Warn,
-    /// What an operator wants to know of a healthy daemon.
+    /// Events of a healthy daemon that matter to an operator.
     #[default]
     Info,
-    /// What happens.
+    /// Details of what the daemon does.
     Debug,
     /// Everything.
     Trace,

@@ -1,25 +1,22 @@
-//! What is wrong with a configuration, as data and as a line that reads like a compiler's message.
+//! The problems of a configuration, as data and as lines that read like a compiler's messages.
 
 use core::fmt;
 
 use serde::Serialize;
 
-use crate::path::Path;
+use crate::path::{Path, ProblemSpot};
+use crate::printable::{printable, shown};
 use crate::tree::{Node, Position};
 
 /// The most problems that are listed; looking for more stops there.
 pub const PROBLEMS_MAX: usize = 100;
-
-/// The longest value that is quoted in a message, in characters.
-const SHOWN_CHARS_MAX: usize = 80;
 
 /// The longest half of a message, in characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
 
 /// One thing that is wrong, or for a warning: probably not meant.
 ///
-/// Reads as
-/// `tidegate.yaml:12:7: namespaces.api.limits[2].rate: rate "0/s" admits nothing; use at least 1 unit, or block the key`.
+/// Reads as `FILE:LINE:COLUMN: PATH: PROBLEM; FIX`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Problem {
@@ -34,9 +31,9 @@ pub struct Problem {
     /// The value as it stands in the file (before `${VARIABLES}` are replaced); `None` for lists,
     /// mappings and what is missing. Shortened to 80 characters.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 
@@ -88,13 +85,6 @@ impl fmt::Display for Problems {
 }
 
 impl core::error::Error for Problems {}
-
-/// Whether a problem is about a value, or about the key that leads to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spot {
-    Key,
-    Value,
-}
 
 /// Collects what is found in one file.
 ///
@@ -148,12 +138,12 @@ impl<'a> Report<'a> {
 
     /// Adds a problem of meaning with the value at `path`.
     pub(crate) fn value(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
-        self.meaning(path, Spot::Value, &what.to_string(), &fix.to_string());
+        self.meaning(path, ProblemSpot::Value, &what.to_string(), &fix.to_string());
     }
 
     /// Adds a problem of meaning with the key at the end of `path`.
     pub(crate) fn key(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
-        self.meaning(path, Spot::Key, &what.to_string(), &fix.to_string());
+        self.meaning(path, ProblemSpot::Key, &what.to_string(), &fix.to_string());
     }
 
     /// Adds a problem of meaning whose text is one sentence `what; fix`, as errors of the crate
@@ -161,13 +151,13 @@ impl<'a> Report<'a> {
     pub(crate) fn error(&mut self, path: &Path, error: &impl fmt::Display) {
         let message = error.to_string();
         let (what, fix) = split(&message);
-        self.meaning(path, Spot::Value, what, fix);
+        self.meaning(path, ProblemSpot::Value, what, fix);
     }
 
     /// Adds a warning about the value at `path`.
     pub(crate) fn warn(&mut self, path: &Path, what: impl fmt::Display, fix: impl fmt::Display) {
         if self.warnings.len() < PROBLEMS_MAX {
-            let (at, value) = self.locate(path, Spot::Value);
+            let (at, value) = self.locate(path, ProblemSpot::Value);
             let warning = self.make(path, at, value, &what.to_string(), &fix.to_string());
             self.warnings.push(warning);
         }
@@ -185,10 +175,10 @@ impl<'a> Report<'a> {
 
     /// The line in which the value at `path` begins.
     pub(crate) fn line_of(&self, path: &Path) -> usize {
-        self.locate(path, Spot::Value).0.line
+        self.locate(path, ProblemSpot::Value).0.line
     }
 
-    fn meaning(&mut self, path: &Path, spot: Spot, what: &str, fix: &str) {
+    fn meaning(&mut self, path: &Path, spot: ProblemSpot, what: &str, fix: &str) {
         // Looking up the position takes time that is linear in the file; for what is dropped anyway
         // that adds up.
         if self.is_full() || self.misshapen.iter().any(|broken| broken.is_in_line_with(path)) {
@@ -204,7 +194,7 @@ impl<'a> Report<'a> {
         self.problems.len() >= PROBLEMS_MAX
     }
 
-    fn locate(&self, path: &Path, spot: Spot) -> (Position, Option<&'a str>) {
+    fn locate(&self, path: &Path, spot: ProblemSpot) -> (Position, Option<&'a str>) {
         self.root.map_or((Position::START, None), |root| root.locate(path, spot))
     }
 
@@ -245,42 +235,12 @@ pub(crate) fn split(message: &str) -> (&str, &str) {
     message.rsplit_once("; ").unwrap_or((message, "see the configuration reference"))
 }
 
-/// `text` as it is quoted in a message: on one line and not too long.
-pub(crate) fn shown(text: &str) -> String {
-    printable(text, SHOWN_CHARS_MAX)
-}
-
-fn printable(text: &str, chars_max: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(chars_max));
-    for (count, c) in text.chars().enumerate() {
-        if count == chars_max {
-            out.push('…');
-            break;
-        }
-        if c.is_control() || ('\u{202A}'..='\u{202E}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c)
-        {
-            // Line breaks would end the message; the rest would let a file write to the terminal of
-            // its reader.
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_stays_on_one_line_and_short() {
-        assert_eq!(shown("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
-        assert_eq!(shown(&"x".repeat(1000)).chars().count(), SHOWN_CHARS_MAX + 1);
-    }
-
-    #[test]
     fn the_fix_is_what_follows_the_last_semicolon() {
-        assert_eq!(split("rate \"a; b\" is none; write 1/s"), ("rate \"a; b\" is none", "write 1/s"));
+        assert_eq!(split("rate \"a; b\" is invalid; write 1/s"), ("rate \"a; b\" is invalid", "write 1/s"));
     }
 }

@@ -6,8 +6,9 @@
 
 pub(crate) mod authorization;
 pub(crate) mod envoy;
+mod json_value;
 pub(crate) mod limit;
-pub(crate) mod matching;
+pub(crate) mod matcher;
 pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod store;
@@ -17,12 +18,12 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use authorization::Grant;
-use envoy::EnvoyRatelimit;
+use authorization::GrantConfig;
+use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
-use proxy::Proxy;
-use service::{Authorize, Http, Listen, Log, Memory};
-use store::Store;
+use proxy::ProxyConfig;
+use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
+use store::StoreConfig;
 
 /// The configuration of `tidegate serve`, in one YAML file.
 ///
@@ -35,35 +36,36 @@ use store::Store;
 #[schemars(rename = "config")]
 pub(crate) struct Config {
     /// Where the daemon listens.
-    pub(crate) listen: Option<Listen>,
+    pub(crate) listen: Option<ListenConfig>,
     /// Where the counters of exact limits are kept.
-    pub(crate) store: Option<Store>,
+    pub(crate) store: Option<StoreConfig>,
     /// The memory for counters.
-    pub(crate) memory: Option<Memory>,
+    pub(crate) memory: Option<MemoryConfig>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
     /// "domain"). A request that names a namespace that is not here, nor a domain of
     /// `envoy_ratelimit`, is an error to its sender.
-    pub(crate) namespaces: Option<BTreeMap<String, Namespace>>,
-    /// Who may ask what. With any of these nobody is served without one, except health and the
-    /// reverse proxy. Default: none, and then whoever reaches a listener may do everything.
-    pub(crate) authorization: Option<Vec<Grant>>,
+    pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
+    /// The grants of callers. With at least one grant, a caller without a grant is refused
+    /// everywhere except health and the reverse proxy. Default: none, and then every caller that
+    /// reaches a listener may do everything.
+    pub(crate) authorization: Option<Vec<GrantConfig>>,
     /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
-    pub(crate) authorize: Option<Authorize>,
+    pub(crate) authorize: Option<AuthorizeConfig>,
     /// Which requests are passed on to services, and on what terms.
-    pub(crate) proxy: Option<Proxy>,
+    pub(crate) proxy: Option<ProxyConfig>,
     /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
-    pub(crate) envoy_ratelimit: Option<EnvoyRatelimit>,
+    pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
     /// How HTTP is answered, and its bounds.
-    pub(crate) http: Option<Http>,
-    /// What is logged.
-    pub(crate) log: Option<Log>,
+    pub(crate) http: Option<HttpConfig>,
+    /// The settings of the log.
+    pub(crate) log: Option<LogConfig>,
 }
 
 /// An isolated set of limits and counters.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "namespace")]
-pub(crate) struct Namespace {
+pub(crate) struct NamespaceConfig {
     /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
     /// any, everything is admitted.
     pub(crate) limits: Option<Vec<LimitConfig>>,

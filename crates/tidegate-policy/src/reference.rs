@@ -7,22 +7,23 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
-use crate::raw::authorization::Grant;
-use crate::raw::envoy::{EnvoyHeaders, EnvoyRatelimit};
+use crate::raw::authorization::GrantConfig;
+use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig};
 use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
     RollingConfig,
 };
-use crate::raw::matching::MatcherForm;
+use crate::raw::matcher::MatcherForm;
 use crate::raw::proxy::{
-    ClassForm, CostForm, Health, Jwt, Proxy, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
-    UpstreamForm, UpstreamTlsForm,
+    ClassForm, CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch,
+    TimeoutsForm, UpstreamForm, UpstreamTlsForm,
 };
 use crate::raw::service::{
-    Authorize, Bounds, DecisionsForm, Http, Listen, ListenerForm, Log, Memory, TlsForm,
+    AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
+    MemoryConfig, TlsForm,
 };
-use crate::raw::store::{Store, StoreTls};
-use crate::raw::{Config, Namespace};
+use crate::raw::store::{StoreConfig, StoreTlsConfig};
+use crate::raw::{Config, NamespaceConfig};
 use crate::schema::{compiled, name_of};
 use crate::shape::words_of;
 
@@ -52,15 +53,15 @@ impl Section {
 fn sections() -> Vec<Section> {
     vec![
         Section::of::<Config>("The file"),
-        Section::of::<Listen>("listen"),
+        Section::of::<ListenConfig>("listen"),
         Section::of::<ListenerForm>("listen.http, listen.admin, listen.proxy, listen.grpc, listen.resp"),
         Section::of::<TlsForm>(
             "listen.http.tls, listen.admin.tls, listen.proxy.tls, listen.grpc.tls, listen.resp.tls",
         ),
-        Section::of::<Store>("store"),
-        Section::of::<StoreTls>("store.tls"),
-        Section::of::<Memory>("memory"),
-        Section::of::<Namespace>("namespaces.NAME"),
+        Section::of::<StoreConfig>("store"),
+        Section::of::<StoreTlsConfig>("store.tls"),
+        Section::of::<MemoryConfig>("memory"),
+        Section::of::<NamespaceConfig>("namespaces.NAME"),
         Section::of::<LimitConfig>("namespaces.NAME.limits[]"),
         Section::of::<KeyPartForm>("namespaces.NAME.limits[].key[]"),
         Section::of::<MatcherForm>("namespaces.NAME.limits[].match.ATTRIBUTE"),
@@ -70,24 +71,24 @@ fn sections() -> Vec<Section> {
         Section::of::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
         Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
         Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
-        Section::of::<Grant>("authorization[]"),
-        Section::of::<Authorize>("authorize"),
-        Section::of::<Proxy>("proxy"),
+        Section::of::<GrantConfig>("authorization[]"),
+        Section::of::<AuthorizeConfig>("authorize"),
+        Section::of::<ProxyConfig>("proxy"),
         Section::of::<UpstreamForm>("proxy.upstreams.NAME"),
         Section::of::<UpstreamTlsForm>("proxy.upstreams.NAME.tls"),
-        Section::of::<Health>("proxy.upstreams.NAME.health"),
-        Section::of::<Jwt>("proxy.jwt"),
+        Section::of::<HealthConfig>("proxy.upstreams.NAME.health"),
+        Section::of::<JwtConfig>("proxy.jwt"),
         Section::of::<RouteConfig>("proxy.routes[]"),
         Section::of::<RouteMatch>("proxy.routes[].match"),
         Section::of::<ClassForm>("proxy.routes[].class"),
         Section::of::<CostForm>("proxy.routes[].cost"),
         Section::of::<TimeoutsForm>("proxy.routes[].timeouts"),
         Section::of::<RefusalForm>("proxy.routes[].refusal"),
-        Section::of::<EnvoyRatelimit>("envoy_ratelimit"),
-        Section::of::<EnvoyHeaders>("envoy_ratelimit.headers"),
-        Section::of::<Http>("http"),
-        Section::of::<Bounds>("http.bounds"),
-        Section::of::<Log>("log"),
+        Section::of::<EnvoyRatelimitConfig>("envoy_ratelimit"),
+        Section::of::<EnvoyHeadersConfig>("envoy_ratelimit.headers"),
+        Section::of::<HttpConfig>("http"),
+        Section::of::<BoundsConfig>("http.bounds"),
+        Section::of::<LogConfig>("log"),
         Section::of::<DecisionsForm>("log.decisions"),
     ]
 }
@@ -164,7 +165,7 @@ fn resolved(schema: &Value) -> Option<&'static Value> {
     compiled()["$defs"].get(schema["$ref"].as_str()?.strip_prefix("#/$defs/")?)
 }
 
-/// What may be written, in a few words.
+/// The accepted values, in a few words.
 fn kind_of(schema: &Value) -> String {
     if let Some(definition) = resolved(schema) {
         return kind_of(definition);
@@ -194,7 +195,7 @@ fn kind_of(schema: &Value) -> String {
     }
 }
 
-/// What each word means, where the words have descriptions.
+/// The meaning of each word, where the words have descriptions.
 fn words_text(schema: &Value) -> String {
     let schema = resolved(schema).unwrap_or(schema);
     let schema =

@@ -12,10 +12,9 @@ use crate::raw::limit::NumbersConfig;
 
 /// The published schema (JSON Schema 2020-12), as editors use it.
 ///
-/// It says what can be said of shape: keys, types, words, ranges. It is stricter than the reading
-/// in one point: where text is meant it wants quotes around `1234` and `true`, and a number from
-/// `${NAME}` is none to it. What depends on more than one field is checked by [`crate::parse()`]
-/// only.
+/// The schema describes shape: keys, types, words, ranges. It is stricter than the parser in one
+/// point: where a text is expected it requires quotes around `1234` and `true`, and it does not
+/// accept `${NAME}` for a number. Only [`crate::parse()`] checks conditions on more than one field.
 pub fn schema() -> Value {
     compiled().clone()
 }

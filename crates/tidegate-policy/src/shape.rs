@@ -12,7 +12,8 @@ use serde_json::{Map, Value};
 use crate::environment::{Unexpanded, expand};
 use crate::path::Path;
 use crate::planned;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::{listed, nearest};
 use crate::tree::{Content, Entry, Node, Position, Scalar, TEXT_BYTES_MAX};
 
@@ -21,18 +22,18 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The value in `root` as `schema` has it.
 pub(crate) fn shape(schema: &Value, root: &Node, env: Environment<'_>, report: &mut Report<'_>) -> Value {
-    let mut walk = Walk { root: schema, env, report, text_bytes: 0 };
+    let mut walk = ShapeChecker { root: schema, env, report, text_bytes: 0 };
     walk.value(schema, root, &Path::default())
 }
 
-struct Walk<'a, 'r> {
+struct ShapeChecker<'a, 'r> {
     root: &'a Value,
     env: Environment<'a>,
     report: &'a mut Report<'r>,
     text_bytes: usize,
 }
 
-/// What a schema allows, each at most once.
+/// The kinds of values that a schema allows, each at most once.
 #[derive(Clone, Copy, Default)]
 struct Allowed<'a> {
     text: bool,
@@ -71,7 +72,7 @@ impl<'a> Allowed<'a> {
         }
     }
 
-    /// What is expected, for people.
+    /// The expected kind of value, for messages.
     fn expected(&self) -> String {
         let kinds = [
             (self.text, "text"),
@@ -96,7 +97,7 @@ pub(crate) fn words_of(schema: &Value) -> impl Iterator<Item = &str> {
     plain.chain(described.filter_map(|one| one.get("const"))).filter_map(Value::as_str)
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a> ShapeChecker<'a, '_> {
     fn value(&mut self, schema: &'a Value, node: &Node, path: &Path) -> Value {
         let mut allowed = Allowed::default();
         allowed.add(self.root, schema);
@@ -188,7 +189,7 @@ impl<'a> Walk<'a, '_> {
             let what = format!("with its variables replaced, the file is longer than {TEXT_BYTES_MAX} bytes");
             return self.wrong(allowed, path, node, what, "shorten the variables");
         }
-        // What comes out of a variable has no quotes of its own.
+        // The value of a variable has no quotes of its own.
         let is_text = scalar.quoted && !scalar.text.contains("${");
         if let Some(words) = allowed.words {
             if words_of(words).any(|word| *word == *text) {

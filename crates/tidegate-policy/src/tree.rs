@@ -8,8 +8,7 @@ mod read;
 
 pub(crate) use read::{EMPTY, read};
 
-use crate::path::{Path, Segment};
-use crate::problem::Spot;
+use crate::path::{Path, ProblemSpot, Segment};
 
 /// The largest document in bytes: 4 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 4 << 20;
@@ -43,7 +42,7 @@ pub(crate) struct Node {
     pub(crate) tag: Option<Box<str>>,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Scalar(Scalar),
@@ -78,7 +77,7 @@ pub(crate) struct Entry {
 impl Node {
     /// The position of what `path` leads to, and its text if it is a scalar. Where the path leads
     /// out of the tree, the position of the last value on it.
-    pub(crate) fn locate(&self, path: &Path, spot: Spot) -> (Position, Option<&str>) {
+    pub(crate) fn locate(&self, path: &Path, spot: ProblemSpot) -> (Position, Option<&str>) {
         let mut node = self;
         let mut key_at = self.at;
         for segment in path.segments() {
@@ -99,6 +98,6 @@ impl Node {
             Content::Scalar(scalar) => Some(&*scalar.text),
             Content::Sequence(_) | Content::Mapping(_) => None,
         };
-        (if spot == Spot::Key { key_at } else { node.at }, text)
+        (if spot == ProblemSpot::Key { key_at } else { node.at }, text)
     }
 }

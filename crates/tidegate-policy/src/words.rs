@@ -7,7 +7,7 @@ use tidegate::rate::format_span;
 /// The algorithm as it would be written for a limit: `rate: 100/s, burst: 200`,
 /// `fixed: { limit: 5000, window: 1m }`.
 ///
-/// What has its default is left out. A limit with a `share` is written with the numbers of this
+/// Defaults are left out. A limit with a `share` is written with the numbers of this
 /// member.
 pub fn words(algorithm: &Algorithm) -> String {
     match algorithm {

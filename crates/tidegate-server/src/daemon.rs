@@ -8,7 +8,6 @@ use arc_swap::ArcSwap;
 use tidegate_driver::Driver;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
-use tokio::sync::watch;
 
 use crate::audit::Audit;
 use crate::changes::Changes;
@@ -57,8 +56,6 @@ pub(crate) struct Daemon {
     pub(crate) services: Services,
     /// The state that connections of Redis clients share.
     pub(crate) resp: RespState,
-    /// Whether the daemon is told to end.
-    pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) clock: Arc<dyn Clock>,
     /// Listeners and bounds as they were at the start.
     pub(crate) config: ServerConfig,

@@ -11,8 +11,8 @@ use tidegate::{GateError, Refusal, Timestamp};
 use tidegate_capacity::CapacityError;
 use tidegate_driver::PendingRequest;
 use tidegate_engine::{
-    Asking, Decision, EngineError, LimitReport, PeekReport, Pending, Permit, PermitId, Progress, Request,
-    Settled, Step,
+    Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,
+    Step,
 };
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
@@ -97,7 +97,7 @@ impl From<DomainCheck> for RequestProgress {
 
 pub(crate) struct WaitingDecision {
     asked: Asked<'static>,
-    pending: PendingRequest<Pending>,
+    pending: PendingRequest,
     terms: Terms,
 }
 
@@ -224,7 +224,7 @@ impl Desk<'_> {
             }
             Decision::Refuse(refusal) => {
                 self.note_refusal(&self.in_force.metrics, asked, &refusal, now);
-                Noted::Refused(refusal)
+                Noted::Refused(refusal.into_refusal())
             }
         }
     }
@@ -298,7 +298,7 @@ impl Desk<'_> {
     /// Tells the store what a settled permit gives back. An error leaves it charged: less is
     /// admitted, never more.
     pub(crate) async fn finish(&self, settled: Settled) -> Result<(), Fault> {
-        if settled.batch.is_none() {
+        if settled.batches.is_empty() {
             return Ok(());
         }
         let sent = Box::pin(self.daemon.driver.send_settled(settled)).await;

@@ -58,8 +58,10 @@ impl InForce {
         version: PolicyVersion,
         before: Option<&Self>,
     ) -> Self {
+        let routes = Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes));
+        engine.set_waiting_bounds(routes.waiting_bounds());
         Self {
-            routes: Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes)),
+            routes,
             metrics: metrics.limits.of_engine(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),
             shadow_limits: shadow_limits(&engine),

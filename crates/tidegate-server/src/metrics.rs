@@ -477,7 +477,7 @@ impl Collector for DaemonCollector {
             let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());
             gauges.extend([
                 ("tidegate_proxy_in_flight", proxy.in_flight.load(Ordering::Relaxed) as u64),
-                ("tidegate_proxy_waiting", proxy.waiting.len() as u64),
+                ("tidegate_proxy_waiting", in_force.engine.waiting() as u64),
                 ("tidegate_proxy_tunnels", proxy.tunnels.load(Ordering::Relaxed) as u64),
                 (
                     "tidegate_proxy_servers_unavailable",

@@ -4,7 +4,7 @@ use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
-use tidegate_engine::{LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
+use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
@@ -201,13 +201,13 @@ impl Desk<'_> {
         if let Some(fault) = settle.fault() {
             return Err(fault);
         }
-        let outcome = match (settle.cost, settle.outcome) {
-            (Some(units), _) => Outcome::Cost(units),
-            (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded,
-            (None, Some(OutcomeBody::Failed)) => Outcome::Failed,
-            (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled,
+        let completion = match (settle.cost, settle.outcome) {
+            (Some(units), _) => Completion::of_cost(units),
+            (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded.into(),
+            (None, Some(OutcomeBody::Failed)) => Outcome::Failed.into(),
+            (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled.into(),
         };
-        self.settle_permit(&settle.permit, outcome).await
+        self.settle_permit(&settle.permit, completion).await
     }
 
     pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> OperationResult {
@@ -215,15 +215,18 @@ impl Desk<'_> {
         // anywhere may settle it.
         caller.may_somewhere(Verb::Check)?;
         let release: Release<'_> = read(body)?;
-        self.settle_permit(&release.permit, Outcome::Succeeded).await
+        self.settle_permit(&release.permit, Outcome::Succeeded.into()).await
     }
 
-    async fn settle_permit(&self, permit: &str, outcome: Outcome) -> OperationResult {
+    async fn settle_permit(&self, permit: &str, completion: Completion) -> OperationResult {
         let id: PermitId =
             permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error).field("permit"))?;
         let now = self.daemon.clock.now();
-        let settled =
-            self.in_force.engine.settle_kept(id, outcome, now).map_err(|error| engine_fault(&error, now))?;
+        let settled = self
+            .in_force
+            .engine
+            .settle_kept(id, completion, now)
+            .map_err(|error| engine_fault(&error, now))?;
         self.finish(settled).await?;
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }

@@ -26,7 +26,6 @@ mod request_context;
 mod routes;
 mod tunnel;
 mod upstream;
-mod waiting;
 
 pub(crate) use answer::{Peer, answer};
 pub use config::{

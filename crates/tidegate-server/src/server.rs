@@ -180,7 +180,6 @@ impl Server {
             proxy: proxy_state,
             services: Services::new(),
             resp: RespState::default(),
-            stopping: stop.subscribe(),
             in_force,
             asks_store,
             changes,
@@ -333,7 +332,7 @@ impl Handle {
 
     /// Requests of the reverse proxy that wait at this moment.
     pub fn proxy_waiting(&self) -> usize {
-        self.daemon.proxy.waiting.len()
+        self.daemon.driver.engine().waiting()
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
@@ -371,6 +370,7 @@ impl Handle {
         daemon.is_ready.store(false, Ordering::Relaxed);
         daemon.services.health.drain().await;
         self.stop.send_replace(true);
+        daemon.driver.engine().drain_waiting();
         for acceptor in self.acceptors.drain(..) {
             // An acceptor ends when `stop` is set; one that panicked has ended too.
             let _ = acceptor.await;

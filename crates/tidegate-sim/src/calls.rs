@@ -5,7 +5,7 @@ use tidegate_store::Batch;
 
 use crate::load::Arrival;
 
-/// Who asked.
+/// The origin of a call.
 #[derive(Debug)]
 pub(crate) enum Asked {
     /// A request, for its exact limits.
@@ -68,12 +68,6 @@ impl Calls {
         let call = self.get(name)?;
         let batch = call.asked.as_ref().map(Asked::batch).or(call.late.as_deref())?;
         Some((call, batch))
-    }
-
-    /// Starts loading a call.
-    pub(crate) fn touch(&self, name: CallName) -> u64 {
-        let (number, call) = &self.places[name.place as usize];
-        u64::from(*number) ^ call.as_ref().map_or(0, |call| call.run ^ u64::from(call.flying))
     }
 
     /// A copy has arrived at the store.

@@ -1,4 +1,4 @@
-//! What goes wrong, planned from the seed before anything happens.
+//! The troubles of a world, planned from the seed before anything happens.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub enum Trouble {
     StoreAway,
     /// The store does nothing, and everything afterwards.
     StorePaused,
-    /// What the store answers takes long; what it is asked does not.
+    /// Answers of the store take long; its requests do not.
     AnswersLate,
     /// Another store takes over that lacks what the first one wrote last. Nobody is served in
     /// between.
@@ -50,7 +50,7 @@ pub(crate) struct Disturbance {
 /// When the first thing may go wrong.
 const FIRST: u64 = 4 * SECOND;
 
-/// What goes wrong in a scenario, in the order in which it begins. Troubles of the store follow one
+/// The troubles of a scenario, in the order in which they begin. Troubles of the store follow one
 /// another, and so do those of members; a member may crash, and start again, while the store is
 /// away.
 pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
@@ -116,7 +116,7 @@ fn member_trouble(scenario: &Scenario, chance: &mut Chance) -> (Trouble, u64) {
 }
 
 impl Trouble {
-    /// What it is, in a word.
+    /// The name of the trouble, in a word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CutOff { .. } => "cut off",

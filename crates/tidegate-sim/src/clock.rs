@@ -1,10 +1,10 @@
-//! What time it is for somebody: clocks that were set apart and run apart.
+//! Simulated clocks, which were set apart and run apart.
 
 use tidegate::Timestamp;
 
 use crate::chance::Chance;
 
-/// What the clocks of a world show when it begins, give or take how far they were set apart.
+/// The reading of the clocks of a world when it begins, give or take how far they were set apart.
 pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const MS: u64 = 1_000_000;
@@ -17,7 +17,7 @@ pub(crate) const DRIFT_MAX_PERCENT: u64 = 1;
 /// A clock. True time is counted in nanoseconds since the world began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// What it shows when the world begins.
+    /// The reading when the world begins.
     begin: u64,
     /// How much faster it runs than true time, in parts of a million.
     drift: i64,
@@ -38,7 +38,7 @@ impl Clock {
         Self { begin: BEGIN - SKEW_MAX + chance.below(2 * SKEW_MAX + 1), drift }
     }
 
-    /// What it shows at a true instant.
+    /// The reading at a true instant.
     pub(crate) fn at(&self, now: u64) -> Timestamp {
         let passed = u128::from(now) * u128::from(self.speed()) / 1_000_000;
         Timestamp::from_nanos(self.begin.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
@@ -51,7 +51,7 @@ impl Clock {
         u64::try_from(when).unwrap_or(u64::MAX)
     }
 
-    /// What passes on it in a million parts of true time.
+    /// The time that passes on the clock in a million parts of true time.
     fn speed(&self) -> u64 {
         1_000_000_u64.saturating_add_signed(self.drift)
     }

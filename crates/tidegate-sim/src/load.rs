@@ -2,8 +2,6 @@
 
 mod callers;
 
-use std::collections::VecDeque;
-
 use self::callers::Callers;
 pub(crate) use self::callers::is_steady;
 use crate::chance::Chance;
@@ -45,8 +43,8 @@ pub(crate) struct Arrivals {
     zipf: Option<Zipf>,
     callers: Option<Callers>,
     at: u64,
-    /// Those that were made before they come, and always the next one.
-    near: VecDeque<Arrival>,
+    /// The next arrival; always present once the load is constructed.
+    next: Option<Arrival>,
 }
 
 impl Arrivals {
@@ -61,34 +59,20 @@ impl Arrivals {
             callers: (scenario.load == Load::Callers).then(|| Callers::new(scenario)),
             zipf: (scenario.load == Load::Zipf).then(|| Zipf::new(scenario.keys, EXPONENT)),
             at: 0,
-            near: VecDeque::new(),
+            next: None,
         };
-        arrivals.bring_near(0);
+        arrivals.next = Some(arrivals.make());
         arrivals
     }
 
     /// When the next one comes.
     pub(crate) fn next_at(&self) -> u64 {
-        self.near.front().map_or(u64::MAX, |next| next.at)
+        self.next.as_ref().map_or(u64::MAX, |next| next.at)
     }
 
     pub(crate) fn next(&mut self) -> Arrival {
-        let next = self.near.pop_front().unwrap_or_else(|| self.make());
-        self.bring_near(0);
-        next
-    }
-
-    /// Makes those that come before `until`, so that they can be looked at, and one more.
-    pub(crate) fn bring_near(&mut self, until: u64) {
-        while self.near.back().is_none_or(|last| last.at < until) {
-            let made = self.make();
-            self.near.push_back(made);
-        }
-    }
-
-    /// Those that are made.
-    pub(crate) fn near(&self) -> impl Iterator<Item = &Arrival> {
-        self.near.iter()
+        let following = self.make();
+        self.next.replace(following).expect("the constructor sets the next arrival")
     }
 
     fn make(&mut self) -> Arrival {

@@ -1,7 +1,5 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
-use core::hint::black_box;
-
 use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
@@ -32,21 +30,6 @@ pub(crate) struct Member {
     pub(crate) parked: Vec<(Pending, Arrival)>,
 }
 
-impl Member {
-    /// Starts loading the member.
-    pub(crate) fn touch(&self) -> u64 {
-        self.run ^ self.wake ^ u64::from(self.engine.is_some()) ^ self.parked.len() as u64
-    }
-
-    /// Starts loading its engine and what waits.
-    pub(crate) fn touch_engine(&self) {
-        if let Some(engine) = &self.engine {
-            engine.touch();
-        }
-        black_box(self.parked.iter().fold(0, |near, (pending, _)| near ^ pending.touch()));
-    }
-}
-
 /// Makes the engines of a fleet.
 #[derive(Debug)]
 pub(crate) struct MemberFactory {
@@ -69,9 +52,9 @@ impl MemberFactory {
             .key([ATTRIBUTE])
             .consistency(consistency)
             .on_store_failure(failure);
-        // What a member decides alone is in its table: four words a key, so that every key finds a
-        // place. Beside a store that is only for silences, and of the many keys of a large fleet
-        // not all are asked for in one.
+        // Decisions that a member makes alone are in its table: four words a key, so that every key
+        // finds a place. Beside a store that is only for silences, and of the many keys of a large
+        // fleet not all are asked for in one.
         let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
         let keys = (scenario.keys as usize).min(keys_max);
         let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);

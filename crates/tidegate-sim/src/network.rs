@@ -1,4 +1,4 @@
-//! What becomes of messages between members and the store.
+//! The fate of messages between members and the store.
 
 use crate::chance::Chance;
 use crate::clock::MS;

@@ -30,8 +30,8 @@ pub struct Plot {
     pub svg: String,
 }
 
-/// What was admitted of the hottest key beside its limit, and what its members were lent, over
-/// time. What goes wrong lies behind in yellow. A scenario with a second only is a single point.
+/// The admitted units of the hottest key beside its limit, and the units lent to its members, over
+/// time. Troubles are shaded yellow. A scenario of one second is a single point.
 pub fn plots(report: &Report) -> Result<Vec<Plot>, PlotError> {
     let per_second = report.scenario.limit.rate();
     let over_time = |pick: fn(&crate::report::Second) -> u64| -> Vec<(f64, f64)> {

@@ -1,5 +1,5 @@
-//! What is yet to happen, by the instant at which it does; at one instant in the order in which it
-//! was planned.
+//! The queue of planned events, ordered by instant; at one instant in the order in which they
+//! were planned.
 //!
 //! Most of it happens soon, so the near future is a wheel of slots: an event is put in its slot
 //! without being compared with any other, and a slot is sorted when its time comes. That is R.
@@ -15,17 +15,17 @@ const SLOTS: usize = 256;
 /// Events in the order in which they happen.
 #[derive(Debug)]
 pub(crate) struct Queue<E> {
-    /// What happens before `near_until`, in order.
+    /// Events before `near_until`, in order.
     near: VecDeque<Planned<E>>,
     /// The beginning of a slot.
     near_until: u64,
-    /// What happens within so many slots from then on.
+    /// Events within so many slots from then on.
     wheel: Box<[Vec<Planned<E>>]>,
     /// How long a slot lasts.
     width: u64,
     /// How many events the wheel holds.
     in_wheel: usize,
-    /// What happens later.
+    /// Later events.
     far: BinaryHeap<Planned<E>>,
     planned: u64,
 }
@@ -74,17 +74,6 @@ impl<E> Queue<E> {
     pub(crate) fn next(&mut self) -> Option<(u64, E)> {
         self.come_near();
         self.near.pop_front().map(|next| (next.at, next.event))
-    }
-
-    /// What happens before [`Queue::near_until`].
-    pub(crate) fn near(&self) -> impl Iterator<Item = &E> {
-        self.near.iter().map(|planned| &planned.event)
-    }
-
-    /// Up to when all that is planned is in order. It moves on when the last event before has
-    /// happened.
-    pub(crate) fn near_until(&self) -> u64 {
-        self.near_until
     }
 
     /// Where the wheel ends.
@@ -188,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_can_be_looked_at_before_it_happens() {
+    fn an_event_planned_in_the_open_slot_takes_its_place_there() {
         let mut queue = Queue::new(10);
         for (at, name) in [(5, 'c'), (1, 'a'), (19, 'd')] {
             queue.plan(at, name);
         }
-        assert_eq!((queue.next_at(), queue.near_until()), (Some(1), 10));
+        assert_eq!((queue.next_at(), queue.near_until), (Some(1), 10));
         queue.plan(3, 'b');
-        assert_eq!(queue.near().collect::<String>(), "abc");
+        assert_eq!(queue.near.iter().map(|planned| planned.event).collect::<String>(), "abc");
     }
 }

@@ -1,5 +1,5 @@
-//! What a simulation came to: counts, use, times, a series by the second, and what the checkers
-//! found.
+//! The report of a simulation: counts, use, times, a series by the second, and the violations that
+//! the checkers found.
 
 mod delays;
 mod text;
@@ -16,12 +16,12 @@ use crate::load::Arrival;
 use crate::scenario::{Numbers, Scenario};
 use crate::watch::{Measured, Used, Violation, Watch};
 
-/// What became of a scenario. Serialised it is the same, byte for byte, each time the scenario is
+/// The report of a scenario. Serialised it is the same, byte for byte, each time the scenario is
 /// simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was simulated.
+    /// The scenario that was simulated.
     pub scenario: Scenario,
     /// Requests that were decided.
     pub decisions: u64,
@@ -50,17 +50,17 @@ pub struct Report {
     pub fullest: Fullest,
     /// How long decisions took.
     pub delay: Delay,
-    /// What went wrong, and how long after its end the hottest key was used again.
+    /// The troubles, and how long after its end the hottest key was used again.
     pub recoveries: Vec<Recovery>,
     /// Jain's index of fairness between members while all should have been well: the square of the
     /// sum of what part of its first attempts each admitted, over the sum of the squares times
     /// their number. 1 if all had the same.
     pub fairness: Option<f64>,
-    /// What became of callers that kept to their limit.
+    /// The requests of callers that kept to their limit.
     pub conforming: Conforming,
-    /// What happened in each second.
+    /// The counts of each second.
     pub series: Vec<Second>,
-    /// What the checkers found: of each rule the first five violations.
+    /// The violations that the checkers found: of each rule the first five.
     pub violations: Vec<Violation>,
     /// How many violations they found, by rule.
     pub violations_by_rule: BTreeMap<&'static str, u64>,
@@ -83,7 +83,7 @@ pub struct Fullest {
     pub bound: u64,
 }
 
-/// What became of the requests of callers that kept to their limit. A request that a member without
+/// The requests of callers that kept to their limit. A request that a member without
 /// room in its share refused while it decided alone is not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -114,7 +114,7 @@ pub struct Delay {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// What.
+    /// The trouble.
     pub trouble: Trouble,
     /// When it began, in milliseconds.
     pub from_ms: u64,
@@ -126,7 +126,7 @@ pub struct Recovery {
     pub recovered_after_ms: Option<u64>,
 }
 
-/// What happened in a second.
+/// The counts of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Second {
@@ -147,7 +147,7 @@ pub struct Second {
     pub served: u64,
 }
 
-/// What is counted while it runs.
+/// The counters of a running simulation.
 #[derive(Debug)]
 pub(crate) struct Tally {
     decisions: u64,
@@ -221,7 +221,8 @@ impl Tally {
             }
         }
         if now >= self.measured.from {
-            // What is asked for again was asked for before, but clients that come again do ask.
+            // A retry was counted when its request was first made, but clients that come again do
+            // ask.
             if let Some(key) = self.measured.keys.get_mut(one.key as usize)
                 && one.attempt == 0
             {

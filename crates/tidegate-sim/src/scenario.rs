@@ -1,4 +1,4 @@
-//! What is simulated: a fleet, its limit, its load, and whether anything goes wrong.
+//! The scenario of a simulation: a fleet, its limit, its load, and whether anything goes wrong.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::chance::Chance;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// What all chance is drawn from.
+    /// The seed of all chance.
     pub seed: u64,
     /// How many members the fleet has, from 1 to [`Scenario::MEMBERS_MAX`].
     pub members: u32,
@@ -25,7 +25,7 @@ pub struct Scenario {
     pub limit: Numbers,
     /// Where it is decided.
     pub consistency: Where,
-    /// Who is asked when, and for what.
+    /// The members that are asked, and the times and keys of the requests.
     pub load: Load,
     /// First attempts a second, over all members and keys; from 1 to [`Scenario::REQUESTS_MAX`].
     pub requests_per_second: u32,
@@ -35,7 +35,7 @@ pub struct Scenario {
     /// members never do. At most
     /// 10. A caller that has kept to its limit retries every 100 ms whatever this says.
     pub retries: u32,
-    /// What goes wrong.
+    /// The troubles.
     pub chaos: Chaos,
     /// How long a member waits for the store, in milliseconds; from 1 to 10 000.
     pub deadline_ms: u32,
@@ -104,7 +104,7 @@ pub enum Load {
     Callers,
 }
 
-/// What goes wrong.
+/// The troubles of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chaos {
@@ -127,7 +127,7 @@ pub enum ScenarioError {
     Range {
         /// Which.
         what: &'static str,
-        /// What it is.
+        /// The value.
         value: u64,
         /// The least it may be.
         min: u64,
@@ -305,7 +305,7 @@ impl Scenario {
         }
     }
 
-    /// When the last disturbance has ended, in seconds; `None` if there is none at all.
+    /// The end of the last disturbance, in seconds; `None` without disturbances.
     pub(crate) fn calm_from(&self) -> Option<u32> {
         let is_long_enough = self.seconds >= Self::CALM_SECONDS + Self::CALM_SECONDS / 4;
         (self.chaos == Chaos::Some && is_long_enough).then(|| self.seconds - Self::CALM_SECONDS)

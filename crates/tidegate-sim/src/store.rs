@@ -10,7 +10,7 @@ use crate::chance::Chance;
 use crate::clock::{Clock, MS};
 use crate::scenario::{Chaos, Scenario};
 
-/// What stands behind the network.
+/// The store behind the network.
 #[derive(Debug)]
 pub(crate) struct SimulatedStore {
     config: MemoryConfig,
@@ -19,7 +19,7 @@ pub(crate) struct SimulatedStore {
     /// Those that take over, in this order. Each has all the first one had some time ago.
     spares: VecDeque<Keeper>,
     lag: u64,
-    /// What the spares do not have yet.
+    /// Batches that the spares have not received yet.
     log: VecDeque<Written>,
     epoch: Epoch,
     /// How many disturbances refuse connections.
@@ -37,7 +37,7 @@ struct Written {
     batch: Batch,
 }
 
-/// What became of a batch that reached the store.
+/// The result of a batch that reached the store.
 #[derive(Debug)]
 pub(crate) enum Served {
     /// It refused the connection.
@@ -85,11 +85,6 @@ impl SimulatedStore {
 
     pub(crate) fn pause_until(&mut self, until: u64) {
         self.paused_until = until;
-    }
-
-    /// Starts loading what a batch is about.
-    pub(crate) fn touch(&self, batch: &Batch) {
-        self.keeper.touch(batch);
     }
 
     pub(crate) fn serve(&mut self, batch: &Batch, now: u64) -> Served {

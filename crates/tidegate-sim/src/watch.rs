@@ -13,15 +13,15 @@ use serde::Serialize;
 use tidegate::Reason;
 use tidegate::lease::{Ask, Grant, Terms};
 
-use self::bound::{Bound, Fullest};
+use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
-use self::lent::{Arrival, LentTokens, Origin, Spending, Wrong};
+use self::lent::{GrantArrival, LentTokens, Origin, Spending, Wrong};
 use self::liveness::{Attempt, Liveness, Refusing, Seen};
 use self::silence::Silences;
 use crate::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
 use crate::scenario::{Chaos, Load, Numbers, Scenario, Where};
 
-/// What a checker found.
+/// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Violation {
@@ -37,7 +37,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// What must hold.
+/// A rule that must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -115,7 +115,7 @@ const _: () = assert!(DRIFT_MAX_PERCENT == 1);
 pub(crate) struct Watch {
     seed: u64,
     scenario: Scenario,
-    /// What the store admits, or each member alone under [`Where::Local`].
+    /// The admissions of the store, or of each member alone under [`Where::Local`].
     bound: Bound,
     /// As `bound`, but for what the store has lost: it never counts less than the store does. Only
     /// for what the store decides.
@@ -130,7 +130,7 @@ pub(crate) struct Watch {
     pub(crate) counts: BTreeMap<Rule, u64>,
 }
 
-/// What is checked of leases.
+/// The checkers of leases.
 #[derive(Debug)]
 struct Leased {
     lent: LentTokens,
@@ -147,7 +147,7 @@ impl Watch {
             Where::Leased => 0,
             _ => scenario.keys.into(),
         };
-        // What is decided in the store is counted by its clock, which is the one that matters
+        // Decisions of the store are counted by its clock, which is the one that matters
         // there.
         let drift = match (scenario.chaos, scenario.consistency) {
             (Chaos::None, _) | (_, Where::Exact) => 0,
@@ -175,18 +175,13 @@ impl Watch {
         }
     }
 
-    pub(crate) fn fullest(&self) -> Fullest {
+    pub(crate) fn fullest(&self) -> PeakLevel {
         self.leased.as_ref().map_or(self.bound.fullest, |leased| leased.epochs.fullest())
     }
 
-    /// What was seen of callers that keep to their limit.
+    /// The counts of callers that keep to their limit.
     pub(crate) fn seen(&self) -> Seen {
         self.liveness.seen
-    }
-
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.leased.as_ref().map_or_else(|| self.bound.touch(key), |leased| leased.epochs.touch(key))
     }
 
     /// A caller makes a request for the first time, or retries one.
@@ -314,7 +309,7 @@ impl Watch {
         }
     }
 
-    /// What the store has charged is not counted any more: it has lost that, or the charge was
+    /// A charge of the store is not counted any more: the store has lost it, or the charge was
     /// undone.
     pub(crate) fn lost_charge(&mut self, key: u32, cost: u64) {
         self.bound.forgive(key, cost);
@@ -361,13 +356,13 @@ impl Watch {
         }
         let Some(leased) = &mut self.leased else { return };
         let Some(grant) = grant else { return self.silences.unanswered(run, key, now) };
-        // What has ended when it arrives says nothing of holders either.
+        // A grant that has ended when it arrives says nothing of holders either.
         match leased.lent.arrived(key, run, grant, now) {
-            Arrival::InTime => self.silences.answered(run, key, &[grant.members]),
-            Arrival::Doubtful => self.silences.answered_late(run, key, Some(grant.members), now),
-            Arrival::PerhapsUnheard => self.silences.answered_late(run, key, None, now),
-            Arrival::TooLate => self.silences.answered(run, key, &[]),
-            Arrival::Unheard => self.silences.unanswered(run, key, now),
+            GrantArrival::InTime => self.silences.answered(run, key, &[grant.members]),
+            GrantArrival::Doubtful => self.silences.answered_late(run, key, Some(grant.members), now),
+            GrantArrival::PerhapsUnheard => self.silences.answered_late(run, key, None, now),
+            GrantArrival::TooLate => self.silences.answered(run, key, &[]),
+            GrantArrival::Unheard => self.silences.unanswered(run, key, now),
         }
     }
 
@@ -380,7 +375,7 @@ impl Watch {
         }
     }
 
-    /// What is lent of a key at the store's time.
+    /// The units lent of a key at the store's time.
     pub(crate) fn out(&self, key: u32, store_now: u64) -> u64 {
         let leased = self.leased.as_ref();
         leased.map_or(0, |leased| leased.lent.out(key, leased.epochs.last().0, store_now))
@@ -576,7 +571,7 @@ pub(crate) struct Refusal {
     pub(crate) attempt: Attempt,
 }
 
-/// What was asked for and admitted since all should be well.
+/// The units asked for and admitted since all should be well.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) from: u64,

@@ -1,7 +1,5 @@
 //! The world: everything that happens, one thing after the other.
 
-mod ahead;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate::algorithm::Verdict;
@@ -40,9 +38,6 @@ const RETRIES_MAX: u32 = 15;
 /// answered.
 const RESEND_AFTER: u64 = 2 * SECOND;
 
-/// From how many members on it pays to look ahead: what fewer need is near anyway.
-const MANY: u32 = 500;
-
 /// How many requests come while a slot of the queue lasts.
 const REQUESTS_A_SLOT: u64 = 16;
 
@@ -55,8 +50,6 @@ pub struct Simulation {
     seconds: u32,
     arrivals: Arrivals,
     queue: Queue<Event>,
-    /// What happens before is near already.
-    near_until: u64,
     /// Calls by when they are given up; all are given the same time.
     deadlines: VecDeque<(u64, CallName)>,
     calls: Calls,
@@ -68,7 +61,7 @@ pub struct Simulation {
     store: SimulatedStore,
     plan: Vec<Disturbance>,
     chance: Chance,
-    /// What the store charged, by batch, for as long as the charge may be undone. Only where
+    /// The charges of the store, by batch, for as long as they may be undone. Only where
     /// something goes wrong.
     charged: BTreeMap<RequestId, (u32, u64)>,
     watch: Watch,
@@ -124,7 +117,6 @@ impl Simulation {
             seconds: 0,
             arrivals: Arrivals::new(scenario),
             queue,
-            near_until: 0,
             deadlines: VecDeque::new(),
             calls: Calls::default(),
             members,
@@ -159,7 +151,7 @@ impl Simulation {
         self.seconds
     }
 
-    /// What has happened so far.
+    /// The report of the simulation so far.
     pub fn into_report(mut self) -> Report {
         self.watch.finish(&self.tally.measured, self.now);
         self.tally.into_report(self.scenario, self.watch, &self.plan)
@@ -173,9 +165,6 @@ impl Simulation {
         let at = event_at.min(deadline_at).min(arrival_at);
         if at >= end {
             return Ok(false);
-        }
-        if self.scenario.members >= MANY && self.near_until < self.queue.near_until() {
-            self.look_ahead();
         }
         self.now = at;
         if event_at == at {
@@ -258,6 +247,7 @@ impl Simulation {
             Step::Ask(pending) => match pending.wants() {
                 Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
                 Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
+                Wants::Turn(_) => unreachable!("no simulated request may wait for its turn"),
             },
         }
     }
@@ -306,7 +296,7 @@ impl Simulation {
         }
     }
 
-    /// What the leases of a member want to ask is sent.
+    /// Sends the asks of a member's leases.
     fn send_asks(&mut self, member: u32) {
         let Some(engine) = &self.members[member as usize].engine else { return };
         for batch in engine.take_lease_asks() {
@@ -558,7 +548,7 @@ fn keep_charges(
 fn is_ready(pending: &Pending) -> bool {
     match pending.wants() {
         Wants::Lease(landing) => landing.is_over(),
-        Wants::Store(_) => false,
+        Wants::Store(_) | Wants::Turn(_) => false,
     }
 }
 

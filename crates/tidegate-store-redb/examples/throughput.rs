@@ -1,7 +1,7 @@
 //! How many charges a second the durable store takes, and how many of them one `fsync` carries.
 //!
 //! ```sh
-//! cargo run --release -p tidegate-store-redb --example throughput -- [DIRECTORY] [SECONDS]
+//! cargo run --profile dist -p tidegate-store-redb --example throughput -- [DIRECTORY] [SECONDS]
 //! ```
 //!
 //! The directory stands in for the disk that is measured; a file system in memory measures nothing.

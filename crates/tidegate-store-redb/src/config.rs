@@ -42,7 +42,7 @@ pub struct RedbConfig {
     /// the other half goes to the first that fills it. Default 1. See
     /// [`RedbStore::set_namespaces`](crate::RedbStore::set_namespaces).
     pub namespaces: usize,
-    /// What becomes of a charge for which there is no room on disk. Default [`WhenFull::Refuse`].
+    /// The treatment of a charge for which there is no room on disk. Default [`WhenFull::Refuse`].
     pub when_full: WhenFull,
     /// Bytes for pages of the database in memory, beside [`RedbConfig::memory`]. Default 64 MiB.
     pub cache: usize,

@@ -32,7 +32,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The mode of a file that is made, or tightened.
 const FILE_MODE: u32 = 0o600;
 
-/// What users outside of the group of a file may do with it.
+/// The access of users outside of the group of a file.
 const OTHERS: u32 = 0o007;
 
 /// A directory that no other process uses meanwhile.
@@ -51,7 +51,7 @@ impl Directory {
         path.join(DATABASE).is_file()
     }
 
-    /// Takes the directory, making it and an empty store in it if there is none.
+    /// Takes the directory, and creates it with an empty store if it does not exist.
     pub(crate) fn take(path: &Path, epoch: u128) -> Result<Self, OpenError> {
         make(path)?;
         let lock = lock(path)?;

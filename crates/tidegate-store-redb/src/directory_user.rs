@@ -37,7 +37,7 @@ impl DirectoryUser {
         ProcessName { id: process::id(), host: host_name() }
     }
 
-    /// What stands in a lock file that another store has locked.
+    /// The content of a lock file that another store has locked.
     pub(crate) fn read_from(mut file: &File) -> Self {
         let mut text = String::new();
         let read = (&mut file).take(BYTES_MAX).read_to_string(&mut text);

@@ -7,7 +7,7 @@ use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable};
 use tidegate::Timestamp;
-use tidegate_store::keeper::{Changes, DrainCheck, Space, Usage};
+use tidegate_store::keeper::{Changes, DrainCheck, Space, SpaceUsage};
 use tidegate_store::{Key, Note};
 
 use crate::error::{Failure, OpenError};
@@ -36,23 +36,23 @@ impl SweepEffort {
     }
 }
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Debug, Default)]
 pub(crate) struct Committed {
     /// How many drained counters it removed.
     pub(crate) swept: u64,
     /// How many bytes more or less counters take.
-    pub(crate) space: Usage,
+    pub(crate) space: SpaceUsage,
     /// The first instant at which a counter on disk drains, as far as is known.
     pub(crate) first_drain: Timestamp,
 }
 
-/// What a database stands on: a file, or what a test puts in its place.
+/// The backing of a database: a file, or the substitute of a test.
 pub(crate) trait Medium: fmt::Debug + Send + Sync + 'static {
     /// Opens the database. It is there already.
     fn open(&self, builder: &Builder) -> Result<Database, DatabaseError>;
 
-    /// What to call it.
+    /// The path to show in messages.
     fn path(&self) -> &Path;
 
     /// How many bytes it takes.
@@ -71,7 +71,7 @@ pub(crate) struct Disk {
 /// A key and what stands on the disk of its counter.
 pub(crate) type Standing = (Vec<u8>, Vec<u8>);
 
-/// What stands on the disk when it is opened.
+/// The contents of the disk when it is opened.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) meta: Meta,
@@ -122,7 +122,7 @@ impl Disk {
         })
     }
 
-    /// What stands on the disk of these keys; those that do not are left out.
+    /// The stored counters of these keys; absent ones are left out.
     pub(crate) fn read(&self, keys: &[&Key]) -> Result<Vec<Standing>, Failure> {
         self.with(|database| {
             let transaction = database.begin_read()?;
@@ -137,12 +137,12 @@ impl Disk {
         })
     }
 
-    /// What all counters take.
-    pub(crate) fn measure(&self) -> Result<Usage, Failure> {
+    /// The bytes of all counters.
+    pub(crate) fn measure(&self) -> Result<SpaceUsage, Failure> {
         self.with(|database| {
             let transaction = database.begin_read()?;
             let table = transaction.open_table(COUNTERS)?;
-            let mut usage = Usage::default();
+            let mut usage = SpaceUsage::default();
             for entry in table.iter()? {
                 let (key, bytes) = entry?;
                 usage.add(key.value(), Space::bytes_of(key.value().len(), bytes.value().len()));
@@ -162,7 +162,7 @@ impl Disk {
         self.with(|database| {
             let mut transaction = database.begin_write()?;
             transaction.set_durability(Durability::Immediate)?;
-            let mut space = Usage::default();
+            let mut space = SpaceUsage::default();
             let swept = {
                 let mut counters = transaction.open_table(COUNTERS)?;
                 // Before the changes, which may bring one back that has drained.
@@ -282,8 +282,8 @@ impl Sweep {
 
 fn builder(cache: usize) -> Builder {
     let mut builder = Builder::new();
-    // What was altered behind our back is found here, where it can be told, and not in the middle
-    // of a request.
+    // Changes made to the file by others are found here, where they can be reported, and not in the
+    // middle of a request.
     builder.set_cache_size(cache).set_check_integrity_on_open(true);
     builder
 }

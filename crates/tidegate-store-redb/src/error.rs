@@ -23,7 +23,7 @@ pub enum OpenError {
     /// There is something else in its place.
     #[error("{} is not a directory; name a directory of which the store is the only user", path.display())]
     NotADirectory {
-        /// What should be the directory.
+        /// The path that should be the directory.
         path: PathBuf,
     },
     /// The directory cannot be written to.
@@ -31,7 +31,7 @@ pub enum OpenError {
     NotWritable {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -40,7 +40,7 @@ pub enum OpenError {
     NoSpace {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -80,7 +80,7 @@ pub enum OpenError {
         /// The format this version writes.
         known: u32,
     },
-    /// What is there is no store, or one that is damaged beyond what a crash explains.
+    /// The file is not a store, or is damaged beyond the effects of a crash.
     #[error(
         "{} is no store or is damaged ({what}); move it away to count anew, or bring back a copy of it",
         path.display()
@@ -88,7 +88,7 @@ pub enum OpenError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What was found.
+        /// The defect that was found.
         what: String,
     },
     /// The system failed otherwise.
@@ -96,19 +96,19 @@ pub enum OpenError {
     Io {
         /// The directory or file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
 }
 
 impl OpenError {
-    /// What cannot be read of the file at `path`.
+    /// The error for an unreadable part of the file at `path`.
     pub(crate) fn damaged(path: &Path, failure: &Failure) -> Self {
         Self::Damaged { path: path.to_owned(), what: failure.to_string() }
     }
 
-    /// What the system said of `path`, in the terms above.
+    /// The system's error about `path`, in the terms above.
     pub(crate) fn of(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.kind() {

@@ -1,4 +1,4 @@
-//! What stands in the database: its tables, the number of its format, and the ways from one to the
+//! The database format: its tables, the number of its format, and the ways from one to the
 //! next.
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
@@ -65,14 +65,14 @@ type NoteTable = TableDefinition<'static, (u8, &'static [u8]), (u64, &'static [u
 
 /// Notes by the number of their kind and their name: the instant they end at, then the value.
 pub(crate) const NOTES: NoteTable = TableDefinition::new("notes");
-/// What is known of the whole.
+/// The facts about the whole store.
 pub(crate) const META: TableDefinition<'_, &str, u128> = TableDefinition::new("meta");
 
 const META_FORMAT: &str = "format";
 const META_EPOCH: &str = "epoch";
 const META_LATEST: &str = "latest";
 
-/// What is known of the whole.
+/// The facts about the whole store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub(crate) format: u32,

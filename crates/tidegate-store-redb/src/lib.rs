@@ -7,8 +7,8 @@
 //! with one `fsync`, and wakes whoever waits. So the more callers there are the more charges one
 //! `fsync` carries, and a key that was charged a thousand times is written once.
 //!
-//! - [`Durability::Sync`] answers a batch that changed something once it is on disk. What was
-//!   answered is never lost.
+//! - [`Durability::Sync`] answers a batch that changed something once it is on disk. An answered
+//!   batch is never lost.
 //! - [`Durability::Interval`] answers at once and commits at most the interval later. A crash loses
 //!   at most what was charged within the last interval and the time one commit takes: admitted
 //!   requests that are not counted.
@@ -25,18 +25,18 @@
 //! **Ledgers** of leased limits are counters like others: what was lent is on disk before it is
 //! answered (with [`Durability::Sync`]), so it is known after a crash. The
 //! [epoch](tidegate::lease::Epoch) of this store is always the first: it loses nothing but with its
-//! file, and without that it is another store. Whoever deletes the file of a store that lent, or
-//! takes back an older copy of it, waits for a lease to end (5.3 s) before the store serves again.
-//! With [`Durability::Interval`] a crash forgets what was lent in the last interval, which may then
-//! be lent again.
+//! file, and without that it is another store. An operator that deletes the file of a store that
+//! lent, or takes back an older copy of it, waits for a lease to end (5.3 s) before the store
+//! serves again. With [`Durability::Interval`] a crash forgets what was lent in the last interval,
+//! which may then be lent again.
 //!
 //! While the disk fails, batches that would change something are [`StoreError::Unavailable`], those
 //! already waiting with an unknown outcome; what they charged stays charged. The writer tries again
 //! until the disk does.
 //!
-//! What counters take on disk is bounded by [`RedbConfig::disk`], half of which is divided among
-//! namespaces. Where there is no room, a charge that needs some is [`StoreError::Full`] or admitted
-//! uncounted, and the writer looks for drained counters.
+//! The bytes of counters on disk are bounded by [`RedbConfig::disk`], half of which is divided
+//! among namespaces. Where there is no room, a charge that needs some is [`StoreError::Full`] or
+//! admitted uncounted, and the writer looks for drained counters.
 //!
 //! [`StoreError::Full`]: tidegate_store::StoreError::Full
 //! [`StoreError::Unavailable`]: tidegate_store::StoreError::Unavailable

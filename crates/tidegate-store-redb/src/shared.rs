@@ -1,5 +1,5 @@
-//! What those who decide and the one who writes have in common: everything under one lock, which
-//! nobody holds while the disk is asked.
+//! The state shared by the deciding threads and the writer: everything under one lock, which
+//! no thread holds while the disk is asked.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     wake: Condvar,
     /// Hears when commits begin to fail, and when they succeed again.
     pub(crate) listener: OnceLock<Listener>,
-    /// What a test does while counters are read.
+    /// The hook of a test while counters are read.
     #[cfg(test)]
     pub(crate) while_reading: Mutex<Option<WhileReading>>,
 }
@@ -53,14 +53,15 @@ pub(crate) struct Shared {
 /// Hears what a store says of its disk.
 pub(crate) type Listener = Box<dyn Fn(DiskReport<'_>) + Send + Sync>;
 
-/// What a store says of its disk, once for each change.
+/// A state of the disk, reported once for each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DiskReport<'a> {
     /// A commit failed for this reason; those before did not. Charges are refused until one
     /// succeeds.
     Failing(&'a str),
-    /// A commit succeeded again, after so many failures. What was answered meanwhile is on disk.
+    /// A commit succeeded again, after so many failures. The batches answered meanwhile are on
+    /// disk.
     Recovered {
         /// The failed attempts.
         failures: u64,
@@ -75,7 +76,7 @@ pub enum DiskReport<'a> {
     },
 }
 
-/// What a test does while counters are read.
+/// The hook of a test while counters are read.
 #[cfg(test)]
 pub(crate) type WhileReading = Box<dyn FnOnce() + Send>;
 
@@ -190,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// What a batch that the disk stands in the way of is told.
+    /// The error of a batch that cannot go on because of the disk.
     pub(crate) fn unavailable(&self, failure: Failure, sent: bool) -> StoreError {
         let at = self.disk.path().display().to_string();
         StoreError::Unavailable { at, sent, source: Some(Box::new(failure)) }
@@ -374,7 +375,7 @@ pub(crate) enum Due {
     Never,
 }
 
-/// What was read from disk, and when.
+/// The counters read from disk, and when.
 #[derive(Default)]
 struct Read<'a> {
     commits: u64,

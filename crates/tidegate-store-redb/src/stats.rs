@@ -1,8 +1,9 @@
-//! What a store holds and how it writes.
+//! The contents of a store and the counts of its writes.
 
 use std::time::Duration;
 
-/// What a [`RedbStore`](crate::RedbStore) holds and how it writes. Counts are since it was opened.
+/// The contents of a [`RedbStore`](crate::RedbStore) and its writes. Counts are since it was
+/// opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RedbStats {

@@ -90,8 +90,8 @@ impl RedbStore {
         Ok(Self { shared, epoch: meta.epoch, started_behind, readable_by_others: None, writer: Some(writer) })
     }
 
-    /// What tells this store from every other: drawn when it was made. Another one in the same
-    /// place has lost what this one counted.
+    /// The identity of this store, drawn when it was made. Another one in the same
+    /// place has lost the counts of this one.
     pub fn epoch(&self) -> u128 {
         self.epoch
     }
@@ -117,7 +117,7 @@ impl RedbStore {
         let _ = self.shared.listener.set(Box::new(listener));
     }
 
-    /// What it holds and how it writes.
+    /// The contents of the store and the counts of its writes.
     pub fn stats(&self) -> RedbStats {
         let state = self.shared.state();
         let keeper = state.keeper.stats();
@@ -163,7 +163,7 @@ impl RedbStore {
             state.stop = true;
             self.shared.wake(&mut state);
         }
-        // What the database panics with is caught where it is called, and nothing else in the
+        // Panics of the database are caught where it is called, and nothing else in the
         // writer panics.
         let _ = writer.join();
     }

@@ -1,9 +1,9 @@
-//! What needs a disk that can be crashed, filled and looked into.
+//! Tests that need a disk that can be crashed, filled and inspected.
 
+mod concurrent_reads;
 mod crash;
-mod failing;
+mod disk_failures;
 mod formats;
-mod reading;
 mod simulated;
 mod space;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_store::keeper::{DrainCheck, Usage};
+use tidegate_store::keeper::{DrainCheck, SpaceUsage};
 
 use crate::disk::{Committed, Sweep, SweepEffort};
 use crate::error::Failure;
@@ -114,7 +114,7 @@ fn commit(shared: &Shared, sweep: &mut Sweep) -> Result<bool, Failure> {
             return Err(failure);
         }
     };
-    let nothing = Usage::default();
+    let nothing = SpaceUsage::default();
     state.keeper.written(committed.as_ref().map_or(&nothing, |committed| &committed.space));
     state.failing = None;
     state.stats.bytes_on_disk = bytes_on_disk;
@@ -153,7 +153,7 @@ fn fail(shared: &Shared, failure: &Failure) {
 
 fn tell(waiting: Vec<(u64, Waiter)>, how: &Result<(), Failure>) {
     for (_, waiter) in waiting {
-        // Whoever does not listen any more need not know.
+        // A caller that has stopped listening need not know.
         let _ = waiter.send(how.clone());
     }
 }

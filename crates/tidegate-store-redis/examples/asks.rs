@@ -1,9 +1,9 @@
-//! What an ask of a ledger costs the server, by how many holders the key has and how many ask at
+//! The server's cost of an ask of a ledger, by how many holders the key has and how many ask at
 //! once.
 //!
 //! ```sh
 //! redis-server --port 6390 --save "" --appendonly no &
-//! cargo run --release -p tidegate-store-redis --example asks -- redis://127.0.0.1:6390
+//! cargo run --profile dist -p tidegate-store-redis --example asks -- redis://127.0.0.1:6390
 //! ```
 
 use std::error::Error;

@@ -1,9 +1,9 @@
-//! What a decision costs the server: this store beside a script as it is often written, one call a
+//! The server's cost of a decision: this store beside a script as it is often written, one call a
 //! decision.
 //!
 //! ```sh
 //! redis-server --port 6390 --save "" --appendonly no &
-//! cargo run --release -p tidegate-store-redis --example decisions -- redis://127.0.0.1:6390
+//! cargo run --profile dist -p tidegate-store-redis --example decisions -- redis://127.0.0.1:6390
 //! ```
 
 use std::error::Error;

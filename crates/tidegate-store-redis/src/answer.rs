@@ -17,11 +17,11 @@ use crate::ledger;
 use crate::names::Names;
 use crate::numbers::{Numbers, from_micros, whole};
 
-/// What became of one batch.
+/// The result of one batch.
 #[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) answer: Answer,
-    /// What takes the changes of its notes back, in the order to do it in.
+    /// The changes that take the notes of the batch back, in the order to apply them.
     pub(crate) notes_before: Vec<NoteChange>,
     /// How many operations the script refused that the pure code admits on the same state. Always 0
     /// unless one is wrong.
@@ -130,7 +130,7 @@ struct Told {
     /// The counter as it is now, under the numbers of the operation, and until when it is blocked.
     state: [f64; 3],
     blocked: f64,
-    /// What it was decided on, where that matters.
+    /// The state that the decision was made on, where that matters.
     before: Option<([f64; 3], f64)>,
     units: Option<u64>,
 }
@@ -207,7 +207,7 @@ impl Told {
     }
 }
 
-/// What `ask` says of a limit whose state is one word.
+/// The result of `ask` for a limit whose state is one word.
 fn word<T>(algorithm: &Algorithm, ask: impl FnOnce(&dyn Words) -> T) -> Option<T> {
     match algorithm {
         Algorithm::Bucket(counter) => Some(ask(counter)),
@@ -218,7 +218,7 @@ fn word<T>(algorithm: &Algorithm, ask: impl FnOnce(&dyn Words) -> T) -> Option<T
     }
 }
 
-/// What is asked of a [`Counter`] here.
+/// A question to a [`Counter`].
 trait Words {
     fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State);
     fn used(&self, state: State, now: Timestamp) -> u64;

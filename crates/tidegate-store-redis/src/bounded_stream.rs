@@ -1,6 +1,6 @@
 //! A connection's stream on which no reply exceeds its bounds.
 //!
-//! A server that is hostile, or no Redis at all, can send anything. What it sends is checked before
+//! A server that is hostile, or no Redis at all, can send anything. Its bytes are checked before
 //! the client library takes memory for it: the frame of each reply, its size, and that a command
 //! asked for it. Beyond that the connection ends with an error that quotes what came.
 

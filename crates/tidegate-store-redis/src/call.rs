@@ -23,8 +23,8 @@ pub(crate) struct Asked {
     pub(crate) batch: Batch,
     pub(crate) numbers: SmallVec<[Arc<Numbers>; 4]>,
     manner: Manner,
-    /// Whether its answer is remembered. What only looks need not be, unless it is part of a batch
-    /// that does more.
+    /// Whether its answer is remembered. A batch that only looks need not be, unless it is part of
+    /// a batch that does more.
     remembered: bool,
     fingerprint: u64,
 }
@@ -251,7 +251,8 @@ impl Call {
         Self { keys: builder.keys, args, parts }
     }
 
-    /// The answers in the reply, one for each batch in their order; empty where there is none.
+    /// The answers in the reply, one for each batch in their order; empty for a batch without an
+    /// answer.
     pub(crate) fn answers<'r>(&self, replies: &'r [Value], batches: usize) -> Vec<&'r [u8]> {
         let mut answers = vec![&[][..]; batches];
         for (run, reply) in self.parts.iter().zip(replies) {

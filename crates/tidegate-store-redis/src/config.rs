@@ -24,7 +24,7 @@ pub struct RedisConfig {
     pub password: Option<Secret>,
     /// Certificates for `rediss://` addresses. Default: the machine's roots, no client certificate.
     pub tls: Tls,
-    /// What every key begins with, so that several fleets may share one server. Default
+    /// The prefix of every key, so that several fleets may share one server. Default
     /// `tidegate:`. It must not hold a brace.
     pub prefix: String,
     /// How long a batch may take, from the call until the answer. Default 50 ms.
@@ -40,7 +40,7 @@ pub struct RedisConfig {
     /// [`StoreError::Unavailable`](tidegate_store::StoreError::Unavailable), not sent.
     pub queue: usize,
     /// How many script calls are under way at once, in a cluster for each slot. Default 2; 0 counts
-    /// as 1. What comes meanwhile is gathered and goes in the next.
+    /// as 1. Batches that arrive meanwhile are gathered and go in the next.
     pub calls: usize,
     /// How many operations go in one script call, which nothing else in the server interrupts.
     /// Default 256; a batch is never divided.
@@ -51,7 +51,7 @@ pub struct RedisConfig {
     pub answers_kept: Duration,
     /// When batches are rejected because the store did not answer those before, and for how long.
     pub breaker: BreakerConfig,
-    /// What to do when the store has lost its data. Default [`OnLoss::Report`].
+    /// The reaction to a loss of the store's data. Default [`OnLoss::Report`].
     pub on_loss: OnLoss,
     /// Whose clock decides. Default [`Clock::Server`].
     pub clock: Clock,
@@ -157,7 +157,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// What becomes of batches when the store is found to have lost its data.
+/// The treatment of batches when the store is found to have lost its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// They are decided on what there is, which is nothing at first;

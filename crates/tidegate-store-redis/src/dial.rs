@@ -38,7 +38,7 @@ pub(crate) enum Connection {
     Cluster(ClusterConnection<ServerConnection>),
 }
 
-/// What has come of connecting so far.
+/// The result of connecting so far.
 type Connected = Option<RedisResult<Connection>>;
 
 /// One attempt to connect and the connection that comes of it. Callers share it; a failed one is

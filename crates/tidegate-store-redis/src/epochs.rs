@@ -38,7 +38,7 @@ pub(crate) struct Epochs {
 pub(crate) struct EpochSetting {
     /// The marker seen before, if any.
     pub(crate) seen: Option<Arc<Marker>>,
-    /// The marker to write where there is none, or its id alone where its epoch begins now.
+    /// The marker to write where it is absent, or its id alone where its epoch begins now.
     pub(crate) fresh: Vec<u8>,
     pub(crate) acknowledged_us: u64,
     /// Whether the marker is to take the acknowledgement in.
@@ -89,7 +89,7 @@ impl Epochs {
         }
     }
 
-    /// The marker to write where there is none: an id, and in a slot of a cluster the epoch of the
+    /// The marker to write where it is absent: an id, and in a slot of a cluster the epoch of the
     /// home.
     fn fresh_at(&self, place: Place) -> Vec<u8> {
         let mut fresh = format!("{:032x}", self.fresh);

@@ -35,14 +35,14 @@ pub enum OpenError {
         /// The address, without credentials.
         url: String,
     },
-    /// An address that is none, or certificates that cannot be read.
+    /// An invalid address, or certificates that cannot be read.
     #[error(
         "the address {url} or its certificates cannot be used: {what}; write redis://host:port, or rediss:// for TLS"
     )]
     Url {
         /// The address, without credentials.
         url: String,
-        /// What is wrong.
+        /// The defect of the address.
         what: String,
     },
     /// A prefix with a brace.
@@ -110,7 +110,7 @@ pub enum Fault {
     Key {
         /// The key, as redis-cli takes it between double quotes.
         key: String,
-        /// What is wrong with it.
+        /// The defect of the key.
         reason: KeyFault,
     },
     /// The hash of one kind of notes holds more than any fleet writes.
@@ -137,9 +137,9 @@ pub enum Fault {
     /// Something the server or the connection said.
     #[error("{advice}")]
     Said {
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
-        /// What was said.
+        /// The text of the server.
         #[source]
         source: RedisError,
     },

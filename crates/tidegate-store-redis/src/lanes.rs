@@ -50,8 +50,8 @@ pub(crate) struct Lanes {
 
 #[derive(Debug, Default)]
 struct Lane {
-    /// What waits, by namespace; none that has nothing. Boxed, since a queue grows anew whenever
-    /// its namespace waits again, and a batch is large.
+    /// The waiting batches, by namespace; only namespaces with a batch. Boxed, since a queue grows
+    /// anew whenever its namespace waits again, and a batch is large.
     queues: HashMap<Arc<[u8]>, VecDeque<Box<Waiting>>>,
     /// Whose turn is next. Each namespace that waits stands here once.
     turns: VecDeque<Arc<[u8]>>,

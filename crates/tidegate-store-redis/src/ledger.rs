@@ -1,5 +1,5 @@
-//! What the script is told of leased limits and of those who ask for a part of them, and what it
-//! grants.
+//! The numbers of leased limits and asks that the script receives, and the grants that it
+//! returns.
 
 use core::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, wh
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 const LENT_MAX: u64 = (1 << 31) - 1;
 
-/// What the script has to know of `algorithm` to lend it, or what it cannot do.
+/// The numbers of `algorithm` that the script needs to lend it, or the missing ability.
 pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
     // The window is that of the server's clock, so the script finds it by itself.
     let terms = Terms::of(algorithm, Timestamp::MIN).map_err(|error| error.to_string())?;
@@ -28,7 +28,7 @@ pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
         _ => 9,
     });
     spec.byte(u8::from(terms.is_quota())).double(count(terms.largest()));
-    // What leases are yet to release comes on top of what is reported.
+    // Pending releases of leases come on top of the reported usage.
     let deepest = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
     spec.double(count(deepest));
     spec.double(count(period)).double(count((NUMBER_MAX / period).min(LENT_MAX)));
@@ -71,7 +71,7 @@ pub(crate) fn kind(operation: &OnLedger) -> u8 {
     }
 }
 
-/// What the script has to know of an operation besides.
+/// The further numbers of an operation that the script needs.
 pub(crate) fn write(operation: &OnLedger, bytes: &mut Writer) {
     match operation {
         OnLedger::Ask(ask) => write_ask(ask, bytes),

@@ -29,8 +29,8 @@
 //! - **Once.** Answers are remembered in the store for [`RedisConfig::answers_kept`], so a batch
 //!   sent again is not carried out again, by whichever member, and can be undone.
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or
-//!   another one, [`RedisStats::loss`] says so. What a failover loses of the last moments, no
-//!   marker tells.
+//!   another one, [`RedisStats::loss`] says so. The last moments, which a failover loses,
+//!   leave no trace in any marker.
 //! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch
 //!   begins; every member reads it from the marker, and one acknowledgement counts for all of them.
 //! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in
@@ -48,7 +48,6 @@ pub mod error;
 pub mod stats;
 pub mod store;
 
-mod across;
 mod answer;
 mod bounded_stream;
 mod bytes;
@@ -60,6 +59,7 @@ mod lanes;
 mod ledger;
 mod link;
 mod marker;
+mod multi_slot;
 mod names;
 mod numbers;
 mod probe;

@@ -105,12 +105,12 @@ impl Names {
         self.in_slot(slot(key), "e:", key.as_bytes())
     }
 
-    /// Who holds permits: a hash.
+    /// The holders of permits: a hash.
     pub(crate) fn holders(&self, key: &Key) -> Vec<u8> {
         self.in_slot(slot(key), "h:", key.as_bytes())
     }
 
-    /// What a batch was answered: a string.
+    /// The answer to a batch: a string.
     pub(crate) fn answer(&self, place: Place, id: RequestId) -> Vec<u8> {
         self.at(place, "a:", &id.0.to_be_bytes())
     }

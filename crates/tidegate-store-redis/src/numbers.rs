@@ -1,8 +1,8 @@
-//! What the script has to know of a limit, as bytes, and how its answers are read back.
+//! The numbers of a limit that the script needs, as bytes, and the reading of its answers.
 //!
 //! Two limits are the same numbers if and only if their bytes are: the script compares them to see
-//! whether a counter was counted by others. What follows from the numbers and takes arithmetic that
-//! a script has not, such as a ratio of 120 bits, is worked out here once and sent along.
+//! whether a counter was counted by others. Values that follow from the numbers and take arithmetic
+//! that a script does not have, such as a ratio of 120 bits, are computed here once and sent along.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,7 +79,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// What the script has to know of `algorithm`, or what it cannot do.
+    /// The numbers of `algorithm` that the script needs, or the missing ability.
     pub(crate) fn of(algorithm: &Algorithm) -> Result<Self, String> {
         let mut spec = Writer::default();
         let mut windows = None;
@@ -234,7 +234,7 @@ pub(crate) struct Windows {
     /// A calendar with the same windows and a limit of 1.
     twin: Calendar,
     bits: u32,
-    /// What was told last, and the window in which it is told again.
+    /// The windows that were encoded last, and the span of instants for which they are valid.
     told: Mutex<(Timestamp, Timestamp, Arc<[u8]>)>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum FrameError {
     Unsolicited,
 }
 
-/// What was found in a piece of a stream.
+/// The finding in a piece of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frames {
     /// Values that ended, pushes not counted.
@@ -151,7 +151,7 @@ impl FrameScanner {
         Ok(())
     }
 
-    /// What follows a length.
+    /// The part that follows a length.
     fn follow(
         &mut self,
         kind: u8,
@@ -229,14 +229,14 @@ mod tests {
 
     const BOUNDS: FrameBounds = FrameBounds { bytes: 1000, values: 20, depth: 3 };
 
-    /// What the scanner finds in `bytes`, given whole and byte by byte.
+    /// The finding of the scanner in `bytes`, given whole and byte by byte.
     fn scan(bytes: &[u8]) -> Result<u64, FrameError> {
         let whole = FrameScanner::new().scan(bytes, BOUNDS).map(|frames| frames.replies);
         let mut scanner = FrameScanner::new();
         let pieces = bytes.iter().try_fold(0, |replies, byte| {
             scanner.scan(&[*byte], BOUNDS).map(|frames| replies + frames.replies)
         });
-        // What is quoted depends on the piece.
+        // The quoted text depends on the piece.
         assert_eq!(whole.is_ok(), pieces.is_ok(), "{whole:?} {pieces:?}");
         if whole.is_ok() {
             assert_eq!(whole, pieces);

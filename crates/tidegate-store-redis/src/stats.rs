@@ -6,7 +6,7 @@ use tidegate::Timestamp;
 
 use crate::breaker::Circuit;
 
-/// What a [`RedisStore`](crate::RedisStore) did since it was opened.
+/// The counts of a [`RedisStore`](crate::RedisStore) since it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisStats {
@@ -23,7 +23,7 @@ pub struct RedisStats {
     pub failed: u64,
     /// Batches that were not sent, by cause.
     pub rejected: Rejected,
-    /// What the circuit breaker does now.
+    /// The state of the circuit breaker.
     pub circuit: Circuit,
     /// How often it opened.
     pub opened: u64,

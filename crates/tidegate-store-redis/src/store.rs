@@ -8,11 +8,11 @@ use redis::{Cmd, Value};
 use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Answer, Batch, Key, Note, NoteKind, RequestId, Store, StoreError};
 
-use crate::across;
 use crate::answer;
 use crate::call::Asked;
 use crate::config::RedisConfig;
 use crate::error::{CallError, Fault, OpenError};
+use crate::multi_slot;
 use crate::names::{Place, note_slot, slot};
 use crate::numbers::to_micros;
 use crate::shared::Shared;
@@ -43,14 +43,14 @@ impl RedisStore {
         Ok(Self { shared: Arc::new(Shared::open(config)?) })
     }
 
-    /// What the store's clock shows, asked of the store: an error says why it does not serve.
-    /// Changes nothing but the marker of the epoch, which is written if there is none.
+    /// The reading of the store's clock, asked of the store: an error says why it does not serve.
+    /// Changes nothing but the marker of the epoch, which is written if it is absent.
     pub async fn now(&self) -> Result<Timestamp, StoreError> {
         let asked = Asked::new(Batch::each(RequestId(0), []), &self.shared.known)?;
         Ok(self.shared.ask(self.place(note_slot()), asked).await?.answer.store_now)
     }
 
-    /// What it did and found.
+    /// The counts and findings of the store.
     pub fn stats(&self) -> RedisStats {
         self.shared.stats()
     }
@@ -97,7 +97,7 @@ impl RedisStore {
     /// [`Kind::Undo`]: tidegate_store::Kind::Undo
     pub async fn undo(&self, batch: &Batch) -> Result<(), StoreError> {
         batch.check()?;
-        let undone = across::undo(&self.shared, batch).await;
+        let undone = multi_slot::undo(&self.shared, batch).await;
         if undone.is_ok() {
             add(&self.shared.counts.undone, 1);
         }
@@ -157,7 +157,7 @@ impl RedisStore {
                 return Err(CallError::Unreadable.for_one(&self.shared));
             };
             bytes += fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-            // What changes meanwhile may be told twice.
+            // A change in the meantime may be reported twice.
             found.extend(fields);
             if found.len() > NOTES_MAX || bytes > NOTE_BYTES_MAX {
                 return Err(self.shared.unavailable(Fault::TooManyNotes { notes: found.len(), bytes }));
@@ -188,7 +188,7 @@ fn scanned(reply: Value) -> Option<Scanned> {
 impl Store for RedisStore {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
         batch.check()?;
-        across::run(&self.shared, batch).await
+        multi_slot::run(&self.shared, batch).await
     }
 
     async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {

@@ -1,4 +1,4 @@
-//! What a store answers.
+//! The answer of a store to a batch.
 
 use core::fmt;
 
@@ -7,10 +7,10 @@ use tidegate::Timestamp;
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Grant;
 
-/// What became of the operations of a batch: mostly one.
+/// The outcomes of the operations of a batch: mostly one.
 pub type Outcomes = SmallVec<[Outcome; 1]>;
 
-/// What asks of a batch are granted; mostly one asks.
+/// The grants to the asks of a batch; mostly one.
 pub type Grants = SmallVec<[Option<Grant>; 1]>;
 
 /// The answer to a [`crate::Batch`].
@@ -25,7 +25,7 @@ pub struct Answer {
     pub refused: bool,
     /// The store's clock when it decided. All instants of the answer are on this clock.
     pub store_now: Timestamp,
-    /// What those that asked a ledger are granted: one for each [`crate::OnLedger::Ask`] of the
+    /// The grants of the ledgers: one for each [`crate::OnLedger::Ask`] of the
     /// batch, in their order. `None` for an ask that a later one of the same holder has overtaken,
     /// which nobody waits for any more, and for all of them if the batch was refused. Usually
     /// empty.
@@ -52,7 +52,7 @@ impl Answer {
     }
 }
 
-/// What became of one operation.
+/// The outcome of one operation.
 ///
 /// In a refused batch the verdict is what the operation met, and the rest is the counter as it
 /// still is. Otherwise usage is as this operation left it.
@@ -97,7 +97,7 @@ impl Outcome {
         self.blocked_until.map_or(self.reset_at, |until| until.max(self.reset_at))
     }
 
-    /// What a limit that never counted anything answers at `now`: admitted, nothing used. For
+    /// The outcome of a limit that never counted anything at `now`: admitted, nothing used. For
     /// stores, which then set what differs.
     pub fn unused(limit: u64, now: Timestamp) -> Self {
         Self {

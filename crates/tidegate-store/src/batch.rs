@@ -1,4 +1,4 @@
-//! What a store is asked: operations on counters that belong together.
+//! The batch that a store is asked: operations on counters that belong together.
 
 use core::fmt;
 
@@ -23,7 +23,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// Who holds a permit of a [`Algorithm::Concurrency`] limit: 128 bits that no other holder has.
+/// The holder of a permit of a [`Algorithm::Concurrency`] limit: 128 bits that no other holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u128);
 
@@ -41,7 +41,7 @@ pub struct Batch {
     /// decided on what those before it left. At most [`Batch::OPERATIONS_MAX`]; none is allowed and
     /// answers with the store's time.
     pub operations: Operations,
-    /// What becomes of notes in the same step: unless the batch is refused, all of it, in this
+    /// Changes of notes in the same step: unless the batch is refused, all of them, in this
     /// order, after the operations. At most [`Batch::NOTES_MAX`]; usually none.
     pub notes: Vec<NoteChange>,
 }
@@ -151,7 +151,7 @@ pub struct Operation {
     /// A key belongs to one algorithm: it is part of the identity the key is made of. Another
     /// algorithm under the same key finds it empty, and takes it over when it charges.
     pub algorithm: Algorithm,
-    /// What to do.
+    /// The action on the counter.
     pub kind: Kind,
     /// [`Mode::Enforce`]: refused, it refuses an all-or-nothing batch. [`Mode::Shadow`]: it is charged if there is
     /// room, says so if not, and refuses nothing.
@@ -199,32 +199,33 @@ impl Operation {
     }
 }
 
-/// What to do with a counter.
+/// An action on a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// Charge `cost` if there is room. Not for concurrency limits.
     Check {
-        /// What it weighs.
+        /// The weight of the request.
         cost: Cost,
     },
-    /// What [`Kind::Check`] (or, for a concurrency limit, [`Kind::Acquire`] of a new holder) would
-    /// answer. Changes nothing and refuses nothing: its verdict does not refuse the batch.
+    /// Reports the answer of [`Kind::Check`] (or, for a concurrency limit, of [`Kind::Acquire`] by
+    /// a new holder) without a charge. Changes nothing and refuses nothing: its verdict does not
+    /// refuse the batch.
     Peek {
-        /// What would be charged; a concurrency limit does not look at it.
+        /// The cost that would be charged; a concurrency limit ignores it.
         cost: Cost,
     },
     /// Charge `cost` whether or not there is room or a block, as for work already done. Never
     /// refused; the debt is bounded by [`tidegate::algorithm::REPORT_DEBT_LIMITS`], for rolling
     /// limits by [`tidegate::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
     Report {
-        /// What was used.
+        /// The cost that was used.
         cost: Cost,
     },
     /// Give `cost` back, never more than is used; of a rolling limit the newest units. Not for
     /// concurrency limits.
     Refund {
-        /// What to give back.
+        /// The cost to give back.
         cost: Cost,
     },
     /// Take back what an earlier batch charged to this key by check, report or acquire, all of it
@@ -238,18 +239,18 @@ pub enum Kind {
     /// Take one permit of a concurrency limit if one is free, and hold it until [`Kind::Release`]
     /// or until it expires. A holder that has one keeps that one and its expiry starts anew.
     Acquire {
-        /// Who holds it.
+        /// The holder of the permit.
         holder: HolderId,
     },
     /// Give a permit back; nothing if the holder has none (any more).
     Release {
-        /// Who held it.
+        /// The former holder of the permit.
         holder: HolderId,
     },
     /// Forget everything used, and lift a block.
     Reset,
     /// Refuse every check and acquire of the key before `until`, an instant of the store's clock.
-    /// What is used goes on draining. An instant that has passed lifts the block; the latest block
+    /// Used units go on draining. An instant that has passed lifts the block; the latest block
     /// counts, even if it ends earlier.
     Block {
         /// The first instant at which it is no longer blocked.
@@ -262,27 +263,27 @@ pub enum Kind {
     Ledger(OnLedger),
 }
 
-/// What to do with the ledger of a key.
+/// An action on the ledger of a key.
 ///
 /// Never refused and never blocked, and an [`Kind::Undo`] does not take it back. `units` of the
 /// outcome is what was granted, booked or given back; `used` counts what members still have in hand
 /// as used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnLedger {
-    /// A holder asks. What it is granted stands in [`crate::Answer::grants`]; the verdict is always
+    /// A holder asks. [`crate::Answer::grants`] has the grant; the verdict is always
     /// to admit.
     Ask(Ask),
-    /// What is used, changing nothing.
+    /// Reports the used units and changes nothing.
     Look,
     /// Charge `cost` whether or not there is room, as for work already done; see
     /// [`tidegate::lease::Ledger::report`].
     Report {
-        /// What was used.
+        /// The cost that was used.
         cost: Cost,
     },
     /// Give `cost` back; see [`tidegate::lease::Ledger::refund`].
     Refund {
-        /// What to give back.
+        /// The cost to give back.
         cost: Cost,
     },
     /// Forget what is used, but for what members have in hand; see
@@ -291,7 +292,7 @@ pub enum OnLedger {
 }
 
 impl Kind {
-    /// What a holder asks, if one does.
+    /// The ask of a holder, if this is one.
     pub const fn ask(self) -> Option<Ask> {
         match self {
             Self::Ledger(OnLedger::Ask(ask)) => Some(ask),

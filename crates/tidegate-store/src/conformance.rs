@@ -1,4 +1,4 @@
-//! What every store must pass: the contract of [`Store`] as tests.
+//! The conformance suite of stores: the contract of [`Store`] as tests.
 //!
 //! A store brings a [`ConformanceStore`], which opens it and sets its clock, and writes in its
 //! tests:
@@ -23,7 +23,7 @@
 //! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store
 //! that is only there sometimes: what was skipped says so and is never a success.
 //!
-//! What is counted is compared, operation by operation, with a model: for limits whose state is one
+//! Counts are compared, operation by operation, with a model: for limits whose state is one
 //! word the pure functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits
 //! lists so plain that they can be seen to be right; for ledgers [`tidegate::lease::Ledger`]. The
 //! model shares no code with the memory store. Random lists come from a seed that a failure names.
@@ -31,8 +31,10 @@
 //! The suite starts threads and needs no particular executor; it waits by
 //! [`ConformanceStore::block_on`].
 
+mod concurrent_callers;
 mod contract;
-mod counting;
+mod counts;
+mod executor;
 mod keys;
 mod ledgers;
 mod lists;
@@ -42,9 +44,7 @@ mod operations;
 mod random;
 mod recovery;
 mod time;
-mod together;
 mod trial;
-mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -55,8 +55,9 @@ use core::time::Duration;
 
 use tidegate::Timestamp;
 
+pub use self::concurrent_callers::*;
 pub use self::contract::*;
-pub use self::counting::*;
+pub use self::counts::*;
 pub use self::keys::*;
 pub use self::ledgers::*;
 pub use self::lists::*;
@@ -65,7 +66,6 @@ pub use self::operations::*;
 pub use self::random::Random;
 pub use self::recovery::*;
 pub use self::time::*;
-pub use self::together::*;
 pub use self::trial::{Passed, Stopped, Trial};
 use crate::Store;
 
@@ -95,7 +95,7 @@ pub trait ConformanceStore: Sync {
         None
     }
 
-    /// What the store can do beyond what [`Store::supports`] says.
+    /// The abilities of the store beyond those that [`Store::supports`] reports.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -103,11 +103,11 @@ pub trait ConformanceStore: Sync {
     /// Waits for a future. Default: on the calling thread, for stores that need no runtime of their
     /// own.
     fn block_on<T>(&self, future: impl Future<Output = T> + Send) -> T {
-        waiting::block_on(future)
+        executor::block_on(future)
     }
 }
 
-/// What a store can do, and how long its tests may take.
+/// The abilities of a store, and the time that its tests may take.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -142,7 +142,7 @@ impl Default for Capabilities {
 
 /// One case of the suite.
 pub struct Case<H: ConformanceStore> {
-    /// What it claims.
+    /// The claim that the case checks.
     pub name: &'static str,
     run: fn(&Trial<'_, H>) -> Passed,
 }
@@ -153,7 +153,7 @@ impl<H: ConformanceStore> fmt::Debug for Case<H> {
     }
 }
 
-/// What became of a suite.
+/// The result of a suite.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The cases that hold.
@@ -243,7 +243,7 @@ macro_rules! __conformance_cases {
             undoing_what_was_not_charged_gives_nothing_back
             nothing_is_given_back_for_charges_before_a_reset
             the_largest_cost_is_refused_for_good_and_breaks_nothing
-            // counting
+            // counts
             waiting_as_told_is_enough_and_no_less_is
             changed_numbers_keep_what_is_used
             permits_are_counted_by_holder
@@ -278,7 +278,7 @@ macro_rules! __conformance_cases {
             the_clock_of_the_answer_is_the_clock_of_the_store
             a_clock_that_steps_back_never_admits_more
             a_clock_that_jumps_ahead_ten_years_grants_one_burst
-            // together
+            // concurrent callers
             tasks_that_take_turns_admit_exactly_the_limit
             threads_admit_exactly_the_limit
             threads_that_share_some_keys_lose_no_charge

@@ -19,7 +19,7 @@ pub enum StoreError {
         at: String,
         /// Whether the batch may have reached it.
         sent: bool,
-        /// What went wrong underneath.
+        /// The underlying error.
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
@@ -32,7 +32,7 @@ pub enum StoreError {
     /// A bound of the batch was exceeded; the same batch is never taken.
     #[error("{size} {what} are more than the {max} a store takes")]
     TooLarge {
-        /// What there is too much of.
+        /// The thing that exceeds its bound.
         what: &'static str,
         /// How much there is; at least this, if it was not counted to the end.
         size: usize,
@@ -66,13 +66,13 @@ pub enum StoreError {
     DataLost {
         /// The epoch it should have.
         expected: String,
-        /// What was found instead.
+        /// The state that was found instead.
         found: String,
     },
     /// The store cannot do this at all.
     #[error("the store does not support {what}")]
     Unsupported {
-        /// What it cannot do.
+        /// The unsupported operation.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a store does with a batch, apart from where it is kept and what makes it atomic: pure, and
+//! The batch logic of a store, apart from where it is kept and how it is made atomic: pure, and
 //! the same for every store that decides in this process.
 //!
 //! A [`Keeper`] holds everything, or it holds what is in use of what a disk holds. In the second
@@ -10,7 +10,7 @@
 //! 3. writes, now and then, [all that has changed](Keeper::hand_out) in one step, and says whether
 //!    that [succeeded](Keeper::written) or [not](Keeper::not_written).
 //!
-//! What has changed and is not written stays; of the rest, what was not used for longest makes
+//! Changes that are not written stay in memory; of the rest, the least recently used counters make
 //! room.
 
 mod answers;
@@ -21,7 +21,6 @@ mod space;
 #[cfg(test)]
 mod tests;
 
-use core::hint::black_box;
 use std::sync::Arc;
 
 use tidegate::lease::Epoch;
@@ -30,7 +29,7 @@ use tidegate::{Algorithm, Timestamp, WhenFull};
 use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};
 use self::shelf::Shelf;
-pub use self::space::{Space, SpaceConfig, Usage};
+pub use self::space::{Space, SpaceConfig, SpaceUsage};
 pub use crate::record::Unreadable;
 use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
@@ -51,13 +50,13 @@ pub struct Keeper {
     waits_for_writing: bool,
     /// Whether that was space where counters are written, which writing may turn out to leave.
     waits_for_space: bool,
-    /// What counters take where they are written.
+    /// The bytes of counters where they are written.
     space: Space,
     numbers: Numbers,
     epoch: Epoch,
 }
 
-/// What has changed since it was last written: all of it goes to the disk in one step, or none.
+/// The changes since the last write: all of them go to the disk in one step, or none.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Changes {
@@ -117,7 +116,7 @@ impl DrainCheck {
     }
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ran {
@@ -130,14 +129,6 @@ pub struct Ran {
 }
 
 impl Keeper {
-    /// Starts loading what a batch is about, so that running it later waits less; of several
-    /// batches the loads overlap. Changes nothing.
-    pub fn touch(&self, batch: &Batch) {
-        let records = batch.operations.iter().filter_map(|operation| self.shelf.get(&operation.key));
-        // The loads must not be optimised away: they are the point.
-        black_box(records.fold(0, |near, record| near ^ record.touch()));
-    }
-
     /// An empty keeper that holds all there is.
     pub fn new(config: MemoryConfig) -> Self {
         Self::with(config, false)
@@ -192,7 +183,7 @@ impl Keeper {
         Record::supports(algorithm)
     }
 
-    /// What it holds now.
+    /// The current contents of the keeper.
     pub fn stats(&self) -> MemoryStats {
         let Room { notes, bytes: note_bytes } = self.notes.used();
         MemoryStats {
@@ -219,7 +210,7 @@ impl Keeper {
 
     /// Takes up what is written of the counters of a batch, at `now`. Call it before
     /// [`Keeper::run`], with what no later writing has replaced; keys of which nothing is written
-    /// need not be named. What is known already stays.
+    /// need not be named. Known counters stay as they are.
     ///
     /// Instants further ahead than use explains are brought back, as after any step of the clock.
     /// Bytes that are no counter are an error, and what came before them is loaded.
@@ -256,14 +247,14 @@ impl Keeper {
         self.space.config()
     }
 
-    /// What counters take where they are written, as [`Space::bytes_of`] counts, what is on the way
-    /// there included.
+    /// The bytes of counters where they are written, as [`Space::bytes_of`] counts; bytes on the
+    /// way there are included.
     pub fn space_used(&self) -> u64 {
         self.space.used()
     }
 
-    /// What is written takes this, all of it counted anew.
-    pub fn measured(&mut self, written: Usage) {
+    /// Sets the written bytes after a complete recount.
+    pub fn measured(&mut self, written: SpaceUsage) {
         self.space.measured(written);
     }
 
@@ -308,15 +299,15 @@ impl Keeper {
         Changes { counters, bytes, notes: self.notes.hand_out(), latest: self.latest }
     }
 
-    /// What was handed out is written, and counters take so many bytes more or less there; without
-    /// a bound on [space](Keeper::bound_space) an empty [`Usage`] will do.
-    pub fn written(&mut self, changes: &Usage) {
+    /// The changes that were handed out are written, and counters take so many bytes more or less
+    /// there; without a bound on [space](Keeper::bound_space) an empty [`SpaceUsage`] will do.
+    pub fn written(&mut self, changes: &SpaceUsage) {
         self.shelf.written();
         self.notes.written();
         self.space.written(changes);
     }
 
-    /// What was handed out could not be written; it is handed out again.
+    /// The changes that were handed out could not be written; they are handed out again.
     pub fn not_written(&mut self) {
         self.shelf.not_written();
         self.notes.not_written();
@@ -388,8 +379,8 @@ impl Keeper {
             if let (Some(record), false) = (&mut slot.record, were[at]) {
                 record.share_numbers(&mut self.numbers);
             }
-            // What was only peeked at, what was refused in a batch of each, and what is still
-            // nothing need not be written.
+            // Counters that were only peeked at, those refused in a batch of each, and those that
+            // are still empty need not be written.
             let differs = keyed.may_change(at, &answer) && (were[at] || slot.record.is_some());
             changed |= differs;
             if has_room && differs && growth[at] > 0 {
@@ -420,7 +411,7 @@ impl Keeper {
         }
         let until = self.space.room_again(now);
         if self.space.is_estimated() {
-            // What is on the way counts as more than it will take.
+            // Changes on the way count as more than they will take.
             (self.waits_for_writing, self.waits_for_space) = (true, true);
             return Err(StoreError::Full { until });
         }
@@ -435,8 +426,8 @@ impl Keeper {
     /// error that says from when on there may be.
     fn has_room(&mut self, keyed: &Keyed<'_>, growth: &[usize], now: Timestamp) -> Result<bool, StoreError> {
         let growth = growth.iter().copied().fold(0, usize::saturating_add);
-        // What a batch had loaded may already take more than there is; the next waits until that is
-        // written.
+        // The counters loaded by a batch may already exceed the bound; the next batch waits until
+        // they are written.
         if growth == 0 && (keyed.batch.is_read_only() || self.shelf.fits(0)) {
             return Ok(true);
         }
@@ -472,8 +463,8 @@ impl Keeper {
     }
 }
 
-/// What growth in memory is counted as where counters are written, until it is: a counter takes no
-/// more there.
+/// Growth in memory as it is counted where counters are written, until it is known: a counter takes
+/// no more there.
 fn growth_of(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -58,7 +58,7 @@ impl Key {
                 push_length(&mut bytes, part.len() + 1);
                 bytes.extend_from_slice(part);
             }
-            // What comes after does not matter any more; a part that is too long was not copied.
+            // Later parts do not matter any more; a part that is too long was not copied.
             let size = bytes.len().max(part.len());
             if size > Self::BYTES_MAX {
                 return Err(StoreError::TooLarge { what: "key bytes", size, max: Self::BYTES_MAX });
@@ -81,7 +81,7 @@ impl Key {
     }
 
     /// The first part of a key with these bytes, which of a counter's key is the namespace; empty
-    /// if there is none.
+    /// if there is no such part.
     pub fn first_part_of(bytes: &[u8]) -> &[u8] {
         let mut rest = bytes;
         let length = take_length(&mut rest).and_then(|length| length.checked_sub(1));

@@ -22,8 +22,8 @@ pub struct MemoryConfig {
     /// Bytes for all counters, with their keys and what it takes to find them. Default 64 MiB; less
     /// than [`MemoryConfig::BYTES_MIN`] counts as that.
     pub bytes: usize,
-    /// What happens to a charge that needs room when there is none: [`WhenFull::Refuse`] (default)
-    /// answers the whole batch with [`StoreError::Full`], [`WhenFull::Admit`] admits it
+    /// The treatment of a charge that needs room when the store is full: [`WhenFull::Refuse`]
+    /// (default) answers the whole batch with [`StoreError::Full`], [`WhenFull::Admit`] admits it
     /// [uncounted](crate::Outcome::counted). Counters that have room go on counting either way, and
     /// drained ones make room.
     pub when_full: WhenFull,
@@ -65,7 +65,7 @@ impl MemoryConfig {
     }
 }
 
-/// What a [`MemoryStore`] holds.
+/// The contents of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Counters, drained ones included.
@@ -111,7 +111,7 @@ impl MemoryStore {
         keeper.notes(kind, (self.clock)())
     }
 
-    /// What it holds now.
+    /// The current contents.
     pub fn stats(&self) -> MemoryStats {
         self.keeper().stats()
     }

@@ -3,7 +3,7 @@
 //!
 //! A store keeps them beside its counters and changes both in the same step, so that a refund and
 //! the memory that it was given, or a reservation and the charge it stands for, are never torn
-//! apart by a crash. What a value means is up to whoever wrote it; a store only keeps it, and
+//! apart by a crash. The meaning of a value is up to its writer; a store only keeps it, and
 //! forgets it when its time has come.
 
 use core::fmt;
@@ -12,7 +12,7 @@ use tidegate::Timestamp;
 
 use crate::StoreError;
 
-/// What a note is about. Notes of different kinds never share a name.
+/// The subject of a note. Notes of different kinds never share a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -27,7 +27,7 @@ pub enum NoteKind {
     Permit = 4,
     /// Under which identity a limit counts, after it was renamed.
     Lineage = 5,
-    /// Who changed an override, when and why.
+    /// The audit record of an override: its author, time and reason.
     Audit = 6,
     /// A member that is there, as long as it says so again in time.
     Member = 7,
@@ -66,11 +66,11 @@ impl fmt::Display for NoteKind {
 /// One fact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// What it is about.
+    /// The subject.
     pub kind: NoteKind,
-    /// What tells it from others of its kind, 1 to [`Note::NAME_BYTES_MAX`] bytes.
+    /// The name, unique within its kind, 1 to [`Note::NAME_BYTES_MAX`] bytes.
     pub name: Box<[u8]>,
-    /// What it says, at most [`Note::VALUE_BYTES_MAX`] bytes.
+    /// The value, at most [`Note::VALUE_BYTES_MAX`] bytes.
     pub value: Box<[u8]>,
     /// The first instant, on the store's clock, at which it is as good as absent;
     /// [`Timestamp::MAX`] never comes.
@@ -84,18 +84,18 @@ impl Note {
     pub const VALUE_BYTES_MAX: usize = 64 << 10;
 }
 
-/// What a batch does to a note.
+/// A change of a note by a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NoteChange {
     /// Writes it, over one of the same kind and name if there is one.
     Put(Note),
-    /// Writes it if there is none of that kind and name before the batch. If there is one, the
+    /// Writes the note if no note of that kind and name exists before the batch. If one exists, the
     /// whole batch is refused, also one of each: so what the note is about is done once, however
     /// long ago that was.
     Create(Note),
-    /// Removes it; nothing if there is none.
+    /// Removes the note; nothing if it is absent.
     Remove {
-        /// What it is about.
+        /// The subject.
         kind: NoteKind,
         /// Its name.
         name: Box<[u8]>,

@@ -132,7 +132,7 @@ fn distance(ahead: Timestamp, behind: Timestamp) -> i64 {
     i64::try_from(forward).unwrap_or(i64::MAX).saturating_sub(i64::try_from(back).unwrap_or(i64::MAX))
 }
 
-/// The same instant on a clock that is `by` ahead. What never comes never comes there either.
+/// The same instant on a clock that is `by` ahead. An instant that never comes stays one.
 fn moved(instant: Timestamp, by: i64) -> Timestamp {
     if instant == Timestamp::MAX || instant == Timestamp::MIN {
         return instant;

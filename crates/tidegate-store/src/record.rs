@@ -31,7 +31,7 @@ use crate::{HolderId, Kind, Operation, Outcome, RequestId};
 /// One counter: what is used, by which numbers it was counted, and until when the key is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// What `usage` was counted by; shared with the charges made under it.
+    /// The algorithm that `usage` was counted by; shared with the charges made under it.
     algorithm: Arc<Algorithm>,
     usage: Usage,
     /// The first instant at which it is not blocked; [`Timestamp::MIN`] if it was not.
@@ -75,14 +75,14 @@ enum MadeOf {
     Permit(HolderId),
 }
 
-/// What an operation did to a record.
+/// The effect of an operation on a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Applied {
     /// Whether it was admitted; if not, the record is unchanged.
     pub(crate) verdict: Verdict,
     /// As [`Outcome::units`].
     pub(crate) units: u64,
-    /// What to remember to be able to undo it.
+    /// The charge to remember, so that it can be undone.
     pub(crate) made: Option<Made>,
 }
 
@@ -107,7 +107,7 @@ impl Record {
         let verdict = match operation.kind {
             Kind::Check { cost } | Kind::Peek { cost } => self.room(&operation.algorithm, cost, now),
             Kind::Acquire { holder } => match self.ask(&operation.algorithm, holder, now) {
-                // Who has a permit keeps it through a block.
+                // A permit that was granted stays through a block.
                 Acquired::Renewed => return Verdict::Admit,
                 Acquired::Taken => Verdict::Admit,
                 Acquired::Refused(verdict) => verdict,
@@ -158,7 +158,7 @@ impl Record {
         (self.blocked_until > now).then_some(self.blocked_until)
     }
 
-    /// What is used and left under `algorithm`, as an outcome that admits.
+    /// The used and remaining units under `algorithm`, as an outcome that admits.
     pub(crate) fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
         let limit = algorithm.limit();
         let mut outcome = Outcome { blocked_until: self.blocked(now), ..Outcome::unused(limit, now) };

@@ -2,7 +2,7 @@
 //! atomic.
 //!
 //! Operations on different keys do not touch each other, so whether a batch is refused is found by
-//! looking. Only where a key stands twice are the operations on it tried on a copy first.
+//! looking. Only where a key occurs twice are the operations on it tried on a copy first.
 
 use core::mem;
 
@@ -55,7 +55,7 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// What a batch would do.
+/// The planned effect of a batch.
 #[derive(Debug)]
 pub(crate) struct Plan {
     verdicts: Few<Verdict>,
@@ -63,7 +63,7 @@ pub(crate) struct Plan {
     pub(crate) refused: bool,
 }
 
-/// What a batch did.
+/// The effect of a batch.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) answer: Answer,
@@ -138,7 +138,7 @@ impl Plan {
     }
 
     /// The most heap bytes the batch adds to the key of this index, beyond `entry` for a record
-    /// that there is none of yet.
+    /// that does not exist yet.
     pub(crate) fn growth(
         &self,
         keyed: &Keyed<'_>,

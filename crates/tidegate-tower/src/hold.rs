@@ -6,7 +6,7 @@ use http::HeaderMap;
 use tidegate::Timestamp;
 use tidegate::limit::Mode;
 use tidegate_driver::Hold;
-use tidegate_engine::{Engine, LimitReport, Outcome, Permit};
+use tidegate_engine::{Completion, Engine, LimitReport, Outcome, Permit};
 use tidegate_wire::Allowance;
 use tidegate_wire::headers::limit_headers;
 
@@ -57,7 +57,9 @@ impl ResponseHold {
         if let Some(observe) = &self.settings.on_settled {
             observe(outcome);
         }
-        hold.settle(self.true_cost.map_or(outcome, Outcome::Cost));
+        let mut completion = Completion::from(outcome);
+        completion.true_cost = self.true_cost;
+        hold.settle(completion);
     }
 }
 

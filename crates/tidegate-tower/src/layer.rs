@@ -9,12 +9,12 @@ use http::Response;
 use tidegate::{Cost, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::Outcome;
+use tidegate_engine::RoomBounds;
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;
 
 use crate::extract::{Extract, Head};
-use crate::queue::Queue;
 use crate::service::Admit;
 use crate::settings::Settings;
 
@@ -26,7 +26,7 @@ pub const WAITERS_MAX: usize = 1024;
 /// Admits requests to a service, or refuses them with an answer that says why and when to come
 /// back.
 ///
-/// Clones share everything: one layer on many routes is one queue. The service it wraps must be
+/// Clones share everything, and so do layers of one engine: they have one waiting room. The service it wraps must be
 /// `Clone`, as axum, hyper and tonic ask for anyway.
 #[derive(Clone)]
 pub struct AdmitLayer {
@@ -40,10 +40,8 @@ impl AdmitLayer {
     /// By default its namespace is `default`, requests have no attributes, cost 1, the
     /// default class and no deadline, and no request waits.
     pub fn new(engine: impl Into<EngineHandle>) -> Self {
-        let queue = Arc::<Queue>::default();
-        let waiting = Arc::clone(&queue);
         let settings = Settings {
-            driver: Driver::new(engine).on_returned(move || waiting.wake_lent()),
+            driver: Driver::new(engine),
             namespace: "default".into(),
             attributes: Vec::new(),
             tenant: None,
@@ -55,10 +53,8 @@ impl AdmitLayer {
             on_refusal: None,
             on_settled: None,
             wait: Duration::ZERO,
-            waiters_max: WAITERS_MAX,
-            queue,
         };
-        Self { settings: Arc::new(settings) }
+        Self { settings: Arc::new(settings) }.waiters_max(WAITERS_MAX)
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -137,11 +133,17 @@ impl AdmitLayer {
         self.with(|settings| settings.wait = wait)
     }
 
-    /// How many requests wait at most. Default [`WAITERS_MAX`]; zero lets no request wait.
-    /// Above it a request gets its refusal at once.
+    /// The most requests that wait at once, at all layers of the engine together. Default
+    /// [`WAITERS_MAX`]; zero lets no request wait.
+    ///
+    /// Above it a request of a higher class takes the position of the least important one that
+    /// waits, and others are refused at once. A request that waits for a place, or has lost its
+    /// position, is refused with `queue_full`.
     #[must_use]
     pub fn waiters_max(self, max: usize) -> Self {
-        self.with(|settings| settings.waiters_max = max)
+        let unbounded = usize::MAX;
+        self.settings.driver.engine().set_waiting_bounds(RoomBounds::new(max, unbounded));
+        self
     }
 
     /// The store that decides limits of an engine that asks one (`EngineConfig::asks_store`).
@@ -190,7 +192,7 @@ impl AdmitLayer {
 
     /// How many requests wait now.
     pub fn waiting(&self) -> usize {
-        self.settings.queue.waiting()
+        self.settings.driver.engine().waiting()
     }
 }
 

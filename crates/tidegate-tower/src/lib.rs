@@ -41,7 +41,6 @@ pub mod body;
 mod answer;
 mod decide;
 mod hold;
-mod queue;
 mod settings;
 
 pub use body::AdmitBody;

@@ -12,7 +12,6 @@ use tidegate_engine::Outcome;
 use tidegate_wire::headers::OlderHeaders;
 
 use crate::extract::{Extract, Head};
-use crate::queue::Queue;
 
 pub(crate) type CostOf = Arc<dyn Fn(&Head<'_>) -> Cost + Send + Sync>;
 pub(crate) type TimeoutOf = Arc<dyn Fn(&Head<'_>) -> Option<Duration> + Send + Sync>;
@@ -34,6 +33,4 @@ pub(crate) struct Settings {
     pub(crate) on_refusal: Option<OnRefusal>,
     pub(crate) on_settled: Option<OnSettled>,
     pub(crate) wait: Duration,
-    pub(crate) waiters_max: usize,
-    pub(crate) queue: Arc<Queue>,
 }

@@ -23,7 +23,7 @@ pub struct Admitted<'a> {
     /// Units left of the tightest limit; absent when no limit matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
-    /// What each limit has left, in the order of the policy.
+    /// The remaining units of each limit, in the order of the policy.
     pub limits: &'a [LimitAnswer<'a>],
     /// The shadow limits that would have refused.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -31,7 +31,7 @@ pub struct Admitted<'a> {
     pub shadow: &'a [&'a str],
 }
 
-/// What one limit has left.
+/// The remaining units of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct LimitAnswer<'a> {
     /// The name of the limit.
@@ -82,7 +82,7 @@ pub struct Reported<'a> {
     /// Units left of the tightest limit; absent when no limit matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining: Option<u64>,
-    /// What each limit has left.
+    /// The remaining units of each limit.
     pub limits: &'a [LimitAnswer<'a>],
 }
 

@@ -1,19 +1,19 @@
 //! Envoy's rate limit service: its messages, and how a request is understood.
 //!
 //! The messages under [`envoy`] are generated from `proto/`, which has the names and numbers of
-//! Envoy's own files and nothing that this service does not use. [`asked`] reads a request,
+//! Envoy's own files and nothing that this service does not use. [`request`] reads a request,
 //! [`answer()`] writes the answer; [`json`] is both for callers that speak no gRPC.
 
 pub mod answer;
-pub mod asked;
 pub mod json;
 mod messages;
 pub mod metadata;
+pub mod request;
 pub mod unit;
 
 pub use answer::{Left, Outcome, answer};
-pub use asked::{Asked, BadRequest, Descriptor, Hits};
 pub use messages::envoy;
+pub use request::{BadRequest, Descriptor, Hits, ParsedRequest};
 
 pub use envoy::config::core::v3::HeaderValue;
 pub use envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};

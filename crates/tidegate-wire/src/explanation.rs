@@ -1,20 +1,20 @@
 //! The answer to `POST /v1/explain`: what each limit of a namespace is to a request.
 //!
-//! It is read as well as written: whoever asks for it shows it to people.
+//! The bodies are read as well as written, because the command shows them to people.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What the limits of a namespace are to a request.
+/// The limits of a namespace, explained for one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExplanationBody {
     /// The namespace.
     pub namespace: String,
-    /// What the request weighs, in units.
+    /// The cost of the request, in units.
     pub cost: u64,
-    /// What the limits would decide now: `admit` or `refuse`.
+    /// The decision of the limits now: `admit` or `refuse`.
     pub would: Would,
     /// When this was so, RFC 3339.
     pub at: String,
@@ -25,7 +25,7 @@ pub struct ExplanationBody {
     pub limits: Vec<LimitExplanation>,
 }
 
-/// What a limit, or all of them together, would say.
+/// The decision of a limit, or of all limits together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Would {
@@ -35,15 +35,15 @@ pub enum Would {
     Refuse,
 }
 
-/// What one limit is to a request.
+/// One limit, explained for one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LimitExplanation {
     /// Its name.
     pub name: String,
     /// Whether it applies to the request.
     pub applies: bool,
-    /// What it would say; absent if it does not apply. Of a shadow limit what it would have said,
-    /// which refuses nothing.
+    /// The decision of the limit; absent if the limit does not apply. The decision of a shadow
+    /// limit refuses nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would: Option<Would>,
     /// Why, for people.
@@ -63,7 +63,7 @@ pub struct LimitExplanation {
     /// The reason of the refusal, as one word of a closed list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What to do about the refusal: come back `at` an instant, `backoff`, or `never`.
+    /// How to retry: come back `at` an instant, `backoff`, or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
     /// Milliseconds until it would admit the request, rounded up; absent unless `retry` is `at`.
@@ -79,7 +79,7 @@ pub struct Unmatched {
     /// Its value; absent if the request lacks it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What it wants, in words.
+    /// The condition, in words.
     pub wants: String,
 }
 
@@ -102,7 +102,7 @@ pub struct CounterExplanation {
     /// When the override ends, RFC 3339; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Who decides: this `member` alone, or the `store`.
+    /// The place of the decision: this `member` alone, or the `store`.
     pub decided_by: DecidedBy,
     /// When the civil window of a calendar limit ends, for people:
     /// `2026-03-01 00:00 America/Los_Angeles`. Absent for other limits, and if nothing is used.
@@ -112,7 +112,7 @@ pub struct CounterExplanation {
     /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_ms: Option<u64>,
-    /// What it holds; absent if that cannot be known because the store did not answer.
+    /// The content of the counter; absent if the store did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelExplanation>,
 }
@@ -129,7 +129,7 @@ pub enum NumbersOf {
     RunTime,
 }
 
-/// Who decides a limit.
+/// The place where a limit is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
@@ -141,7 +141,7 @@ pub enum DecidedBy {
     Lease,
 }
 
-/// What a counter holds.
+/// The content of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LevelExplanation {
     /// The most it ever admits at once, in units.

@@ -1,4 +1,4 @@
-//! What is wrong with a message that could not be taken as a request: the answer to its sender.
+//! The answer to the sender of a message that is not a valid request.
 //!
 //! A fault is not a refusal: nothing was decided and nothing was charged. Its body is a problem
 //! (RFC 9457) of type `about:blank` with a stable `error` code, a sentence, what to do about it,
@@ -15,7 +15,7 @@ use crate::text::shortened;
 /// The longest sentence of a fault in bytes: what a stranger sent is quoted only in part.
 pub const DETAIL_BYTES_MAX: usize = 400;
 
-/// What is wrong, as a closed and stable list.
+/// The code of a fault, from a closed and stable list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultCode {
     /// The body is not the JSON that the route takes.
@@ -38,7 +38,7 @@ pub enum FaultCode {
     UnknownPermit,
     /// Nobody that is known asks.
     Unauthenticated,
-    /// Whoever asks may not do this.
+    /// The caller has no grant for this.
     Forbidden,
     /// The route exists, with another method.
     MethodNotAllowed,
@@ -50,8 +50,8 @@ pub enum FaultCode {
     HeadersTooLarge,
     /// The address is longer than the bound.
     UriTooLong,
-    /// What must outlive the daemon could not be written, or the counter could not be read; nothing
-    /// is known to have been changed.
+    /// The store could not write durable state, or could not read the counter; no change is known
+    /// to have been made.
     StoreUnavailable,
     /// As many permits or refund keys are kept as the bound allows.
     TooManyKept,
@@ -169,11 +169,11 @@ impl FaultCode {
 /// One fault, as its sender is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What is wrong.
+    /// The code of the fault.
     pub code: FaultCode,
-    /// What is wrong, as a sentence that shows the value.
+    /// The problem, as a sentence that shows the value.
     pub detail: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: Option<String>,
     /// Where in the body, as a path of keys.
     pub field: Option<String>,
@@ -285,13 +285,13 @@ pub struct FaultBody<'a> {
     title: Cow<'a, str>,
     /// The HTTP status.
     status: u16,
-    /// What is wrong: one of a closed, stable list.
+    /// The code of the fault: one of a closed, stable list.
     #[schema(value_type = String)]
     error: Cow<'a, str>,
-    /// What is wrong, for people.
+    /// The problem, for people.
     #[schema(value_type = String)]
     detail: Cow<'a, str>,
-    /// What to do about it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     fix: Option<Cow<'a, str>>,

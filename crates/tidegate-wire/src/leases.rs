@@ -1,4 +1,4 @@
-//! What a daemon says of the members that share its store, and of what each has been lent.
+//! The members that share the daemon's store, and the leases of each.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ pub struct LeasesBody {
     /// Members that were gone without having left, since the one that answers started.
     pub gone: u64,
     /// Tokens of windows that were granted to members which are gone or silent, of the keys that
-    /// the member that answers has leases of, as the store said when it was asked last. What of
-    /// these was not spent is lost until the windows end, unless those members come back. Of rates
-    /// nothing is lost.
+    /// the member that answers has leases of, as the store said when it was asked last. Unspent
+    /// tokens among them are lost until the windows end, unless those members come back. Rates lose
+    /// nothing.
     pub gone_tokens: u64,
     /// The members, in order of their names.
     pub members: Vec<MemberBody>,
@@ -61,9 +61,9 @@ pub struct LeaseBody {
     /// The attributes of the key with their values, of which no more than 64 characters are shown.
     #[schema(value_type = Object)]
     pub scope: BTreeMap<String, String>,
-    /// What is asked for there, in units a second; first attempts only.
+    /// The demand there, in units a second; first attempts only.
     pub demand_per_s: f64,
-    /// What is granted as a rate, in units a second; 0 of windows, which are granted tokens alone.
+    /// The granted rate, in units a second; 0 for windows, which are granted tokens only.
     pub rate_per_s: f64,
     /// Whole tokens in hand.
     pub tokens: u64,
@@ -79,7 +79,7 @@ pub struct LeaseBody {
     pub gone: u64,
 }
 
-/// What became of an acknowledgement.
+/// The outcome of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AcknowledgedBody {
     /// Whether there was a loss that was not acknowledged, as far as the member that was asked

@@ -1,4 +1,4 @@
-//! What Tidegate says on the wire, and how it reads what it is asked: status codes, `RateLimit`
+//! The formats of Tidegate on the wire, written and parsed: status codes, `RateLimit`
 //! fields, problem details, the bodies of the HTTP API and the messages of Envoy's rate limit
 //! service.
 //!

@@ -1,5 +1,4 @@
-//! What the HTTP API can be asked: one body for each route, strict, borrowed from the bytes that
-//! came.
+//! The requests of the HTTP API: one body for each route, strict, borrowed from the received bytes.
 //!
 //! An unknown key is an error, so that a misspelt `cost` never becomes a cost of 1.
 
@@ -35,11 +34,11 @@ pub struct Check<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, example = "api")]
     pub namespace: Text<'a>,
-    /// What limits match on and count by: an object of strings, at most 64.
+    /// The attributes that limits match on and count by: an object of strings, at most 64.
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// What the request weighs, in units. Default 1; 0 is an error, see `peek`.
+    /// The cost of the request, in units. Default 1; 0 is an error, see `peek`.
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,
@@ -84,11 +83,11 @@ pub struct Report<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, example = "api")]
     pub namespace: Text<'a>,
-    /// What limits match on and count by.
+    /// The attributes that limits match on and count by.
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// What it weighed, in units. Default 1.
+    /// The cost, in units. Default 1.
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,
@@ -106,7 +105,7 @@ pub struct Refund<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// What to give back, in units. Default 1.
+    /// The units to give back. Default 1.
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,
@@ -140,7 +139,7 @@ pub struct Reserve<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, example = "api")]
     pub namespace: Text<'a>,
-    /// What limits match on and count by.
+    /// The attributes that limits match on and count by.
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
@@ -185,7 +184,7 @@ pub struct Settle<'a> {
     /// How it ended; default `succeeded`. Not together with `cost`.
     #[serde(default)]
     pub outcome: Option<OutcomeBody>,
-    /// What it truly cost, in units; 0 gives everything back. More than was charged is charged now.
+    /// The true cost, in units; 0 gives everything back. More than was charged is charged now.
     #[serde(default, deserialize_with = "true_cost")]
     #[schema(value_type = Option<u64>)]
     pub cost: Option<u64>,
@@ -304,7 +303,7 @@ const fn one_byte() -> u64 {
     1
 }
 
-/// What an access does.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {

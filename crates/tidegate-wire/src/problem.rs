@@ -32,7 +32,7 @@ pub struct RefusalBody<'a> {
     title: &'static str,
     /// The HTTP status.
     status: u16,
-    /// What happened, for people.
+    /// The refusal, for people.
     detail: String,
     /// The names of all violated limits, the one that binds longest first.
     #[serde(rename = "violated-policies")]
@@ -44,7 +44,7 @@ pub struct RefusalBody<'a> {
     /// Why, as one word of a closed list.
     #[schema(value_type = String, example = "rate_exceeded")]
     reason: &'static str,
-    /// Who refused: `limits`, `capacity` or `overload`.
+    /// The plane that refused: `limits`, `capacity` or `overload`.
     #[schema(value_type = String, example = "limits")]
     plane: &'static str,
     /// The namespace.
@@ -58,7 +58,7 @@ pub struct RefusalBody<'a> {
     scope: Scope<'a>,
     /// Units left of that limit.
     remaining: u64,
-    /// What to do: come back `at` an instant, `backoff`, or `never`.
+    /// How to retry: come back `at` an instant, `backoff`, or `never`.
     #[schema(value_type = String, example = "at")]
     retry: &'static str,
     /// Milliseconds until coming back is of use, rounded up. With `retry` `backoff`: how long to
@@ -101,7 +101,7 @@ impl Serialize for Scope<'_> {
     }
 }
 
-/// What happened, as the sentence for people that stands in the body.
+/// The refusal as a sentence for people, as in the body.
 pub fn sentence(refusal: &Refusal<'_>, now: Timestamp) -> String {
     Sentence { refusal, now }.to_string()
 }
@@ -140,7 +140,7 @@ impl<'a> RefusalBody<'a> {
     }
 }
 
-/// What happened, as a sentence for people.
+/// The refusal as a sentence for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Sentence<'a, 'r> {
     /// The refusal.

@@ -24,7 +24,7 @@ use crate::retry_after::{seconds, seconds_up};
 /// The largest integer of a structured field.
 pub const INTEGER_MAX: u64 = 999_999_999_999_999;
 
-/// What one limit has left, as the fields show it.
+/// The remaining units of one limit, as the fields show them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance<'a> {
     /// The name of the limit.
@@ -64,8 +64,8 @@ impl<'a> Allowance<'a> {
     }
 }
 
-/// The limit with the least left; of several the one that takes longest to come back. `None` if
-/// there is none.
+/// The limit with the least left; of several the one that takes longest to come back. `None`
+/// without any limit.
 pub fn tightest<'a>(allowances: impl IntoIterator<Item = Allowance<'a>>) -> Option<Allowance<'a>> {
     allowances.into_iter().min_by_key(|one| (one.remaining, u64::MAX - one.wait_seconds.unwrap_or(u64::MAX)))
 }

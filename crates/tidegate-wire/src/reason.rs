@@ -1,8 +1,8 @@
-//! What each [`Reason`] is in every protocol: one table, so that all doors agree.
+//! The form of each [`Reason`] in every protocol: one table, so that all doors agree.
 
 use tidegate::Reason;
 
-/// What a refusal for one reason looks like from outside, unless a policy says otherwise.
+/// The form of a refusal for one reason, unless a policy changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// The HTTP status.
@@ -11,7 +11,7 @@ pub struct Meaning {
     pub grpc: GrpcCode,
     /// The problem type of the body.
     pub problem: ProblemType,
-    /// What the caller may do about it.
+    /// How the caller may retry.
     pub retry: RetryKind,
 }
 
@@ -69,7 +69,7 @@ impl ProblemType {
     }
 }
 
-/// What the caller may do about a refusal.
+/// How the caller of a refused request may retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryKind {
     /// Come back at the instant that is named.

@@ -21,10 +21,11 @@
 
 mod command;
 mod inline;
+mod outcome;
 mod reply;
 
-pub use command::{
+pub use command::read_command;
+pub use outcome::{
     ARGUMENT_BYTES_MAX, ARGUMENTS_MAX, Arguments, COMMAND_BYTES_MAX, INLINE_BYTES_MAX, ProtocolError, Read,
-    read_command,
 };
 pub use reply::{Protocol, Replies};

@@ -30,8 +30,8 @@ pub fn of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
     }
 }
 
-/// Milliseconds until a refused caller may come back, rounded up and at least 1; `None` when nobody
-/// can say or when coming back is of no use.
+/// Milliseconds until a refused caller may come back, rounded up and at least 1; `None` if the time
+/// is unknown or if retrying is of no use.
 pub fn millis(retry: Retry, now: Timestamp) -> Option<u64> {
     retry.after(now).map(|wait| millis_up(wait).max(1))
 }

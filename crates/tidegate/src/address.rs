@@ -1,9 +1,9 @@
 //! Addresses as keys: every way to write one address gives one key, and an IPv6 address counts by
 //! its network.
 //!
-//! Who may pick among 2^64 addresses could otherwise escape a limit per address by taking a new one
-//! for each request, and who may pick the spelling (`::1`, `0:0:0:0:0:0:0:1`, `[::1]:443`) could do
-//! so with one address.
+//! Otherwise a client with a /64 network could escape a limit per address by using a new address
+//! for each request, and any client could escape it by changing the spelling of one address (`::1`,
+//! `0:0:0:0:0:0:0:1`, `[::1]:443`).
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

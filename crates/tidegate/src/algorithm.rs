@@ -8,9 +8,11 @@
 
 mod bucket;
 mod calendar;
+mod counter;
+mod error;
 mod fixed;
 mod ratio;
-mod rolling;
+mod rolling_window;
 mod sliding_counter;
 
 #[cfg(test)]
@@ -21,139 +23,15 @@ use core::time::Duration;
 pub use bucket::Bucket;
 pub(crate) use bucket::Clock as BucketClock;
 pub use calendar::{Calendar, CivilUnit, Weekday};
+pub use counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+pub use error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 pub use fixed::{Fixed, WindowStart};
-pub use rolling::{Concurrency, Rolling};
+pub use rolling_window::{Concurrency, Rolling};
 pub use sliding_counter::SlidingCounter;
 
-use crate::cost::Cost;
+use self::counter::rounded_up;
 use crate::rate::Rate;
 use crate::time::{Timestamp, duration_nanos};
-
-/// What one key has used under one [`Counter`]: 64 bits whose meaning is the algorithm's own.
-///
-/// [`State::EMPTY`] (all zero) is the state of a key that was never seen, for every algorithm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct State(u64);
-
-impl State {
-    /// Nothing is used.
-    pub const EMPTY: Self = Self(0);
-
-    /// The state with these bits, as [`State::to_bits`] gave them.
-    pub const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
-    /// The bits, for storing.
-    pub const fn to_bits(self) -> u64 {
-        self.0
-    }
-}
-
-/// An algorithm's own answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// There is room.
-    Admit,
-    /// Not now. At `until`, the first such instant, the same cost is admitted if nothing else is
-    /// charged before.
-    Wait {
-        /// The first instant at which it would be admitted.
-        until: Timestamp,
-    },
-    /// Not ever: the cost is larger than the limit can hold.
-    Never {
-        /// The largest cost the limit ever admits; 0 if it admits nothing at all.
-        largest: u64,
-    },
-}
-
-/// A charge that was made, as the gate remembers it to be able to take it back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Charged {
-    /// The state it was made on.
-    pub before: State,
-    /// The state it left.
-    pub after: State,
-    /// What was charged.
-    pub cost: Cost,
-}
-
-/// An algorithm whose whole state is one [`State`] word.
-///
-/// All methods are pure. `now` may be earlier than in a previous call: a step back never admits
-/// more than no step.
-pub trait Counter {
-    /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on
-    /// anything but [`Verdict::Admit`] the state returned is the state given.
-    fn decide(&self, state: State, cost: Cost, now: Timestamp) -> (Verdict, State);
-
-    /// Charges `cost` whether or not there is room, as for work that is already done. The debt this
-    /// leaves is bounded by [`REPORT_DEBT_LIMITS`] times [`Counter::limit`]; what is above is not
-    /// booked.
-    fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State;
-
-    /// Gives back `cost` units; never more than are used.
-    fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State;
-
-    /// Takes back one charge after others may have been made on top of it.
-    ///
-    /// If `state` is `charged.after`, the result is `charged.before`, bit for bit. Otherwise the
-    /// result never admits more than if the charge had not been made, and admits less only where
-    /// the charges on top were made at other instants than the one taken back, by at most what the
-    /// limit refills between those instants.
-    ///
-    /// `now` must be no earlier than the charges on top, and nothing else given back in between.
-    /// Where that does not hold, a bucket may give back in addition what refilled in between, never
-    /// more than the cost.
-    fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State;
-
-    /// The largest number of units that can be admitted at once (burst, or units of a window).
-    fn limit(&self) -> u64;
-
-    /// Units used at `now`, rounded up; above [`Counter::limit`] when in debt.
-    fn used(&self, state: State, now: Timestamp) -> u64;
-
-    /// Units left at `now`, rounded down; 0 when in debt.
-    fn remaining(&self, state: State, now: Timestamp) -> u64 {
-        self.limit().saturating_sub(self.used(state, now))
-    }
-
-    /// The first instant at which nothing is used any more, if nothing else is charged; `now` if
-    /// nothing is.
-    fn reset_at(&self, state: State, now: Timestamp) -> Timestamp;
-
-    /// Whether at `now` the state has the same future as [`State::EMPTY`].
-    fn is_drained(&self, state: State, now: Timestamp) -> bool;
-
-    /// The state under `self` of a key that had `state` under `from`, the same algorithm with other
-    /// numbers: what is used stays used (rounded up), so that a raised limit admits the difference
-    /// at once and a lowered one refuses at once. Windows of another length, alignment or civil
-    /// unit start fresh.
-    fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
-
-    /// The state of a key that is taken up again at `now`, from storage or after its owner saw the
-    /// clock step back.
-    ///
-    /// A state that lies further ahead than any use explains is brought back to the furthest that
-    /// use does, so that a clock that was wrong for a while keeps no key out for longer than that.
-    /// This never admits more than if the clock had not stepped. Windows are kept as they are,
-    /// since a window index never decreases.
-    #[must_use]
-    fn on_load(&self, state: State, now: Timestamp) -> State {
-        let _ = now;
-        state
-    }
-}
-
-/// How many times its own size a limit may be in debt after reports.
-pub const REPORT_DEBT_LIMITS: u64 = 100;
-
-/// The longest window or full drain of any limit: 366 days.
-pub const WINDOW_MAX: Duration = Duration::from_hours(366 * 24);
-
-/// The shortest window of any limit: a microsecond.
-pub const WINDOW_MIN: Duration = Duration::from_micros(1);
 
 /// An algorithm with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -281,7 +159,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm that keeps states of this one when nobody uses its numbers any more: see
+    /// The algorithm that keeps states of this one after its spec is retired: see
     /// `at_rest` of each. A window keeps its length, or for a sliding counter one that is at most
     /// 1/128 longer, and has the largest limit that its states can count.
     pub(crate) fn at_rest(&self) -> Self {
@@ -363,13 +241,6 @@ fn largest<A>(new: impl Fn(u64) -> Result<A, AlgorithmError>) -> Option<A> {
     }
 }
 
-/// A number with its eight highest bits kept and what is below them rounded up: at most 1/128
-/// larger.
-const fn rounded_up(number: u64) -> u64 {
-    let shift = (u64::BITS - number.leading_zeros()).saturating_sub(8);
-    number.div_ceil(1 << shift) << shift
-}
-
 /// The least that a member admits at once while it decides alone, if the limit is not less.
 const ALONE_MIN: u64 = 10;
 
@@ -382,45 +253,4 @@ fn slower(rate: Rate, parts: u32) -> Option<Rate> {
 fn rounded(members: u32) -> u32 {
     let shift = (u32::BITS - members.leading_zeros()).saturating_sub(4);
     if members <= 64 { members.max(1) } else { members.div_ceil(1 << shift).saturating_mul(1 << shift) }
-}
-
-/// Why numbers make no algorithm. The text names the value and the fix, without the name of the
-/// limit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AlgorithmError {
-    /// A burst of zero.
-    #[error("burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`")]
-    BurstZero,
-    /// The window is longer than [`WINDOW_MAX`] or shorter than [`WINDOW_MIN`].
-    #[error("window {} is not between 1us and 366d; use a span in that range, or `calendar` for years", crate::rate::format_span(*.0))]
-    Window(Duration),
-    /// A bucket takes longer than [`WINDOW_MAX`] to drain.
-    #[error("burst {burst} takes more than 366d to refill at {rate}; lower `burst` or raise `rate`")]
-    DrainTooLong {
-        /// The burst, with the debt it may add.
-        burst: u64,
-        /// The rate it refills at.
-        rate: Rate,
-    },
-    /// The limit does not fit beside the window index.
-    #[error("limit {limit} is above {largest}, the largest this window can count; count in larger units")]
-    LimitTooLarge {
-        /// The limit asked for.
-        limit: u64,
-        /// The largest that fits.
-        largest: u64,
-    },
-    /// The time zone is not in the IANA database.
-    #[error("time zone \"{0}\" does not exist; use an IANA name such as Europe/Berlin or UTC")]
-    Zone(String),
-    /// The unit of a calendar is none.
-    #[error("calendar unit \"{0}\" is not one; use minute, hour, day, week, month or year")]
-    CivilUnit(String),
-    /// The first day of a week is none.
-    #[error("\"{0}\" is not a day of the week; use monday to sunday")]
-    Weekday(String),
-    /// The hold of a permit is zero or longer than [`WINDOW_MAX`].
-    #[error("hold {} is not between 1us and 366d; use the longest time a request may take", crate::rate::format_span(*.0))]
-    Hold(Duration),
 }

@@ -4,13 +4,14 @@ use core::fmt;
 
 /// The attributes of one request, borrowed: pairs of a name and a value.
 ///
-/// Names are compared byte by byte. When a name stands twice, the first one counts. At most
-/// [`Attributes::MAX`] pairs are looked at; doors refuse requests with more before they get here.
+/// Names are compared byte by byte. For a duplicate name the first value counts. At most
+/// [`Attributes::MAX`] pairs are read; the protocols reject requests with more before they reach a
+/// gate.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Attributes<'a>(&'a [(&'a str, &'a str)]);
 
 impl<'a> Attributes<'a> {
-    /// How many attributes of a request are looked at; later ones are as if absent.
+    /// How many attributes of a request are read; later ones count as absent.
     pub const MAX: usize = 64;
 
     /// The attributes in `pairs`.

@@ -1,4 +1,4 @@
-//! How much a request matters: Google's criticality.
+//! The importance of a request: Google's criticality.
 
 use core::fmt;
 use core::str::FromStr;

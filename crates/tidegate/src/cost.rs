@@ -1,4 +1,4 @@
-//! What a request weighs, in units of the limit it is charged to.
+//! The cost of a request, in units of the limit it is charged to.
 
 use core::fmt;
 use core::num::NonZeroU64;

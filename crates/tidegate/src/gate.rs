@@ -1,13 +1,13 @@
 //! The gate: all limits of a namespace that match a request are charged, or none is.
 //!
-//! **What it guarantees.** A refused request leaves every limit as it was. In sequence nothing is
-//! even written: the gate first reads the state of every matching limit and decides; only when all
-//! admit does it write, each limit by one compare-and-swap from the very state it decided on. When
-//! another thread came in between, that limit is decided anew, and if it now refuses, what was
-//! already charged is taken back with [`Counter::undo`]. A neighbour may for a moment be refused
-//! for a charge that is then given back; never the reverse.
+//! **Guarantee.** A refused request leaves every limit as it was. In sequence nothing is even
+//! written: the gate first reads the state of every matching limit and decides; only when all admit
+//! does it write, each limit by one compare-and-swap from the very state it decided on. If another
+//! thread has changed a state in between, that limit is decided again; if it then refuses, the
+//! charges made so far are taken back with [`Counter::undo`]. A concurrent request may be refused
+//! because of a charge that is then taken back; never the reverse.
 //!
-//! **What a refusal says.** The limit that binds longest comes first, and every violated one is
+//! **Refusals.** The limit that binds longest comes first, and every violated one is
 //! listed.
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
@@ -17,11 +17,13 @@ mod build;
 mod carried;
 mod charge;
 mod decide;
-mod elsewhere;
 mod explain;
 mod leased;
+mod located;
 mod operations;
 mod permit;
+mod probe;
+mod store_limits;
 
 #[cfg(test)]
 #[cfg(tidegate_loom)]
@@ -36,11 +38,12 @@ use std::sync::Arc;
 pub use build::{GateBuilder, GateError};
 pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
-pub use elsewhere::{CounterPlace, ExactLimit, LocalLimit, Located};
 pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
 pub use leased::{LeasedLimit, StoreName};
+pub use located::LocatedRequest;
 pub use operations::{Peek, TableFull};
 pub use permit::{LimitStatus, Permit};
+pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 
 pub use crate::scope::KeyBytes;
 
@@ -67,11 +70,6 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for `namespace` without limits yet; without limits it admits everything.
-    pub fn builder(namespace: impl Into<Arc<str>>) -> GateBuilder {
-        GateBuilder::new(namespace.into())
-    }
-
     /// The namespace.
     pub fn namespace(&self) -> &str {
         &self.namespace
@@ -85,13 +83,6 @@ impl Gate {
     /// Its number among the namespaces that share the table.
     pub fn owner(&self) -> Owner {
         self.owner
-    }
-
-    /// Starts loading what a decision looks at before it knows which counters it falls on, so that
-    /// one that follows waits less; of several gates the loads overlap. The number means nothing.
-    pub fn touch_limits(&self) -> u64 {
-        let namespace = self.namespace.as_bytes().first().map_or(0, |byte| u64::from(*byte));
-        namespace ^ self.names.touch() ^ self.limits.first().map_or(0, build::Compiled::touch)
     }
 
     /// The limits, in the order they were given.

@@ -27,8 +27,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Promise**, by the members' own instants, whatever is lost, repeated, overtaken or delayed, and
-//! whoever crashes:
+//! **Promise**, by the members' own instants, even if messages are lost, repeated, overtaken or
+//! delayed and members crash:
 //!
 //! * a bucket: any span `W` admits at most `R·W + B + 0.1 s·R` over all members together, from
 //!   grants of one [`Epoch`];
@@ -56,32 +56,32 @@ pub use balance::{Balance, LedgerLevel};
 #[cfg(feature = "planted-faults")]
 pub use fault::Fault;
 pub use holder::{Holder, Share, Stamp, Take};
-pub use ledger::{Answer, HolderView, Ledger, Movement, Unreadable};
+pub use ledger::{AskOutcome, HolderView, Ledger, Movement, Unreadable};
 pub use message::{Ask, Epoch, Grant, HolderName};
 pub use terms::{Terms, TermsError};
 
-/// The most holders with a lease on one key. Any further one is lent what waits at it and no more,
-/// so it asks for every request, and as long as there are such holders half of the rate is left to
-/// them, with all that the others are not asked for.
+/// The most holders with a lease on one key. A further holder gets only tokens for its waiting
+/// requests, so it asks for every request. As long as there are such holders, half of the rate is
+/// left to them, and the rate beyond the demand at the others.
 pub const HOLDERS_MAX: usize = 256;
 
 /// The shortest time between an ask that brought too little and the next: 100 ms.
 pub const SPACING: Duration = Duration::from_millis(100);
 
-/// How long trickling tokens are gathered while nobody takes them: a tenth of a second.
+/// How long trickling tokens are gathered while no request takes them: a tenth of a second.
 pub const DEPTH: Duration = Duration::from_millis(100);
 
-/// How soon a holder asks again that found no room, while no other holder is known that might give
-/// something back: 0.8 s. A reset or a refund at another member is seen after that time.
+/// How soon a holder asks again after it found no room, while no other known holder could return
+/// tokens: 0.8 s. A reset or a refund at another member is seen after that time.
 pub const RECHECK: Duration = Duration::from_millis(800);
 
-/// How soon a holder asks again that found a quota used up, with nothing in any holder's hand: 30
-/// s.
+/// How soon a holder asks again after it found a quota used up, with no tokens in any holder's
+/// hand: 30 s.
 pub const RECHECK_QUOTA: Duration = Duration::from_secs(30);
 
 /// Demand at a holder, in units a second, from which it is leased a rate or tokens ahead. Below it
-/// every request is granted by the ledger, so that nothing lies idle at one member that a caller
-/// needs at another.
+/// every request is granted by the ledger, so that no tokens are idle at one member while a caller
+/// needs them at another.
 pub const LEASED_PER_S: u64 = 16;
 
 /// Of a bucket's rate at least so many units a second are never leased: a caller who moves to

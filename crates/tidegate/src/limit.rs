@@ -1,13 +1,9 @@
-//! One rule: what it matches, what it counts by, which algorithm counts, and what happens when it
-//! is used up.
+//! A limit: its conditions, its key, its algorithm, and the consequences of exceeding it.
 
 use core::time::Duration;
 
 use crate::algorithm::Algorithm;
-use crate::gate::GateError;
-use crate::lease::Terms;
 use crate::matcher::Matcher;
-use crate::time::Timestamp;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
 ///
@@ -18,28 +14,28 @@ use crate::time::Timestamp;
 pub struct Limit {
     /// Its name, unique in the namespace; 1 to [`Limit::NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// What a request must look like: all of these must hold. Empty matches every request.
+    /// The conditions on a request: all of them must hold. Empty matches every request.
     pub matches: Vec<Condition>,
     /// The scope: one counter for each distinct tuple of these attributes. Empty: one counter for
     /// all requests.
     pub key: Vec<KeyPart>,
-    /// What happens to a request that lacks an attribute of `key`.
+    /// The treatment of a request that lacks an attribute of `key`.
     pub missing: Missing,
     /// How it counts.
     pub algorithm: Algorithm,
-    /// Whether it refuses or only says that it would.
+    /// Whether it refuses, or only reports that it would.
     pub mode: Mode,
-    /// What happens to a key that exceeds it, beyond the refusal.
+    /// The consequence for a key that exceeds it, beyond the refusal.
     pub on_exceed: OnExceed,
     /// Other numbers for some keys. The one with the most attributes wins, then the first.
     pub overrides: Vec<Override>,
     /// Where it is decided.
     pub consistency: Consistency,
     /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage.
-    /// A gate alone does not look at it.
+    /// A gate alone does not use it.
     pub was: Option<String>,
-    /// What happens while the store that decides it, or lends it, does not answer. Not looked at
-    /// where it is decided by this member alone.
+    /// The behaviour while the store that decides or leases it does not answer. Not used where this
+    /// member alone decides it.
     pub on_store_failure: OnStoreFailure,
     /// Whether its numbers are those of all members together, each of which decides by an equal
     /// part; see [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with
@@ -92,7 +88,7 @@ impl Limit {
         self
     }
 
-    /// Only says what it would refuse, and refuses nothing.
+    /// Makes it a shadow limit: it reports the requests that it would refuse, and refuses nothing.
     #[must_use]
     pub fn shadow(mut self) -> Self {
         self.mode = Mode::Shadow;
@@ -146,45 +142,14 @@ impl Limit {
         self.on_store_failure = on_store_failure;
         self
     }
-
-    /// Whether `algorithm` can be leased, with its numbers.
-    pub(crate) fn check_leasable(&self, algorithm: &Algorithm) -> Result<(), GateError> {
-        let not_leasable = |why| GateError::NotLeasable { limit: self.name.clone(), why };
-        Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
-    }
-
-    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
-    /// the limit's algorithm with whatever numbers.
-    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
-        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
-            return Err(GateError::OverrideAlgorithm {
-                limit: self.name.clone(),
-                expected: self.algorithm.name(),
-                given: one.algorithm.name(),
-            });
-        }
-        if self.consistency == Consistency::Leased {
-            self.check_leasable(&one.algorithm)?;
-        }
-        let attribute = |attribute: &str| GateError::OverrideAttribute {
-            limit: self.name.clone(),
-            attribute: attribute.to_owned(),
-        };
-        let foreign = one.when.iter().find(|(name, _)| !self.key.iter().any(|part| part.attribute == *name));
-        match (foreign, one.when.is_empty()) {
-            (Some((name, _)), _) => Err(attribute(name)),
-            (None, true) => Err(attribute("")),
-            (None, false) => Ok(()),
-        }
-    }
 }
 
-/// One attribute and what its value must look like.
+/// One attribute and the matcher for its value.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The name of the attribute.
     pub attribute: String,
-    /// What its value must look like.
+    /// The matcher for its value.
     pub matcher: Matcher,
 }
 
@@ -199,7 +164,7 @@ pub struct KeyPart {
 }
 
 impl KeyPart {
-    /// The attributes that are taken as addresses unless told otherwise.
+    /// The attributes that are addresses by default.
     pub const ADDRESSES: [&'static str; 7] =
         ["ip", "client_ip", "remote_ip", "source_ip", "peer_ip", "remote_address", "client_address"];
     /// The network that IPv6 addresses are counted by: what one customer usually gets.
@@ -220,7 +185,7 @@ impl From<String> for KeyPart {
     }
 }
 
-/// What happens to a request that lacks an attribute of a limit's key.
+/// The treatment of a request that lacks an attribute of a limit's key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// The limit does not apply to it.
@@ -238,11 +203,11 @@ pub enum Mode {
     /// It refuses.
     #[default]
     Enforce,
-    /// It charges and says what it would have refused, and refuses nothing.
+    /// It charges, reports the requests that it would have refused, and refuses nothing.
     Shadow,
 }
 
-/// What happens to a key that exceeds a limit, beyond the refusal.
+/// The consequence for a key that exceeds a limit, beyond the refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnExceed {
     /// Nothing more.
@@ -286,7 +251,7 @@ pub enum Consistency {
     Leased,
 }
 
-/// What happens to a request while the store that decides one of its limits does not answer.
+/// The treatment of a request while the store that decides one of its limits does not answer.
 ///
 /// A request with several such limits is refused if one of them says so; otherwise each goes its
 /// own way.
@@ -299,7 +264,7 @@ pub enum OnStoreFailure {
     /// It is admitted by this limit and not counted.
     Allow,
     /// It is decided and counted in this member's own table, by this member's share of the limit,
-    /// until the store answers again; see [`Share`](crate::lease::Share). What was counted
-    /// meanwhile is not carried into the store. A leased limit spends what it was granted first.
+    /// until the store answers again; see [`Share`](crate::lease::Share). Units counted meanwhile
+    /// are not carried into the store. A leased limit spends what it was granted first.
     Local,
 }

@@ -6,8 +6,8 @@
 //!   back nor expired.
 //! - A permit lasts for the `hold` of the call that took it; a changed hold changes later permits
 //!   only.
-//! - Giving back works once, also after expiry as long as nobody has the place; it never frees
-//!   somebody else's.
+//! - A permit can be released once, also after expiry as long as its place was not reused; a
+//!   release never frees the permit of another request.
 //! - Time does not go back: a `now` earlier than the last acquisition counts as that one's instant.
 //! - N raised, the difference is handed out at once; N lowered, nothing is until enough have come
 //!   back.
@@ -15,7 +15,7 @@
 //! The permits of a key are a search tree ordered by expiry (`permits/expiries.rs`) behind one
 //! lock: acquiring, giving back and refusing take O(log n). Expired permits are not swept;
 //! acquiring reuses them. A lock is right here, for a permit is taken once a request, and every
-//! request writes anyway. What outlives a key is its place: it is never freed while [`Permits`]
+//! request writes anyway. The place of a set outlives its key: it is never freed while [`Permits`]
 //! lives, only reused, and a [`PermitsHandle`] names the use as well as the place.
 
 mod expiries;
@@ -38,11 +38,11 @@ use crate::shares::{Owner, Shares};
 use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
 use crate::time::{Timestamp, duration_nanos};
 
-/// What a set costs beside its permits: its place, and its number when it is given back.
+/// The bytes of a set without its permits: its place, and its number when it is given back.
 const SET_BYTES: usize = 112;
 
 /// The share of the budget that places of sets may take: a half, so that a flood of keys cannot use
-/// up for ever what later keys need for their permits.
+/// up the memory that later keys need for their permits.
 const SET_SHARE: usize = 2;
 
 /// Places are created 2^9 at a time: 56 KiB of the budget.
@@ -57,7 +57,7 @@ pub struct Permits {
     /// Bytes taken: places that exist, and the capacity of every set. Relaxed: a count that guards
     /// no other data; additions go through [`Permits::take_bytes`], which never passes the budget.
     bytes_taken: AtomicUsize,
-    sets: Segments<Mutex<Set>, SET_SEGMENT_BITS>,
+    sets: Segments<Mutex<PermitSet>, SET_SEGMENT_BITS>,
     places: Mutex<Places>,
     set_shares: Shares,
     /// Shares of the half of the budget that sets cannot take. Several namespaces share that; one
@@ -67,8 +67,8 @@ pub struct Permits {
 
 /// The permits of one key.
 #[derive(Debug)]
-struct Set {
-    /// What a handle must name; 0 never.
+struct PermitSet {
+    /// The generation that a handle must name; never 0.
     generation: u32,
     /// The namespace that it belongs to.
     owner: Owner,
@@ -89,7 +89,7 @@ impl PermitsHandle {
     }
 
     /// The handle with these bits; `None` if no handle has them. Bits that no [`Permits`] gave out
-    /// make a stale handle or name somebody's set, as a pointer would.
+    /// make a stale handle or name the set of another key, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -193,7 +193,7 @@ impl Permits {
         if !self.take_bytes(more * SET_BYTES) {
             return 0;
         }
-        self.sets.create(start, more, || Mutex::new(Set::new()));
+        self.sets.create(start, more, || Mutex::new(PermitSet::new()));
         more
     }
 
@@ -237,7 +237,7 @@ impl Permits {
 
     fn add(
         &self,
-        set: &mut Set,
+        set: &mut PermitSet,
         concurrency: &Concurrency,
         now: Timestamp,
     ) -> Result<PermitSlot, PermitsRefusal> {
@@ -291,8 +291,9 @@ impl Permits {
         self.give_back_bytes(bytes);
     }
 
-    /// Gives a permit back. `true` the first time, also after its expiry as long as nobody has its
-    /// place; `false` if it was given back before or somebody has, or if the handle is stale.
+    /// Gives a permit back. `true` the first time, also after its expiry as long as its place was
+    /// not reused; `false` if it was given back before, if its place was reused, or if the handle
+    /// is stale.
     pub fn release(&self, set: PermitsHandle, permit: PermitSlot, _now: Timestamp) -> bool {
         self.with(set, |set| set.expiries.remove(permit.index, permit.stamp, permit.expires)).unwrap_or(false)
     }
@@ -352,14 +353,14 @@ impl Permits {
         self.reclaim_if(set, |_| true);
     }
 
-    fn reclaim_if(&self, handle: PermitsHandle, condition: impl Fn(&Set) -> bool) -> bool {
+    fn reclaim_if(&self, handle: PermitsHandle, condition: impl Fn(&PermitSet) -> bool) -> bool {
         let reclaimed = self.with(handle, |set| {
             let is_due = condition(set);
             if is_due {
                 let freed = set.expiries.capacity() * PERMIT_BYTES;
                 self.give_back_permits(set.owner, freed);
                 self.set_shares.give_back(set.owner, 1);
-                *set = Set { generation: handle.0.next_generation(), ..Set::new() };
+                *set = PermitSet { generation: handle.0.next_generation(), ..PermitSet::new() };
             }
             is_due
         });
@@ -369,8 +370,8 @@ impl Permits {
         reclaimed.unwrap_or(true)
     }
 
-    /// What `act` makes of the locked set; `None` if the handle is stale.
-    fn with<R>(&self, handle: PermitsHandle, act: impl FnOnce(&mut Set) -> R) -> Option<R> {
+    /// Returns the result of `act` on the locked set; `None` if the handle is stale.
+    fn with<R>(&self, handle: PermitsHandle, act: impl FnOnce(&mut PermitSet) -> R) -> Option<R> {
         let mut set = lock(self.sets.get(handle.0.index())?);
         (set.generation == handle.0.generation()).then(|| act(&mut set))
     }
@@ -382,7 +383,7 @@ impl fmt::Debug for Permits {
     }
 }
 
-impl Set {
+impl PermitSet {
     fn new() -> Self {
         Self { generation: 1, owner: Owner::NONE, last: 0, expiries: Expiries::default() }
     }
@@ -419,5 +420,9 @@ impl Set {
 #[cfg(not(tidegate_loom))]
 #[test]
 fn a_set_costs_what_is_counted_for_it() {
-    assert!(size_of::<Mutex<Set>>() + size_of::<u32>() * 2 <= SET_BYTES, "{}", size_of::<Mutex<Set>>());
+    assert!(
+        size_of::<Mutex<PermitSet>>() + size_of::<u32>() * 2 <= SET_BYTES,
+        "{}",
+        size_of::<Mutex<PermitSet>>()
+    );
 }

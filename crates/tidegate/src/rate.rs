@@ -189,6 +189,24 @@ pub fn format_span(span: Duration) -> String {
     format!("{}{name}", nanos / scale)
 }
 
+/// The greatest common divisor; the other number if one of them is 0. For ratios in lowest terms,
+/// also in the other crates of this project.
+#[doc(hidden)]
+pub const fn gcd(mut a: u128, mut b: u128) -> u128 {
+    while (a | b) >> 64 != 0 {
+        if b == 0 {
+            return a;
+        }
+        (a, b) = (b, a % b);
+    }
+    // Both fit: a division of 64 bits takes a fraction of the time.
+    let (mut a, mut b) = (a as u64, b as u64);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a as u128
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,5 +265,22 @@ mod tests {
         assert_eq!(parse_span("99999999999999999999s"), None);
         assert_eq!(format_span(Duration::from_millis(1500)), "1500ms");
         assert_eq!(format_span(Duration::from_hours(24)), "1d");
+    }
+
+    #[test]
+    fn the_greatest_common_divisor_is_that_of_the_definition_also_beyond_64_bits() {
+        for a in 0..40_u128 {
+            for b in 0..40_u128 {
+                let divides = |divisor: &u128| a % divisor == 0 && b % divisor == 0;
+                let expected = (1..40).rev().find(divides).unwrap_or_default();
+                let expected = if a == 0 && b == 0 { 0 } else { expected };
+                assert_eq!(gcd(a, b), expected, "{a} {b}");
+                // Both numbers times one factor have their divisor times that factor.
+                for factor in [1_u128 << 64, (1 << 90) + 7, u128::from(u64::MAX)] {
+                    assert_eq!(gcd(a * factor, b * factor), expected * factor, "{a} {b} times {factor}");
+                }
+            }
+        }
+        assert_eq!(gcd((1 << 100) + 1, 1 << 70), 1);
     }
 }

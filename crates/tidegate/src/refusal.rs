@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 
 use crate::time::Timestamp;
 
-/// Who refused: what the caller was promised, what a part of the store can do, or what the system
-/// can bear.
+/// The plane that refused: the caller's limits, the capacity of a part of the store, or the load
+/// that the system can bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Plane {
     /// A limit denied: the caller is over what it was promised.
@@ -171,9 +171,9 @@ impl fmt::Display for Reason {
 /// When a refused caller should come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// At this instant what was refused would be admitted, if nobody else is in between.
+    /// The refused request would be admitted at this instant, if no other request comes in between.
     At(Timestamp),
-    /// Later, and less often each time; nobody can say when.
+    /// Later, with growing pauses; the instant is not known.
     Backoff,
     /// Not at all: the same request will never be admitted.
     Never,
@@ -199,7 +199,7 @@ impl Retry {
     }
 }
 
-/// The attributes that name the counter a refusal speaks of, with their values.
+/// The attributes that name the counter of a refusal, with their values.
 pub type ScopeValues<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 3]>;
 
 /// One limit that a request violated.
@@ -216,7 +216,7 @@ pub struct Violated<'a> {
     /// The units that were left; 0 while the key is blocked, and for a request without a counter
     /// because it lacks an attribute.
     pub remaining: u64,
-    /// The span the limit counts over; `None` where there is none (concurrency).
+    /// The span the limit counts over; `None` for concurrency, which has no span.
     pub window: Option<Duration>,
 }
 
@@ -311,7 +311,11 @@ impl<'a> Refusal<'a> {
 }
 
 impl fmt::Display for Refusal<'_> {
-    /// `limit "per-user" of "api" (user=ada): rate_exceeded, 0 of 200 left, come back at 2026-11-20T20:40:00.01Z`
+    /// One line:
+    ///
+    /// ```text
+    /// limit "per-user" of "api" (user=ada): rate_exceeded, 0 of 200 left, come back at 2026-11-20T20:40:00.01Z
+    /// ```
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = self.binding();
         write!(f, "limit \"{}\" of \"{}\"", one.name, self.namespace)?;

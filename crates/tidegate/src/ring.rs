@@ -22,8 +22,7 @@
 //!
 //! Why a lock: the lock-free ring this grew from loses counts under contention, and a repaired one
 //! that does not pays two contended cache lines for each charge, 400 to 490 ns with two threads
-//! where a lock costs 158 ns. What must not contend is refusing, since that is what a flood
-//! consists of.
+//! where a lock costs 158 ns. Refusals must not contend, since a flood consists of refusals.
 //!
 //! How: a ring is a header of one cache line (`ring/header.rs`: a sequence lock), and a range in a
 //! slab of instants (`ring/arena.rs`). Ranges grow by doubling and shrink when a lowered limit
@@ -49,8 +48,8 @@ mod tests;
 
 use core::num::NonZeroU64;
 
-use self::entries::{Entries, Seen};
-use self::header::{Record, Span, Window, Writer};
+use self::entries::{Entries, VisibleEntries};
+use self::header::{HeaderRecord, HeaderWriter, RingWindow, Span};
 use self::segments::Handle;
 use self::space::Space;
 use self::ticks::{SPAN_TICKS_MAX, Ticks};
@@ -98,7 +97,7 @@ impl RingHandle {
     }
 
     /// The handle with these bits; `None` if no handle has them. Bits that no [`Rings`] gave out
-    /// make a stale handle or name somebody's ring, as a pointer would.
+    /// make a stale handle or name the ring of another key, as a pointer would.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         match Handle::from_bits(bits) {
             Some(handle) => Some(Self(handle)),
@@ -113,15 +112,15 @@ pub struct RingCharge {
     at: u64,
     units: u32,
     ticks: Ticks,
-    /// What the charge left.
+    /// The stamp that the charge left.
     stamp: u64,
-    /// What it found.
-    before: Before,
+    /// The state before the charge.
+    before: ReplacedSpan,
 }
 
-/// What undoing a charge puts back if nothing came after it.
+/// The state that undoing a charge restores if no other charge came after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Before {
+struct ReplacedSpan {
     span: Span,
     last: u64,
     stamp: u64,
@@ -183,7 +182,7 @@ impl Rings {
     /// The same for a namespace; `None` also if its share of the budget is used up.
     pub fn create_for(&self, owner: Owner) -> Option<RingHandle> {
         let (index, header) = self.space.take_header(owner)?;
-        // Nobody has a handle for this generation yet, so it stays.
+        // No handle of this generation exists yet, so it stays.
         let (generation, _) = header.read(|record| record.generation);
         Handle::new(index, generation).map(RingHandle)
     }
@@ -223,11 +222,11 @@ impl Rings {
         self.push(writer, ring, entries, rolling, cost.units() as u32, now)
     }
 
-    /// Decides again, now that nobody can come in between: somebody has.
+    /// Decides again under the lock, since another charge came in between.
     #[inline(never)]
     fn admit_in_turn(
         &self,
-        writer: Writer<'_>,
+        writer: HeaderWriter<'_>,
         ring: RingHandle,
         rolling: &Rolling,
         cost: Cost,
@@ -264,7 +263,7 @@ impl Rings {
         let room = (rolling.limit() * (1 + RING_DEBT_LIMITS)).saturating_sub(used);
         let units = cost.units().min(room) as u32;
         if units == 0 {
-            let before = Before { span: record.span, last: record.last, stamp: STAMP_NONE };
+            let before = ReplacedSpan { span: record.span, last: record.last, stamp: STAMP_NONE };
             return Ok(RingCharge {
                 at: now.as_nanos(),
                 units,
@@ -303,7 +302,8 @@ impl Rings {
         };
         let count = (to - from).min(charge.units);
         self.cut_out(&mut writer, record, from, count);
-        // What is missing may lie where a later charge, undone, would take it up again: no more.
+        // A later charge could restore the removed instants when it is undone. The new stamp
+        // prevents that.
         writer.set_stamp(writer.fresh_stamp());
         count == charge.units
     }
@@ -357,12 +357,12 @@ impl Rings {
         self.reclaim_if(ring, |_| true);
     }
 
-    fn reclaim_if(&self, ring: RingHandle, condition: impl Fn(Seen<'_>) -> bool) -> bool {
+    fn reclaim_if(&self, ring: RingHandle, condition: impl Fn(VisibleEntries<'_>) -> bool) -> bool {
         let Some((mut writer, record)) = self.write(ring) else { return true };
         if !condition(self.entries(record).through(record.window)) {
             return false;
         }
-        let next = Record::empty(ring.0.next_generation());
+        let next = HeaderRecord::empty(ring.0.next_generation());
         writer.set_identity(next.generation, next.ticks);
         writer.set_range(next.range);
         writer.set_span(next.span);
@@ -374,9 +374,14 @@ impl Rings {
         true
     }
 
-    /// What `look` sees of the ring; `None` if the handle is stale.
+    /// Returns the result of `look` on the ring; `None` if the handle is stale.
     #[inline]
-    fn look<R>(&self, ring: RingHandle, rolling: &Rolling, look: impl Fn(Seen<'_>) -> R) -> Option<R> {
+    fn look<R>(
+        &self,
+        ring: RingHandle,
+        rolling: &Rolling,
+        look: impl Fn(VisibleEntries<'_>) -> R,
+    ) -> Option<R> {
         let (seen, _) = self.space.header(ring.0.index())?.read(|record| {
             let is_current = record.generation == ring.0.generation();
             is_current.then(|| look(self.entries(record).through(window(rolling))))
@@ -385,14 +390,14 @@ impl Rings {
     }
 
     /// Locks the ring; `None` if the handle is stale.
-    fn write(&self, ring: RingHandle) -> Option<(Writer<'_>, Record)> {
+    fn write(&self, ring: RingHandle) -> Option<(HeaderWriter<'_>, HeaderRecord)> {
         let writer = self.space.header(ring.0.index())?.lock();
         let record = writer.record();
         (record.generation == ring.0.generation()).then_some((writer, record))
     }
 
     #[inline]
-    fn entries(&self, record: Record) -> Entries<'_> {
+    fn entries(&self, record: HeaderRecord) -> Entries<'_> {
         Entries::new(self.space.slots(record.range), record)
     }
 
@@ -401,7 +406,7 @@ impl Rings {
     #[inline]
     fn push(
         &self,
-        mut writer: Writer<'_>,
+        mut writer: HeaderWriter<'_>,
         ring: RingHandle,
         entries: Entries<'_>,
         rolling: &Rolling,
@@ -424,9 +429,9 @@ impl Rings {
             (self.entries(self.make_room(&mut writer, ring, rolling, units, at)?), STAMP_NONE)
         };
 
-        // What an undo takes up again from outside of the span, this charge may write over.
+        // This charge may overwrite instants outside of the span that an undo would restore.
         let stamp_found = if stamp_found & STAMP_REACHES_BACK == 0 { stamp_found } else { STAMP_NONE };
-        let before = Before { span: found.span(), last: found.last(), stamp: stamp_found };
+        let before = ReplacedSpan { span: found.span(), last: found.last(), stamp: stamp_found };
         let ticks = found.ticks();
         let tick = ticks.up(at);
         let (mut kept, mut reaches_back) = (found, 0);
@@ -455,12 +460,12 @@ impl Rings {
     #[inline(never)]
     fn make_room(
         &self,
-        writer: &mut Writer<'_>,
+        writer: &mut HeaderWriter<'_>,
         ring: RingHandle,
         rolling: &Rolling,
         units: u32,
         at: u64,
-    ) -> Result<Record, RingRefusal> {
+    ) -> Result<HeaderRecord, RingRefusal> {
         let window = window(rolling);
         let mut record = writer.record();
         if window.ticks() != record.ticks {
@@ -491,33 +496,34 @@ impl Rings {
         if let Some(moved) = moved.or_else(|| self.move_to(writer, ring, record, expired, needed)) {
             return Ok(moved);
         }
-        // The budget is used up. What has left the window by now makes room too; should the charge
-        // be undone, time stays where it is, so that nobody misses it.
+        // The budget is used up. Instants that have left the window by now make room too. If the
+        // charge is undone, the ring's time does not step back, so those instants are not needed
+        // again.
         let expired = entries.through(window).expired(at);
         if entries.len() - expired + units > entries.capacity() {
             return Err(RingRefusal::Full);
         }
-        Ok(Record { last: at, ..record.without_oldest(expired) })
+        Ok(HeaderRecord { last: at, ..record.without_oldest(expired) })
     }
 
     /// Moves the instants, but for the `expired` oldest, to a range of at least `capacity`, if
     /// there is one.
     fn move_to(
         &self,
-        writer: &mut Writer<'_>,
+        writer: &mut HeaderWriter<'_>,
         ring: RingHandle,
-        old: Record,
+        old: HeaderRecord,
         expired: u32,
         capacity: u64,
-    ) -> Option<Record> {
+    ) -> Option<HeaderRecord> {
         let range = self.space.take_range(ring.0.index(), u32::try_from(capacity).ok()?)?;
         // A reader of the ring that had this range before may see what is stored below; it then
         // also sees, through this fence, that its ring has moved on.
         fence(Ordering::Release);
-        let new = Record { range, span: Span { head: 0, len: old.span.len - expired }, ..old };
+        let new = HeaderRecord { range, span: Span { head: 0, len: old.span.len - expired }, ..old };
         let (from, to) = (self.entries(old), self.entries(new));
         for index in 0..to.len() {
-            // Nobody else knows the new range yet.
+            // No other thread knows the new range yet.
             to.store(index, from.tick(expired + index));
         }
         writer.set_range(new.range);
@@ -528,12 +534,17 @@ impl Rings {
     }
 
     /// Stores the instants in the ticks of `window`, leaving out those that have left it.
-    fn store_anew(&self, writer: &mut Writer<'_>, old: Record, window: Window) -> Record {
+    fn store_anew(
+        &self,
+        writer: &mut HeaderWriter<'_>,
+        old: HeaderRecord,
+        window: RingWindow,
+    ) -> HeaderRecord {
         let ticks = window.ticks();
         let entries = self.entries(old);
         let seen = entries.through(window);
         let expired = seen.expired(entries.last());
-        let new = Record { ticks, ..old.without_oldest(expired) };
+        let new = HeaderRecord { ticks, ..old.without_oldest(expired) };
         let latest_tick = ticks.up(entries.last());
         for index in expired..entries.len() {
             // No unit was charged after the last charge, so where a finer tick shows that rounding
@@ -544,12 +555,12 @@ impl Rings {
         writer.set_span(new.span);
         writer.set_window(window);
         writer.set_stamp(writer.fresh_stamp());
-        Record { window, ..new }
+        HeaderRecord { window, ..new }
     }
 
     /// Takes `count` instants out, from the `from`th oldest on, and closes the gap from the shorter
     /// side.
-    fn cut_out(&self, writer: &mut Writer<'_>, record: Record, from: u32, count: u32) {
+    fn cut_out(&self, writer: &mut HeaderWriter<'_>, record: HeaderRecord, from: u32, count: u32) {
         if count == 0 {
             return;
         }
@@ -575,7 +586,7 @@ impl Rings {
 #[inline]
 fn judge(
     ring: RingHandle,
-    record: Record,
+    record: HeaderRecord,
     entries: Entries<'_>,
     rolling: &Rolling,
     cost: Cost,
@@ -587,9 +598,9 @@ fn judge(
 
 /// The window of `rolling`; at most [`crate::algorithm::WINDOW_MAX`], so its nanoseconds fit.
 #[inline]
-fn window(rolling: &Rolling) -> Window {
+fn window(rolling: &Rolling) -> RingWindow {
     let window = rolling.window();
-    Window { ns: window.as_secs() * 1_000_000_000 + u64::from(window.subsec_nanos()) }
+    RingWindow { ns: window.as_secs() * 1_000_000_000 + u64::from(window.subsec_nanos()) }
 }
 
 /// The capacity that a limit and a cost need in the long run: instants that count, and room for the

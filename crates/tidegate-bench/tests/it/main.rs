@@ -1,4 +1,4 @@
-//! What the measurements prove, made small enough for every run of the tests.
+//! The claims that the measurements prove, small enough for every run of the tests.
 
 mod allocations;
 mod flood;

@@ -12,20 +12,20 @@ const START: u64 = 1_795_210_800_123_456_789;
 /// The same bucket as a balance that time is added to, remainder and all. Shares no formula with
 /// the clock.
 struct Balance {
-    flow: Flow,
+    spec: BucketSpec,
     /// Thousandths of a unit times [`NANOS`].
     left: i128,
     seen: u64,
 }
 
 impl Balance {
-    fn full(flow: Flow, now: u64) -> Self {
-        Self { flow, left: i128::from(flow.depth) * i128::from(NANOS), seen: now }
+    fn full(spec: BucketSpec, now: u64) -> Self {
+        Self { spec, left: i128::from(spec.depth) * i128::from(NANOS), seen: now }
     }
 
     fn refill(&mut self, now: u64) {
-        let depth = i128::from(self.flow.depth) * i128::from(NANOS);
-        self.left = depth.min(self.left + i128::from(self.flow.rate) * i128::from(now - self.seen));
+        let depth = i128::from(self.spec.depth) * i128::from(NANOS);
+        self.left = depth.min(self.left + i128::from(self.spec.rate) * i128::from(now - self.seen));
         self.seen = now;
     }
 
@@ -42,22 +42,22 @@ impl Balance {
 #[test]
 fn every_short_sequence_is_decided_as_by_a_balance() {
     // One thousandth each millisecond, so that both count the same instants.
-    let flow = Flow::new(1000, 3, 5);
+    let spec = BucketSpec::new(1000, 3, 5);
     let steps: Vec<(u64, u64)> =
         [0, 1, 2, 5].into_iter().flat_map(|gap| [1, 2, 5].map(|cost| (gap * 1_000_000, cost))).collect();
     let mut sequences = 0;
     for code in 0..steps.len().pow(5) {
         let bucket = Bucket::default();
         let mut now = 1_795_210_800_000_000_000;
-        let mut balance = Balance::full(flow, now);
+        let mut balance = Balance::full(spec, now);
         let mut rest = code;
         for _ in 0..5 {
             let (gap, cost) = steps[rest % steps.len()];
             rest /= steps.len();
             now += gap;
-            assert_eq!(bucket.take(flow, cost, at(now)).is_ok(), balance.take(cost, now), "sequence {code}");
+            assert_eq!(bucket.take(spec, cost, at(now)).is_ok(), balance.take(cost, now), "sequence {code}");
             assert_eq!(
-                i128::from(bucket.level(flow, at(now)).as_thousandths()) * i128::from(NANOS),
+                i128::from(bucket.level(spec, at(now)).as_thousandths()) * i128::from(NANOS),
                 balance.left,
                 "sequence {code}"
             );
@@ -73,17 +73,17 @@ fn over_a_thousand_seconds_exactly_the_rate_and_one_full_bucket_are_admitted() {
     for (rate, cost) in
         [(100_000, 500), (33_333, 1000), (7, 1), (999_999_937, 799_000), (1, 1), (100_000, 400_000)]
     {
-        let flow = Flow::new(rate, rate, 800_000);
+        let spec = BucketSpec::new(rate, rate, 800_000);
         let bucket = Bucket::default();
         let (mut now, end) = (at(START), at(START + 1000 * NANOS));
         let mut admitted = 0;
         while now <= end {
-            match bucket.take(flow, cost, now) {
+            match bucket.take(spec, cost, now) {
                 Ok(_) => admitted += cost,
                 Err(retry) => now = retry,
             }
         }
-        let promised = rate * 1000 + flow.depth;
+        let promised = rate * 1000 + spec.depth;
         assert!(admitted.abs_diff(promised) <= cost, "{rate}/s by {cost}: {admitted} of {promised}");
     }
 }
@@ -91,13 +91,13 @@ fn over_a_thousand_seconds_exactly_the_rate_and_one_full_bucket_are_admitted() {
 #[test]
 fn waiting_exactly_as_told_is_enough_and_one_nanosecond_less_is_not() {
     for rate in [1, 3, 1000, 33_333, 999_999_937, 1_000_000_000] {
-        let flow = Flow::new(rate, rate, 800_000);
+        let spec = BucketSpec::new(rate, rate, 800_000);
         let bucket = Bucket::default();
-        bucket.take(flow, rate + 17, at(START)).unwrap();
-        let retry = bucket.take(flow, 1, at(START)).unwrap_err();
-        assert!(bucket.take(flow, 1, at(retry.as_nanos() - 1)).is_err(), "{rate}");
-        assert_eq!(bucket.take(flow, 1, at(retry.as_nanos() - 1)), Err(retry), "{rate}");
-        assert!(bucket.take(flow, 1, retry).is_ok(), "{rate}");
+        bucket.take(spec, rate + 17, at(START)).unwrap();
+        let retry = bucket.take(spec, 1, at(START)).unwrap_err();
+        assert!(bucket.take(spec, 1, at(retry.as_nanos() - 1)).is_err(), "{rate}");
+        assert_eq!(bucket.take(spec, 1, at(retry.as_nanos() - 1)), Err(retry), "{rate}");
+        assert!(bucket.take(spec, 1, retry).is_ok(), "{rate}");
     }
 }
 
@@ -105,108 +105,108 @@ fn waiting_exactly_as_told_is_enough_and_one_nanosecond_less_is_not() {
 fn a_full_bucket_never_counts_a_charge_as_made_before_it_was() {
     // One a second, charged between two seconds of its clock: the next is due a whole second later
     // at least.
-    let flow = Flow::new(1, 1, 800_000);
+    let spec = BucketSpec::new(1, 1, 800_000);
     let bucket = Bucket::default();
-    bucket.take(flow, 1, at(START)).unwrap();
-    let retry = bucket.take(flow, 1, at(START)).unwrap_err();
+    bucket.take(spec, 1, at(START)).unwrap();
+    let retry = bucket.take(spec, 1, at(START)).unwrap_err();
     assert!(retry >= at(START + NANOS), "{retry}");
     assert!(retry < at(START + 2 * NANOS), "{retry}");
 }
 
 #[test]
 fn a_refusal_changes_nothing_and_looking_often_refills_nothing() {
-    let flow = Flow::new(33_333, 33_333, 800_000);
+    let spec = BucketSpec::new(33_333, 33_333, 800_000);
     let bucket = Bucket::default();
-    bucket.take(flow, 800_000, at(START)).unwrap();
+    bucket.take(spec, 800_000, at(START)).unwrap();
     let word = bucket.word();
     for step in 0..20_000 {
-        assert!(bucket.take(flow, 1, at(START + step * 1_000_003)).is_err());
-        assert!(bucket.level(flow, at(START + step * 1_000_003)) < Units::ZERO);
+        assert!(bucket.take(spec, 1, at(START + step * 1_000_003)).is_err());
+        assert!(bucket.level(spec, at(START + step * 1_000_003)) < Units::ZERO);
     }
     assert_eq!(bucket.word(), word);
 }
 
 #[test]
 fn what_the_bucket_cannot_hold_is_admitted_once_and_repaid_first() {
-    let flow = Flow::new(100_000, 100_000, 800_000);
+    let spec = BucketSpec::new(100_000, 100_000, 800_000);
     let bucket = Bucket::default();
     // Leaves one thousandth; another one goes because START lies between two of them.
-    bucket.take(flow, 100_000 - 2, at(START)).unwrap();
-    bucket.take(flow, 800_000, at(START)).unwrap();
-    let retry = bucket.take(flow, 1, at(START)).unwrap_err();
+    bucket.take(spec, 100_000 - 2, at(START)).unwrap();
+    bucket.take(spec, 800_000, at(START)).unwrap();
+    let retry = bucket.take(spec, 1, at(START)).unwrap_err();
     let waited = retry.saturating_since(at(START));
     assert!(waited > Duration::from_millis(7999) && waited <= Duration::from_micros(8_000_020), "{waited:?}");
 }
 
 #[test]
 fn debt_is_never_deeper_than_the_largest_request() {
-    let flow = Flow::new(1000, 1000, 800_000);
+    let spec = BucketSpec::new(1000, 1000, 800_000);
     let bucket = Bucket::default();
     for _ in 0..10 {
-        bucket.charge(flow, 800_000, at(START));
+        bucket.charge(spec, 800_000, at(START));
     }
-    assert_eq!(bucket.level(flow, at(START)).as_thousandths(), -800_000);
-    assert_eq!(bucket.charge(flow, u64::MAX, at(START)).cost, 0);
+    assert_eq!(bucket.level(spec, at(START)).as_thousandths(), -800_000);
+    assert_eq!(bucket.charge(spec, u64::MAX, at(START)).cost, 0);
 }
 
 #[test]
 fn all_given_back_in_reverse_leaves_the_very_word() {
-    let flow = Flow::new(33_333, 33_333, 800_000);
+    let spec = BucketSpec::new(33_333, 33_333, 800_000);
     let bucket = Bucket::default();
     let mut words = Vec::new();
     let mut holds = Vec::new();
     for step in 0..20 {
         let now = at(START + step * 977_000_003);
         words.push(bucket.word());
-        holds.push(bucket.take(flow, 1000 + step, now).unwrap());
+        holds.push(bucket.take(spec, 1000 + step, now).unwrap());
     }
     for (word, hold) in words.into_iter().zip(holds).rev() {
         // However late.
-        bucket.give_back(flow, hold, hold.cost, at(START + 3600 * NANOS));
+        bucket.give_back(spec, hold, hold.cost, at(START + 3600 * NANOS));
         assert_eq!(bucket.word(), word);
     }
 }
 
 #[test]
 fn units_that_would_have_overflowed_are_not_given_back() {
-    let flow = Flow::new(10_000, 10_000, 800_000);
+    let spec = BucketSpec::new(10_000, 10_000, 800_000);
     let bucket = Bucket::default();
-    let hold = bucket.take(flow, 4000, at(START)).unwrap();
+    let hold = bucket.take(spec, 4000, at(START)).unwrap();
     // Full again by now, as it would have been without the charge; then half of it is used.
     let later = at(START + NANOS);
-    bucket.take(flow, 5000, later).unwrap();
-    let left = bucket.level(flow, later);
-    bucket.give_back(flow, hold, 4000, later);
-    assert_eq!(bucket.level(flow, later), left);
+    bucket.take(spec, 5000, later).unwrap();
+    let left = bucket.level(spec, later);
+    bucket.give_back(spec, hold, 4000, later);
+    assert_eq!(bucket.level(spec, later), left);
 }
 
 #[test]
 fn a_clock_that_was_years_ahead_closes_a_bucket_only_for_its_deepest_debt() {
-    let flow = Flow::new(100_000, 100_000, 800_000);
+    let spec = BucketSpec::new(100_000, 100_000, 800_000);
     let bucket = Bucket::default();
     let ten_years = 10 * 365 * 86_400 * NANOS;
-    bucket.take(flow, 1000, at(START + ten_years)).unwrap();
-    let retry = bucket.take(flow, 1, at(START)).unwrap_err();
+    bucket.take(spec, 1000, at(START + ten_years)).unwrap();
+    let retry = bucket.take(spec, 1, at(START)).unwrap_err();
     let closed = retry.saturating_since(at(START));
     assert!(closed <= Duration::from_micros(8_000_020), "{closed:?}");
-    assert!(bucket.take(flow, 1, retry).is_ok());
+    assert!(bucket.take(spec, 1, retry).is_ok());
 }
 
 #[test]
 fn the_ends_of_time_neither_panic_nor_admit_without_end() {
     for rate in [1, 1_000_000_000] {
-        let flow = Flow::new(rate, rate, 800_000);
+        let spec = BucketSpec::new(rate, rate, 800_000);
         for now in [Timestamp::MIN, Timestamp::MAX] {
             let bucket = Bucket::default();
             let mut admitted = 0;
-            while admitted < 3000 && bucket.take(flow, 800_000, now).is_ok() {
+            while admitted < 3000 && bucket.take(spec, 800_000, now).is_ok() {
                 admitted += 1;
             }
             // At the last instants of a fast clock there is no later to refuse until.
             assert!(admitted <= 1251 || now == Timestamp::MAX, "{admitted}");
-            let hold = bucket.charge(flow, u64::MAX, now);
-            bucket.give_back(flow, hold, u64::MAX, Timestamp::MAX);
-            let _ = bucket.level(flow, now);
+            let hold = bucket.charge(spec, u64::MAX, now);
+            bucket.give_back(spec, hold, u64::MAX, Timestamp::MAX);
+            let _ = bucket.level(spec, now);
         }
     }
 }
@@ -219,16 +219,16 @@ proptest! {
     ) {
         // The balance counts parts of thousandths, the bucket rounds them down: totals differ by
         // one request.
-        let flow = Flow::new(rate, rate, 800_000);
+        let spec = BucketSpec::new(rate, rate, 800_000);
         let bucket = Bucket::default();
-        let mut balance = Balance::full(flow, START);
+        let mut balance = Balance::full(spec, START);
         let (mut now, mut ours, mut theirs) = (START, 0_u64, 0_u64);
         for (gap, cost) in steps {
             now += gap;
-            ours += if bucket.take(flow, cost, at(now)).is_ok() { cost } else { 0 };
+            ours += if bucket.take(spec, cost, at(now)).is_ok() { cost } else { 0 };
             theirs += if balance.take(cost, now) { cost } else { 0 };
             prop_assert!(ours.abs_diff(theirs) <= 800_000);
-            prop_assert!(bucket.level(flow, at(now)).as_thousandths() >= -800_000 - 1);
+            prop_assert!(bucket.level(spec, at(now)).as_thousandths() >= -800_000 - 1);
         }
     }
 
@@ -237,17 +237,17 @@ proptest! {
         rate in 1_u64..=1_000_000_000,
         steps in prop::collection::vec((-59_000_000_000_i64..60_000_000_000, 1_u64..=800_000), 1..300),
     ) {
-        let flow = Flow::new(rate, rate, 800_000);
+        let spec = BucketSpec::new(rate, rate, 800_000);
         let bucket = Bucket::default();
         // A full bucket remembers no instant: what flows is counted from the first charge on.
-        bucket.take(flow, 1, at(START)).unwrap();
+        bucket.take(spec, 1, at(START)).unwrap();
         let (mut furthest, mut admitted) = (START, 1_u64);
         for (step, cost) in steps {
             let now = furthest.saturating_add_signed(step);
             furthest = furthest.max(now);
-            admitted += if bucket.take(flow, cost, at(now)).is_ok() { cost } else { 0 };
+            admitted += if bucket.take(spec, cost, at(now)).is_ok() { cost } else { 0 };
             let flowed = u128::from(rate) * u128::from(furthest - START) / u128::from(NANOS) + 1;
-            prop_assert!(u128::from(admitted) < flowed + u128::from(flow.depth) + 800_000);
+            prop_assert!(u128::from(admitted) < flowed + u128::from(spec.depth) + 800_000);
         }
     }
 
@@ -261,28 +261,28 @@ proptest! {
         last_gap in 0_u64..2_000_000_000,
     ) {
         // No bound on debt, so that both buckets book the same.
-        let flow = Flow::new(rate, rate, u64::from(u32::MAX));
+        let spec = BucketSpec::new(rate, rate, u64::from(u32::MAX));
         let (with, without) = (Bucket::default(), Bucket::default());
         let mut now = START;
         for (gap, cost) in before {
             now += gap;
-            with.charge(flow, cost, at(now));
-            without.charge(flow, cost, at(now));
+            with.charge(spec, cost, at(now));
+            without.charge(spec, cost, at(now));
         }
         let part = part.min(cost);
-        let hold = with.charge(flow, cost, at(now));
+        let hold = with.charge(spec, cost, at(now));
         if part < cost {
-            without.charge(flow, cost - part, at(now));
+            without.charge(spec, cost - part, at(now));
         }
         let alone = between.is_empty();
         for (gap, cost) in between {
             now += gap;
-            with.charge(flow, cost, at(now));
-            without.charge(flow, cost, at(now));
+            with.charge(spec, cost, at(now));
+            without.charge(spec, cost, at(now));
         }
         now += last_gap;
-        with.give_back(flow, hold, part, at(now));
-        prop_assert!(with.level(flow, at(now)) <= without.level(flow, at(now)));
+        with.give_back(spec, hold, part, at(now));
+        prop_assert!(with.level(spec, at(now)) <= without.level(spec, at(now)));
         prop_assert!(with.word() >= without.word());
         if alone {
             prop_assert_eq!(with.word(), without.word());

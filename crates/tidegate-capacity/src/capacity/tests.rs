@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::access::{AccessKind, ReadConsistency};
+use crate::builder::CapacityBuilder;
 use crate::table::TableConfig;
 
 const START: Timestamp = Timestamp::from_nanos(1_795_210_800_123_456_789);
@@ -175,13 +176,13 @@ fn settling_books_what_the_access_turned_out_to_weigh() {
         let capacity = orders(1);
         let hold = admitted(&capacity, &read, START);
         assert_eq!(hold.units(), Units::whole(5));
-        capacity.settle(hold, Units::from_thousandths(weighed), START);
+        capacity.settle(hold, Some(Units::from_thousandths(weighed)), START);
         let (partition, node) = left(&capacity);
         let (partitions, nodes) = begun(booked);
         assert!(partitions.contains(&partition) && nodes.contains(&node), "{weighed}: {partition}, {node}");
     }
     let hold = admitted(&capacity, &read, START);
-    capacity.settle(hold, Units::from_thousandths(i64::MAX), START);
+    capacity.settle(hold, Some(Units::from_thousandths(i64::MAX)), START);
     assert_eq!(left(&capacity).0, -Units::LARGEST_REQUEST.as_thousandths());
 }
 
@@ -190,7 +191,7 @@ fn settling_with_nothing_is_giving_back() {
     let capacity = orders(4);
     let before = capacity.fingerprint();
     let hold = admitted(&capacity, &Access::write("orders", b"order-7", 9000), START);
-    capacity.settle(hold, Units::ZERO, START.saturating_add(Duration::from_secs(9)));
+    capacity.settle(hold, Some(Units::ZERO), START.saturating_add(Duration::from_secs(9)));
     assert_eq!(capacity.fingerprint(), before);
 }
 
@@ -342,9 +343,8 @@ fn throttled_after_one<'a>(capacity: &'a Capacity, table: &str) -> &'a str {
     throttled(capacity, &large, START).table
 }
 
-/// What a partition of so many thousandths a second is promised, counted without a bucket:
-/// everything admitted so far against everything that has flowed in. Not capped while idle, so
-/// callers keep it busy.
+/// The promise of a partition of so many thousandths a second, counted without a bucket: all units
+/// admitted so far against all that have flowed in. Not capped while idle, so callers keep it busy.
 struct Promise {
     rate: u128,
     used: u128,
@@ -392,7 +392,7 @@ proptest! {
                 };
                 let answer = capacity.admit(&attack, now).unwrap();
                 if kind == 1 && let Admission::Admit(hold) = answer {
-                    capacity.settle(hold, Units::LARGEST_REQUEST, now);
+                    capacity.settle(hold, Some(Units::LARGEST_REQUEST), now);
                 }
             }
             let access = Access::write("victim", &keys[0], victim_sizes[turn % victim_sizes.len()]);
@@ -402,5 +402,186 @@ proptest! {
             }
         }
         prop_assert!(conforming > 0, "the victim asked for nothing it was promised");
+    }
+}
+
+#[test]
+fn a_look_says_what_is_left_and_changes_nothing() {
+    let capacity = orders(4);
+    let key = key_in(&capacity, "orders", 2);
+    let access = Access::write("orders", &key, 1500);
+    let look = capacity.peek(&access, START).unwrap();
+    assert_eq!((look.table, look.partition, look.node), ("orders", 2, "a"));
+    assert_eq!((look.operation.as_str(), look.units), ("write", Units::whole(2)));
+    assert_eq!((look.limit, look.remaining, look.reset_at), (Units::whole(25), Units::whole(25), START));
+    assert_eq!(look.throttled, None);
+    assert!(look.range.contains(key_hash(&key)));
+    // Used up, with each partition of the table.
+    for partition in 0..4 {
+        let key = key_in(&capacity, "orders", partition);
+        admitted(&capacity, &Access::write("orders", &key, 50 << 10), START);
+    }
+    let before = (capacity.fingerprint(), format!("{:?}", capacity.tables));
+    let look = capacity.peek(&access, START).unwrap();
+    assert!(look.remaining <= Units::whole(25).min(Units::from_thousandths(-24_999)));
+    let full = look.reset_at.saturating_since(START);
+    assert!(full.abs_diff(Duration::from_secs(2)) < Duration::from_millis(1), "{full:?}");
+    assert_eq!((capacity.fingerprint(), format!("{:?}", capacity.tables)), before);
+    assert_eq!(look.throttled, Some(throttled(&capacity, &access, START)));
+    assert_eq!(look.throttled.unwrap().reason, Reason::TableThroughputExceeded);
+    assert!(capacity.peek(&access, look.reset_at).unwrap().remaining == Units::whole(25));
+    assert!(capacity.peek(&Access::write("none", b"", 1), START).is_err());
+    assert!(capacity.peek(&Access::write("orders", b"", u64::MAX), START).is_err());
+}
+
+#[test]
+fn a_refusal_names_operation_node_and_rate() {
+    let capacity = orders(4);
+    let key = key_in(&capacity, "orders", 1);
+    for _ in 0..200 {
+        let _ = capacity.admit(&Access::read("orders", &key, 4096), START).unwrap();
+    }
+    let refusal = throttled(&capacity, &Access::read("orders", &key, 1), START);
+    assert_eq!((refusal.operation.as_str(), refusal.node, refusal.rate), ("read", "b", Units::whole(100)));
+    assert_eq!((refusal.ceiling, refusal.consumed, refusal.burst_left), (None, None, None));
+}
+
+#[test]
+fn a_charge_of_unknown_weight_stays() {
+    let capacity = orders(1);
+    let hold = admitted(&capacity, &Access::write("orders", b"k", 3000), START);
+    let before = capacity.fingerprint();
+    capacity.settle(hold, None, START);
+    assert_eq!(capacity.fingerprint(), before);
+}
+
+fn node_left(capacity: &Capacity, name: &str, now: Timestamp) -> i64 {
+    capacity.nodes(now).find(|node| node.name == name).unwrap().left.as_thousandths()
+}
+
+#[test]
+fn units_held_over_a_placement_return_to_the_node_they_were_taken_from() {
+    let capacity = orders(1);
+    // A whole thousandth, so that nothing is lost to rounding.
+    let now = Timestamp::from_secs(1_795_210_800);
+    let access = Access::write("orders", b"k", 4096);
+    let full = [node_left(&capacity, "a", now), node_left(&capacity, "b", now)];
+    let hold = admitted(&capacity, &access, now);
+    let settled = admitted(&capacity, &access, now);
+    let before = capacity.fingerprint();
+    capacity.place("orders", 0, "b", now).unwrap();
+    assert_ne!(capacity.fingerprint(), before, "a placement is state");
+    assert_eq!(capacity.partitions("orders", now).unwrap().next().unwrap().node, "b");
+    let moved = admitted(&capacity, &access, now);
+    assert_eq!(
+        [node_left(&capacity, "a", now), node_left(&capacity, "b", now)],
+        [full[0] - 8000, full[1] - 4000]
+    );
+    capacity.settle(settled, Some(Units::whole(1)), now);
+    capacity.give_back(hold, now);
+    assert_eq!(
+        [node_left(&capacity, "a", now), node_left(&capacity, "b", now)],
+        [full[0] - 1000, full[1] - 4000]
+    );
+    capacity.give_back(moved, now);
+    assert_eq!(node_left(&capacity, "b", now), full[1]);
+    let partition = capacity.partitions("orders", now).unwrap().next().unwrap();
+    assert_eq!(partition.write_left, Units::whole(99), "the partition took its level along");
+}
+
+#[test]
+fn a_placement_that_a_node_cannot_bear_changes_nothing() {
+    let orders = TableConfig::new("orders", 300, 300).partitions(2).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 600).node("b", 500).table(orders).build().unwrap();
+    capacity.place("orders", 0, "b", START).unwrap();
+    let before = capacity.fingerprint();
+    let message = |answer: Result<(), CapacityError>| answer.unwrap_err().to_string();
+    assert_eq!(
+        message(capacity.place("orders", 1, "b", START)),
+        "node \"b\" can do 500 units a second, but its partitions are promised 600; raise it or place partitions \
+         elsewhere"
+    );
+    assert_eq!(
+        message(capacity.place("orders", 2, "b", START)),
+        "table \"orders\" has no partition 2; use 0 to 1"
+    );
+    assert!(message(capacity.place("orders", 1, "c", START)).contains("node \"c\", which does not exist"));
+    assert!(message(capacity.place("none", 1, "b", START)).contains("table \"none\" does not exist"));
+    assert_eq!(capacity.fingerprint(), before);
+    capacity.place("orders", 0, "b", START).unwrap();
+    capacity.place("orders", 0, "a", START).unwrap();
+    capacity.place("orders", 1, "b", START).unwrap();
+    let nodes: Vec<_> =
+        capacity.partitions("orders", START).unwrap().map(|partition| partition.node).collect();
+    assert_eq!(nodes, ["a", "b"]);
+}
+
+#[test]
+fn a_node_books_the_debt_of_a_partition_that_was_placed_on_it() {
+    let orders = TableConfig::new("orders", 100, 500).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 600).node("b", 600).table(orders).build().unwrap();
+    let now = Timestamp::from_secs(1_795_210_800);
+    capacity.place("orders", 0, "b", now).unwrap();
+    admitted(&capacity, &Access::write("orders", b"k", 400 << 10), now);
+    assert_eq!(node_left(&capacity, "b", now), 60_000 - 400_000);
+    assert_eq!(node_left(&capacity, "a", now), 60_000);
+}
+
+proptest! {
+    /// Accesses that are admitted, placed, settled and given back at one instant in any order: the
+    /// units missing in partitions and in nodes equal the units booked and not given back, to the
+    /// thousandth.
+    #[test]
+    fn units_are_conserved_to_the_thousandth(
+        steps in prop::collection::vec((0_usize..4, 0_usize..3, 0_u64..(20 << 10), 0_i64..60_000, any::<prop::sample::Index>()), 1..100),
+    ) {
+        let table = TableConfig::new("orders", 2000, 1000).partitions(3).nodes(["a", "b"]);
+        let capacity = Capacity::builder().node("a", 5000).node("b", 5000).table(table).build().unwrap();
+        let now = Timestamp::from_secs(1_795_210_800);
+        let keys: Vec<_> = (0..3).map(|partition| key_in(&capacity, "orders", partition)).collect();
+        let level = || -> (i64, i64) {
+            let partitions = capacity.partitions("orders", now).unwrap();
+            let of_partitions = partitions.map(|one| one.read_left.as_thousandths() + one.write_left.as_thousandths());
+            (of_partitions.sum(), capacity.nodes(now).map(|node| node.left.as_thousandths()).sum())
+        };
+        let full = level();
+        let mut booked = 0;
+        let mut holds = Vec::new();
+        for (action, partition, size, weight, index) in steps {
+            let access = if size % 2 == 0 {
+                Access::write("orders", &keys[partition], size)
+            } else {
+                Access::read("orders", &keys[partition], size)
+            };
+            match action {
+                0 | 1 => if let Admission::Admit(hold) = capacity.admit(&access, now).unwrap() {
+                    booked += hold.units().as_thousandths();
+                    holds.push(hold);
+                },
+                2 => capacity.place("orders", partition as u32, ["a", "b"][size as usize % 2], now).unwrap(),
+                _ if holds.is_empty() => {}
+                _ => {
+                    let hold = holds.swap_remove(index.index(holds.len()));
+                    let charged = hold.units().as_thousandths();
+                    match size % 3 {
+                        0 => {
+                            booked -= charged;
+                            capacity.give_back(hold, now);
+                        }
+                        1 => capacity.settle(hold, None, now),
+                        _ => {
+                            // Not beyond the deepest debt, where units are not booked.
+                            let partition = capacity.partitions("orders", now).unwrap().nth(hold.partition() as usize);
+                            let left = partition.map(|one| one.read_left.min(one.write_left).as_thousandths()).unwrap();
+                            let weight = weight.min(charged + left + Units::LARGEST_REQUEST.as_thousandths());
+                            booked += weight - charged;
+                            capacity.settle(hold, Some(Units::from_thousandths(weight)), now);
+                        }
+                    }
+                }
+            }
+            let now_left = level();
+            prop_assert_eq!((full.0 - now_left.0, full.1 - now_left.1), (booked, booked));
+        }
     }
 }

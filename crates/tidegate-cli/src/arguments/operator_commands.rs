@@ -5,7 +5,7 @@ use core::time::Duration;
 use clap::{Args, Subcommand};
 use tidegate_policy::parse_span;
 
-use super::asking::{Attribute, Daemon, attribute};
+use super::request::{Attribute, Daemon, attribute};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -49,7 +49,7 @@ pub(crate) struct Override {
 pub(crate) enum OverrideAction {
     /// Set other numbers for some keys of a limit, at once
     ///
-    /// What a key has used stays used. It needs the verb `change` in the namespace.
+    /// The used units of a key are kept. The command needs the verb `change` in the namespace.
     Set(SetOverride),
     /// Remove an override that was set with `set`, so that the numbers of the limit count again
     Remove(RemoveOverride),

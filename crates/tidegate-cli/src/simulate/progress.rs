@@ -12,7 +12,7 @@ pub(crate) struct Progress {
     since: Instant,
 }
 
-/// Who is done sooner needs no bar.
+/// A shorter run needs no progress bar.
 const QUIET: Duration = Duration::from_secs(1);
 
 impl Progress {

@@ -8,13 +8,14 @@ use std::thread;
 use serde::Serialize;
 use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
 
-use super::{Progress, json, scenario, untaken};
-use crate::arguments::simulating::Fleet;
+use super::progress::Progress;
+use super::scenario::{json, scenario, untaken};
+use crate::arguments::simulation::Fleet;
 use crate::exit::{Exit, answer};
 
-/// What many seeds came to.
+/// The results of all seeds.
 #[derive(Debug, Serialize)]
-struct Found {
+struct SeedsReport {
     from: u64,
     seeds: u64,
     decisions: u64,
@@ -67,12 +68,12 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
     }
     let (violated_total, violated) = violated.into_inner().unwrap_or_else(PoisonError::into_inner);
     let decisions = decisions.into_inner();
-    let found = Found { from: fleet.seed, seeds: count, decisions, violated, violated_total };
-    let text = if fleet.json { json(&found) } else { found.text() };
+    let report = SeedsReport { from: fleet.seed, seeds: count, decisions, violated, violated_total };
+    let text = if fleet.json { json(&report) } else { report.text() };
     answer(&text, if violated_total == 0 { Exit::Done } else { Exit::Problems })
 }
 
-impl Found {
+impl SeedsReport {
     fn text(&self) -> String {
         let mut text = String::new();
         for report in &self.violated {

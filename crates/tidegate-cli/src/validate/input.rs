@@ -1,4 +1,4 @@
-//! What the command is given. A file is read once: a pipe has nothing the second time.
+//! The input of the command. A file is read once, because a pipe can be read only once.
 
 use std::io;
 use std::path::Path;
@@ -37,7 +37,7 @@ impl Input {
         }
     }
 
-    /// What it is called in messages.
+    /// The name of the input in messages.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::File { name, .. } | Self::Folder { name, .. } => name,

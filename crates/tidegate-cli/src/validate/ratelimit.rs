@@ -1,4 +1,4 @@
-//! Files of envoyproxy/ratelimit: what is said of them.
+//! Validation of files of envoyproxy/ratelimit.
 
 use std::path::Path;
 
@@ -7,22 +7,22 @@ use tidegate_policy::{Policy, Problems};
 
 use super::input::Input;
 use super::store::StoreUse;
-use super::{Verdict, number};
+use super::verdict::{Verdict, number};
 use crate::arguments::{EnvoySemantics, Validate};
 use crate::exit::{Exit, complain};
 
-/// What became of the files that a policy names.
+/// The result of reading the files that a policy names.
 #[derive(Debug)]
-pub(super) enum OfPolicy {
-    /// It names none.
+pub(super) enum PolicyFilesVerdict {
+    /// The policy names no files.
     None,
-    /// They cannot be read, which was said.
+    /// The files cannot be read; the error has been reported.
     Unreadable,
     Read(Read),
     Broken(Problems),
 }
 
-/// The verdict about such files; how the command ends if there is none, which was said.
+/// The verdict about such files, or the exit code after the error has been reported.
 pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit> {
     if arguments.against.is_some() {
         let what = "--against compares configurations, which files of envoyproxy/ratelimit are not";
@@ -47,20 +47,20 @@ pub(super) fn check(input: &Input, arguments: &Validate) -> Result<Verdict, Exit
 }
 
 /// Checks the files that a policy names.
-pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> OfPolicy {
-    let Some(envoy) = &policy.envoy_ratelimit else { return OfPolicy::None };
+pub(super) fn of_policy(policy: &Policy, arguments: &Validate) -> PolicyFilesVerdict {
+    let Some(envoy) = &policy.envoy_ratelimit else { return PolicyFilesVerdict::None };
     let settings = chosen(envoy.settings.clone(), arguments);
     match Input::read(Path::new(&envoy.path)) {
         Ok(input) => match Files::read(&input.texts(), settings) {
-            Ok(read) => OfPolicy::Read(read),
-            Err(problems) => OfPolicy::Broken(problems),
+            Ok(read) => PolicyFilesVerdict::Read(read),
+            Err(problems) => PolicyFilesVerdict::Broken(problems),
         },
         Err(error) => {
             complain(format_args!(
                 "cannot read {}, which `envoy_ratelimit.path` names: {error}; its files were not checked",
                 envoy.path
             ));
-            OfPolicy::Unreadable
+            PolicyFilesVerdict::Unreadable
         }
     }
 }

@@ -255,7 +255,7 @@ fn a_directory_of_another_user_keeps_the_daemon_from_starting() {
     fs::set_permissions(place.0.path(), Permissions::from_mode(0o555)).unwrap();
     let mut serve = place.command(&["serve", "--config", "policy.yaml"]);
     if fs::write(place.path("probe"), "").is_ok() {
-        // Root may write anywhere, so the daemon is started as somebody else.
+        // Root may write anywhere, so the daemon is started as another user.
         let mut probe = place.command(&["--version"]);
         if !probe.uid(NOBODY).gid(NOBODY).status().is_ok_and(|status| status.success()) {
             println!("skipped: {TEST}: the command cannot be run as user {NOBODY}");

@@ -13,6 +13,6 @@ mod exchange;
 mod haproxy;
 mod nginx;
 mod service;
+mod shared_daemon;
 pub(crate) mod stand;
-mod together;
 pub(crate) mod tools;

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
 mod abuse;
-mod against;
-mod asking;
+
+mod check;
 mod command;
 mod deploy;
 mod draws;
@@ -21,3 +21,4 @@ mod simulate;
 mod swaps;
 mod upstream;
 mod validate;
+mod validate_against;

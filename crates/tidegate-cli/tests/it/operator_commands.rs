@@ -33,7 +33,7 @@ fn told(at: &str, token: Option<&str>, words: &str) -> (i32, String, String) {
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// What a command that succeeds prints.
+/// The output of a command that succeeds.
 fn done(at: &str, words: &str) -> String {
     let (code, out, err) = told(at, None, words);
     assert_eq!((code, err.as_str()), (0, ""), "{words}: {out}");

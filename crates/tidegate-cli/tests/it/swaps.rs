@@ -79,8 +79,7 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
         }
         let begin = Instant::now();
         for version in 1..=seconds * 10 {
-            // Now and then one that is cut off in the middle, one that is none, one without the
-            // limits' names.
+            // Two versions of eight are invalid: a truncated policy, and a policy with a rate of 0.
             match draws.below(8) {
                 0 => {
                     let text = folder.policy(version);

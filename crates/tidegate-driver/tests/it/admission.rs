@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate::{Cost, Limit};
 use tidegate_driver::{Admission, Clock, UntilReadyError, Verdict};
-use tidegate_engine::Outcome;
+use tidegate_engine::Completion;
 
 use crate::world::{MANY, SECOND, SEED, World, bucket, let_run, mixed, parallel, request};
 
@@ -28,7 +28,7 @@ async fn an_admission_without_a_store_decides_every_limit_itself() {
     let first = admission.admit(&request()).await.unwrap().admitted().unwrap();
     let refused = admission.admit(&request()).await.unwrap();
     assert_eq!(refused.refused().unwrap().name(), "jobs");
-    first.settle(Outcome::Cost(2));
+    first.settle(Completion::of_cost(2));
     let left: Vec<u64> =
         admission.peek(&request()).await.unwrap().iter().map(|report| report.remaining).collect();
     assert_eq!(left, [3, 1, 1]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate::Limit;
 use tidegate::limit::Consistency;
 use tidegate_driver::Verdict;
-use tidegate_engine::{Outcome, Request};
+use tidegate_engine::{Completion, Request};
 
 use crate::world::{Health, MANY, SECOND, World, bucket, let_run, parallel, poll};
 
@@ -59,7 +59,7 @@ fn end(verdict: Verdict, chance: &mut Random) {
         0 => hold.succeeded(),
         1 => hold.failed(),
         2 => hold.cancelled(),
-        3 => hold.settle(Outcome::Cost(chance.below(4))),
+        3 => hold.settle(Completion::of_cost(chance.below(4))),
         _ => drop(hold),
     }
 }

@@ -10,13 +10,16 @@ use tidegate::shares::Owner;
 use tidegate::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
 
-use super::looking::reports;
-use super::order::{decided_here, exact_name, is_away, key_of};
-use super::{Engine, EngineError, LimitReport};
-use crate::asking::Progress;
+use super::Engine;
+use super::exact_limit::{exact_name, key_of, reports};
+use super::store_silence::{decided_here, is_away};
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
-use crate::decision::{ExactName, Permit};
+use crate::error::EngineError;
+use crate::limit_report::LimitReport;
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
+use crate::pending::ExactName;
+use crate::permit::{Holds, Permit};
+use crate::progress::Progress;
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKey, RefundKeysFull, RefundName, Refunded};
 use crate::request::{OwnedPairs, Request};
 use crate::stable_hash::name_of;
@@ -28,12 +31,28 @@ impl Engine {
     /// out.
     pub fn statuses(&self, permit: &Permit) -> Vec<LimitReport> {
         let mut reports: Vec<LimitReport> = Vec::new();
-        if let Some(gate) = self.home_of(permit) {
-            reports.extend(gate.statuses(&permit.limits).map(LimitReport::from));
+        for holds in permit.holds() {
+            self.add_statuses(holds, &mut reports);
         }
-        reports.extend(Self::leased_reports(&permit.leased, permit.admitted_at()));
-        reports.extend(permit.remote.iter().flat_map(|remote| remote.reports.iter().cloned()));
         reports
+    }
+
+    /// [`Engine::statuses`] of one request of a batch, by its position; empty for a position past
+    /// the last.
+    pub fn statuses_of(&self, permit: &Permit, at: usize) -> Vec<LimitReport> {
+        let mut reports: Vec<LimitReport> = Vec::new();
+        if let Some(holds) = permit.holds().nth(at) {
+            self.add_statuses(holds, &mut reports);
+        }
+        reports
+    }
+
+    fn add_statuses(&self, holds: &Holds, reports: &mut Vec<LimitReport>) {
+        if let Some(gate) = self.home_gate(holds) {
+            reports.extend(gate.statuses(&holds.limits).map(LimitReport::from));
+        }
+        reports.extend(Self::leased_reports(&holds.leased, holds.limits.admitted_at()));
+        reports.extend(holds.stored.iter().flat_map(|stored| stored.reports.iter().cloned()));
     }
 
     /// Charges the limits whether or not there is room, as for work already done; what they have

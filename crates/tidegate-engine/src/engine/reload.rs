@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tidegate::{Algorithm, Gate, Limit};
 use tidegate_store::NoteChange;
 
-use super::{Engine, EngineError, NamespaceConfig};
+use super::Engine;
+use crate::error::EngineError;
+use crate::namespace::NamespaceConfig;
 use crate::numbers::in_words;
 
 /// What a reload did to every limit.

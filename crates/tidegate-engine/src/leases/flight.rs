@@ -56,11 +56,6 @@ impl Flight {
         self.state().has_landed
     }
 
-    /// Whether somebody panicked who changed it; for those who only want it near.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.state.is_poisoned()
-    }
-
     /// Takes of the units for those who wait.
     pub(crate) fn take(&self, units: u64) -> bool {
         let mut state = self.state();

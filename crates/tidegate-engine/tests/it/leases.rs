@@ -9,15 +9,15 @@ use tidegate::algorithm::{CivilUnit, Fixed, WindowStart};
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::{
-    AdmitAllError, Answered, Decision, DecisionAll, Engine, EngineConfig, LeaseConfig, NamespaceConfig,
-    Outcome, Permit, Progress, Request, Step, StepAll, Wants,
+    Answered, BatchError, Completion, Decision, Engine, EngineConfig, LeaseConfig, NamespaceConfig, Permit,
+    Progress, Request, Step, Wants,
 };
 use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, StoreError};
 
 use crate::world::{NOW, SEED, bucket, config};
 
-mod away;
 mod operations;
+mod silence;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const ADA: [(&str, &str); 1] = [("user", "ada")];
@@ -121,6 +121,7 @@ impl Fleet {
                             assert!(landing.is_over(), "every ask comes to an end");
                             Answered::Lease
                         }
+                        Wants::Turn(_) => panic!("the request may not wait for its turn"),
                     };
                     step = self.members[member].resume(pending, answered, self.now());
                 }
@@ -135,7 +136,7 @@ impl Fleet {
     pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Box<Refusal<'static>>> {
         match self.decide(member, &Request::new("api", &ADA).cost(Cost::new(units).unwrap())) {
             Decision::Admit(permit) => Ok(permit),
-            Decision::Refuse(refusal) => Err(Box::new(refusal)),
+            Decision::Refuse(refusal) => Err(Box::new(refusal.into_refusal())),
         }
     }
 
@@ -152,8 +153,8 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn settle(&mut self, member: usize, permit: Permit, outcome: Outcome) {
-        if let Some(batch) = self.members[member].settle(permit, outcome, self.now()).batch {
+    pub(crate) fn settle(&mut self, member: usize, permit: Permit, completion: impl Into<Completion>) {
+        for batch in self.members[member].settle(permit, completion, self.now()).batches {
             self.run(&batch).unwrap();
         }
     }
@@ -436,12 +437,12 @@ fn requests_that_go_together_ask_for_all_their_leases_at_once() {
     let users = ["a", "b", "c"].map(|user| [("user", user)]);
     let requests: Vec<_> = users.iter().map(|attributes| Request::new("api", attributes)).collect();
     let step = fleet.members[0].admit_all(&requests, NOW).unwrap();
-    let StepAll::Ask(pending) = step else { panic!("cold keys ask") };
+    let Step::Ask(pending) = step else { panic!("cold keys ask") };
     assert_eq!(fleet.drive(0), 3);
-    let step = fleet.members[0].resume_all(pending, Answered::Lease, NOW);
-    assert!(matches!(step, StepAll::Decided(DecisionAll::Admit(permits)) if permits.len() == 3));
+    let step = fleet.members[0].resume(pending, Answered::Lease, NOW);
+    assert!(matches!(step, Step::Decided(Decision::Admit(permits)) if permits.requests() == 3));
     let unknown = [Request::new("nowhere", &ADA), requests[0]];
-    assert!(matches!(fleet.members[0].admit_all(&unknown, NOW), Err(AdmitAllError::Request { at: 0, .. })));
+    assert!(matches!(fleet.members[0].admit_all(&unknown, NOW), Err(BatchError::Request { at: 0, .. })));
 }
 
 #[test]

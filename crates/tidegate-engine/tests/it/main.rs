@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 mod answers;
-mod away;
-mod carrying;
+mod batch;
+mod carried;
 mod exact;
-mod explaining;
-mod joining;
+mod explanation;
 mod leases;
+mod membership;
 mod operations;
 mod oracle;
 mod order;
@@ -17,5 +17,5 @@ mod reload;
 mod renames;
 mod restart;
 mod shares;
-mod together;
+mod store_silence;
 mod world;

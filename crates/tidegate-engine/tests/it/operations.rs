@@ -3,8 +3,8 @@
 use core::time::Duration;
 use tidegate::{Cost, Limit, Reason, Timestamp};
 use tidegate_engine::{
-    Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, Permit, PermitId, Refunded,
-    Request, Step,
+    Completion, Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, Permit, PermitId,
+    Refunded, Request, Step,
 };
 
 use crate::world::{NOW, USER, bucket, config, done};
@@ -39,7 +39,7 @@ fn a_permit_is_settled_once() {
     let expires = NOW.saturating_add(Duration::from_secs(30));
     let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     assert_eq!(left(&engine, 1), 1);
-    assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap().batch.is_none());
+    assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap().batches.is_empty());
     assert_eq!(left(&engine, 1), 2);
     let again = engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap_err();
     assert!(matches!(again, EngineError::UnknownPermit(id) if id == kept), "{again}");
@@ -96,9 +96,9 @@ fn a_true_cost_is_charged_or_given_back_when_a_reservation_is_settled() {
             Ok(Step::Decided(Decision::Admit(permit))) => permit,
             other => panic!("{other:?}"),
         };
-    assert!(engine.settle(reserve(40), Outcome::Cost(10), NOW).batch.is_none());
+    assert!(engine.settle(reserve(40), Completion::of_cost(10), NOW).batches.is_empty());
     assert_eq!(left(&engine, 0), 90);
-    assert!(engine.settle(reserve(10), Outcome::Cost(70), NOW).batch.is_none());
+    assert!(engine.settle(reserve(10), Completion::of_cost(70), NOW).batches.is_empty());
     assert_eq!(left(&engine, 0), 20);
     assert_eq!(left(&engine, 1), 2, "and the places are free");
 }

@@ -133,7 +133,7 @@ fn what_cannot_be_set_is_an_error_and_changes_nothing() {
         error(RuntimeOverride { namespace: "web".into(), ..raised("a", 1) }).contains("namespace \"web\"")
     );
     let foreign = vec![("app".to_owned(), "x".to_owned())];
-    assert!(error(RuntimeOverride { when: foreign, ..raised("a", 1) }).contains("\"app\" is none"));
+    assert!(error(RuntimeOverride { when: foreign, ..raised("a", 1) }).contains("\"app\" is not one"));
     let past = RuntimeOverride { until: Some(NOW), ..raised("a", 1) };
     assert!(error(past).ends_with("has passed; use a later one, or leave it out"));
     let long = RuntimeOverride { reason: "x".repeat(1025), ..raised("a", 1) };

@@ -5,7 +5,8 @@ use core::time::Duration;
 use tidegate::algorithm::{Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart};
 use tidegate::{Algorithm, Cost, Limit, Timestamp};
 use tidegate_engine::{
-    Change, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, ReloadReport, Request, Step,
+    Change, Completion, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, ReloadReport,
+    Request, Step,
 };
 
 use crate::world::{NOW, USER, bucket, config, done};
@@ -139,9 +140,9 @@ fn a_permit_is_settled_by_an_engine_that_does_not_know_its_namespace_any_more() 
     assert!(report.limits.iter().all(|one| one.change == Change::Removed));
     assert!(matches!(none.admit(&Request::new("api", &USER), NOW), Err(EngineError::UnknownNamespace(_))));
     assert!(none.statuses(&loose).is_empty());
-    assert!(none.settle_kept(kept, Outcome::Cost(1), NOW).unwrap().batch.is_none());
-    assert!(none.settle(loose, Outcome::Cost(5), NOW).batch.is_none());
-    assert!(none.settle(cancelled, Outcome::Cancelled, NOW).batch.is_none());
+    assert!(none.settle_kept(kept, Completion::of_cost(1), NOW).unwrap().batches.is_empty());
+    assert!(none.settle(loose, Completion::of_cost(5), NOW).batches.is_empty());
+    assert!(none.settle(cancelled, Outcome::Cancelled, NOW).batches.is_empty());
     // The limits come back and find what was used: 1 and 5 of the ten, and every place free.
     let (back, _) = none.reconfigured(namespace(every(10))).unwrap();
     assert_eq!(left(&back, NOW), [4, 4, 4, 4, 4, 10]);

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::algorithm::Concurrency;
 use tidegate::limit::Consistency;
 use tidegate::{Algorithm, Cost, Limit};
-use tidegate_engine::{EngineConfig, EngineError, Outcome, PermitId, Refunded, Request};
+use tidegate_engine::{Completion, EngineConfig, EngineError, Outcome, PermitId, Refunded, Request};
 use tidegate_store::{Note, NoteKind};
 
 use crate::reload::MINUTE;
@@ -50,8 +50,8 @@ fn reserve(world: &World, units: u64) -> PermitId {
     world.carry(world.engine.keep(permit, expires, world.now())).unwrap()
 }
 
-fn settle(world: &World, id: PermitId, outcome: Outcome) -> Result<(), EngineError> {
-    world.finish(world.engine.settle_kept(id, outcome, world.now())?);
+fn settle(world: &World, id: PermitId, completion: impl Into<Completion>) -> Result<(), EngineError> {
+    world.finish(world.engine.settle_kept(id, completion, world.now())?);
     Ok(())
 }
 
@@ -97,11 +97,11 @@ fn a_block_on_a_local_limit_holds_until_its_instant_across_a_restart_and_a_reset
 #[test]
 fn a_reservation_is_settled_once_across_a_restart_with_what_the_store_holds() {
     for (outcome, quota) in [
-        (Outcome::Succeeded, 20),
-        (Outcome::Failed, 20),
-        (Outcome::Cancelled, 50),
-        (Outcome::Cost(10), 40),
-        (Outcome::Cost(45), 5),
+        (Outcome::Succeeded.into(), 20),
+        (Outcome::Failed.into(), 20),
+        (Outcome::Cancelled.into(), 50),
+        (Completion::of_cost(10), 40),
+        (Completion::of_cost(45), 5),
     ] {
         let world = World::with_limits(limits());
         let id = reserve(&world, 30);
@@ -122,10 +122,10 @@ fn a_reservation_is_settled_once_across_a_restart_with_what_the_store_holds() {
 fn a_reservation_settled_before_the_restart_is_unknown_after_it() {
     let world = World::with_limits(limits());
     let id = reserve(&world, 30);
-    settle(&world, id, Outcome::Cost(10)).unwrap();
+    settle(&world, id, Completion::of_cost(10)).unwrap();
     assert_eq!(left(&world), [90, 40, 2]);
     let world = restarted(world);
-    assert!(matches!(settle(&world, id, Outcome::Cost(10)), Err(EngineError::UnknownPermit(_))));
+    assert!(matches!(settle(&world, id, Completion::of_cost(10)), Err(EngineError::UnknownPermit(_))));
     assert_eq!(left(&world)[1], 40);
 }
 
@@ -160,7 +160,7 @@ fn a_permit_that_only_local_limits_know_costs_the_store_nothing() {
     let mut world = World::with_limits([Limit::new("rate", bucket(100, MINUTE)).key(["user"])]);
     world.store_is_down = true;
     let id = reserve(&world, 30);
-    assert!(world.engine.settle_kept(id, Outcome::Cost(10), world.now()).unwrap().batch.is_none());
+    assert!(world.engine.settle_kept(id, Completion::of_cost(10), world.now()).unwrap().batches.is_empty());
     assert_eq!(left(&world), [90]);
 }
 

@@ -155,7 +155,7 @@ impl World {
     }
 
     pub(crate) fn finish(&self, settled: Settled) {
-        if let Some(batch) = settled.batch {
+        for batch in settled.batches {
             self.ask(&batch).unwrap();
         }
     }

@@ -1,4 +1,4 @@
-//! What is kept in `fuzz/corpus` and `fuzz/regressions` breaks no claim.
+//! The inputs in `fuzz/corpus` and `fuzz/regressions` break no claim.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -43,7 +43,7 @@ pub(crate) struct Fleet {
     pub(crate) fault: Option<Fault>,
 }
 
-/// What is lent.
+/// The lent units.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
     /// Two units a tick, and a burst; leases of so many ticks.
@@ -71,7 +71,7 @@ pub(crate) struct State {
     admitted: Vec<u64>,
     /// When each epoch but the first began.
     begun: Vec<u8>,
-    /// What has been seen that must not be.
+    /// The violations.
     wrong: Option<&'static str>,
 }
 
@@ -159,7 +159,7 @@ impl Fleet {
         at(0).saturating_add(Duration::from_nanos(u64::try_from(shown).unwrap()))
     }
 
-    /// What may be admitted at most, in the monitor's units.
+    /// The most that may be admitted, in the monitor's units.
     fn most(&self) -> u64 {
         match self.limit {
             // A tenth of a second is a fortieth of a tick, and a tick gives two units.
@@ -211,7 +211,7 @@ impl Fleet {
             }
             Take::Pending => member.waits = true,
             Take::Wait { renew: true, .. } | Take::Alone { renew: true } => self.send(state, index, 0),
-            // What a member admits alone is no part of what was granted.
+            // Admissions of a member alone are no part of the grants.
             _ => {}
         }
     }
@@ -244,7 +244,7 @@ impl Fleet {
 
     fn wake(&self, state: &mut State, index: usize) {
         let (terms, now) = (self.terms(state.tick), self.local(index, state.tick));
-        if state.members[index].holder.is_due(&terms, now) {
+        if state.members[index].holder.poll_due(&terms, now) {
             self.send(state, index, 0);
         }
     }
@@ -317,7 +317,7 @@ impl Fleet {
             for round in 0..2 {
                 for member in 0..2 {
                     self.wake(&mut state, member);
-                    // Who is first changes.
+                    // The order of the members changes.
                     let member = (member + round + usize::from(state.tick)) % 2;
                     self.take(&mut state, member, 0);
                 }

@@ -1,7 +1,15 @@
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::builder::{OverloadBuilder, OverloadConfig};
 use crate::cursor::COHORTS;
+use crate::resource::ResourceConfig;
+use crate::shed::Binding;
+
+/// The only resource of a plane that `overload` makes.
+const ONLY: ResourceId = ResourceId(0);
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
@@ -18,7 +26,7 @@ fn tick_at(number: u64) -> Timestamp {
 fn offer(overload: &Overload, tenants: u32, now: Timestamp) -> [u32; 4] {
     Class::ALL.map(|class| {
         let served = (0..tenants).filter(|tenant| {
-            overload.admit_read_only(class, Some(&tenant.to_string()), Cost::ONE, now).is_none()
+            overload.shed(ONLY, class, Some(&tenant.to_string()), Cost::ONE, true, now).is_none()
         });
         u32::try_from(served.count()).unwrap()
     })
@@ -37,7 +45,7 @@ fn a_class_is_shed_only_after_all_lower_ones_are() {
             );
         }
         assert_eq!(served[3], 1000, "the cursor sheds nothing of the most important class");
-        overload.event(Signal { pressure: 1.5 }, now);
+        overload.event(Signal::on_all(1.5), now);
         overload.tick(now);
     }
     assert_eq!(offer(&overload, 1000, tick_at(12)), [0, 0, 0, 1000]);
@@ -48,9 +56,9 @@ fn the_cursor_moves_further_the_further_pressure_is_over_target() {
     let shed_after_one_tick = |pressure: f64| {
         let overload = overload(100);
         offer(&overload, 1000, START);
-        overload.event(Signal { pressure }, START);
+        overload.event(Signal::on_all(pressure), START);
         overload.tick(START);
-        overload.cursor().level()
+        overload.cursor(ONLY).level()
     };
     assert_eq!(shed_after_one_tick(1.0), 0, "at target nothing is shed");
     assert!(shed_after_one_tick(1.1) > 0);
@@ -64,64 +72,64 @@ fn the_cursor_opens_in_one_step_when_two_ticks_were_calm() {
     let overload = overload(100);
     for step in 0..10 {
         offer(&overload, 100, tick_at(step));
-        overload.event(Signal { pressure: 3.0 }, tick_at(step));
+        overload.event(Signal::on_all(3.0), tick_at(step));
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.cursor(), Cursor::CLOSED);
-    overload.event(Signal { pressure: 0.5 }, tick_at(10));
+    assert_eq!(overload.cursor(ONLY), Cursor::CLOSED);
+    overload.event(Signal::on_all(0.5), tick_at(10));
     overload.tick(tick_at(10));
-    assert_ne!(overload.cursor(), Cursor::OPEN, "one calm tick may be chance");
+    assert_ne!(overload.cursor(ONLY), Cursor::OPEN, "one calm tick may be chance");
     overload.tick(tick_at(11));
-    assert_eq!(overload.cursor(), Cursor::OPEN);
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
 }
 
 #[test]
-fn a_signal_that_nobody_renews_is_forgotten() {
+fn a_signal_that_is_not_renewed_is_forgotten() {
     let overload = overload(100);
-    overload.event(Signal { pressure: 3.0 }, START);
+    overload.event(Signal::on_all(3.0), START);
     for step in 0..10 {
         offer(&overload, 100, tick_at(step));
         overload.tick(tick_at(step));
     }
-    assert_eq!(overload.cursor(), Cursor::OPEN);
-    overload.event(Signal { pressure: f64::NAN }, tick_at(10));
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
+    overload.event(Signal::on_all(f64::NAN), tick_at(10));
     offer(&overload, 100, tick_at(10));
     overload.tick(tick_at(10));
-    assert_eq!(overload.cursor(), Cursor::OPEN, "what is not a number is no pressure");
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "what is not a number is no pressure");
 }
 
 #[test]
 fn turning_away_at_the_bound_is_pressure_of_its_own() {
     let overload = overload(10);
-    let held: Vec<_> = (0..10).map(|_| overload.acquire(START).unwrap()).collect();
+    let held: Vec<_> = (0..10).map(|_| overload.acquire(ONLY, START).unwrap()).collect();
     for _ in 0..10 {
-        let shed = overload.acquire(START).unwrap_err();
+        let shed = overload.acquire(ONLY, START).unwrap_err();
         assert_eq!((shed.name(), shed.limit()), ("in_flight", 10));
     }
     offer(&overload, 1000, START);
     overload.tick(START);
-    assert!(overload.cursor() > Cursor::OPEN);
+    assert!(overload.cursor(ONLY) > Cursor::OPEN);
     for permit in held {
         overload.give_back(permit);
     }
-    assert_eq!(overload.in_flight(), 0);
+    assert_eq!(overload.in_flight(ONLY), 0);
 }
 
 #[test]
-fn what_limits_deny_is_no_demand_and_sheds_nobody() {
+fn requests_that_limits_deny_are_no_demand_and_shed_no_others() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         for _ in 0..100_000 {
             let flood = (Class::Critical, Some("over its limits"), Cost::ONE);
-            assert_eq!(overload.admit_read_only(flood.0, flood.1, flood.2, START), None);
+            assert_eq!(overload.shed(ONLY, flood.0, flood.1, flood.2, true, START), None);
             if withdrawn {
-                overload.withdraw(flood.0, flood.1, flood.2, START);
+                overload.withdraw(ONLY, flood.0, flood.1, flood.2, START);
             }
         }
         offer(&overload, 1000, START);
-        overload.event(Signal { pressure: 1.2 }, START);
+        overload.event(Signal::on_all(1.2), START);
         overload.tick(START);
-        overload.cursor()
+        overload.cursor(ONLY)
     };
     assert!(cursor_after(true).class() < Class::Critical);
     assert!(cursor_after(false).class() == Class::Critical, "a flood that counts sheds all lower classes");
@@ -132,12 +140,12 @@ fn withdrawing_after_the_tick_changes_nothing() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         if withdrawn {
-            overload.withdraw(Class::Critical, None, Cost::new(7).unwrap(), START);
+            overload.withdraw(ONLY, Class::Critical, None, Cost::new(7).unwrap(), START);
         }
         offer(&overload, 1000, START);
-        overload.event(Signal { pressure: 1.2 }, START);
+        overload.event(Signal::on_all(1.2), START);
         overload.tick(START);
-        overload.cursor()
+        overload.cursor(ONLY)
     };
     assert_eq!(cursor_after(true), cursor_after(false));
 }
@@ -148,12 +156,12 @@ fn the_largest_costs_do_not_wrap_what_was_offered() {
     // Two of these would add up to nothing.
     let largest = Cost::new(1 << 63).unwrap();
     for _ in 0..2 {
-        assert_eq!(overload.admit_read_only(Class::Critical, None, largest, START), None);
+        assert_eq!(overload.shed(ONLY, Class::Critical, None, largest, true, START), None);
     }
-    assert_eq!(overload.admit_read_only(Class::Sheddable, None, Cost::ONE, START), None);
-    overload.event(Signal { pressure: 1.5 }, START);
+    assert_eq!(overload.shed(ONLY, Class::Sheddable, None, Cost::ONE, true, START), None);
+    overload.event(Signal::on_all(1.5), START);
     overload.tick(START);
-    assert!(overload.cursor().class() >= Class::Critical, "{:?}", overload.cursor());
+    assert!(overload.cursor(ONLY).class() >= Class::Critical, "{:?}", overload.cursor(ONLY));
 }
 
 #[test]
@@ -173,9 +181,9 @@ fn the_same_requests_and_signals_give_the_same_cursor() {
         let mut seen = Vec::new();
         for step in 0..50 {
             offer(&overload, 200, tick_at(step));
-            overload.event(Signal { pressure: 0.8 + f64::from((step % 7) as u32) / 10.0 }, tick_at(step));
+            overload.event(Signal::on_all(0.8 + f64::from((step % 7) as u32) / 10.0), tick_at(step));
             overload.tick(tick_at(step));
-            seen.push(overload.cursor());
+            seen.push(overload.cursor(ONLY));
         }
         seen
     };
@@ -191,8 +199,8 @@ fn under_threads_never_more_than_the_bound_are_in_flight_and_all_places_come_bac
             let overload = Arc::clone(&overload);
             std::thread::spawn(move || {
                 for _ in 0..20_000 {
-                    if let Ok(permit) = overload.acquire(START) {
-                        let count = overload.in_flight();
+                    if let Ok(permit) = overload.acquire(ONLY, START) {
+                        let count = overload.in_flight(ONLY);
                         assert!((1..=3).contains(&count), "{count} in flight");
                         overload.give_back(permit);
                     }
@@ -203,14 +211,195 @@ fn under_threads_never_more_than_the_bound_are_in_flight_and_all_places_come_bac
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!(overload.in_flight(), 0);
+    assert_eq!(overload.in_flight(ONLY), 0);
 }
 
 #[test]
-fn a_bound_that_is_none_is_named() {
+fn an_invalid_bound_is_named() {
     let error = Overload::new(OverloadConfig { in_flight_max: 0, seed: 1 }).unwrap_err();
     assert_eq!(
         error.to_string(),
         "in_flight_max 0 is not between 1 and 1000000; use how many requests the system works on at once"
     );
+}
+
+fn two_resources() -> (Overload, ResourceId, ResourceId) {
+    let builder = Overload::builder(7).default_resource(ResourceConfig::new(100));
+    let overload = builder.resource("checkout", ResourceConfig::new(2)).build().unwrap();
+    let (other, checkout) = (overload.find(None).unwrap(), overload.find(Some("checkout")).unwrap());
+    (overload, other, checkout)
+}
+
+#[test]
+fn a_resource_is_found_by_its_name_and_any_other_name_is_the_default_resource() {
+    let (overload, other, checkout) = two_resources();
+    assert_ne!(other, checkout);
+    assert_eq!(overload.find(Some("search")), Some(other));
+    let names: Vec<_> = overload.resources().collect();
+    assert_eq!(names, [(other, None), (checkout, Some("checkout"))]);
+    let builder = (0..OverloadBuilder::RESOURCES_MAX)
+        .fold(Overload::builder(1), |all, index| all.resource(index.to_string(), ResourceConfig::new(1)));
+    let many = builder.build().unwrap();
+    for index in 0..OverloadBuilder::RESOURCES_MAX {
+        let found = many.find(Some(&index.to_string())).unwrap();
+        assert_eq!(many.stats(found, START).name, Some(&*index.to_string()));
+    }
+    assert_eq!((many.find(Some("search")), many.find(None)), (None, None), "without a default resource");
+}
+
+#[test]
+fn pressure_and_load_on_one_resource_leave_the_others_alone() {
+    let (overload, other, checkout) = two_resources();
+    let held = [overload.acquire(checkout, START).unwrap(), overload.acquire(checkout, START).unwrap()];
+    let shed = overload.acquire(checkout, START).unwrap_err();
+    assert_eq!(
+        (shed.resource.as_deref(), shed.binding, shed.limit()),
+        (Some("checkout"), Binding::InFlight, 2)
+    );
+    assert_eq!(overload.would_lack_place(checkout), Some(shed));
+    assert!(!overload.has_place(checkout) && overload.has_place(other));
+    for step in 0..10 {
+        for resource in [other, checkout] {
+            for tenant in 0..100_u32 {
+                let tenant = tenant.to_string();
+                let _ =
+                    overload.shed(resource, Class::default(), Some(&tenant), Cost::ONE, true, tick_at(step));
+            }
+        }
+        overload.event(Signal { resource: Some(checkout), pressure: 2.0 }, tick_at(step));
+        overload.tick(tick_at(step));
+    }
+    assert_eq!(overload.cursor(other), Cursor::OPEN);
+    assert!(overload.cursor(checkout) > Cursor::at(COHORTS));
+    assert!(overload.retry_after_hint(checkout) > overload.retry_after_hint(other));
+    let shed = overload.would_shed(checkout, Class::Sheddable, None, tick_at(10)).unwrap();
+    assert_eq!(shed.resource.as_deref(), Some("checkout"));
+    assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.cursor(checkout)));
+    assert!(shed.level().is_some_and(|level| level < COHORTS), "a level of the lowest class");
+    assert_eq!(overload.would_shed(other, Class::Sheddable, None, tick_at(10)), None);
+    for permit in held {
+        overload.give_back(permit);
+    }
+    assert_eq!((overload.in_flight(checkout), overload.in_flight(other)), (0, 0));
+}
+
+#[test]
+fn a_repeated_attempt_is_not_offered_again_and_a_look_is_not_offered_at_all() {
+    let cursor_after = |attempts: u32| {
+        let overload = overload(100);
+        for attempt in 0..attempts {
+            let _ = overload.shed(ONLY, Class::Critical, None, Cost::ONE, attempt == 0, START);
+            let _ = overload.would_shed(ONLY, Class::Critical, None, START);
+        }
+        assert_eq!(overload.stats(ONLY, START).offered, 1);
+        offer(&overload, 10, START);
+        overload.event(Signal::on_all(1.5), START);
+        overload.tick(START);
+        overload.cursor(ONLY)
+    };
+    assert_eq!(cursor_after(1), cursor_after(1000));
+}
+
+#[test]
+fn a_withdrawal_takes_nothing_from_the_demand_of_a_later_tick() {
+    let cursor_after = |is_withdrawn: bool| {
+        let overload = overload(100);
+        let cost = Cost::new(1000).unwrap();
+        let _ = overload.shed(ONLY, Class::Critical, None, cost, true, START);
+        overload.tick(tick_at(1));
+        let _ = overload.shed(ONLY, Class::Critical, None, cost, true, tick_at(1));
+        if is_withdrawn {
+            overload.withdraw(ONLY, Class::Critical, None, cost, START);
+        }
+        offer(&overload, 1000, tick_at(1));
+        overload.event(Signal::on_all(1.5), tick_at(1));
+        overload.tick(tick_at(2));
+        overload.cursor(ONLY)
+    };
+    assert_eq!(cursor_after(true), cursor_after(false));
+}
+
+#[test]
+fn a_pinned_cursor_stays_until_the_pin_ends_and_continues_from_before_it() {
+    let overload = overload(100);
+    let pinned = Cursor::at(3 * COHORTS / 2);
+    overload.pin(ONLY, Some(pinned), tick_at(20), START);
+    assert_eq!(overload.cursor(ONLY), pinned, "at once");
+    for step in 0..20 {
+        offer(&overload, 100, tick_at(step));
+        overload.event(Signal::on_all(3.0), tick_at(step));
+        overload.tick(tick_at(step));
+        assert_eq!(overload.cursor(ONLY), pinned);
+        assert_eq!(overload.stats(ONLY, tick_at(step)).pinned_until, Some(tick_at(20)));
+    }
+    overload.event(Signal::on_all(0.5), tick_at(20));
+    overload.tick(tick_at(20));
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "the pressure under the pin has not added up");
+    assert_eq!(overload.stats(ONLY, tick_at(20)).pinned_until, None);
+    overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, tick_at(20));
+    overload.tick(tick_at(21));
+    assert_eq!(overload.cursor(ONLY), Cursor::CLOSED);
+    overload.pin(ONLY, None, tick_at(21), tick_at(21));
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN, "a pin that is removed ends at once");
+}
+
+#[test]
+fn invalid_resources_are_named() {
+    let base = || Overload::builder(1).resource("checkout", ResourceConfig::new(1));
+    let message = |builder: OverloadBuilder| builder.build().unwrap_err().to_string();
+    assert_eq!(
+        message(base().resource("checkout", ResourceConfig::new(2))),
+        "duplicate resource \"checkout\"; rename one of them"
+    );
+    assert_eq!(
+        message(base().resource("search", ResourceConfig::new(1_000_001))),
+        "resource \"search\": in_flight_max 1000001 is not between 1 and 1000000; use how many requests it works on \
+         at once"
+    );
+    let many = (0..OverloadBuilder::RESOURCES_MAX)
+        .fold(base(), |all, index| all.resource(index.to_string(), ResourceConfig::new(1)));
+    assert_eq!(
+        message(many),
+        "1025 resources are too many; configure at most 1024, and let the others use the default resource"
+    );
+}
+
+proptest! {
+    /// Requests that are offered, repeated and decided in any order: at each instant the outcomes
+    /// and the undecided requests of a resource add up to what was offered to it.
+    #[test]
+    fn what_is_offered_equals_the_sum_of_the_outcomes(
+        steps in prop::collection::vec((0_usize..2, 0_usize..12, 0_usize..4, 0.0_f64..3.0), 0..300),
+    ) {
+        let (overload, other, checkout) = two_resources();
+        let resources = [other, checkout];
+        let mut undecided = [0_u64; 2];
+        let mut offered = [0_u64; 2];
+        for (step, (index, action, class, pressure)) in steps.into_iter().enumerate() {
+            let (resource, now) = (resources[index], tick_at(step as u64));
+            match OfferOutcome::ALL.get(action) {
+                Some(outcome) if undecided[index] > 0 => {
+                    // A repeated attempt, and its end.
+                    let _ = overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, false, now);
+                    overload.record(resource, *outcome);
+                    undecided[index] -= 1;
+                }
+                _ => {
+                    offered[index] += 1;
+                    match overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, true, now) {
+                        Some(_) => overload.record(resource, OfferOutcome::Shed),
+                        None => undecided[index] += 1,
+                    }
+                }
+            }
+            overload.event(Signal { resource: Some(resource), pressure }, now);
+            overload.tick(now);
+            for index in 0..2 {
+                let stats = overload.stats(resources[index], now);
+                prop_assert_eq!((stats.offered, stats.undecided()), (offered[index], undecided[index]));
+                let sum: u64 = OfferOutcome::ALL.iter().map(|outcome| stats.count(*outcome)).sum();
+                prop_assert_eq!(stats.offered, sum + stats.undecided());
+            }
+        }
+    }
 }

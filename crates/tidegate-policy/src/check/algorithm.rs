@@ -11,7 +11,8 @@ use tidegate::{Algorithm, AlgorithmError, Rate};
 use super::zone;
 use crate::measure::span;
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::{
     AccuracyConfig, CivilUnitConfig, ConsistencyConfig, LimitConfig, NumbersConfig, WeekdayConfig,
     WindowStartConfig,
@@ -20,7 +21,7 @@ use crate::suggestion::listed;
 
 /// An algorithm, without its numbers.
 #[derive(Clone, Copy, Debug)]
-enum Kind<'a> {
+enum AlgorithmKind<'a> {
     Bucket,
     Rolling { accuracy: AccuracyConfig },
     Fixed { start: WindowStart },
@@ -29,28 +30,28 @@ enum Kind<'a> {
 }
 
 /// A number and where it stands.
-type At<T> = (T, Path);
+type Located<T> = (T, Path);
 
 /// The numbers of an algorithm, each where it stands.
 #[derive(Clone, Debug, Default)]
-struct Numbers<'a> {
-    rate: Option<At<&'a str>>,
-    burst: Option<At<u64>>,
-    debt: Option<At<u64>>,
-    limit: Option<At<u64>>,
-    window: Option<At<&'a str>>,
-    hold: Option<At<&'a str>>,
+struct WrittenNumbers<'a> {
+    rate: Option<Located<&'a str>>,
+    burst: Option<Located<u64>>,
+    debt: Option<Located<u64>>,
+    limit: Option<Located<u64>>,
+    window: Option<Located<&'a str>>,
+    hold: Option<Located<&'a str>>,
 }
 
 /// The numbers of a checked algorithm that are written as text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Texts {
+pub(super) struct SpelledNumbers {
     rate: String,
     window: String,
     hold: String,
 }
 
-impl Texts {
+impl SpelledNumbers {
     pub(super) fn of(algorithm: &Algorithm) -> Self {
         match algorithm {
             Algorithm::Bucket(bucket) => Self { rate: bucket.rate().to_string(), ..Self::default() },
@@ -62,9 +63,9 @@ impl Texts {
 
 /// An algorithm with its numbers as they are written.
 #[derive(Clone, Debug)]
-pub(super) struct Written<'a> {
-    kind: Kind<'a>,
-    numbers: Numbers<'a>,
+pub(super) struct WrittenAlgorithm<'a> {
+    kind: AlgorithmKind<'a>,
+    numbers: WrittenNumbers<'a>,
     /// This member's share is one of so many; at least 1.
     pub(super) share: u32,
     /// Where the limit or the override stands.
@@ -72,33 +73,33 @@ pub(super) struct Written<'a> {
 }
 
 /// A problem with one of the numbers; told as `(what, fix)`.
-struct Wrong {
+struct NumberProblem {
     path: Path,
     what: String,
     fix: String,
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenAlgorithm<'a> {
     /// The algorithm of a limit, if it has exactly one.
     pub(super) fn new(raw: &'a LimitConfig, path: &Path, report: &mut Report<'_>) -> Option<Self> {
-        let mut given: Vec<(&str, Kind<'a>, Numbers<'a>)> = Vec::new();
+        let mut given: Vec<(&str, AlgorithmKind<'a>, WrittenNumbers<'a>)> = Vec::new();
         let top = |name: &str| path.key(name);
         if let Some(rate) = &raw.rate {
-            let numbers = Numbers {
+            let numbers = WrittenNumbers {
                 rate: Some((rate, top("rate"))),
                 burst: raw.burst.map(|burst| (burst, top("burst"))),
                 debt: raw.debt.map(|debt| (debt, top("debt"))),
-                ..Numbers::default()
+                ..WrittenNumbers::default()
             };
-            given.push(("rate", Kind::Bucket, numbers));
+            given.push(("rate", AlgorithmKind::Bucket, numbers));
         }
-        let windowed = |name: &str, limit: u64, window: &'a str| Numbers {
+        let windowed = |name: &str, limit: u64, window: &'a str| WrittenNumbers {
             limit: Some((limit, top(name).key("limit"))),
             window: Some((window, top(name).key("window"))),
-            ..Numbers::default()
+            ..WrittenNumbers::default()
         };
         if let Some(rolling) = &raw.rolling {
-            let kind = Kind::Rolling { accuracy: rolling.accuracy.unwrap_or_default() };
+            let kind = AlgorithmKind::Rolling { accuracy: rolling.accuracy.unwrap_or_default() };
             given.push(("rolling", kind, windowed("rolling", rolling.limit, &rolling.window)));
         }
         if let Some(fixed) = &raw.fixed {
@@ -106,7 +107,11 @@ impl<'a> Written<'a> {
                 WindowStartConfig::Epoch => WindowStart::Epoch,
                 WindowStartConfig::FirstHit => WindowStart::FirstHit,
             };
-            given.push(("fixed", Kind::Fixed { start }, windowed("fixed", fixed.limit, &fixed.window)));
+            given.push((
+                "fixed",
+                AlgorithmKind::Fixed { start },
+                windowed("fixed", fixed.limit, &fixed.window),
+            ));
         }
         if let Some(calendar) = &raw.calendar {
             let within = top("calendar");
@@ -114,22 +119,22 @@ impl<'a> Written<'a> {
                 let what = "`week_start` belongs to `unit: week`";
                 report.value(&within.key("week_start"), what, "remove it, or count by week");
             }
-            let kind = Kind::Calendar {
+            let kind = AlgorithmKind::Calendar {
                 unit: civil_unit(calendar.unit),
                 zone: calendar.zone.as_deref().unwrap_or("UTC"),
                 week_start: weekday(calendar.week_start.unwrap_or_default()),
             };
             let limit = Some((calendar.limit, within.key("limit")));
-            given.push(("calendar", kind, Numbers { limit, ..Numbers::default() }));
+            given.push(("calendar", kind, WrittenNumbers { limit, ..WrittenNumbers::default() }));
         }
         if let Some(concurrency) = &raw.concurrency {
             let within = top("concurrency");
-            let numbers = Numbers {
+            let numbers = WrittenNumbers {
                 limit: Some((concurrency.limit, within.key("limit"))),
                 hold: Some((&concurrency.hold, within.key("hold"))),
-                ..Numbers::default()
+                ..WrittenNumbers::default()
             };
-            given.push(("concurrency", Kind::Concurrency, numbers));
+            given.push(("concurrency", AlgorithmKind::Concurrency, numbers));
         }
         if raw.rate.is_none() {
             for (name, number) in [("burst", raw.burst), ("debt", raw.debt)] {
@@ -159,46 +164,54 @@ impl<'a> Written<'a> {
     }
 
     /// A checked algorithm as it would be written; `None` for one that policies do not have.
-    pub(super) fn of(algorithm: &'a Algorithm, texts: &'a Texts) -> Option<Self> {
+    pub(super) fn of(algorithm: &'a Algorithm, texts: &'a SpelledNumbers) -> Option<Self> {
         let top = |name: &str| Path::default().key(name);
-        let windowed = |limit: u64| Numbers {
+        let windowed = |limit: u64| WrittenNumbers {
             limit: Some((limit, top("limit"))),
             window: Some((texts.window.as_str(), top("window"))),
-            ..Numbers::default()
+            ..WrittenNumbers::default()
         };
         let (kind, numbers) = match algorithm {
             Algorithm::Bucket(bucket) => {
-                let numbers = Numbers {
+                let numbers = WrittenNumbers {
                     rate: Some((texts.rate.as_str(), top("rate"))),
                     burst: Some((bucket.burst(), top("burst")))
                         .filter(|_| bucket.burst() != bucket.rate().units()),
                     debt: Some((bucket.debt(), top("debt"))).filter(|(debt, _)| *debt > 0),
-                    ..Numbers::default()
+                    ..WrittenNumbers::default()
                 };
-                (Kind::Bucket, numbers)
+                (AlgorithmKind::Bucket, numbers)
             }
             Algorithm::Rolling(rolling) => {
-                (Kind::Rolling { accuracy: AccuracyConfig::Exact }, windowed(rolling.limit()))
+                (AlgorithmKind::Rolling { accuracy: AccuracyConfig::Exact }, windowed(rolling.limit()))
             }
             Algorithm::SlidingCounter(counter) => {
-                (Kind::Rolling { accuracy: AccuracyConfig::Approximate }, windowed(counter.limit()))
+                (AlgorithmKind::Rolling { accuracy: AccuracyConfig::Approximate }, windowed(counter.limit()))
             }
-            Algorithm::Fixed(fixed) => (Kind::Fixed { start: fixed.start() }, windowed(fixed.limit())),
+            Algorithm::Fixed(fixed) => {
+                (AlgorithmKind::Fixed { start: fixed.start() }, windowed(fixed.limit()))
+            }
             Algorithm::Calendar(calendar) => {
-                let kind = Kind::Calendar {
+                let kind = AlgorithmKind::Calendar {
                     unit: calendar.unit(),
                     zone: calendar.zone(),
                     week_start: calendar.week_start(),
                 };
-                (kind, Numbers { limit: Some((calendar.limit(), top("limit"))), ..Numbers::default() })
+                (
+                    kind,
+                    WrittenNumbers {
+                        limit: Some((calendar.limit(), top("limit"))),
+                        ..WrittenNumbers::default()
+                    },
+                )
             }
             Algorithm::Concurrency(slots) => {
-                let numbers = Numbers {
+                let numbers = WrittenNumbers {
                     limit: Some((slots.limit(), top("limit"))),
                     hold: Some((texts.hold.as_str(), top("hold"))),
-                    ..Numbers::default()
+                    ..WrittenNumbers::default()
                 };
-                (Kind::Concurrency, numbers)
+                (AlgorithmKind::Concurrency, numbers)
             }
             _ => return None,
         };
@@ -208,7 +221,7 @@ impl<'a> Written<'a> {
     /// The zone of a calendar, as it is written.
     pub(super) fn zone(&self) -> Option<&'a str> {
         match self.kind {
-            Kind::Calendar { zone, .. } => Some(zone),
+            AlgorithmKind::Calendar { zone, .. } => Some(zone),
             _ => None,
         }
     }
@@ -216,11 +229,11 @@ impl<'a> Written<'a> {
     /// The name of the algorithm in policies.
     pub(super) fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Bucket => "rate",
-            Kind::Rolling { .. } => "rolling",
-            Kind::Fixed { .. } => "fixed",
-            Kind::Calendar { .. } => "calendar",
-            Kind::Concurrency => "concurrency",
+            AlgorithmKind::Bucket => "rate",
+            AlgorithmKind::Rolling { .. } => "rolling",
+            AlgorithmKind::Fixed { .. } => "fixed",
+            AlgorithmKind::Calendar { .. } => "calendar",
+            AlgorithmKind::Concurrency => "concurrency",
         }
     }
 
@@ -228,20 +241,20 @@ impl<'a> Written<'a> {
     pub(super) fn consistencies(&self) -> &'static [ConsistencyConfig] {
         use ConsistencyConfig::{Auto, Broadcast, Exact, Leased, Local, Observed};
         match self.kind {
-            Kind::Bucket | Kind::Fixed { .. } | Kind::Calendar { .. } => {
+            AlgorithmKind::Bucket | AlgorithmKind::Fixed { .. } | AlgorithmKind::Calendar { .. } => {
                 &[Local, Exact, Leased, Broadcast, Observed, Auto]
             }
-            Kind::Rolling { .. } | Kind::Concurrency => &[Local, Exact],
+            AlgorithmKind::Rolling { .. } | AlgorithmKind::Concurrency => &[Local, Exact],
         }
     }
 
     /// The numbers an override may change.
     fn changeable(&self) -> &'static [&'static str] {
         match self.kind {
-            Kind::Bucket => &["rate", "burst", "debt"],
-            Kind::Rolling { .. } | Kind::Fixed { .. } => &["limit", "window"],
-            Kind::Calendar { .. } => &["limit"],
-            Kind::Concurrency => &["limit", "hold"],
+            AlgorithmKind::Bucket => &["rate", "burst", "debt"],
+            AlgorithmKind::Rolling { .. } | AlgorithmKind::Fixed { .. } => &["limit", "window"],
+            AlgorithmKind::Calendar { .. } => &["limit"],
+            AlgorithmKind::Concurrency => &["limit", "hold"],
         }
     }
 
@@ -276,7 +289,7 @@ impl<'a> Written<'a> {
             return None;
         }
         let old = &self.numbers;
-        let numbers = Numbers {
+        let numbers = WrittenNumbers {
             rate: or(raw.rate.as_deref(), path.key("rate"), old.rate.as_ref()),
             burst: or(raw.burst, path.key("burst"), old.burst.as_ref()),
             debt: or(raw.debt, path.key("debt"), old.debt.as_ref()),
@@ -291,18 +304,18 @@ impl<'a> Written<'a> {
     pub(super) fn build(&self, report: &mut Report<'_>) -> Option<Algorithm> {
         match self.try_build() {
             Ok(algorithm) => Some(algorithm),
-            Err(Wrong { path, what, fix }) => {
+            Err(NumberProblem { path, what, fix }) => {
                 report.value(&path, what, fix);
                 None
             }
         }
     }
 
-    fn try_build(&self) -> Result<Algorithm, Wrong> {
+    fn try_build(&self) -> Result<Algorithm, NumberProblem> {
         let numbers = &self.numbers;
         match self.kind {
-            Kind::Bucket => self.bucket(),
-            Kind::Rolling { accuracy } => {
+            AlgorithmKind::Bucket => self.bucket(),
+            AlgorithmKind::Rolling { accuracy } => {
                 let (limit, window) = (self.limit()?, self.span(numbers.window.as_ref(), "window")?);
                 match accuracy {
                     AccuracyConfig::Exact => Rolling::new(limit, window).map(Algorithm::Rolling),
@@ -312,27 +325,27 @@ impl<'a> Written<'a> {
                 }
                 .map_err(|error| self.wrong(&error))
             }
-            Kind::Fixed { start } => {
+            AlgorithmKind::Fixed { start } => {
                 let (limit, window) = (self.limit()?, self.span(numbers.window.as_ref(), "window")?);
                 Fixed::new(limit, window, start).map(Algorithm::Fixed).map_err(|error| self.wrong(&error))
             }
-            Kind::Calendar { unit, zone, week_start } => Calendar::new(self.limit()?, unit, zone)
+            AlgorithmKind::Calendar { unit, zone, week_start } => Calendar::new(self.limit()?, unit, zone)
                 .map(|calendar| Algorithm::Calendar(calendar.with_week_start(week_start)))
                 .map_err(|error| self.wrong(&error)),
-            Kind::Concurrency => {
+            AlgorithmKind::Concurrency => {
                 let (limit, hold) = (self.limit()?, self.span(numbers.hold.as_ref(), "hold")?);
                 Concurrency::new(limit, hold).map(Algorithm::Concurrency).map_err(|error| self.wrong(&error))
             }
         }
     }
 
-    fn bucket(&self) -> Result<Algorithm, Wrong> {
+    fn bucket(&self) -> Result<Algorithm, NumberProblem> {
         let (text, path) = self.given(self.numbers.rate.as_ref())?;
         let whole: Rate = text.parse().map_err(|error| wrong_at(path, &error))?;
         let burst = match &self.numbers.burst {
             Some((burst, path)) => self.part(*burst, "burst", path)?,
-            // What is left of a share of the default is at least one unit: a rate cannot be used
-            // without.
+            // This member's share of the default burst is at least one unit, because a burst of 0
+            // admits nothing.
             None => (whole.units() / u64::from(self.share)).max(1),
         };
         let rate = if self.share == 1 {
@@ -342,7 +355,7 @@ impl<'a> Written<'a> {
                 .per()
                 .checked_mul(self.share)
                 .and_then(|per| Rate::new(whole.units(), per).ok())
-                .ok_or_else(|| Wrong {
+                .ok_or_else(|| NumberProblem {
                     path: path.clone(),
                     what: format!("share 1/{} of rate {whole} is less than one unit in 365d", self.share),
                     fix: "raise the rate, or the share".to_owned(),
@@ -356,16 +369,16 @@ impl<'a> Written<'a> {
         Ok(Algorithm::Bucket(bucket))
     }
 
-    fn limit(&self) -> Result<u64, Wrong> {
+    fn limit(&self) -> Result<u64, NumberProblem> {
         let (limit, path) = self.given(self.numbers.limit.as_ref())?;
         self.part(*limit, "limit", path)
     }
 
     /// This member's share of a number, rounded down so that all members together stay within it.
-    fn part(&self, whole: u64, name: &str, path: &Path) -> Result<u64, Wrong> {
+    fn part(&self, whole: u64, name: &str, path: &Path) -> Result<u64, NumberProblem> {
         let part = whole / u64::from(self.share);
         if part == 0 && whole > 0 {
-            return Err(Wrong {
+            return Err(NumberProblem {
                 path: path.clone(),
                 what: format!("share 1/{} of {name} {whole} leaves nothing", self.share),
                 fix: format!("raise it to at least {}", self.share),
@@ -374,14 +387,14 @@ impl<'a> Written<'a> {
         Ok(part)
     }
 
-    fn span(&self, written: Option<&At<&'a str>>, name: &str) -> Result<Duration, Wrong> {
+    fn span(&self, written: Option<&Located<&'a str>>, name: &str) -> Result<Duration, NumberProblem> {
         let (text, path) = self.given(written)?;
-        span(name, text).map_err(|(what, fix)| Wrong { path: path.clone(), what, fix })
+        span(name, text).map_err(|(what, fix)| NumberProblem { path: path.clone(), what, fix })
     }
 
-    fn given<'b, T>(&self, number: Option<&'b At<T>>) -> Result<&'b At<T>, Wrong> {
+    fn given<'b, T>(&self, number: Option<&'b Located<T>>) -> Result<&'b Located<T>, NumberProblem> {
         // The schema asks for every number an algorithm cannot do without, so this is not reached.
-        number.ok_or_else(|| Wrong {
+        number.ok_or_else(|| NumberProblem {
             path: self.path.clone(),
             what: "a number is missing".to_owned(),
             fix: "see the configuration reference".to_owned(),
@@ -389,7 +402,7 @@ impl<'a> Written<'a> {
     }
 
     /// Puts an error of the algorithm where the number stands that it speaks of.
-    fn wrong(&self, error: &AlgorithmError) -> Wrong {
+    fn wrong(&self, error: &AlgorithmError) -> NumberProblem {
         let numbers = &self.numbers;
         let path = match error {
             AlgorithmError::DrainTooLong { .. } => place(numbers.debt.as_ref())
@@ -406,7 +419,7 @@ impl<'a> Written<'a> {
         wrong_at(path.unwrap_or(&self.path), error)
     }
 
-    fn no_zone(&self, zone: &str, error: &AlgorithmError) -> Wrong {
+    fn no_zone(&self, zone: &str, error: &AlgorithmError) -> NumberProblem {
         let mut wrong = wrong_at(&self.path.key("calendar").key("zone"), error);
         wrong.what = format!("time zone \"{}\" does not exist", shown(zone));
         wrong.fix = zone::meant(zone).unwrap_or(wrong.fix);
@@ -414,19 +427,19 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What an override says, or else what the limit says.
-fn or<T: Copy>(new: Option<T>, path: Path, old: Option<&At<T>>) -> Option<At<T>> {
+/// The number of the override, or else the number of the limit.
+fn or<T: Copy>(new: Option<T>, path: Path, old: Option<&Located<T>>) -> Option<Located<T>> {
     new.map(|new| (new, path)).or_else(|| old.cloned())
 }
 
-fn place<T>(number: Option<&At<T>>) -> Option<&Path> {
+fn place<T>(number: Option<&Located<T>>) -> Option<&Path> {
     number.map(|(_, path)| path)
 }
 
-fn wrong_at(path: &Path, error: &impl core::fmt::Display) -> Wrong {
+fn wrong_at(path: &Path, error: &impl core::fmt::Display) -> NumberProblem {
     let message = error.to_string();
     let (what, fix) = crate::problem::split(&message);
-    Wrong { path: path.clone(), what: what.to_owned(), fix: fix.to_owned() }
+    NumberProblem { path: path.clone(), what: what.to_owned(), fix: fix.to_owned() }
 }
 
 fn civil_unit(unit: CivilUnitConfig) -> CivilUnit {

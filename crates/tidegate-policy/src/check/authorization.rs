@@ -1,11 +1,12 @@
-//! Checks who may ask what. What is wrong with a token is said without showing it.
+//! Checks the grants of callers. A message about a token never shows the token.
 
-use super::check_name;
+use super::name_and_path::check_name;
 use crate::path::Path;
 use crate::policy::PATH_BYTES_MAX;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Secret, Verb, Verbs};
-use crate::problem::{Report, shown};
-use crate::raw::authorization::{Grant as GrantConfig, VerbConfig};
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::authorization::{GrantConfig, VerbConfig};
 
 const NAME_BYTES_MAX: usize = 128;
 const CERTIFICATE_BYTES_MAX: usize = 1024;
@@ -15,7 +16,7 @@ const HASH_DIGITS: usize = 64;
 pub(super) fn authorization(raw: Option<&[GrantConfig]>, path: &Path, report: &mut Report<'_>) -> Vec<Grant> {
     let Some(raw) = raw else { return Vec::new() };
     if raw.is_empty() {
-        // Who writes this may mean that nobody is let in, or that everybody is.
+        // An empty list is ambiguous: it could admit no caller or every caller.
         let fix = "add grants, or remove it to serve callers without authentication";
         report.value(path, "an empty list of grants", fix);
     }
@@ -123,7 +124,7 @@ fn credential(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Option
     }
 }
 
-/// What is wrong with a token, without showing it.
+/// The problem of a token, without showing the token.
 fn check_token(token: &str) -> Result<(), (String, String)> {
     if let Some(digits) = token.strip_prefix(HASH) {
         let is_hash = digits.len() == HASH_DIGITS && digits.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -1,15 +1,16 @@
 //! Checks how the files of envoyproxy/ratelimit are taken.
 
-use super::service::check_path;
+use super::name_and_path::check_path;
 use crate::path::Path;
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::problem::{Report, shown};
-use crate::raw::envoy::{EnvoyHeaders, EnvoyRatelimit as Config, SemanticsConfig};
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig, SemanticsConfig};
 
 /// The longest name of a header in bytes.
 const HEADER_BYTES_MAX: usize = 128;
 
-pub(super) fn envoy(raw: &Config, path: &Path, report: &mut Report<'_>) -> EnvoyRatelimit {
+pub(super) fn envoy(raw: &EnvoyRatelimitConfig, path: &Path, report: &mut Report<'_>) -> EnvoyRatelimit {
     check_path("the files", &raw.path, &path.key("path"), report);
     let semantics = match raw.semantics.unwrap_or_default() {
         SemanticsConfig::Strict => Semantics::Strict,
@@ -49,7 +50,7 @@ fn ratio(text: &str, path: &Path, report: &mut Report<'_>) -> f32 {
     }
 }
 
-fn headers(raw: Option<&EnvoyHeaders>, path: &Path, report: &mut Report<'_>) -> Headers {
+fn headers(raw: Option<&EnvoyHeadersConfig>, path: &Path, report: &mut Report<'_>) -> Headers {
     let mut headers = Headers::default();
     let Some(raw) = raw else { return headers };
     headers.enabled = raw.enabled.unwrap_or(false);

@@ -2,10 +2,11 @@
 
 use tidegate::limit::{Limit, Missing, Mode};
 
-use super::matching::{contradicts_itself, wants_absence};
+use super::matcher::{contradicts_itself, wants_absence};
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::{LimitConfig, MissingConfig};
 
 /// Warns about the limits of a namespace.

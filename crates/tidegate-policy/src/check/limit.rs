@@ -8,15 +8,15 @@ use tidegate::lease::Terms;
 use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
 use tidegate::{Algorithm, Timestamp};
 
-use super::algorithm::Written;
-use super::check_name;
-use super::matching::matcher;
-use super::service::ATTRIBUTE_NAME_BYTES_MAX;
+use super::algorithm::WrittenAlgorithm;
+use super::matcher::matcher;
+use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::zone;
 use crate::measure::span;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
     OnStoreFailureConfig, OverrideConfig,
@@ -46,7 +46,7 @@ pub(super) fn check(
     let key = key(raw.key.as_deref().unwrap_or_default(), &path.key("key"), report);
     let matches = matches(raw, &path.key("match"), report);
     let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
-    let mut written = Written::new(raw, path, report);
+    let mut written = WrittenAlgorithm::new(raw, path, report);
     let share = share(raw, is_shared, path, report);
     if let Some(written) = &mut written {
         written.share = share;
@@ -163,7 +163,7 @@ fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(Stri
     for (attribute, raw) in raw.matches.iter().flatten() {
         let at = path.key(attribute);
         check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
-        if let Some((what, fix)) = super::matching::pattern_as_text(raw) {
+        if let Some((what, fix)) = super::matcher::pattern_as_text(raw) {
             report.warn(&at, what, fix);
         }
         all.extend(matcher(raw, &at, report).map(|matcher| (attribute.clone(), matcher)));
@@ -187,7 +187,7 @@ fn block(raw: &OnExceedConfig, path: &Path, report: &mut Report<'_>) -> Option<c
     }
 }
 
-fn consistency(raw: &LimitConfig, written: &Written<'_>, path: &Path, report: &mut Report<'_>) {
+fn consistency(raw: &LimitConfig, written: &WrittenAlgorithm<'_>, path: &Path, report: &mut Report<'_>) {
     let Some(wanted) = raw.consistency else { return };
     let at = path.key("consistency");
     let has: Vec<String> = written.consistencies().iter().map(ToString::to_string).collect();
@@ -230,7 +230,7 @@ fn decided_where(
         Some(_) => Consistency::Local,
         // A share is a member's own.
         None if raw.share.is_some() => Consistency::Local,
-        // What is promised over an hour or longer must outlive a restart.
+        // A quota over an hour or longer must outlive a restart.
         None if algorithm.is_quota() => Consistency::Exact,
         None if !is_shared => Consistency::Local,
         None if leasable.is_ok() => Consistency::Leased,
@@ -252,7 +252,7 @@ fn is_divided(raw: &LimitConfig) -> bool {
     raw.share.as_deref() == Some("auto")
 }
 
-/// The `n` of `share: 1/n`; 1 where there is none.
+/// The `n` of `share: 1/n`; 1 without a share.
 fn share(raw: &LimitConfig, is_shared: bool, path: &Path, report: &mut Report<'_>) -> u32 {
     let Some(text) = &raw.share else { return 1 };
     let at = path.key("share");
@@ -281,7 +281,7 @@ type Overridden = Vec<(BTreeMap<String, String>, tidegate::Algorithm)>;
 
 fn overrides(
     raw: &LimitConfig,
-    written: Option<&Written<'_>>,
+    written: Option<&WrittenAlgorithm<'_>>,
     key: &[KeyPart],
     path: &Path,
     report: &mut Report<'_>,

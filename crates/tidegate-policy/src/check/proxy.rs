@@ -6,25 +6,26 @@ use std::collections::BTreeMap;
 
 use tidegate::{Class, Cost};
 
-use super::service::{ATTRIBUTE_NAME_BYTES_MAX, check_path};
-use super::{check_name, matching};
+use super::matcher;
+use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name, check_path};
+use super::path_expression::{glob_of, is_expression};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::proxy::{Health, Jwt, Proxy, Retry, Route, Trust, Upstream, UpstreamTls};
-use crate::problem::{Report, shown};
-use crate::raw::Namespace;
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::NamespaceConfig;
 use crate::raw::proxy::{
-    ClassConfig, ClientHeaderConfig, CostForm, Health as HealthConfig, Jwt as JwtConfig, PathsConfig,
-    Proxy as ProxyConfig, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry, UpstreamTlsForm,
+    ClassConfig, ClientHeaderConfig, CostForm, HealthConfig, JwtConfig, PathsConfig, ProxyConfig,
+    RetryConfig, RouteConfig, RouteMatch, TimeoutsForm, UpstreamEntry, UpstreamTlsForm,
 };
-use crate::raw::service::{Listen, Listener};
+use crate::raw::service::{ListenConfig, ListenerConfig};
 use crate::suggestion::nearest;
+use header::{header, is_header};
 
-mod expression;
+mod header;
 mod pass_through;
 mod server;
-
-pub(super) use expression::{glob_of, is_expression};
 
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -32,8 +33,8 @@ const WEEK: Duration = Duration::from_hours(168);
 
 pub(super) fn proxy(
     raw: &ProxyConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
-    listen: Option<&Listen>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    listen: Option<&ListenConfig>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Proxy {
@@ -102,12 +103,12 @@ pub(super) fn proxy(
 }
 
 /// Whether who connects can be known as the listener and the routes need it.
-fn peers(listen: &Listen, proxy: &Proxy, report: &mut Report<'_>) {
+fn peers(listen: &ListenConfig, proxy: &Proxy, report: &mut Report<'_>) {
     let within = Path::default().key("listen");
     let others =
         [("http", &listen.http), ("admin", &listen.admin), ("grpc", &listen.grpc), ("resp", &listen.resp)];
     for (name, listener) in others {
-        if listener.as_ref().is_some_and(Listener::expects_preamble) {
+        if listener.as_ref().is_some_and(ListenerConfig::expects_preamble) {
             let what = "the PROXY protocol is only read where requests are passed on";
             let path = within.key(name).key("proxy_protocol");
             report.value(&path, what, "remove it, or set it on `proxy`");
@@ -315,7 +316,7 @@ fn route(
     raw: &RouteConfig,
     index: usize,
     proxy: &ProxyConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Route {
@@ -401,21 +402,6 @@ const fn class(raw: ClassConfig) -> Class {
     }
 }
 
-fn header(name: Option<&str>, path: &Path, report: &mut Report<'_>) -> Option<String> {
-    let name = name?;
-    if is_header(name) {
-        return Some(name.to_ascii_lowercase());
-    }
-    let what = format!("\"{}\" is not the name of a header", shown(name));
-    report.value(path, what, "use letters, digits and dashes, for example x-api-key");
-    None
-}
-
-fn is_header(name: &str) -> bool {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    !name.is_empty() && name.len() <= 256 && name.chars().all(is_token)
-}
-
 fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report<'_>) {
     if let Some(pattern) = &raw.path {
         let at = path.key("path");
@@ -454,7 +440,7 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
     if let Some(raw) = host {
         pass_through::hosts(raw, &path.key("host"), report);
     }
-    route.host = host.and_then(|raw| matching::matcher(raw, &path.key("host"), report));
+    route.host = host.and_then(|raw| matcher::matcher(raw, &path.key("host"), report));
     for (index, method) in raw.method.iter().flatten().enumerate() {
         if is_header(method) && !method.contains(|c: char| c.is_ascii_lowercase()) {
             pass_through::method(method, &path.key("method").index(index), report);

@@ -1,12 +1,12 @@
-//! What is known of the attributes that a route sets, before there is a request.
+//! The attributes that a route sets, as far as they are known before a request arrives.
 
 use tidegate::limit::{Limit, Missing};
 
 use crate::policy::proxy::Route;
 
-/// What is known of one attribute of every request of a route.
+/// The value of one attribute, as far as it is known for every request of a route.
 #[derive(Debug, PartialEq, Eq)]
-enum Known<'a> {
+enum KnownValue<'a> {
     /// The route does not set it.
     Absent,
     /// It is one of these.
@@ -15,7 +15,7 @@ enum Known<'a> {
     Unknown,
 }
 
-/// What is known of the attributes of a route's requests.
+/// The attributes of a route's requests, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RouteAttributes<'a> {
     /// Those of a route of the proxy.
@@ -25,23 +25,23 @@ pub(crate) enum RouteAttributes<'a> {
 }
 
 impl<'a> RouteAttributes<'a> {
-    fn known(self, attribute: &str) -> Known<'a> {
+    fn known(self, attribute: &str) -> KnownValue<'a> {
         let route = match self {
-            Self::Named(names) if names.contains(&attribute) => return Known::Unknown,
-            Self::Named(_) => return Known::Absent,
+            Self::Named(names) if names.contains(&attribute) => return KnownValue::Unknown,
+            Self::Named(_) => return KnownValue::Absent,
             Self::Of(route) => route,
         };
         let Some((_, source)) = route.attributes.iter().find(|(name, _)| name == attribute) else {
-            return Known::Absent;
+            return KnownValue::Absent;
         };
         let literal = source.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         match (source.as_str(), &route.path) {
-            _ if let Some(literal) = literal => Known::OneOf(vec![literal]),
+            _ if let Some(literal) = literal => KnownValue::OneOf(vec![literal]),
             ("method", _) if !route.methods.is_empty() => {
-                Known::OneOf(route.methods.iter().map(String::as_str).collect())
+                KnownValue::OneOf(route.methods.iter().map(String::as_str).collect())
             }
-            ("path", Some(path)) if !path.contains('*') => Known::OneOf(vec![path]),
-            _ => Known::Unknown,
+            ("path", Some(path)) if !path.contains('*') => KnownValue::OneOf(vec![path]),
+            _ => KnownValue::Unknown,
         }
     }
 
@@ -56,16 +56,16 @@ impl<'a> RouteAttributes<'a> {
 
     /// Whether the route sets the attribute.
     pub(crate) fn sets(self, attribute: &str) -> bool {
-        self.known(attribute) != Known::Absent
+        self.known(attribute) != KnownValue::Absent
     }
 
     /// The first attribute for which no request of the route is one that `limit` applies to; `None`
     /// where some may be.
     pub(crate) fn never_fits(self, limit: &Limit) -> Option<&str> {
         let unmatched = limit.matches.iter().find(|condition| match self.known(&condition.attribute) {
-            Known::Absent => !condition.matcher.matches(None),
-            Known::OneOf(values) => !values.iter().any(|value| condition.matcher.matches(Some(value))),
-            Known::Unknown => false,
+            KnownValue::Absent => !condition.matcher.matches(None),
+            KnownValue::OneOf(values) => !values.iter().any(|value| condition.matcher.matches(Some(value))),
+            KnownValue::Unknown => false,
         });
         let lacking = || {
             let is_skipped = limit.missing == Missing::Skip;
@@ -82,9 +82,9 @@ impl<'a> RouteAttributes<'a> {
             return None;
         }
         let always_matches = limit.matches.iter().all(|condition| match self.known(&condition.attribute) {
-            Known::Absent => condition.matcher.matches(None),
-            Known::OneOf(values) => values.iter().all(|value| condition.matcher.matches(Some(value))),
-            Known::Unknown => false,
+            KnownValue::Absent => condition.matcher.matches(None),
+            KnownValue::OneOf(values) => values.iter().all(|value| condition.matcher.matches(Some(value))),
+            KnownValue::Unknown => false,
         });
         let lacking = limit.key.iter().find(|part| !self.sets(&part.attribute));
         lacking.filter(|_| always_matches).map(|part| part.attribute.as_str())

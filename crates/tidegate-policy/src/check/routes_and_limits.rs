@@ -8,7 +8,8 @@ use super::route_attributes::RouteAttributes;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::policy::proxy::Route;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::nearest;
 
 /// Warns about every route and the limits of its namespace.

@@ -5,24 +5,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate::{Rate, WhenFull};
 
-use super::check_name;
+use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{
-    Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory,
-    PATH_BYTES_MAX, Sample, Tls,
+    Address, Authorize, Bounds, Decisions, Format, Http, Level, Listen, Listener, Log, Memory, Sample, Tls,
 };
-use crate::problem::{Report, shown};
-use crate::raw::Namespace;
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::NamespaceConfig;
 use crate::raw::service::{
-    Authorize as AuthorizeConfig, Bounds as BoundsConfig, Decisions as DecisionsConfig, FormatConfig,
-    Http as HttpConfig, LegacyHeadersConfig, LevelConfig, Listen as ListenConfig, Listener as ListenerConfig,
-    Log as LogConfig, Memory as MemoryConfig, SampleConfig, TlsForm, WhenFullConfig,
+    AuthorizeConfig, BoundsConfig, DecisionsConfig, FormatConfig, HttpConfig, LegacyHeadersConfig,
+    LevelConfig, ListenConfig, ListenerConfig, LogConfig, MemoryConfig, SampleConfig, TlsForm,
+    WhenFullConfig,
 };
 use crate::suggestion::nearest;
-
-/// The longest name of an attribute in bytes.
-pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 
 const HTTP_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
@@ -116,8 +113,7 @@ fn listener(raw: &ListenerConfig, path: &Path, unix: bool, report: &mut Report<'
     Some(Listener { address, insecure, proxy_protocol: raw.expects_preamble(), tls })
 }
 
-/// Who may use a listener: whoever reaches it, unless only this machine does or somebody is asked
-/// who they are.
+/// Reports a listener beyond loopback whose callers need no authorization.
 fn guard(
     raw: Option<&ListenerConfig>,
     listener: Option<&Listener>,
@@ -203,7 +199,7 @@ pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -
 
 pub(super) fn authorize(
     raw: AuthorizeConfig,
-    namespaces: Option<&BTreeMap<String, Namespace>>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Authorize {
@@ -362,25 +358,4 @@ fn decisions(raw: &DecisionsConfig, path: &Path, report: &mut Report<'_>) -> Dec
         decisions.sample = Sample::Refusals;
     }
     decisions
-}
-
-/// Paths go to the system and into messages.
-pub(super) fn check_path(of: &str, text: &str, path: &Path, report: &mut Report<'_>) {
-    if text.is_empty() {
-        report.value(path, format!("the path of {of} is empty"), "give one");
-    } else if text.len() > PATH_BYTES_MAX {
-        let what = format!("the path of {of} has {} bytes", text.len());
-        report.value(path, what, format!("use at most {PATH_BYTES_MAX}"));
-    } else if text.chars().any(char::is_control) {
-        let what = format!("the path of {of}, \"{}\", contains control characters", shown(text));
-        report.value(path, what, "remove them");
-    }
-}
-
-/// Says if `text` cannot be the path of a file.
-pub(super) fn check_file(text: &str, path: &Path, report: &mut Report<'_>) {
-    if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
-        let what = format!("\"{}\" is not the path of a file", shown(text));
-        report.value(path, what, format!("write a path of 1 to {PATH_BYTES_MAX} bytes"));
-    }
 }

@@ -3,23 +3,24 @@
 
 use tidegate::limit::{Consistency, Limit};
 
-use super::service::{check_file, check_path};
+use super::name_and_path::{check_file, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::{Durability, Embedded, NamespacePolicy, Redis, RedisTls, StoreChoice, StoreKind};
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::Config;
 use crate::raw::limit::LimitConfig;
-use crate::raw::store::{DurabilityConfig, Store, StoreKindConfig, StoreTls};
+use crate::raw::store::{DurabilityConfig, StoreConfig, StoreKindConfig, StoreTlsConfig};
 
 /// The store that `raw` asks for. `env` reads environment variables.
 pub(super) fn store(
-    raw: Option<&Store>,
+    raw: Option<&StoreConfig>,
     env: &dyn Fn(&str) -> Option<String>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> StoreChoice {
-    let none = Store::default();
+    let none = StoreConfig::default();
     let raw = raw.unwrap_or(&none);
     let kind = raw.kind;
     let of_embedded = [
@@ -55,7 +56,7 @@ pub(super) fn store(
     })
 }
 
-fn redis(raw: &Store, path: &Path, report: &mut Report<'_>) -> Redis {
+fn redis(raw: &StoreConfig, path: &Path, report: &mut Report<'_>) -> Redis {
     let urls = raw.urls.clone().unwrap_or_default();
     let cluster = raw.cluster.unwrap_or_default();
     let at = path.key("urls");
@@ -131,7 +132,7 @@ fn redis_url(url: &str, cluster: bool) -> Result<(), (String, String)> {
     Ok(())
 }
 
-fn redis_tls(raw: &StoreTls, path: &Path, report: &mut Report<'_>) -> RedisTls {
+fn redis_tls(raw: &StoreTlsConfig, path: &Path, report: &mut Report<'_>) -> RedisTls {
     for (name, file) in [("ca", &raw.ca), ("cert", &raw.cert), ("key", &raw.key)] {
         if let Some(file) = file {
             check_file(file, &path.key(name), report);
@@ -158,7 +159,7 @@ fn deadline(text: Option<&str>, at: &Path, report: &mut Report<'_>) -> core::tim
 }
 
 fn embedded(
-    raw: &Store,
+    raw: &StoreConfig,
     env: &dyn Fn(&str) -> Option<String>,
     path: &Path,
     report: &mut Report<'_>,
@@ -197,7 +198,7 @@ fn state_directory(env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     directories.split(':').find(|directory| !directory.is_empty()).map(str::to_owned)
 }
 
-fn durability(raw: &Store, path: &Path, report: &mut Report<'_>) -> Durability {
+fn durability(raw: &StoreConfig, path: &Path, report: &mut Report<'_>) -> Durability {
     let at = path.key("interval");
     match raw.durability.unwrap_or_default() {
         DurabilityConfig::Sync => {

@@ -8,10 +8,11 @@ use tidegate::limit::{Consistency, Limit, OnStoreFailure};
 
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::raw::limit::LimitConfig;
 
-/// What a member that decides alone admits of a limit at least, if the limit has as much.
+/// The least that a member admits while it decides alone, if the limit is that large.
 const ALONE_MIN: u64 = 10;
 
 /// A limit of more units a minute than this is not slow: what members admit alone is soon within
@@ -48,7 +49,7 @@ pub(super) fn warn(
     }
 }
 
-/// What a member admits at once of a limit of `most` while it decides alone.
+/// The units of a limit of `most` that a member admits at once while it decides alone.
 fn alone(most: u64, members: Option<u32>) -> u64 {
     let part = most / u64::from(members.unwrap_or(u32::MAX).max(1));
     part.max(most.min(ALONE_MIN))

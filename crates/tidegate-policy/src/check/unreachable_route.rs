@@ -2,8 +2,9 @@
 
 use crate::path::Path;
 use crate::policy::proxy::Route;
-use crate::problem::{Report, shown};
-use crate::raw::matching::MatcherConfig;
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::matcher::MatcherConfig;
 use crate::raw::proxy::RouteConfig;
 
 /// `routes` are the checked routes of `raw`, in the same order.

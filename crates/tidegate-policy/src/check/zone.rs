@@ -68,7 +68,7 @@ const ABBREVIATIONS: [(&str, &[&str]); 60] = [
     ("NZDT", &["Pacific/Auckland"]),
 ];
 
-/// What to write instead of a zone that does not exist, if it can be guessed: by an abbreviation, a
+/// The likely spelling of a zone that does not exist, if it can be guessed: by an abbreviation, a
 /// name or a city.
 pub(super) fn meant(zone: &str) -> Option<String> {
     if let Some(zones) = zones_of(zone) {
@@ -80,8 +80,8 @@ pub(super) fn meant(zone: &str) -> Option<String> {
     nearest_zone(zone).map(|near| format!("did you mean {near}?"))
 }
 
-/// What is said of an abbreviation that is an IANA zone too, whose offset never changes, while the
-/// clocks that people know by the abbreviation do. `None` for every other zone.
+/// The warning about an abbreviation that is also an IANA zone with a fixed offset, although the
+/// clocks known by that abbreviation change twice a year. `None` for every other zone.
 pub(super) fn without_daylight_saving(zone: &str) -> Option<(String, String)> {
     let (offset, meant, fixed) = match zone.to_ascii_uppercase().as_str() {
         "EST" => ("UTC-5", "America/New_York", "America/Panama"),

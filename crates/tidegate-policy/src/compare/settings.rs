@@ -28,7 +28,7 @@ pub struct SettingChange {
     pub needs_restart: bool,
 }
 
-/// What a running daemon takes over; everything else is opened, sized or started once.
+/// The settings that a running daemon applies; all others take effect at a restart.
 const TAKEN_OVER: [&str; 6] = [
     "authorization",
     "proxy",

@@ -1,4 +1,4 @@
-//! What the caller is told.
+//! The answer to the caller.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use tidegate::algorithm::Verdict;
 use tidegate::{Algorithm, CarriedStatus, Charging, Reason, Retry, Timestamp};
 
 use super::metric::{Counts, near};
-use super::resolve::{Charge, Limited, Part, Resolved, is_charge_over};
+use super::resolve::{Charge, DescriptorOutcome, LimitedDescriptor, Resolved, is_charge_over};
 use super::{Descriptor, Unit};
 
 /// Whether something goes ahead.
@@ -52,7 +52,7 @@ impl Status {
     }
 }
 
-/// What the caller is told, and what is counted.
+/// The answer to the caller, and the counts of metrics.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer<'a> {
@@ -64,7 +64,7 @@ pub struct Answer<'a> {
     pub headers: Vec<(&'a str, String)>,
     /// Dynamic metadata, a mapping; `None` unless it is asked for.
     pub dynamic_metadata: Option<Value>,
-    /// What is counted, one for each descriptor with a limit.
+    /// The counts, one for each descriptor with a limit.
     pub counts: Vec<Counts<'a>>,
     /// Whether the domain is one of the files'; requests for others are counted.
     pub is_domain_known: bool,
@@ -107,13 +107,13 @@ impl<'a> Resolved<'a> {
     /// How each descriptor with a limit stands, once nothing is [left to ask](Resolved::ask).
     pub fn decisions(&self, now: Timestamp) -> Vec<DescriptorDecision<'a>> {
         let limited = self.parts.iter().enumerate().filter_map(|(at, part)| match part {
-            Part::Limited(limited) if !limited.gives_back => Some((at, limited)),
+            DescriptorOutcome::Limited(limited) if !limited.gives_back => Some((at, limited)),
             _ => None,
         });
         limited.map(|(at, limited)| self.decision(at, limited, now)).collect()
     }
 
-    fn decision(&self, at: usize, limited: &Limited<'a>, now: Timestamp) -> DescriptorDecision<'a> {
+    fn decision(&self, at: usize, limited: &LimitedDescriptor<'a>, now: Timestamp) -> DescriptorDecision<'a> {
         let charge = self.deciding(limited);
         let status = charge.status.as_ref();
         let is_over = is_charge_over(charge, limited);
@@ -135,16 +135,16 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// What the caller is told, once nothing is [left to ask](Resolved::ask). Before, limits that
-    /// were not asked about count as over.
+    /// The answer to the caller, once nothing is [left to ask](Resolved::ask). Before that, limits
+    /// that have not been asked about count as over.
     pub fn answer(&self, now: Timestamp) -> Answer<'a> {
         let mut counts = Vec::new();
         let mut statuses = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
             statuses.push(match part {
-                Part::Free => Status::free(0),
-                Part::Unlimited => Status::free(u32::MAX),
-                Part::Limited(limited) => {
+                DescriptorOutcome::Free => Status::free(0),
+                DescriptorOutcome::Unlimited => Status::free(u32::MAX),
+                DescriptorOutcome::Limited(limited) => {
                     let deciding = self.deciding(limited);
                     counts.push(self.counts(deciding, limited));
                     Self::status(deciding, limited, now)
@@ -166,7 +166,7 @@ impl<'a> Resolved<'a> {
 
     /// The limit that speaks for a descriptor: of those that are over the one that is so for
     /// longest, else the one with the least left.
-    fn deciding(&self, limited: &Limited<'_>) -> &Charge<'a> {
+    fn deciding(&self, limited: &LimitedDescriptor<'_>) -> &Charge<'a> {
         let rank = |charge: &&Charge<'_>| {
             let is_over = is_charge_over(charge, limited);
             let status = charge.status.as_ref();
@@ -176,7 +176,7 @@ impl<'a> Resolved<'a> {
         self.charges_of(limited).iter().max_by_key(rank).expect("a descriptor that is limited has a limit")
     }
 
-    fn status(charge: &Charge<'_>, limited: &Limited<'_>, now: Timestamp) -> Status {
+    fn status(charge: &Charge<'_>, limited: &LimitedDescriptor<'_>, now: Timestamp) -> Status {
         let is_over = is_charge_over(charge, limited);
         let remaining = charge.status.as_ref().filter(|_| !is_over).map_or(0, |status| left(charge, status));
         Status {
@@ -191,7 +191,7 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    fn counts(&self, charge: &Charge<'_>, limited: &Limited<'a>) -> Counts<'a> {
+    fn counts(&self, charge: &Charge<'_>, limited: &LimitedDescriptor<'a>) -> Counts<'a> {
         let mut counts = Counts::none(limited.metric.clone());
         let hits = limited.hits;
         if limited.gives_back {
@@ -224,8 +224,9 @@ impl<'a> Resolved<'a> {
             return Vec::new();
         }
         let limits = statuses.iter().zip(&self.parts).filter(|(status, _)| status.current_limit.is_some());
-        let refuses = |status: &Status, part: &Part<'_>| {
-            status.code == Code::OverLimit && matches!(part, Part::Limited(limited) if !limited.is_quota)
+        let refuses = |status: &Status, part: &DescriptorOutcome<'_>| {
+            status.code == Code::OverLimit
+                && matches!(part, DescriptorOutcome::Limited(limited) if !limited.is_quota)
         };
         let refusing = limits.clone().rfind(|(status, part)| refuses(status, part));
         let chosen = refusing.or_else(|| limits.min_by_key(|(status, _)| status.limit_remaining));
@@ -251,7 +252,7 @@ impl<'a> Resolved<'a> {
         }
         let mut merged = Map::new();
         for (status, part) in statuses.iter().zip(&self.parts) {
-            if let Part::Limited(Limited { rule: Some(rule), .. }) = part
+            if let DescriptorOutcome::Limited(LimitedDescriptor { rule: Some(rule), .. }) = part
                 && status.code == Code::Ok
             {
                 merge(&mut merged, &rule.metadata);
@@ -287,7 +288,7 @@ fn most(charge: &Charge<'_>) -> u64 {
     }
 }
 
-/// What is left of a limit.
+/// The remaining hits of a limit.
 fn left(charge: &Charge<'_>, status: &CarriedStatus) -> u64 {
     most(charge).saturating_sub(status.used)
 }

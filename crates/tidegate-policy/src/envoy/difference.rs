@@ -1,14 +1,15 @@
-//! What is not as in the peer for a file, under the semantics in force.
+//! Differences between the peer and Tidegate for a file, under the semantics in force.
 
 use super::Semantics;
 use super::glob;
-use super::read::{Document, Written};
+use super::read::{Document, WrittenDescriptor};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 
 /// Notes what differs under `semantics`, as warnings of a report of their own.
 pub(super) fn note(document: &Document, semantics: Semantics, notes: &mut Report<'_>) {
-    let mut seen = Seen::default();
+    let mut seen = SeenFeatures::default();
     level(&document.descriptors, &mut seen, notes);
     if semantics == Semantics::Strict {
         return;
@@ -31,12 +32,12 @@ pub(super) fn note(document: &Document, semantics: Semantics, notes: &mut Report
 }
 
 #[derive(Default)]
-struct Seen {
+struct SeenFeatures {
     limits: usize,
     has_values_in_metrics: bool,
 }
 
-fn level(descriptors: &[Written], seen: &mut Seen, notes: &mut Report<'_>) {
+fn level(descriptors: &[WrittenDescriptor], seen: &mut SeenFeatures, notes: &mut Report<'_>) {
     collisions(descriptors, notes);
     for one in descriptors {
         if glob::is_pattern(&one.key) {
@@ -61,7 +62,7 @@ fn level(descriptors: &[Written], seen: &mut Seen, notes: &mut Report<'_>) {
 }
 
 /// Siblings that the peer takes for one another, because it joins key and value with an underscore.
-fn collisions(descriptors: &[Written], notes: &mut Report<'_>) {
+fn collisions(descriptors: &[WrittenDescriptor], notes: &mut Report<'_>) {
     // Only keys with an underscore can be another key and the beginning of its value.
     let mut keys: Vec<&str> = descriptors.iter().map(|one| &*one.key).collect();
     keys.sort_unstable();

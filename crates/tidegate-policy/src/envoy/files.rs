@@ -12,15 +12,16 @@ use super::tree::{Domain, Rule};
 use super::{Settings, difference, glob, read};
 use crate::parse::{failed, text_of};
 use crate::path::Path;
-use crate::problem::{Problem, Problems, Report, shown};
+use crate::printable::shown;
+use crate::problem::{Problem, Problems, Report};
 use crate::tree::{self, Content, DOCUMENT_BYTES_MAX, Node};
 
 /// A file as it is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// What it is called in messages.
+    /// The name of the file in messages.
     pub name: &'a str,
-    /// What is in it.
+    /// The content of the file.
     pub bytes: &'a [u8],
 }
 
@@ -30,7 +31,7 @@ pub struct Text<'a> {
 pub struct Read {
     /// The files.
     pub files: Files,
-    /// What is allowed and probably not meant; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for
+    /// Valid settings that are probably mistakes; at most [`PROBLEMS_MAX`](crate::PROBLEMS_MAX) for
     /// each file.
     pub warnings: Vec<Problem>,
     /// Where an answer is not the peer's under the semantics in force; at most
@@ -166,8 +167,8 @@ impl Files {
     /// Finds the limits of a request. `hits` is the request's own number, 0 if it has none, and
     /// holds for descriptors that bring none; a descriptor without any counts as 1.
     ///
-    /// The error is for the sender. A domain that no file speaks of, or a descriptor that matches
-    /// nothing, is none: there is no limit.
+    /// The error is for the sender. A domain that no file defines, or a descriptor that matches
+    /// nothing, is not an error: no limit applies.
     pub fn resolve<'a>(
         &'a self,
         domain: &'a str,
@@ -249,7 +250,7 @@ fn root_of(text: &Text<'_>) -> Result<Node, Problems> {
 /// Whether `bytes` are a file of envoyproxy/ratelimit rather than a policy: a mapping with `domain`
 /// at its top.
 ///
-/// What is no YAML is neither.
+/// Text that is not YAML is neither.
 pub fn is_such_a_file(bytes: &[u8]) -> bool {
     let root = core::str::from_utf8(bytes).ok().and_then(|text| tree::read(text).ok());
     let Some(Node { content: Content::Mapping(entries), .. }) = root else { return false };

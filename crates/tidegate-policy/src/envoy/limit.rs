@@ -26,8 +26,8 @@ pub(super) struct Limit {
     /// The kind and the length of its windows: two limits of one descriptor that have the same are
     /// one counter.
     pub(super) identity: Box<str>,
-    /// What ends its counter's key, where the length of its windows is no part of a counter's
-    /// identity by itself: that of a bucket refills all the time.
+    /// The end of the counter's key of a bucket. A bucket refills all the time, so the length of a
+    /// window does not tell its counter from another limit's.
     pub(super) own_key: Option<Box<str>>,
     /// Its name; empty for none.
     pub(super) name: Box<str>,

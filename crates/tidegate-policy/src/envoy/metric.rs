@@ -1,4 +1,4 @@
-//! What is counted for each rule, and under which key.
+//! The counts of each rule, and the keys of its metrics.
 //!
 //! A key is the domain and the descriptors' keys and values on the way to the rule, joined by dots.
 //! Only `value_to_metric` and `detailed_metric` put values of requests into it, and
@@ -8,9 +8,8 @@ use std::borrow::Cow;
 use std::net::Ipv4Addr;
 
 use super::limit::Limit;
-use super::tree::{Found, Node};
 
-/// What stands for the value of a request in the key of those there are too many of.
+/// The value in a key that replaces the values of requests above the bound.
 const OTHER: &str = "other";
 
 /// The key of a rule's metrics.
@@ -23,7 +22,7 @@ pub struct MetricKey<'a> {
     pub exact: Option<String>,
 }
 
-/// What one descriptor adds to the counts of its rule.
+/// The counts that one descriptor adds to its rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts<'a> {
     /// Whose counts.
@@ -82,43 +81,26 @@ pub(super) fn near(limit: &Limit, ratio: f32) -> u64 {
     ((limit.requests_per_unit as f32 * ratio) as u64).min(limit.requests_per_unit.into())
 }
 
-/// The key of a rule without anything of a request.
-pub(super) fn rule_key(domain: &str, way: &[&Node]) -> String {
-    joined(domain, way.iter().map(|node| (&*node.key, node.value.as_deref())))
+/// The value that an entry of a rule contributes to the rule's key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KeyValue<'a> {
+    /// The value in the file, if there is one.
+    OfRule(Option<&'a str>),
+    /// The value of the request.
+    OfRequest,
 }
 
-/// The key of those there are too many of; `None` for a rule whose key has nothing of a request.
-pub(super) fn rest_key(domain: &str, way: &[&Node], is_detailed: bool) -> Option<String> {
-    let is_open = |node: &Node| takes_value(node, is_detailed);
-    if !way.iter().any(|node| is_open(node)) {
+/// The key for requests above the bound of keys; `None` for a rule whose key has no value of a
+/// request.
+pub(super) fn rest_key(domain: &str, entries: &[(&str, KeyValue<'_>)]) -> Option<String> {
+    if !entries.iter().any(|(_, value)| matches!(value, KeyValue::OfRequest)) {
         return None;
     }
-    let value = |node: &'_ Node| {
-        if is_open(node) { Some(OTHER.to_owned()) } else { node.value.as_deref().map(str::to_owned) }
-    };
-    let values: Vec<(&str, Option<String>)> = way.iter().map(|node| (&*node.key, value(node))).collect();
-    Some(joined(domain, values.iter().map(|(key, value)| (*key, value.as_deref()))))
-}
-
-/// Whether the value of a request stands in the key at this node.
-fn takes_value(node: &Node, is_detailed: bool) -> bool {
-    let is_open = node.is_wildcard || node.value.is_none();
-    is_open && !node.shares && (is_detailed || node.value_to_metric)
-}
-
-/// The key for a descriptor that a rule was found for.
-pub(super) fn key_of<'a>(domain: &str, found: &Found<'a>, entries: &[(&str, &str)]) -> MetricKey<'a> {
-    let rule = found.rule;
-    let Some(rest) = &rule.metric_rest else {
-        return MetricKey { bounded: Cow::Borrowed(&rule.metric_key), exact: None };
-    };
-    let values = found.way.iter().zip(entries).map(|(node, (key, value))| {
-        let takes = takes_value(node, rule.detailed_metric);
-        // A key with a `*` is told by the key it stands for only where values are told as well.
-        let key = if takes { key } else { &*node.key };
-        (key, if takes { Some(*value) } else { node.value.as_deref() })
+    let values = entries.iter().map(|(key, value)| match value {
+        KeyValue::OfRequest => (*key, Some(OTHER)),
+        KeyValue::OfRule(value) => (*key, *value),
     });
-    MetricKey { bounded: Cow::Borrowed(rest), exact: Some(joined(domain, values)) }
+    Some(joined(domain, values))
 }
 
 /// The key for a limit that comes with its descriptor: every value is the request's.
@@ -128,7 +110,8 @@ pub(super) fn key_of_request(domain: &str, entries: &[(&str, &str)]) -> MetricKe
     MetricKey { bounded: Cow::Owned(bounded), exact: Some(exact) }
 }
 
-fn joined<'a>(domain: &str, levels: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
+/// The domain and the entries, joined by dots.
+pub(super) fn joined<'a>(domain: &str, levels: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> String {
     let mut key = clean(domain);
     for (name, value) in levels {
         key.push('.');

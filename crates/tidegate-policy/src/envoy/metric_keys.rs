@@ -150,8 +150,8 @@ impl RuleKeys {
         self.give_up_least()
     }
 
-    /// Begins to count a value: in the place of the one with the fewest hits, which it inherits,
-    /// where there is none free.
+    /// Begins to count a value. If no slot is free, the value replaces the one with the fewest hits
+    /// and inherits its count.
     fn begin(&mut self, exact: &str) -> usize {
         let key = exact.to_owned();
         if self.candidates.len() < CANDIDATES_MAX {

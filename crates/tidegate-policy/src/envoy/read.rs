@@ -7,52 +7,28 @@
 
 mod fields;
 mod limits;
+mod values;
 
 use serde_json::{Map, Value};
 
-use self::fields::{Field, fields};
+use self::values::{boolean, elsewhere, free_mapping, is_null, list, mapping, text};
 use super::glob;
 use super::limit::Limit;
-use super::scalar::{Kind, kind};
 use crate::path::Path;
-use crate::problem::{Report, shown};
-use crate::suggestion::{listed, nearest};
-use crate::tree::{Content, Node, Scalar};
-
-/// The keys that the peer has, at whatever depth.
-const KEYS: [&str; 16] = [
-    "domain",
-    "descriptors",
-    "key",
-    "value",
-    "rate_limit",
-    "unit",
-    "requests_per_unit",
-    "unlimited",
-    "name",
-    "replaces",
-    "shadow_mode",
-    "quota_mode",
-    "detailed_metric",
-    "value_to_metric",
-    "share_threshold",
-    "metadata",
-];
-
-/// The keys that only we have, each where it means something and nowhere else.
-const OWN_KEYS: [&str; 4] = ["algorithm", "window", "burst", "rate_limits"];
+use crate::problem::Report;
+use crate::tree::Node;
 
 /// A file as it is written.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Its domain; empty only where that is a problem.
     pub(super) domain: Box<str>,
-    pub(super) descriptors: Vec<Written>,
+    pub(super) descriptors: Vec<WrittenDescriptor>,
 }
 
 /// A descriptor as it is written.
 #[derive(Debug)]
-pub(super) struct Written {
+pub(super) struct WrittenDescriptor {
     pub(super) path: Path,
     pub(super) key: Box<str>,
     /// `None` without a value, and with an empty one, which is the same.
@@ -63,7 +39,7 @@ pub(super) struct Written {
     pub(super) share_threshold: bool,
 }
 
-/// What a descriptor with `rate_limit` or `rate_limits` says.
+/// The rule of a descriptor with `rate_limit` or `rate_limits`.
 #[derive(Debug)]
 pub(super) struct WrittenRule {
     /// Its limits; none when it is unlimited.
@@ -76,7 +52,7 @@ pub(super) struct WrittenRule {
     pub(super) metadata: Map<String, Value>,
 }
 
-impl Written {
+impl WrittenDescriptor {
     /// Key and value as the peer joins them.
     pub(super) fn composite(&self) -> String {
         match &self.value {
@@ -118,7 +94,7 @@ pub(super) fn read(root: &Node, report: &mut Report<'_>) -> Document {
     document
 }
 
-fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<Written> {
+fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<WrittenDescriptor> {
     let Some(items) = list(node, path, report) else { return Vec::new() };
     let mut written = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -130,7 +106,7 @@ fn descriptors(node: &Node, path: &Path, report: &mut Report<'_>) -> Vec<Written
     written
 }
 
-fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Written> {
+fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<WrittenDescriptor> {
     const HERE: [&str; 11] = [
         "key",
         "value",
@@ -145,7 +121,7 @@ fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Writt
         "metadata",
     ];
     let fields = mapping(node, path, "a descriptor", report)?;
-    let mut written = Written {
+    let mut written = WrittenDescriptor {
         key: "".into(),
         value: None,
         rule: None,
@@ -210,195 +186,4 @@ fn descriptor(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Writt
         metadata,
     });
     Some(written)
-}
-
-/// Says what a key does where it is none of `here`, and looks through what stands under it.
-fn elsewhere(field: &Field<'_>, path: &Path, here: &[&str], report: &mut Report<'_>) {
-    let key = field.key;
-    if KEYS.contains(&key) {
-        let fix = format!("remove it, or use one of {}", listed(here.iter().copied(), "or"));
-        report.warn(path, format!("{key} has no effect here"), fix);
-        if key != "metadata" {
-            skim(field.value, path, report);
-        }
-        return;
-    }
-    let what = if OWN_KEYS.contains(&key) {
-        format!("{key} does not belong here")
-    } else {
-        format!("unknown key \"{}\"", shown(key))
-    };
-    let fix = match nearest(key, here.iter().copied()) {
-        Some(meant) if meant != key => format!("did you mean `{meant}`?"),
-        _ if key == "rate_limits" => "use it on a descriptor, beside its `key`".to_owned(),
-        _ if OWN_KEYS.contains(&key) => "use it inside `rate_limit:`".to_owned(),
-        _ => format!("use one of {}", listed(here.iter().copied(), "or")),
-    };
-    report.shape(path, (field.key_at, None), what, fix);
-}
-
-/// Looks through what means nothing here for what would reject the file all the same.
-fn skim(node: &Node, path: &Path, report: &mut Report<'_>) {
-    match &node.content {
-        Content::Scalar(scalar) => {
-            leaf(scalar, node, path, report);
-        }
-        Content::Sequence(items) => {
-            for (index, item) in items.iter().enumerate() {
-                let at = path.index(index);
-                if mapping(item, &at, "an entry of a list", report).is_some() {
-                    skim(item, &at, report);
-                }
-            }
-        }
-        Content::Mapping(_) => {
-            for field in fields(node, path, report) {
-                let at = path.key(field.key);
-                if !KEYS.contains(&field.key) {
-                    elsewhere(&field, &at, &KEYS, report);
-                } else if field.key != "metadata" {
-                    skim(field.value, &at, report);
-                }
-            }
-        }
-    }
-}
-
-/// The entries of a mapping; anything else is a problem, except that nothing at all is an empty
-/// one.
-fn mapping<'n>(node: &'n Node, path: &Path, what: &str, report: &mut Report<'_>) -> Option<Vec<Field<'n>>> {
-    if !has_no_tag(node, path, report) {
-        return None;
-    }
-    match &node.content {
-        Content::Mapping(_) => Some(fields(node, path, report)),
-        Content::Scalar(scalar) => {
-            let found = format!("{what} is a mapping, found \"{}\"", shown(&scalar.text));
-            report.shape(path, (node.at, Some(&scalar.text)), found, "write `key: value` entries under it");
-            None
-        }
-        Content::Sequence(_) => {
-            let fix = "write `key: value` without dashes and square brackets";
-            report.shape(path, (node.at, None), format!("{what} is a mapping, found a list"), fix);
-            None
-        }
-    }
-}
-
-/// The items of a list, which are mappings; nothing at all is an empty one.
-fn list<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Option<&'n [Node]> {
-    if !has_no_tag(node, path, report) {
-        return None;
-    }
-    match &node.content {
-        Content::Sequence(items) => Some(items),
-        Content::Scalar(scalar) if scalar.is_null() => Some(&[]),
-        Content::Scalar(scalar) => {
-            let what = format!("expected a list, found \"{}\"", shown(&scalar.text));
-            report.shape(path, (node.at, Some(&scalar.text)), what, "put a dash before each entry");
-            None
-        }
-        Content::Mapping(_) => {
-            let what = "expected a list, found a mapping";
-            report.shape(path, (node.at, None), what, "put a dash before each entry");
-            None
-        }
-    }
-}
-
-/// What a scalar is, if it may stand in such a file at all.
-fn leaf(scalar: &Scalar, node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Kind> {
-    if !has_no_tag(node, path, report) {
-        return None;
-    }
-    let text = &*scalar.text;
-    let (what, fix) = match kind(scalar) {
-        Kind::Float(_) => (format!("{} is not a whole number", shown(text)), "use a whole number"),
-        Kind::Huge => (format!("{} is out of range", shown(text)), "use a smaller number"),
-        other => return Some(other),
-    };
-    let fix = format!("{fix}, or quote it where text is meant");
-    report.shape(path, (node.at, Some(text)), what, fix);
-    None
-}
-
-/// The scalar that `node` is; a list or a mapping is a problem.
-fn scalar<'n>(node: &'n Node, path: &Path, what: &str, report: &mut Report<'_>) -> Option<&'n Scalar> {
-    let found = match &node.content {
-        Content::Scalar(scalar) => return Some(scalar),
-        Content::Sequence(_) => "a list",
-        Content::Mapping(_) => "a mapping",
-    };
-    let fix = "keep one value, and quote it if it contains `: ` or braces";
-    report.shape(path, (node.at, None), format!("expected {what}, found {found}"), fix);
-    None
-}
-
-/// A text; numbers and words that could mean something else are the text they are written as.
-/// `None` for no value, and for what is a problem.
-fn text(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Box<str>> {
-    let scalar = scalar(node, path, "text", report)?;
-    match leaf(scalar, node, path, report)? {
-        Kind::Null => None,
-        _ => Some(scalar.text.clone()),
-    }
-}
-
-fn boolean(node: &Node, path: &Path, report: &mut Report<'_>) -> bool {
-    let Some(scalar) = scalar(node, path, "true or false", report) else { return false };
-    match leaf(scalar, node, path, report) {
-        Some(Kind::Bool(value)) => value,
-        None | Some(Kind::Null) => false,
-        Some(_) => {
-            let what = format!("expected true or false, found \"{}\"", shown(&scalar.text));
-            let quotes = if scalar.quoted { " without quotes" } else { "" };
-            let fix = format!("write true or false{quotes}");
-            report.shape(path, (node.at, Some(&scalar.text)), what, fix);
-            false
-        }
-    }
-}
-
-fn is_null(node: &Node) -> bool {
-    matches!(&node.content, Content::Scalar(scalar) if scalar.is_null())
-}
-
-fn has_no_tag(node: &Node, path: &Path, report: &mut Report<'_>) -> bool {
-    let Some(tag) = &node.tag else { return true };
-    report.shape(
-        path,
-        (node.at, None),
-        format!("the tag {} has no meaning here", shown(tag)),
-        "remove the tag",
-    );
-    false
-}
-
-/// A mapping in which everything may stand.
-fn free_mapping(node: &Node, path: &Path, report: &mut Report<'_>) -> Map<String, Value> {
-    if is_null(node) {
-        return Map::new();
-    }
-    mapping(node, path, "metadata", report)
-        .into_iter()
-        .flatten()
-        .map(|field| (field.key.to_owned(), free(field.value, &path.key(field.key), report)))
-        .collect()
-}
-
-fn free(node: &Node, path: &Path, report: &mut Report<'_>) -> Value {
-    match &node.content {
-        Content::Mapping(_) => Value::Object(free_mapping(node, path, report)),
-        Content::Sequence(items) => {
-            let items = items.iter().enumerate().map(|(index, item)| free(item, &path.index(index), report));
-            Value::Array(items.collect())
-        }
-        Content::Scalar(scalar) => match kind(scalar) {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(value),
-            Kind::Int(value) => Value::from(value),
-            Kind::Float(value) => serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number),
-            Kind::Huge | Kind::Text => Value::from(&*scalar.text),
-        },
-    }
 }

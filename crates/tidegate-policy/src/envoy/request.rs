@@ -1,4 +1,4 @@
-//! What a request brings.
+//! The descriptors of a request.
 
 use super::Unit;
 

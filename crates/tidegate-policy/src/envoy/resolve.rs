@@ -10,7 +10,7 @@ use tidegate::{CarriedLimit, CarriedStatus, Charging};
 use super::limit::Limit;
 use super::metric::{self, MetricKey};
 use super::request::Descriptor;
-use super::tree::{Domain, Found, Rule};
+use super::tree::{Domain, MatchedRule, Rule};
 use super::{Semantics, Settings};
 
 /// A request with the limits that were found for it, on its way to an answer.
@@ -26,29 +26,29 @@ pub struct Resolved<'a> {
     pub(super) descriptors: &'a [Descriptor<'a>],
     pub(super) hits: u32,
     /// One for each descriptor.
-    pub(super) parts: Vec<Part<'a>>,
+    pub(super) parts: Vec<DescriptorOutcome<'a>>,
     pub(super) charges: Vec<Charge<'a>>,
-    stage: Stage,
+    stage: ChargeStage,
     /// Whether the limits that can refuse the request by themselves had room, all of them; no
     /// before they were asked.
     had_room: bool,
 }
 
-/// What was found for a descriptor.
+/// The rule that was found for a descriptor.
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(super) enum DescriptorOutcome<'a> {
     /// No limit: an unknown domain, no match, a descriptor that is let pass, or a limit whose place
     /// was taken.
     Free,
     /// A limit that lets everything through.
     Unlimited,
     /// Limits to be charged.
-    Limited(Limited<'a>),
+    Limited(LimitedDescriptor<'a>),
 }
 
 /// How the limits of a descriptor count.
 #[derive(Debug)]
-pub(super) struct Limited<'a> {
+pub(super) struct LimitedDescriptor<'a> {
     /// Which of [`Resolved::charges`] are its limits; at least one.
     charges: Range<usize>,
     /// `None` for a limit that came with the descriptor.
@@ -68,7 +68,7 @@ pub(super) struct Charge<'a> {
     key: Vec<&'a [u8]>,
     /// Whether it is asked about after those that can refuse the request by themselves.
     is_later: bool,
-    /// What it is charged, 0 where it is only looked at.
+    /// The hits to charge; 0 only peeks.
     cost: u64,
     pub(super) status: Option<CarriedStatus>,
 }
@@ -81,7 +81,7 @@ impl Charge<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ChargeStage {
     /// Descriptors that give back do so.
     GiveBack,
     /// Limits that can refuse the request by themselves.
@@ -94,13 +94,13 @@ enum Stage {
     Done,
 }
 
-/// What the engine is to be asked next, for the namespace that is called as the domain.
+/// The next call of the engine, for the namespace with the name of the domain.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Ask<'r> {
     /// To charge these limits; [`Resolved::told`] takes their statuses, in order.
     Carry {
-        /// What is charged when one of them is over.
+        /// The charges when one of the limits is over.
         charging: Charging,
         /// The limits.
         limits: Vec<CarriedLimit<'r>>,
@@ -129,10 +129,10 @@ impl<'a> Resolved<'a> {
             hits,
             parts: Vec::with_capacity(descriptors.len()),
             charges: Vec::with_capacity(descriptors.len()),
-            stage: Stage::GiveBack,
+            stage: ChargeStage::GiveBack,
             had_room: false,
         };
-        let found: Vec<Option<Found<'a>>> = descriptors
+        let found: Vec<Option<MatchedRule<'a>>> = descriptors
             .iter()
             .map(|one| domain.filter(|_| one.limit.is_none()).and_then(|domain| domain.find(&one.entries)))
             .collect();
@@ -152,8 +152,8 @@ impl<'a> Resolved<'a> {
                     let metric = metric::key_of_request(name, &descriptors[index].entries);
                     resolved.part(index, None, metric, from)
                 }
-                (None, _) => Part::Free,
-                (Some(found), _) if found.rule.is_unlimited() => Part::Unlimited,
+                (None, _) => DescriptorOutcome::Free,
+                (Some(found), _) if found.rule.is_unlimited() => DescriptorOutcome::Unlimited,
                 (Some(found), _) => resolved.found(index, &found, &replaced),
             };
             resolved.parts.push(part);
@@ -162,21 +162,32 @@ impl<'a> Resolved<'a> {
         resolved
     }
 
-    fn found(&mut self, index: usize, found: &Found<'a>, replaced: &BTreeSet<&str>) -> Part<'a> {
+    fn found(
+        &mut self,
+        index: usize,
+        found: &MatchedRule<'a>,
+        replaced: &BTreeSet<&str>,
+    ) -> DescriptorOutcome<'a> {
         let rule = found.rule;
         let from = self.charges.len();
         for limit in rule.limits.iter().filter(|limit| !replaced.contains(&*limit.name)) {
             self.add(index, Cow::Borrowed(limit), Some(found));
         }
         if self.charges.len() == from {
-            return Part::Free;
+            return DescriptorOutcome::Free;
         }
-        let metric = metric::key_of(self.domain, found, &self.descriptors[index].entries);
+        let metric = found.metric_key(self.domain, &self.descriptors[index].entries);
         self.part(index, Some(rule), metric, from)
     }
 
-    fn part(&self, index: usize, rule: Option<&'a Rule>, metric: MetricKey<'a>, from: usize) -> Part<'a> {
-        Part::Limited(Limited {
+    fn part(
+        &self,
+        index: usize,
+        rule: Option<&'a Rule>,
+        metric: MetricKey<'a>,
+        from: usize,
+    ) -> DescriptorOutcome<'a> {
+        DescriptorOutcome::Limited(LimitedDescriptor {
             charges: from..self.charges.len(),
             rule,
             is_shadow: rule.is_some_and(|rule| rule.shadow_mode),
@@ -191,7 +202,7 @@ impl<'a> Resolved<'a> {
         self.descriptors[index].hits.unwrap_or_else(|| u64::from(self.hits.max(1)))
     }
 
-    fn add(&mut self, index: usize, limit: Cow<'a, Limit>, found: Option<&Found<'a>>) {
+    fn add(&mut self, index: usize, limit: Cow<'a, Limit>, found: Option<&MatchedRule<'a>>) {
         let descriptor = &self.descriptors[index];
         let mut key: Vec<&'a [u8]> = Vec::with_capacity(2 * descriptor.entries.len() + 1);
         for (depth, (name, value)) in descriptor.entries.iter().enumerate() {
@@ -210,7 +221,7 @@ impl<'a> Resolved<'a> {
     }
 
     /// Whether a limit that is over refuses the request whatever others say.
-    fn refuses_alone(&self, found: Option<&Found<'_>>) -> bool {
+    fn refuses_alone(&self, found: Option<&MatchedRule<'_>>) -> bool {
         let (shadow, quota) =
             found.map_or((false, false), |found| (found.rule.shadow_mode, found.rule.quota_mode));
         !(shadow || quota || self.settings.shadow || self.settings.quota_mode)
@@ -221,7 +232,7 @@ impl<'a> Resolved<'a> {
         self.settings.semantics == Semantics::Tidegate
     }
 
-    /// What is charged when a limit of this charge's stage is over.
+    /// The charges when a limit of this charge's stage is over.
     pub(super) fn charging(&self, charge: &Charge<'_>) -> Charging {
         match self.settings.semantics {
             _ if charge.is_later => Charging::Each,
@@ -231,16 +242,16 @@ impl<'a> Resolved<'a> {
         }
     }
 
-    /// What the engine is to be asked now; `None` when the answer is ready.
+    /// The next call of the engine; `None` when the answer is ready.
     pub fn ask(&self) -> Option<Ask<'_>> {
         let limits: Vec<CarriedLimit<'_>> = self.asked().map(|(charge, cost)| charge.carried(cost)).collect();
         match self.stage {
-            Stage::GiveBack | Stage::TakeBack => Some(Ask::GiveBack { limits }),
-            Stage::First | Stage::Later => {
+            ChargeStage::GiveBack | ChargeStage::TakeBack => Some(Ask::GiveBack { limits }),
+            ChargeStage::First | ChargeStage::Later => {
                 let charging = self.asked().next().map(|(charge, _)| self.charging(charge))?;
                 Some(Ask::Carry { charging, limits })
             }
-            Stage::Done => None,
+            ChargeStage::Done => None,
         }
     }
 
@@ -250,12 +261,12 @@ impl<'a> Resolved<'a> {
     pub fn told(&mut self, statuses: &[CarriedStatus]) {
         let asked: Vec<usize> = self.places().collect();
         match self.stage {
-            Stage::First | Stage::Later => {
+            ChargeStage::First | ChargeStage::Later => {
                 for (place, status) in asked.into_iter().zip(statuses) {
                     self.charges[place].status = Some(*status);
                 }
             }
-            Stage::TakeBack => {
+            ChargeStage::TakeBack => {
                 for place in asked {
                     let charge = &mut self.charges[place];
                     if let Some(status) = &mut charge.status {
@@ -264,7 +275,7 @@ impl<'a> Resolved<'a> {
                     charge.cost = 0;
                 }
             }
-            Stage::GiveBack | Stage::Done => {}
+            ChargeStage::GiveBack | ChargeStage::Done => {}
         }
         self.advance();
         self.skip();
@@ -274,20 +285,20 @@ impl<'a> Resolved<'a> {
         let admits =
             |charge: &Charge<'_>| charge.status.is_some_and(|status| status.verdict == Verdict::Admit);
         self.stage = match self.stage {
-            Stage::GiveBack => Stage::First,
-            Stage::First => {
+            ChargeStage::GiveBack => ChargeStage::First,
+            ChargeStage::First => {
                 self.had_room = self.charges.iter().filter(|charge| !charge.is_later).all(admits);
                 if !self.had_room {
-                    // What cannot refuse is looked at only, so that a refused request charges
-                    // nothing at all.
+                    // Limits that cannot refuse are only peeked at, so that a refused request
+                    // charges nothing at all.
                     for charge in self.charges.iter_mut().filter(|charge| charge.is_later) {
                         charge.cost = 0;
                     }
                 }
-                Stage::Later
+                ChargeStage::Later
             }
-            Stage::Later if self.is_taken_back() => Stage::TakeBack,
-            Stage::Later | Stage::TakeBack | Stage::Done => Stage::Done,
+            ChargeStage::Later if self.is_taken_back() => ChargeStage::TakeBack,
+            ChargeStage::Later | ChargeStage::TakeBack | ChargeStage::Done => ChargeStage::Done,
         };
     }
 
@@ -298,7 +309,7 @@ impl<'a> Resolved<'a> {
 
     /// Goes on while the question would be empty.
     fn skip(&mut self) {
-        while self.stage != Stage::Done && self.places().next().is_none() {
+        while self.stage != ChargeStage::Done && self.places().next().is_none() {
             self.advance();
         }
     }
@@ -306,11 +317,11 @@ impl<'a> Resolved<'a> {
     /// The charges that the question of this stage is about.
     fn places(&self) -> impl Iterator<Item = usize> {
         let is_asked = move |charge: &Charge<'_>| match self.stage {
-            Stage::GiveBack => self.descriptors[charge.descriptor].gives_back,
-            Stage::First => !charge.is_later,
-            Stage::Later => charge.is_later,
-            Stage::TakeBack => self.is_charged(charge),
-            Stage::Done => false,
+            ChargeStage::GiveBack => self.descriptors[charge.descriptor].gives_back,
+            ChargeStage::First => !charge.is_later,
+            ChargeStage::Later => charge.is_later,
+            ChargeStage::TakeBack => self.is_charged(charge),
+            ChargeStage::Done => false,
         };
         (0..self.charges.len()).filter(move |place| is_asked(&self.charges[*place]))
     }
@@ -329,7 +340,7 @@ impl<'a> Resolved<'a> {
     fn asked(&self) -> impl Iterator<Item = (&Charge<'a>, u64)> {
         self.places().map(|place| {
             let charge = &self.charges[place];
-            let gives_back = self.stage == Stage::GiveBack;
+            let gives_back = self.stage == ChargeStage::GiveBack;
             (charge, if gives_back { self.hits_of(charge.descriptor) } else { charge.cost })
         })
     }
@@ -342,34 +353,34 @@ impl<'a> Resolved<'a> {
     /// Whether there are descriptors in quota mode and all of them are over.
     pub(super) fn is_quota_exhausted(&self) -> bool {
         let mut quotas = self.parts.iter().filter_map(|part| match part {
-            Part::Limited(limited) if limited.is_quota => Some(self.is_over(limited)),
+            DescriptorOutcome::Limited(limited) if limited.is_quota => Some(self.is_over(limited)),
             // Where everything is in quota mode, what has no limit has passed.
-            Part::Free if self.settings.quota_mode => Some(false),
+            DescriptorOutcome::Free if self.settings.quota_mode => Some(false),
             _ => None,
         });
         quotas.next().is_some_and(|first| first && quotas.all(|is_over| is_over))
     }
 
-    fn limited(&self) -> impl Iterator<Item = &Limited<'a>> {
+    fn limited(&self) -> impl Iterator<Item = &LimitedDescriptor<'a>> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Limited(limited) => Some(limited),
-            Part::Free | Part::Unlimited => None,
+            DescriptorOutcome::Limited(limited) => Some(limited),
+            DescriptorOutcome::Free | DescriptorOutcome::Unlimited => None,
         })
     }
 
     /// Whether a descriptor is over one of its limits and says so, which it does not in shadow
     /// mode.
-    fn is_over(&self, limited: &Limited<'_>) -> bool {
+    fn is_over(&self, limited: &LimitedDescriptor<'_>) -> bool {
         !limited.is_shadow && self.charges_of(limited).iter().any(|charge| is_charge_over(charge, limited))
     }
 
-    pub(super) fn charges_of(&self, limited: &Limited<'_>) -> &[Charge<'a>] {
+    pub(super) fn charges_of(&self, limited: &LimitedDescriptor<'_>) -> &[Charge<'a>] {
         &self.charges[limited.charges.clone()]
     }
 }
 
 /// Whether one limit is over.
-pub(super) fn is_charge_over(charge: &Charge<'_>, limited: &Limited<'_>) -> bool {
+pub(super) fn is_charge_over(charge: &Charge<'_>, limited: &LimitedDescriptor<'_>) -> bool {
     if limited.gives_back {
         return false;
     }

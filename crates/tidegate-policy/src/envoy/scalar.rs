@@ -1,11 +1,11 @@
-//! What a scalar is in YAML 1.1, which is what the peer reads its files as.
+//! The kinds of scalars in YAML 1.1, the version in which the peer reads its files.
 
 use crate::tree::Scalar;
 
-/// What a scalar is. Its text stays as it stands in the file: where text is meant, `0x10` is the
-/// text `0x10`.
+/// The kind of a scalar. The text stays as written: where a text is expected, `0x10` is the text
+/// `0x10`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ScalarKind {
     /// There is no value.
     Null,
     /// `true`, `yes`, `on`, `y` and their opposites, in the three usual cases.
@@ -20,14 +20,14 @@ pub(super) enum Kind {
     Text,
 }
 
-/// What `scalar` is.
-pub(super) fn kind(scalar: &Scalar) -> Kind {
+/// The kind of `scalar`.
+pub(super) fn kind(scalar: &Scalar) -> ScalarKind {
     let text = &*scalar.text;
     if scalar.quoted {
-        return Kind::Text;
+        return ScalarKind::Text;
     }
     if scalar.is_null() {
-        return Kind::Null;
+        return ScalarKind::Null;
     }
     // Not every mixture of cases counts, as in the peer.
     let is_word = |words: &[&str]| {
@@ -37,21 +37,21 @@ pub(super) fn kind(scalar: &Scalar) -> Kind {
         })
     };
     if is_word(&["true", "yes", "on", "y"]) {
-        return Kind::Bool(true);
+        return ScalarKind::Bool(true);
     }
     if is_word(&["false", "no", "off", "n"]) {
-        return Kind::Bool(false);
+        return ScalarKind::Bool(false);
     }
     number(text)
 }
 
-fn number(text: &str) -> Kind {
+fn number(text: &str) -> ScalarKind {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Kind::Float(f64::INFINITY);
+        return ScalarKind::Float(f64::INFINITY);
     }
     if !unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return Kind::Text;
+        return ScalarKind::Text;
     }
     let plain = unsigned.replace('_', "");
     let (radix, digits) = match plain.as_bytes() {
@@ -64,13 +64,13 @@ fn number(text: &str) -> Kind {
     if !digits.is_empty() && digits.chars().all(|c| c.is_digit(radix)) {
         let magnitude = i128::from_str_radix(digits, radix).ok();
         let value = magnitude.map(|value| if text.starts_with('-') { -value } else { value });
-        return value.and_then(|value| i64::try_from(value).ok()).map_or(Kind::Huge, Kind::Int);
+        return value.and_then(|value| i64::try_from(value).ok()).map_or(ScalarKind::Huge, ScalarKind::Int);
     }
     let has_digit = plain.contains(|c: char| c.is_ascii_digit());
     let is_float = has_digit && plain.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
     match plain.parse::<f64>() {
-        Ok(value) if is_float => Kind::Float(if text.starts_with('-') { -value } else { value }),
-        _ => Kind::Text,
+        Ok(value) if is_float => ScalarKind::Float(if text.starts_with('-') { -value } else { value }),
+        _ => ScalarKind::Text,
     }
 }
 
@@ -81,33 +81,33 @@ mod tests {
     #[test]
     fn a_scalar_is_what_yaml_1_1_takes_it_for() {
         for (text, expected) in [
-            ("", Kind::Null),
-            ("~", Kind::Null),
-            ("yes", Kind::Bool(true)),
-            ("Off", Kind::Bool(false)),
-            ("N", Kind::Bool(false)),
-            ("tRue", Kind::Text),
-            ("10", Kind::Int(10)),
-            ("-10", Kind::Int(-10)),
-            ("+1_000", Kind::Int(1000)),
-            ("0x1F", Kind::Int(31)),
-            ("010", Kind::Int(8)),
-            ("0b11", Kind::Int(3)),
-            ("0", Kind::Int(0)),
-            ("08", Kind::Float(8.0)),
-            ("9223372036854775808", Kind::Huge),
-            ("1.5", Kind::Float(1.5)),
-            (".5", Kind::Float(0.5)),
-            ("1e3", Kind::Float(1000.0)),
-            (".inf", Kind::Float(f64::INFINITY)),
-            ("10.0.0.1", Kind::Text),
-            ("2001-01-01", Kind::Text),
-            ("1a", Kind::Text),
-            (".", Kind::Text),
-            ("minute", Kind::Text),
+            ("", ScalarKind::Null),
+            ("~", ScalarKind::Null),
+            ("yes", ScalarKind::Bool(true)),
+            ("Off", ScalarKind::Bool(false)),
+            ("N", ScalarKind::Bool(false)),
+            ("tRue", ScalarKind::Text),
+            ("10", ScalarKind::Int(10)),
+            ("-10", ScalarKind::Int(-10)),
+            ("+1_000", ScalarKind::Int(1000)),
+            ("0x1F", ScalarKind::Int(31)),
+            ("010", ScalarKind::Int(8)),
+            ("0b11", ScalarKind::Int(3)),
+            ("0", ScalarKind::Int(0)),
+            ("08", ScalarKind::Float(8.0)),
+            ("9223372036854775808", ScalarKind::Huge),
+            ("1.5", ScalarKind::Float(1.5)),
+            (".5", ScalarKind::Float(0.5)),
+            ("1e3", ScalarKind::Float(1000.0)),
+            (".inf", ScalarKind::Float(f64::INFINITY)),
+            ("10.0.0.1", ScalarKind::Text),
+            ("2001-01-01", ScalarKind::Text),
+            ("1a", ScalarKind::Text),
+            (".", ScalarKind::Text),
+            ("minute", ScalarKind::Text),
         ] {
             assert_eq!(kind(&Scalar { text: text.into(), quoted: false }), expected, "{text}");
-            assert_eq!(kind(&Scalar { text: text.into(), quoted: true }), Kind::Text, "{text}");
+            assert_eq!(kind(&Scalar { text: text.into(), quoted: true }), ScalarKind::Text, "{text}");
         }
     }
 }

@@ -3,28 +3,30 @@
 //! Key and value stay apart: the peer joins them with an underscore, so that there the key `a` with
 //! the value `b_c` is the key `a_b` with the value `c`. Here it is not.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::glob;
 use super::limit::Limit;
-use super::metric;
-use super::read::{Written, WrittenRule};
+use super::metric::{self, KeyValue, MetricKey};
+use super::read::{WrittenDescriptor, WrittenRule};
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 
 /// The descriptors of one domain.
 #[derive(Debug)]
 pub(super) struct Domain {
     pub(super) name: Box<str>,
     /// The first is the domain itself and has no key.
-    nodes: Vec<Node>,
+    nodes: Vec<DescriptorNode>,
 }
 
 /// A descriptor in its place.
 #[derive(Debug, Default)]
-pub(super) struct Node {
+pub(super) struct DescriptorNode {
     pub(super) key: Box<str>,
     pub(super) value: Option<Box<str>>,
     pub(super) is_wildcard: bool,
@@ -32,7 +34,7 @@ pub(super) struct Node {
     /// Whether all values that match are one counter.
     pub(super) shares: bool,
     pub(super) rule: Option<Rule>,
-    keys: BTreeMap<Box<str>, Values>,
+    keys: BTreeMap<Box<str>, ValueChildren>,
     /// The children that stand for more than one key or value, in the order of the file.
     wildcards: Vec<usize>,
     /// Where it is written, for who writes it again.
@@ -42,12 +44,12 @@ pub(super) struct Node {
 
 /// The children of one key.
 #[derive(Debug, Default)]
-struct Values {
+struct ValueChildren {
     any: Option<usize>,
     each: BTreeMap<Box<str>, usize>,
 }
 
-/// What holds for the requests whose last entry a node matches.
+/// The rule for requests whose last entry matches a node.
 #[derive(Debug)]
 pub(super) struct Rule {
     /// Its limits; none when it is unlimited.
@@ -76,11 +78,11 @@ impl Rule {
 
 impl Domain {
     pub(super) fn new(name: &str) -> Self {
-        Self { name: name.into(), nodes: vec![Node::default()] }
+        Self { name: name.into(), nodes: vec![DescriptorNode::default()] }
     }
 
     /// Adds the descriptors of a file; what is there already is reported.
-    pub(super) fn add(&mut self, written: Vec<Written>, file: &str, report: &mut Report<'_>) {
+    pub(super) fn add(&mut self, written: Vec<WrittenDescriptor>, file: &str, report: &mut Report<'_>) {
         let mut above = vec![0];
         self.add_under(&mut above, written, file, report);
     }
@@ -88,7 +90,7 @@ impl Domain {
     fn add_under(
         &mut self,
         above: &mut Vec<usize>,
-        written: Vec<Written>,
+        written: Vec<WrittenDescriptor>,
         file: &str,
         report: &mut Report<'_>,
     ) {
@@ -119,7 +121,7 @@ impl Domain {
             if is_wildcard {
                 self.nodes[parent].wildcards.push(index);
             }
-            self.nodes.push(Node {
+            self.nodes.push(DescriptorNode {
                 is_wildcard,
                 value_to_metric: one.value_to_metric,
                 shares: one.share_threshold,
@@ -127,7 +129,7 @@ impl Domain {
                 path: one.path,
                 key: one.key,
                 value: one.value,
-                ..Node::default()
+                ..DescriptorNode::default()
             });
             above.push(index);
             let rule = one.rule.map(|rule| self.rule(above, rule));
@@ -138,8 +140,12 @@ impl Domain {
     }
 
     fn rule(&self, way: &[usize], written: WrittenRule) -> Rule {
-        let nodes: Vec<&Node> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
+        let nodes: Vec<&DescriptorNode> = way[1..].iter().map(|index| &self.nodes[*index]).collect();
         let WrittenRule { limits, replaces, shadow_mode, quota_mode, detailed_metric, metadata } = written;
+        let metric_key =
+            metric::joined(&self.name, nodes.iter().map(|node| (&*node.key, node.value.as_deref())));
+        let values: Vec<(&str, KeyValue<'_>)> =
+            nodes.iter().map(|node| (&*node.key, node.metric_value(detailed_metric))).collect();
         Rule {
             limits,
             replaces,
@@ -148,13 +154,13 @@ impl Domain {
             detailed_metric,
             metadata,
             entries: nodes.iter().map(|node| (node.key.clone(), node.value.clone())).collect(),
-            metric_key: metric::rule_key(&self.name, &nodes),
-            metric_rest: metric::rest_key(&self.name, &nodes, detailed_metric),
+            metric_key,
+            metric_rest: metric::rest_key(&self.name, &values),
         }
     }
 
     /// The nodes that the entries of a descriptor match, if the last of them has a rule.
-    pub(super) fn find(&self, entries: &[(&str, &str)]) -> Option<Found<'_>> {
+    pub(super) fn find(&self, entries: &[(&str, &str)]) -> Option<MatchedRule<'_>> {
         let mut way = Vec::with_capacity(entries.len().min(crate::tree::DEPTH_MAX));
         let mut node = &self.nodes[0];
         for (key, value) in entries {
@@ -162,11 +168,11 @@ impl Domain {
             way.push(node);
         }
         let rule = node.rule.as_ref()?;
-        Some(Found { way, rule })
+        Some(MatchedRule { way, rule })
     }
 
     /// The child that an entry matches: the very value, else the first pattern, else the key alone.
-    fn child(&self, node: &Node, key: &str, value: &str) -> Option<usize> {
+    fn child(&self, node: &DescriptorNode, key: &str, value: &str) -> Option<usize> {
         let values = node.keys.get(key);
         values
             .and_then(|values| values.each.get(value))
@@ -188,7 +194,7 @@ impl Domain {
 
     fn add_paths<'a>(
         &self,
-        node: &Node,
+        node: &DescriptorNode,
         attributes: &[(&'a str, &'a str)],
         above: &mut Vec<(&'a str, &'a str)>,
         found: &mut Vec<Vec<(&'a str, &'a str)>>,
@@ -216,13 +222,41 @@ impl Domain {
 
 /// The nodes from the top to a rule.
 #[derive(Debug)]
-pub(super) struct Found<'a> {
+pub(super) struct MatchedRule<'a> {
     /// One for each entry of the descriptor.
-    pub(super) way: Vec<&'a Node>,
+    pub(super) way: Vec<&'a DescriptorNode>,
     pub(super) rule: &'a Rule,
 }
 
-impl Node {
+impl<'a> MatchedRule<'a> {
+    /// The key of the metrics of a descriptor with these entries.
+    pub(super) fn metric_key(&self, domain: &str, entries: &[(&str, &str)]) -> MetricKey<'a> {
+        let rule = self.rule;
+        let Some(rest) = &rule.metric_rest else {
+            return MetricKey { bounded: Cow::Borrowed(&rule.metric_key), exact: None };
+        };
+        let values = self.way.iter().zip(entries).map(|(node, &(key, value))| {
+            match node.metric_value(rule.detailed_metric) {
+                // The request's key replaces a key with a `*` only where its value is used too.
+                KeyValue::OfRequest => (key, Some(value)),
+                KeyValue::OfRule(value) => (&*node.key, value),
+            }
+        });
+        MetricKey { bounded: Cow::Borrowed(rest), exact: Some(metric::joined(domain, values)) }
+    }
+}
+
+impl DescriptorNode {
+    /// The value of this node in the key of a rule's metrics.
+    fn metric_value(&self, is_detailed: bool) -> KeyValue<'_> {
+        let is_open = self.is_wildcard || self.value.is_none();
+        if is_open && !self.shares && (is_detailed || self.value_to_metric) {
+            KeyValue::OfRequest
+        } else {
+            KeyValue::OfRule(self.value.as_deref())
+        }
+    }
+
     /// Whether an entry is as its patterns say.
     fn fits(&self, key: &str, value: &str) -> bool {
         glob::matches(&self.key, key) && self.value.as_deref().is_none_or(|own| glob::matches(own, value))

@@ -1,26 +1,26 @@
-//! Who may ask what, checked.
+//! The grants of callers, checked.
 
 use core::fmt;
 
-/// What somebody may do who shows a token or a certificate.
+/// The verbs and namespaces of callers with a token or a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
-    /// Who it is, for logs; 1 to 128 bytes.
+    /// The name of the caller in logs; 1 to 128 bytes.
     pub name: String,
-    /// What is shown.
+    /// The credential of the caller.
     pub credential: Credential,
-    /// Where it may be done.
+    /// The namespaces in which the verbs are allowed.
     pub namespaces: Namespaces,
-    /// What may be done, at least one.
+    /// The allowed verbs, at least one.
     pub verbs: Verbs,
 }
 
 impl Grant {
     /// The most grants in a policy.
     pub const COUNT_MAX: usize = 4096;
-    /// The shortest token in bytes: 16 random characters are beyond guessing. Of a token that a
-    /// policy has as a hash nobody knows the length.
+    /// The shortest token in bytes: 16 random characters are beyond guessing. The length of a token
+    /// that a policy has as a hash is unknown.
     pub const TOKEN_BYTES_MIN: usize = 16;
     /// The longest token in bytes.
     pub const TOKEN_BYTES_MAX: usize = 1024;
@@ -41,7 +41,7 @@ impl Grant {
     }
 }
 
-/// What somebody shows.
+/// The credential of a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Credential {

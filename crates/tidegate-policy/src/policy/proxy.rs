@@ -1,7 +1,7 @@
 //! Checked settings of the reverse proxy.
 //!
-//! What only the proxy itself takes apart (addresses of servers, patterns of paths, where
-//! attributes are found) stays text that has been checked.
+//! Values that only the proxy itself parses (addresses of servers, patterns of paths, sources of
+//! attributes) stay text that has been checked.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -117,7 +117,7 @@ pub struct Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Jwt {
-    /// What says that a token is true.
+    /// The keys that verify a token.
     pub trust: Trust,
     /// The issuer that tokens must name.
     pub issuer: Option<String>,
@@ -127,7 +127,7 @@ pub struct Jwt {
     pub leeway: Duration,
 }
 
-/// What says that a token is true. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
+/// The keys that verify a token. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// A file with a shared secret.
@@ -136,7 +136,7 @@ pub enum Trust {
     KeysFile(String),
     /// A file with a JSON Web Key Set.
     JwksFile(String),
-    /// Nothing: somebody in front has verified it.
+    /// No keys: a proxy in front has verified the token.
     Unverified,
 }
 
@@ -148,7 +148,7 @@ pub struct Route {
     pub name: String,
     /// The pattern of its paths, which begins with `/`.
     pub path: Option<String>,
-    /// What the host must look like.
+    /// The matcher of the host.
     pub host: Option<Matcher>,
     /// Its methods; none is any.
     pub methods: Vec<String>,
@@ -185,7 +185,7 @@ pub struct Route {
     /// The protocols that a connection may change to, at most [`Route::UPGRADES_MAX`]; default
     /// `websocket`.
     pub upgrades: Vec<String>,
-    /// What refusals say: a media type and a body.
+    /// The response to refused requests: a media type and a body.
     pub refusal: Option<(String, String)>,
 }
 

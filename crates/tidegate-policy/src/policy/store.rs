@@ -125,7 +125,7 @@ pub struct Redis {
     pub password_file: Option<String>,
     /// Whom to believe behind `rediss://`, and who to say we are.
     pub tls: RedisTls,
-    /// What every key begins with, 1 to [`Redis::NAME_BYTES_MAX`] bytes without braces; default
+    /// The prefix of every key, 1 to [`Redis::NAME_BYTES_MAX`] bytes without braces; default
     /// [`Redis::PREFIX_DEFAULT`].
     pub prefix: String,
     /// How long a request waits for the answer, [`Redis::DEADLINE_MIN`] to [`Redis::DEADLINE_MAX`];
@@ -143,7 +143,7 @@ impl Redis {
     pub const URL_BYTES_MAX: usize = 1024;
     /// The longest user and the longest prefix in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
-    /// What keys begin with unless told otherwise.
+    /// The default prefix of keys.
     pub const PREFIX_DEFAULT: &'static str = "tidegate:";
     /// How long a request waits unless told otherwise: 50 ms.
     pub const DEADLINE_DEFAULT: Duration = Duration::from_millis(50);

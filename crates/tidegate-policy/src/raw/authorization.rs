@@ -1,15 +1,16 @@
-//! Who may ask what, as it is written.
+//! The grants of callers, as they are written.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// What somebody may do who shows a token or a certificate. Exactly one of `token_file`, `token`
-/// and `certificate` says who.
+/// The grant of a caller with a token or a certificate. Exactly one of `token_file`, `token` and
+/// `certificate` identifies the caller.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "grant")]
-pub(crate) struct Grant {
-    /// Who it is, for logs. Default: the file, the certificate, or the place in this list.
+pub(crate) struct GrantConfig {
+    /// The name of the caller in logs. Default: the file, the certificate, or the place in this
+    /// list.
     pub(crate) name: Option<String>,
     /// A file with tokens, one in each line: as they are, or as `sha256:` and 64 hexadecimal
     /// digits. Empty lines and those that begin with `#` are left out. Taken up within seconds when
@@ -24,7 +25,7 @@ pub(crate) struct Grant {
     /// The namespaces it is for; `"*"` is all of them. `CL.THROTTLE` counts in the namespace
     /// `resp`.
     pub(crate) namespaces: Vec<String>,
-    /// What may be done there. Default: `[check]`.
+    /// The allowed verbs. Default: `[check]`.
     pub(crate) verbs: Option<Vec<VerbConfig>>,
 }
 

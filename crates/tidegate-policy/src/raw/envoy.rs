@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "envoy_ratelimit")]
-pub(crate) struct EnvoyRatelimit {
+pub(crate) struct EnvoyRatelimitConfig {
     /// A file, or a directory whose `.yaml` and `.yml` files are read, in the order of their names,
     /// those that begin with a dot left out; relative to where the daemon is started. 1 to 4096
     /// bytes.
@@ -25,7 +25,7 @@ pub(crate) struct EnvoyRatelimit {
     /// `0.8`.
     pub(crate) near_limit_ratio: Option<String>,
     /// The headers that answers carry.
-    pub(crate) headers: Option<EnvoyHeaders>,
+    pub(crate) headers: Option<EnvoyHeadersConfig>,
     /// Whether answers carry dynamic metadata: the request's descriptors, and the `metadata` of
     /// what has passed. Default: `false`.
     pub(crate) dynamic_metadata: Option<bool>,
@@ -40,7 +40,7 @@ pub(crate) struct EnvoyRatelimit {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "envoy_headers")]
-pub(crate) struct EnvoyHeaders {
+pub(crate) struct EnvoyHeadersConfig {
     /// Whether there are any, on admitted and on refused requests. Default: `false`.
     pub(crate) enabled: Option<bool>,
     /// The header with the limit. Default: `RateLimit-Limit`.

@@ -4,11 +4,11 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::matching::MatcherConfig;
+use super::json_value::from_value;
+use super::matcher::MatcherConfig;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
 /// `rolling`, `fixed`, `calendar` and `concurrency`.
@@ -28,7 +28,7 @@ pub(crate) struct LimitConfig {
     /// matches every request.
     #[serde(rename = "match")]
     pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
-    /// What happens to a request that lacks an attribute of `key`. Default: `skip`. Danger: with
+    /// The treatment of a request that lacks an attribute of `key`. Default: `skip`. Danger: with
     /// `skip`, a caller that may leave attributes out escapes the limit.
     pub(crate) missing: Option<MissingConfig>,
     /// A bucket that refills at this rate, as units/span: `100/s`, `5/10m`, `1000/d`, or `100/sec`,
@@ -62,10 +62,10 @@ pub(crate) struct LimitConfig {
     /// Rates are divided exactly; burst and limits are rounded down, with `auto` to no less than
     /// one unit. Default: `1/1`.
     pub(crate) share: Option<String>,
-    /// What happens when the store cannot answer; it matters only for limits that a store decides
-    /// or lends. Default: `refuse` for limits over an hour or longer, `local` for others.
+    /// The decision when the store cannot answer; only for limits that a store decides or lends.
+    /// Default: `refuse` for limits over an hour or longer, `local` for others.
     pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
-    /// What happens to a key that exceeds the limit, beyond the refusal.
+    /// The penalty of a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
     /// Other numbers for some keys. The override that names the most attributes wins.
     pub(crate) overrides: Option<Vec<OverrideConfig>>,
@@ -179,13 +179,13 @@ pub(crate) enum WeekdayConfig {
 pub(crate) struct ConcurrencyConfig {
     /// The most permits at once; at most 65536. 0 refuses everything.
     pub(crate) limit: u64,
-    /// How long a permit lasts if nobody gives it back, 1us to 366d. Danger: shorter than the
-    /// longest request, it lets more in than the limit; much longer, a crashed caller blocks its
-    /// place.
+    /// How long a permit lasts if its holder does not release it, 1us to 366d. Danger: shorter than
+    /// the longest request, it lets more in than the limit; much longer, a crashed caller blocks
+    /// its place.
     pub(crate) hold: String,
 }
 
-/// What happens to a request that lacks an attribute of the key.
+/// The treatment of a request that lacks an attribute of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "missing")]
@@ -235,7 +235,7 @@ pub(crate) enum ConsistencyConfig {
     Auto,
 }
 
-/// What happens when the store cannot answer.
+/// The decision when the store cannot answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "on_store_failure")]
@@ -248,7 +248,7 @@ pub(crate) enum OnStoreFailureConfig {
     Local,
 }
 
-/// What happens to a key that exceeds a limit.
+/// The penalty of a key that exceeds a limit.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "on_exceed")]
@@ -284,7 +284,7 @@ impl<'de> Deserialize<'de> for KeyPartConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(name) => Ok(Self::Name(name)),
-            form => inner(form).map(Self::Part),
+            form => from_value(form).map(Self::Part),
         }
     }
 }
@@ -342,8 +342,8 @@ impl<'de> Deserialize<'de> for OverrideConfig {
         let (numbers, when): (BTreeMap<_, _>, BTreeMap<_, _>) =
             all.into_iter().partition(|(name, _)| NumbersConfig::NAMES.contains(&name.as_str()));
         Ok(Self {
-            when: inner(Value::Object(when.into_iter().collect()))?,
-            numbers: inner(Value::Object(numbers.into_iter().collect()))?,
+            when: from_value(Value::Object(when.into_iter().collect()))?,
+            numbers: from_value(Value::Object(numbers.into_iter().collect()))?,
         })
     }
 }
@@ -366,11 +366,6 @@ impl JsonSchema for OverrideConfig {
         schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "string" }));
         schema
     }
-}
-
-/// Reads one of several forms that were told apart by hand.
-pub(super) fn inner<T: DeserializeOwned, E: Error>(value: Value) -> Result<T, E> {
-    serde_json::from_value(value).map_err(|error| E::custom(error))
 }
 
 impl fmt::Display for ConsistencyConfig {

@@ -6,29 +6,29 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
-use super::matching::MatcherConfig;
+use super::json_value::from_value;
+use super::matcher::MatcherConfig;
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "proxy")]
-pub(crate) struct Proxy {
+pub(crate) struct ProxyConfig {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
     /// `https://HOST:PORT`, or a mapping. Default: `{}`.
     pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
-    /// The networks of proxies in front, whose word about the client's address counts; `unix` is
-    /// whoever connects to a Unix socket. At most 1024. Default: `[]`. Danger: whoever is in one of
-    /// them may say that it is somebody else.
+    /// The networks of proxies in front that may report the client's address; `unix` is every peer
+    /// of a Unix socket. At most 1024. Default: `[]`. Danger: a peer in one of these networks can
+    /// claim any address.
     pub(crate) trusted: Option<Vec<String>>,
-    /// The header in which they say it. Default: `x_forwarded_for`.
+    /// The header in which they report it. Default: `x_forwarded_for`.
     pub(crate) client_header: Option<ClientHeaderConfig>,
-    /// What happens to a path that has a plainer spelling, as `/a/../b` or `/%61`. Default:
+    /// The treatment of a path with a simpler spelling, as `/a/../b` or `/%61`. Default:
     /// `reject`.
     pub(crate) paths: Option<PathsConfig>,
     /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
     /// attributes are absent.
-    pub(crate) jwt: Option<Jwt>,
+    pub(crate) jwt: Option<JwtConfig>,
     /// Which requests go where. The first that matches counts; what none takes is answered 404. At
     /// most 1024. Default: `[]`.
     pub(crate) routes: Option<Vec<RouteConfig>>,
@@ -79,7 +79,7 @@ pub(crate) struct UpstreamForm {
     /// How long it is left out, 1ms to 1h. Default: `10s`.
     pub(crate) out_for: Option<String>,
     /// How servers are asked whether they are well. Default: none, only by the requests they get.
-    pub(crate) health: Option<Health>,
+    pub(crate) health: Option<HealthConfig>,
 }
 
 /// TLS to servers: whom we believe, who we say we are, and their name. The files are in PEM.
@@ -104,7 +104,7 @@ pub(crate) struct UpstreamTlsForm {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "health")]
-pub(crate) struct Health {
+pub(crate) struct HealthConfig {
     /// The path, from `/`.
     pub(crate) path: String,
     /// How often, 10ms to 1h. Default: `5s`.
@@ -125,7 +125,7 @@ pub(crate) enum ClientHeaderConfig {
     Forwarded,
 }
 
-/// What happens to a path that has a plainer spelling.
+/// The treatment of a path with a simpler spelling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "paths")]
@@ -142,7 +142,7 @@ pub(crate) enum PathsConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "jwt")]
-pub(crate) struct Jwt {
+pub(crate) struct JwtConfig {
     /// A file with the secret that the issuer shares, at least 32 bytes.
     pub(crate) secret_file: Option<String>,
     /// A file with public keys in PEM.
@@ -175,8 +175,9 @@ pub(crate) struct RouteConfig {
     /// The namespace whose limits apply. Default: none, and then nothing is refused.
     pub(crate) namespace: Option<String>,
     /// The attributes, each with where it is found: `header.NAME`, `cookie.NAME`, `query.NAME`,
-    /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. What
-    /// is not found is absent; what is found twice is answered 400. Default: `{}`.
+    /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. A
+    /// source that is not found leaves its attribute absent; a duplicate source is answered
+    /// with 400. Default: `{}`.
     pub(crate) attributes: Option<BTreeMap<String, String>>,
     /// How much a request matters. Default: `{}`.
     pub(crate) class: Option<ClassForm>,
@@ -185,7 +186,7 @@ pub(crate) struct RouteConfig {
     /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default:
     /// none.
     pub(crate) deadline: Option<String>,
-    /// What a request weighs. Default: `{}`, which is one unit.
+    /// The cost of a request. Default: `{}`, which is one unit.
     pub(crate) cost: Option<CostForm>,
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
     /// and before its body is read. Default: `0s`, which is not at all.
@@ -194,11 +195,11 @@ pub(crate) struct RouteConfig {
     pub(crate) timeouts: Option<TimeoutsForm>,
     /// When a request is sent again, once, to another server. Default: `idempotent`.
     pub(crate) retry: Option<RetryConfig>,
-    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` is none. Offers
-    /// of others are left out, and the request is served as any other. HTTP/2 (`h2c`) and TLS
-    /// cannot be allowed. Default: `[websocket]`.
+    /// The protocols that a connection may change to (`Upgrade`), at most 8; `[]` allows no
+    /// protocol. Offers of others are left out, and the request is served as any other. HTTP/2
+    /// (`h2c`) and TLS cannot be allowed. Default: `[websocket]`.
     pub(crate) upgrades: Option<Vec<String>>,
-    /// What refusals say instead of the usual body. Default: none.
+    /// The response to refused requests in place of the usual body. Default: none.
     pub(crate) refusal: Option<RefusalForm>,
 }
 
@@ -222,10 +223,10 @@ pub(crate) struct RouteMatch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_class")]
 pub(crate) struct ClassForm {
-    /// Where it says so, as `header.NAME`. Default: nowhere. Danger: whoever may send the header
-    /// may say that its requests matter most.
+    /// The source of the class in a request, as `header.NAME`. Default: nowhere. Danger: a caller
+    /// that may send the header can claim the highest class.
     pub(crate) from: Option<String>,
-    /// The class of a request that does not. Default: `sheddable_plus`.
+    /// The class of a request without a class of its own. Default: `sheddable_plus`.
     pub(crate) default: Option<ClassConfig>,
 }
 
@@ -241,7 +242,7 @@ pub(crate) enum ClassConfig {
     Sheddable,
 }
 
-/// What a request weighs, in units of the limits.
+/// The cost of a request, in units of the limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_cost")]
@@ -301,8 +302,8 @@ pub(crate) struct RefusalForm {
 impl<'de> Deserialize<'de> for UpstreamEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
-            list @ Value::Array(_) => inner(list).map(Self::Servers),
-            form => inner(form).map(Box::new).map(Self::Form),
+            list @ Value::Array(_) => from_value(list).map(Self::Servers),
+            form => from_value(form).map(Box::new).map(Self::Form),
         }
     }
 }

@@ -7,32 +7,32 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::limit::inner;
+use super::json_value::from_value;
 
 /// Where the daemon listens.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "listen")]
-pub(crate) struct Listen {
+pub(crate) struct ListenConfig {
     /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket.
     /// Default: `127.0.0.1:8080`.
-    pub(crate) http: Option<Listener>,
+    pub(crate) http: Option<ListenerConfig>,
     /// Health, metrics and changes. Default: on the http listener if that is on loopback or a
     /// socket, otherwise nowhere.
-    pub(crate) admin: Option<Listener>,
+    pub(crate) admin: Option<ListenerConfig>,
     /// The reverse proxy: requests that are passed on as `proxy:` says. Default: nowhere.
-    pub(crate) proxy: Option<Listener>,
+    pub(crate) proxy: Option<ListenerConfig>,
     /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or
     /// `unix:/path`. Default: nowhere.
-    pub(crate) grpc: Option<Listener>,
+    pub(crate) grpc: Option<ListenerConfig>,
     /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with
     /// a port, or `unix:/path`. Default: nowhere.
-    pub(crate) resp: Option<Listener>,
+    pub(crate) resp: Option<ListenerConfig>,
 }
 
 /// An address, alone or with what belongs to it.
 #[derive(Debug)]
-pub(crate) enum Listener {
+pub(crate) enum ListenerConfig {
     Address(String),
     Form(ListenerForm),
 }
@@ -46,7 +46,8 @@ pub(crate) struct ListenerForm {
     /// For http, proxy, grpc and resp also `unix:/path`.
     pub(crate) address: String,
     /// Listens on an address that is not loopback although callers are not authenticated. Default:
-    /// `false`. Danger: whoever reaches the address may use up, and on admin change, every limit.
+    /// `false`. Danger: every caller that reaches the address may use up, and on admin change,
+    /// every limit.
     pub(crate) insecure: Option<bool>,
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files
     /// are taken up within seconds.
@@ -71,16 +72,16 @@ pub(crate) struct TlsForm {
     pub(crate) client_ca: Option<String>,
 }
 
-impl<'de> Deserialize<'de> for Listener {
+impl<'de> Deserialize<'de> for ListenerConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(address) => Ok(Self::Address(address)),
-            form => inner(form).map(Self::Form),
+            form => from_value(form).map(Self::Form),
         }
     }
 }
 
-impl Listener {
+impl ListenerConfig {
     /// Where it listens, as it is written.
     pub(crate) fn address(&self) -> &str {
         match self {
@@ -95,7 +96,7 @@ impl Listener {
     }
 }
 
-impl JsonSchema for Listener {
+impl JsonSchema for ListenerConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "listener_entry".into()
     }
@@ -113,16 +114,16 @@ impl JsonSchema for Listener {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "memory")]
-pub(crate) struct Memory {
+pub(crate) struct MemoryConfig {
     /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes
     /// 16 to 24 bytes. Default: `256MiB`.
     pub(crate) keys: Option<String>,
-    /// What happens to a new key when the table, or the disk of the store in files, is full.
+    /// The treatment of a new key when the table, or the disk of the store in files, is full.
     /// Default: `refuse`.
     pub(crate) when_full: Option<WhenFullConfig>,
 }
 
-/// What happens to a new key when the table is full.
+/// The treatment of a new key when the table is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "when_full")]
@@ -130,8 +131,8 @@ pub(crate) enum WhenFullConfig {
     /// The request is refused with reason `table_full`, to come back when there is room.
     #[default]
     Refuse,
-    /// The request is admitted and not counted. Danger: whoever brings enough new keys escapes the
-    /// limits.
+    /// The request is admitted and not counted. Danger: a caller that brings enough new keys
+    /// escapes the limits.
     Admit,
 }
 
@@ -140,7 +141,7 @@ pub(crate) enum WhenFullConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "authorize")]
-pub(crate) struct Authorize {
+pub(crate) struct AuthorizeConfig {
     /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`.
     /// Danger: a header that the gateway does not set itself is whatever the caller says.
     pub(crate) headers: Option<BTreeMap<String, String>>,
@@ -153,12 +154,12 @@ pub(crate) struct Authorize {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "http")]
-pub(crate) struct Http {
+pub(crate) struct HttpConfig {
     /// Headers from before the IETF draft that answers carry beside `RateLimit` and
     /// `RateLimit-Policy`. Default: `[]`.
     pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
     /// The most of everything a request may bring.
-    pub(crate) bounds: Option<Bounds>,
+    pub(crate) bounds: Option<BoundsConfig>,
 }
 
 /// A family of headers from before the IETF draft.
@@ -176,7 +177,7 @@ pub(crate) enum LegacyHeadersConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "bounds")]
-pub(crate) struct Bounds {
+pub(crate) struct BoundsConfig {
     /// The body of a request, 1KiB to 64MiB. Default: `64KiB`.
     pub(crate) body: Option<String>,
     /// All headers of a request together, 8KiB to 1MiB. Default: `16KiB`.
@@ -201,11 +202,11 @@ pub(crate) struct Bounds {
     pub(crate) drain_timeout: Option<String>,
 }
 
-/// What is logged.
+/// The settings of the log.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "log")]
-pub(crate) struct Log {
+pub(crate) struct LogConfig {
     /// The least important lines that are written. Default: `info`.
     pub(crate) level: Option<LevelConfig>,
     /// How lines are written. Default: `text`.
@@ -216,12 +217,12 @@ pub(crate) struct Log {
     /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none,
     /// which writes none. Danger: it holds the attributes of requests, which may name people or be
     /// secrets.
-    pub(crate) decisions: Option<Decisions>,
+    pub(crate) decisions: Option<DecisionsConfig>,
 }
 
 /// The decision log: its path, or its path with what belongs to it.
 #[derive(Debug)]
-pub(crate) enum Decisions {
+pub(crate) enum DecisionsConfig {
     Path(String),
     Form(DecisionsForm),
 }
@@ -232,7 +233,7 @@ pub(crate) enum Decisions {
 #[schemars(rename = "decisions")]
 pub(crate) struct DecisionsForm {
     /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096
-    /// bytes. What stands in it is kept and written after.
+    /// bytes. The daemon appends to an existing file.
     pub(crate) path: String,
     /// How large the file may grow before it is renamed to `path.1`, 64KiB to 1TiB. Default:
     /// `64MiB`.
@@ -261,16 +262,16 @@ pub(crate) enum SampleConfig {
     Refusals,
 }
 
-impl<'de> Deserialize<'de> for Decisions {
+impl<'de> Deserialize<'de> for DecisionsConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match Value::deserialize(deserializer)? {
             Value::String(path) => Ok(Self::Path(path)),
-            form => inner(form).map(Self::Form),
+            form => from_value(form).map(Self::Form),
         }
     }
 }
 
-impl JsonSchema for Decisions {
+impl JsonSchema for DecisionsConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "decisions_entry".into()
     }

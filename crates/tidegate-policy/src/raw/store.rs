@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store")]
-pub(crate) struct Store {
+pub(crate) struct StoreConfig {
     /// Which store. Default: `embedded` if there is a quota to keep, otherwise `memory`. A quota to
     /// keep is a limit over an hour or longer that is not `consistency: local`, in `namespaces` or
     /// in a file of `envoy_ratelimit`. Danger: `memory` forgets quotas at each restart.
@@ -44,7 +44,7 @@ pub(crate) struct Store {
     /// not count. Default: none.
     pub(crate) password_file: Option<String>,
     /// For `kind: redis` with `rediss://` addresses: whom we believe, and who we say we are.
-    pub(crate) tls: Option<StoreTls>,
+    pub(crate) tls: Option<StoreTlsConfig>,
     /// For `kind: redis`: what every key begins with, 1 to 128 bytes without braces, so that
     /// several fleets may share one server. Danger: another prefix is another store, in which
     /// nothing is used. Default: `"tidegate:"`.
@@ -64,7 +64,7 @@ pub(crate) struct Store {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store_tls")]
-pub(crate) struct StoreTls {
+pub(crate) struct StoreTlsConfig {
     /// Certificates that the server's must come from. Default: those that the machine trusts.
     pub(crate) ca: Option<String>,
     /// The certificate that we show, followed by those that lead to a root. Default: none.
@@ -78,9 +78,9 @@ pub(crate) struct StoreTls {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "store_kind")]
 pub(crate) enum StoreKindConfig {
-    /// In the memory of this process: gone when it ends, shared with nobody.
+    /// In the memory of this process: lost when the process ends, not shared.
     Memory,
-    /// In files of this machine: kept when the process ends or crashes, shared with nobody.
+    /// In files of this machine: kept when the process ends or crashes, not shared.
     Embedded,
     /// In Redis 7 or Valkey, single or a cluster: shared by all members that name the same.
     Redis,

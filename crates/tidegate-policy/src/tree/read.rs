@@ -11,13 +11,13 @@ use super::{
 
 /// Why a text is no document: where, what is wrong, what to do.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableDocument {
     pub(crate) at: Position,
     pub(crate) what: String,
     pub(crate) fix: String,
 }
 
-impl Unreadable {
+impl UnreadableDocument {
     fn new(at: Position, what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { at, what: what.into(), fix: fix.into() }
     }
@@ -41,30 +41,30 @@ fn position(marker: &Marker) -> Position {
     Position { line: marker.line(), column: marker.col() + 1 }
 }
 
-/// What is said of a text without any document.
+/// The problem of a text without any document.
 pub(crate) const EMPTY: &str = "the file is empty";
 
 /// The one document in `text`.
-pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
+pub(crate) fn read(text: &str) -> Result<Node, UnreadableDocument> {
     if text.len() > DOCUMENT_BYTES_MAX {
-        return Err(Unreadable::new(
+        return Err(UnreadableDocument::new(
             Position::START,
             format!("the file has {} bytes, more than the {DOCUMENT_BYTES_MAX} allowed", text.len()),
             "use fewer overrides here, and set the others at run time",
         ));
     }
-    let mut build = Build::default();
+    let mut build = TreeBuilder::default();
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| Unreadable::yaml(&error))?;
+        let (event, span) = event.map_err(|error| UnreadableDocument::yaml(&error))?;
         let at = position(&span.start);
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
             Event::DocumentStart(_) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(Unreadable::new(
+                    return Err(UnreadableDocument::new(
                         at,
                         "a second YAML document starts here",
                         "keep one document in the file and remove the line with `---`",
@@ -93,8 +93,8 @@ pub(crate) fn read(text: &str) -> Result<Node, Unreadable> {
     }
 }
 
-fn empty() -> Unreadable {
-    Unreadable::new(
+fn empty() -> UnreadableDocument {
+    UnreadableDocument::new(
         Position::START,
         EMPTY,
         "start with `namespaces:`, or run `tidegate serve` without a config for a built-in example",
@@ -113,7 +113,7 @@ fn tag_of(tag: Option<&Tag>, quoted: bool) -> (bool, Option<Box<str>>) {
 }
 
 /// A list or mapping that has not ended yet.
-struct Open {
+struct OpenCollection {
     node: Node,
     anchor: usize,
     /// The key that waits for its value.
@@ -123,7 +123,7 @@ struct Open {
 }
 
 /// A complete value that an alias may repeat.
-struct Anchored {
+struct AnchoredValue {
     node: Node,
     height: usize,
     nodes: usize,
@@ -131,22 +131,22 @@ struct Anchored {
 }
 
 #[derive(Default)]
-struct Build {
+struct TreeBuilder {
     root: Option<Node>,
-    stack: Vec<Open>,
-    /// What was counted when each anchored list or mapping was opened.
+    stack: Vec<OpenCollection>,
+    /// The counts at the start of each anchored list or mapping.
     counts: Vec<(usize, usize)>,
-    anchors: BTreeMap<usize, Anchored>,
+    anchors: BTreeMap<usize, AnchoredValue>,
     nodes: usize,
     bytes: usize,
 }
 
-impl Build {
-    fn count(&mut self, at: Position, nodes: usize, bytes: usize) -> Result<(), Unreadable> {
+impl TreeBuilder {
+    fn count(&mut self, at: Position, nodes: usize, bytes: usize) -> Result<(), UnreadableDocument> {
         self.nodes = self.nodes.saturating_add(nodes);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.nodes > NODES_MAX || self.bytes > TEXT_BYTES_MAX {
-            return Err(Unreadable::new(
+            return Err(UnreadableDocument::new(
                 at,
                 format!(
                     "the file has more than {NODES_MAX} values or {TEXT_BYTES_MAX} bytes once aliases are replaced"
@@ -157,11 +157,11 @@ impl Build {
         Ok(())
     }
 
-    fn scalar(&mut self, node: Node, anchor: usize) -> Result<(), Unreadable> {
+    fn scalar(&mut self, node: Node, anchor: usize) -> Result<(), UnreadableDocument> {
         let Content::Scalar(scalar) = &node.content else { return Ok(()) };
         let bytes = scalar.text.len();
         if bytes > SCALAR_BYTES_MAX {
-            return Err(Unreadable::new(
+            return Err(UnreadableDocument::new(
                 node.at,
                 format!("a value of {bytes} bytes, more than the {SCALAR_BYTES_MAX} allowed"),
                 "shorten it, or close the quotes if they were left open",
@@ -169,7 +169,7 @@ impl Build {
         }
         self.count(node.at, 1, bytes)?;
         if anchor > 0 {
-            self.anchors.insert(anchor, Anchored { node: node.clone(), height: 0, nodes: 1, bytes });
+            self.anchors.insert(anchor, AnchoredValue { node: node.clone(), height: 0, nodes: 1, bytes });
         }
         self.add(node, 0)
     }
@@ -180,34 +180,38 @@ impl Build {
         content: Content,
         anchor: usize,
         tag: Option<&Tag>,
-    ) -> Result<(), Unreadable> {
+    ) -> Result<(), UnreadableDocument> {
         if self.stack.len() >= DEPTH_MAX {
             return Err(too_deep(at));
         }
         self.counts.push((self.nodes, self.bytes));
         self.count(at, 1, 0)?;
         let (_, tag) = tag_of(tag, false);
-        self.stack.push(Open { node: Node { at, content, tag }, anchor, key: None, height: 0 });
+        self.stack.push(OpenCollection { node: Node { at, content, tag }, anchor, key: None, height: 0 });
         Ok(())
     }
 
-    fn close(&mut self, at: Position) -> Result<(), Unreadable> {
+    fn close(&mut self, at: Position) -> Result<(), UnreadableDocument> {
         let (Some(open), Some((nodes, bytes))) = (self.stack.pop(), self.counts.pop()) else {
-            return Err(Unreadable::new(at, "not valid YAML: an end without a start", "check the brackets"));
+            return Err(UnreadableDocument::new(
+                at,
+                "not valid YAML: an end without a start",
+                "check the brackets",
+            ));
         };
         let height = open.height + 1;
         if open.anchor > 0 {
             let (nodes, bytes) = (self.nodes - nodes, self.bytes - bytes);
             // The copy is counted: it takes memory whether or not an alias ever repeats it.
             self.count(at, nodes, bytes)?;
-            self.anchors.insert(open.anchor, Anchored { node: open.node.clone(), height, nodes, bytes });
+            self.anchors.insert(open.anchor, AnchoredValue { node: open.node.clone(), height, nodes, bytes });
         }
         self.add(open.node, height)
     }
 
-    fn alias(&mut self, at: Position, anchor: usize) -> Result<(), Unreadable> {
+    fn alias(&mut self, at: Position, anchor: usize) -> Result<(), UnreadableDocument> {
         let Some(anchored) = self.anchors.get(&anchor) else {
-            return Err(Unreadable::new(
+            return Err(UnreadableDocument::new(
                 at,
                 "an alias inside the value it stands for",
                 "write the value out",
@@ -224,7 +228,7 @@ impl Build {
     }
 
     /// Puts a complete value where it belongs: the document, a list, or a mapping as key or value.
-    fn add(&mut self, node: Node, height: usize) -> Result<(), Unreadable> {
+    fn add(&mut self, node: Node, height: usize) -> Result<(), UnreadableDocument> {
         let Some(open) = self.stack.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -237,7 +241,7 @@ impl Build {
                 None => match node.content {
                     Content::Scalar(scalar) => open.key = Some((scalar.text, node.at)),
                     Content::Sequence(_) | Content::Mapping(_) => {
-                        return Err(Unreadable::new(
+                        return Err(UnreadableDocument::new(
                             node.at,
                             "a key that is a list or a mapping",
                             "use a plain word as key, and quote values that start with a bracket or a brace",
@@ -251,8 +255,8 @@ impl Build {
     }
 }
 
-fn too_deep(at: Position) -> Unreadable {
-    Unreadable::new(
+fn too_deep(at: Position) -> UnreadableDocument {
+    UnreadableDocument::new(
         at,
         format!("lists and mappings are nested more than {DEPTH_MAX} deep"),
         "no setting is that deep; check the brackets",

@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! The grants of callers.
 
 use tidegate_policy::parse;
 use tidegate_policy::policy::authorization::{Credential, Namespaces, Verb};
@@ -59,7 +59,7 @@ fn a_token_is_shown_neither_in_a_problem_nor_in_a_comparison_nor_for_debugging()
     assert!(!format!("{compared:?}").contains("a-secret-of"), "{compared:?}");
 }
 
-/// What `printf '' | sha256sum` prints was taken, and an empty token was then somebody's.
+/// The hash of the empty text used to be accepted, and an empty token then had a grant.
 #[test]
 fn the_hash_of_nothing_is_no_token() {
     for digits in [
@@ -72,6 +72,13 @@ fn the_hash_of_nothing_is_no_token() {
         assert!(said.contains("authorization[0].token: the token is the SHA-256 of nothing"), "{said}");
         assert!(said.contains("run `tidegate token`"), "{said}");
     }
+}
+
+#[test]
+fn a_hash_with_a_sign_among_its_digits_is_no_token() {
+    let digits = "+f".repeat(32);
+    let said = problems(&policy(&format!("  - {{ token: 'sha256:{digits}', namespaces: [api] }}\n")));
+    assert!(said.contains("write sha256: and 64 hexadecimal digits"), "{said}");
 }
 
 #[test]

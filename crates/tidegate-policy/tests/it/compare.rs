@@ -1,4 +1,4 @@
-//! What is said about one policy taking the place of another.
+//! Comparisons of a policy with the policy that replaces it.
 
 use tidegate_policy::Fate::{self, Added, Forgotten, Kept, Renamed};
 use tidegate_policy::{Comparison, compare};

@@ -4,13 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
-mod answering;
-mod charging;
+mod answers;
+mod charges;
 mod compat;
+mod extensions;
 mod files;
-mod matching;
+mod matches;
 mod metrics;
-mod ours;
 mod reference;
 
 use tidegate::{CarriedStatus, KeyTable, TableConfig, Timestamp};
@@ -23,7 +23,7 @@ const MINUTE: u64 = 1_699_999_980;
 /// 23 seconds into a minute, so that 37 are left.
 const NOW: Timestamp = Timestamp::from_secs(MINUTE + 23);
 
-/// What is said of one file called `f.yaml`, without its name.
+/// The problems of one file called `f.yaml`, without its name.
 fn problems(text: &str) -> Vec<String> {
     match read(text) {
         Ok(_) => panic!("no problem in {text}"),
@@ -96,12 +96,12 @@ impl World {
         resolved.answer(self.now)
     }
 
-    /// What is answered, as [`said`] tells it.
+    /// The answer, in the form of [`said`].
     fn say(&self, files: &Files, descriptors: &[Descriptor<'_>], hits: u32) -> String {
         said(&self.ask(files, descriptors, hits))
     }
 
-    /// What is answered to one hit of each descriptor.
+    /// The answer to one hit of each descriptor.
     fn hit(&self, files: &Files, descriptors: &[&[(&str, &str)]]) -> String {
         let descriptors: Vec<_> = descriptors.iter().map(|entries| descriptor(entries)).collect();
         self.say(files, &descriptors, 0)

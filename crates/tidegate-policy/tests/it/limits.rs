@@ -1,4 +1,4 @@
-//! What is said about a limit that is wrong: every kind of problem with its exact text.
+//! Problems of limits: every kind of problem with its exact text.
 
 use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
 
@@ -277,7 +277,7 @@ fn matchers_that_cannot_be_made_say_why() {
         ),
         (
             "{ cidr: 10.0.0.0/33 }",
-            ".match.x.cidr: network \"10.0.0.0/33\" is none; write for example 10.0.0.0/8, 2001:db8::/32 or a single address",
+            ".match.x.cidr: invalid network \"10.0.0.0/33\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address",
         ),
         (
             "{ cidr: [10.0.0.0/8, 10.0.0.1/8] }",

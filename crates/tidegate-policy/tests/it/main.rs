@@ -1,7 +1,6 @@
 //! The configuration from outside: what is said about files that are wrong, what becomes of files
 //! that are right, and that what is published agrees with the types.
 
-mod across_sections;
 mod arbitrary;
 mod authorization;
 mod compare;
@@ -15,7 +14,8 @@ mod numbers;
 mod problems;
 mod proxy;
 mod published;
-mod renaming;
+mod renames;
+mod section_mismatches;
 mod settings;
 mod store;
 mod warnings;
@@ -56,7 +56,7 @@ fn with_limit(limit: &str) -> String {
     format!("namespaces: {{ api: {{ limits: [ {limit} ] }} }}")
 }
 
-/// What is said about a file with one limit, without the common beginning of each line.
+/// The problems of a file with one limit, without the common beginning of each line.
 fn limit_problems(limit: &str) -> Vec<String> {
     let common = "namespaces.api.limits[0]";
     problems(&with_limit(limit))

@@ -1,5 +1,4 @@
-//! What is said about a configuration that is wrong: every kind of problem outside of limits with
-//! its exact text.
+//! Problems of configurations outside of limits: every kind with its exact text.
 
 use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
 

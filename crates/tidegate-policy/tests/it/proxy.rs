@@ -1,4 +1,4 @@
-//! The reverse proxy: what may be written, and what is told to whoever writes something else.
+//! The reverse proxy: valid settings, and the messages about invalid ones.
 
 use std::time::Duration;
 

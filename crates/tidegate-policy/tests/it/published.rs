@@ -1,4 +1,4 @@
-//! What is published agrees with the types: the schema, the reference page, and the defaults
+//! The published documents agree with the types: the schema, the reference page, and the defaults
 //! written in them.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What becomes of a configuration that is right.
+//! The settings of valid configurations.
 
 use core::time::Duration;
 

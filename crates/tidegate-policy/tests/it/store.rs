@@ -309,7 +309,7 @@ fn a_store_that_is_none_says_what_to_do() {
 
 const EMBEDDED: &str = "store: { kind: embedded }\n";
 
-/// A file whose every limit but one catches everybody.
+/// A file in which all limits but one apply to every request.
 fn file(store: &str, limits: &str) -> String {
     format!("{store}namespaces: {{ api: {{ limits: [ {{ name: all, rate: 1/s }}, {limits} ] }} }}")
 }

@@ -1,4 +1,4 @@
-//! What is allowed and probably not meant.
+//! Warnings about valid settings that are probably mistakes.
 
 use crate::{warnings, with_limit};
 

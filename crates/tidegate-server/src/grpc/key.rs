@@ -72,7 +72,7 @@ mod tests {
     fn the_longest_key_is_one_that_a_store_takes() {
         let part = vec![b'a'; KEY_BYTES_MAX - 3 * size_of::<u64>()];
         assert!(hash(&[&part, b"", b""]).is_none() && hash(&[&part, b"", b"x"]).is_some());
-        let domain = "d".repeat(tidegate_wire::envoy::asked::NAME_BYTES_MAX);
+        let domain = "d".repeat(tidegate_wire::envoy::request::NAME_BYTES_MAX);
         let scope = vec![0; KEY_BYTES_MAX];
         assert!(tidegate_store::Key::new(&domain, &[0; 40], &scope).is_ok());
     }

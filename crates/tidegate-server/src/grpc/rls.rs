@@ -15,20 +15,20 @@ use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
 use tidegate_engine::{
-    AdmitAllError, Decision, DecisionAll, Engine, EngineError, LimitReport, Outcome as End, PeekReport,
-    Permits, Request, StepAll,
+    BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
+    Request, Step,
 };
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_wire::envoy::asked::{DESCRIPTORS_MAX, OwnLimit};
+use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Asked, Descriptor, Hits, Left, Outcome, RateLimitRequest, RateLimitResponse, answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 
 use super::key::Hashes;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
-use crate::decide::{Noted, engine_fault};
+use crate::decide::engine_fault;
 use crate::decisions;
 use crate::metrics::OVERRIDE;
 use crate::operations::TENANT;
@@ -61,7 +61,7 @@ impl<'a> Questions<'a> {
 }
 
 // All descriptors of one request can be decided together.
-const _: () = assert!(DESCRIPTORS_MAX <= Engine::TOGETHER_MAX, "a request may have too many questions");
+const _: () = assert!(DESCRIPTORS_MAX <= BATCH_REQUESTS_MAX, "a request may have too many questions");
 
 impl Desk<'_> {
     /// Answers `ShouldRateLimit`.
@@ -70,7 +70,7 @@ impl Desk<'_> {
         caller: &Caller,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Fault> {
-        let asked = Asked::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
+        let asked = ParsedRequest::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
         for descriptor in &asked.descriptors {
             caller.may(verb(descriptor.hits), asked.domain)?;
         }
@@ -155,20 +155,22 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<(), Fault> {
         let questions = Questions::of(domain, lines, outcomes);
-        let Some(permits) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
+        let Some(permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
             let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
             if !matches!(asked, Ok(true)) {
-                self.let_go(permits, End::Cancelled, now).await;
+                self.let_go(permit, End::Cancelled, now).await;
                 return asked.map(|_| ());
             }
         }
-        for ((at, request), permit) in questions.places.iter().zip(&questions.requests).zip(&permits) {
-            let limits = self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), permit, now);
+        for (nth, (at, request)) in questions.places.iter().zip(&questions.requests).enumerate() {
+            let limits = self.in_force.engine.statuses_of(&permit, nth);
+            let asked = decisions::Asked::borrowed(request, Protocol::Rls);
+            self.note_reports(&self.in_force.metrics, &asked, &limits, now);
             outcomes[*at] = Some(self.within(domain, limits));
         }
         // Envoy does not settle permits, so lent things are given back at once.
-        self.let_go(permits, End::Succeeded, now).await;
+        self.let_go(permit, End::Succeeded, now).await;
         Ok(())
     }
 
@@ -179,25 +181,26 @@ impl Desk<'_> {
         questions: &Questions<'_>,
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
-    ) -> Result<Option<Permits>, Fault> {
+    ) -> Result<Option<Permit>, Fault> {
         let Questions { places, requests } = questions;
         let decision = match self.in_force.engine.admit_all(requests, now) {
-            Ok(StepAll::Decided(decision)) => decision,
-            Ok(StepAll::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
-            Err(AdmitAllError::Request { at, source: EngineError::KeyTooLong(_) }) => {
+            Ok(Step::Decided(decision)) => decision,
+            Ok(Step::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
+            Err(BatchError::Request { at, source: EngineError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
-                outcomes[places[at]] = self.note_refused(&requests[at], refusal, now);
+                outcomes[places[at]] = Some(self.note_refused(&requests[at], refusal, now));
                 return Ok(None);
             }
-            Err(AdmitAllError::Request { source, .. }) => return Err(engine_fault(&source, now)),
+            Err(BatchError::Request { source, .. }) => return Err(engine_fault(&source, now)),
             Err(error) => return Err(Fault::new(FaultCode::MalformedBody, error)),
         };
         match decision {
-            DecisionAll::Admit(permits) => Ok(Some(permits)),
-            DecisionAll::Refuse(refusals) => {
+            Decision::Admit(permit) => Ok(Some(permit)),
+            Decision::Refuse(refused) => {
+                let refusals = refused.into_each(requests.len());
                 for ((at, request), refusal) in places.iter().zip(requests).zip(refusals) {
                     let Some(refusal) = refusal else { continue };
-                    outcomes[*at] = self.note_refused(request, refusal, now);
+                    outcomes[*at] = Some(self.note_refused(request, refusal, now));
                 }
                 Ok(None)
             }
@@ -261,7 +264,7 @@ impl Desk<'_> {
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
-                    outcomes[*at] = self.note_refused(&request(domain, line, *cost), *refusal, now);
+                    outcomes[*at] = Some(self.note_refused(&request(domain, line, *cost), *refusal, now));
                 }
                 within if carried.is_admitted => {
                     self.note_own(&request(domain, line, *cost), status, now);
@@ -284,7 +287,7 @@ impl Desk<'_> {
                 let _ = self.finish(settled).await;
                 return Ok(self.within(request.namespace, limits));
             }
-            Ok(Decision::Refuse(refusal)) => refusal,
+            Ok(Decision::Refuse(refused)) => refused.into_refusal(),
             Err(EngineError::KeyTooLong(_)) => uncountable(request),
             Err(error) => return Err(engine_fault(&error, now)),
         };
@@ -296,7 +299,7 @@ impl Desk<'_> {
             // The debt makes the wait longer.
             return Ok(Outcome::Over(refusal));
         }
-        Ok(refused.unwrap_or(Outcome::Within(Vec::new())))
+        Ok(refused)
     }
 
     /// The outcome that a request would have now.
@@ -403,24 +406,17 @@ impl Desk<'_> {
         Ok(Outcome::Within(vec![own_left(&Box::pin(self.complete(refunded)).await?)]))
     }
 
-    fn note_refused(
-        &self,
-        request: &Request<'_>,
-        refusal: Refusal<'static>,
-        now: Timestamp,
-    ) -> Option<Outcome> {
-        match self.note(&decisions::Asked::borrowed(request, Protocol::Rls), Decision::Refuse(refusal), now) {
-            Noted::Refused(refusal) => Some(Outcome::Over(Box::new(refusal))),
-            Noted::Admitted(..) => None,
-        }
+    fn note_refused(&self, request: &Request<'_>, refusal: Refusal<'static>, now: Timestamp) -> Outcome {
+        let asked = decisions::Asked::borrowed(request, Protocol::Rls);
+        self.note_refusal(&self.in_force.metrics, &asked, &refusal, now);
+        Outcome::Over(Box::new(refusal))
     }
 
-    /// Ends permits that were given together.
-    async fn let_go(&self, permits: Permits, end: End, now: Timestamp) {
-        let settled = self.in_force.engine.settle_all(permits, end, now);
-        if !settled.batches.is_empty() {
-            Box::pin(self.daemon.driver.send_settled_all(settled)).await;
-        }
+    /// Settles the permit of questions that were admitted together. After an error of the store its
+    /// part stays charged: less is admitted, never more.
+    async fn let_go(&self, permit: Permit, end: End, now: Timestamp) {
+        let settled = self.in_force.engine.settle(permit, end, now);
+        let _ = self.finish(settled).await;
     }
 
     /// The limits that enforce, of those that a request met.

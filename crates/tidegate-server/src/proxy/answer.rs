@@ -28,7 +28,6 @@ use super::path::PlainPath;
 use super::rejection::Rejection;
 use super::request_context::{AccessLogRecord, ActiveRequest, Ending, Held, RequestContext};
 use super::routes::Route;
-use super::waiting::{Willing, decide_in_time};
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::decide::{Noted, engine_fault};
@@ -184,8 +183,8 @@ async fn begin(
     };
     match admit(daemon, in_force, peer, &mut head, &upload, context).await {
         Ok(RouteAdmission::Admitted(route, origin)) => {
-            let headers = &in_force.routes.headers;
-            let upstream = UpstreamRequest::new(daemon, route, head, origin, upload, headers);
+            let upstream =
+                UpstreamRequest::new(daemon, route, head, origin, upload, &in_force.routes.headers);
             Ok(ProxyStep::Forward(Box::new(upstream)))
         }
         Ok(RouteAdmission::Refused(reply)) => {
@@ -302,7 +301,7 @@ struct ProxyDecision {
 }
 
 enum ProxyVerdict {
-    Admitted(Held, Vec<LimitReport>),
+    Admitted(Box<Held>, Vec<LimitReport>),
     Refused(Reply),
 }
 
@@ -313,7 +312,7 @@ impl ProxyDecision {
         context.record.waited = self.waited;
         match self.verdict {
             ProxyVerdict::Admitted(held, limits) => {
-                context.held = Some(held);
+                context.held = Some(*held);
                 context.limits = limits;
                 context.measured = self.measured;
                 context.record.decision = "admit";
@@ -353,23 +352,22 @@ async fn decide(
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
     let desk = Desk { daemon, in_force };
+    request.resource = Some(&config.upstream);
     let (decision, waited) = if config.wait.is_zero() {
-        let decision = desk.decide(&request).await;
-        (decision.map_err(|error| engine_fault(&error, daemon.clock.now()))?, Duration::ZERO)
+        (desk.decide(&request).await, Duration::ZERO)
     } else {
-        let latest = read_at.saturating_add(config.wait);
-        let until = request.deadline.map_or(latest, |deadline| deadline.min(latest));
-        let willing = Willing { until, head_bytes: head_bytes(head) };
+        request.may_wait_until = Some(read_at.saturating_add(config.wait));
+        request.waiting_bytes = head_bytes(head);
         let line = context.active.line();
         let _held = line.hold();
-        let decision = decide_in_time(daemon, in_force, &request, willing).await?;
-        (decision, context.record.started.elapsed())
+        (desk.decide(&request).await, context.record.started.elapsed())
     };
+    let decision = decision.map_err(|error| engine_fault(&error, daemon.clock.now()))?;
     // From here on every exit gives the permit back.
     let verdict = match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            let held = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
-            ProxyVerdict::Admitted(held, limits)
+            let permit = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
+            ProxyVerdict::Admitted(Box::new(permit), limits)
         }
         Noted::Refused(refusal) => ProxyVerdict::Refused(refused(desk, routed.route, head, &refusal)),
     };

@@ -11,7 +11,6 @@ use prometheus_client::registry::Registry;
 
 use super::request_context::Ending;
 use super::routes::Routes;
-use super::waiting::WaitingRoom;
 use crate::histogram::Histogram;
 
 /// The kinds of failures of a server, and the retry at another server.
@@ -42,7 +41,6 @@ struct FailureLabels {
 pub(crate) struct ProxyState {
     /// Permits that requests of the proxy hold.
     pub(crate) in_flight: AtomicUsize,
-    pub(crate) waiting: WaitingRoom,
     /// Connections that have changed their protocol and are passed on as they are.
     pub(crate) tunnels: AtomicUsize,
 }

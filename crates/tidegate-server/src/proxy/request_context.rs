@@ -10,12 +10,11 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tidegate::Timestamp;
-use tidegate_engine::{LimitReport, Outcome, Permit};
+use tidegate_engine::{Completion, LimitReport, Outcome, Permit};
 use tokio::time::Instant;
 
 use super::body::RequestBody;
 use super::counts::RouteCounts;
-use super::waiting::Counters;
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::in_force::InForce;
@@ -78,8 +77,6 @@ pub(crate) struct Held {
     in_force: Arc<InForce>,
     namespace: Box<str>,
     admitted_at: Timestamp,
-    /// For requests that wait for the same counters.
-    counters: Counters,
     permit: Option<Permit>,
 }
 
@@ -92,23 +89,15 @@ impl Held {
     ) -> Self {
         daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
-        let counters = daemon.proxy.waiting.counters_of(request, &in_force);
         let namespace = request.namespace.into();
-        Self { daemon, in_force, namespace, admitted_at, counters, permit: Some(permit) }
+        Self { daemon, in_force, namespace, admitted_at, permit: Some(permit) }
     }
 
     /// Settles the permit; the second time nothing happens.
-    pub(crate) fn settle(&mut self, outcome: Outcome) {
+    pub(crate) fn settle(&mut self, completion: impl Into<Completion>) {
         let Some(permit) = self.permit.take() else { return };
         self.daemon.proxy.in_flight.fetch_sub(1, Ordering::Relaxed);
-        let lends = permit.must_be_settled();
-        let is_all = outcome == Outcome::Cancelled;
-        let (daemon, counters) = (Arc::clone(&self.daemon), core::mem::take(&mut self.counters));
-        self.daemon.driver.settle_then(permit, outcome, move || {
-            if lends || is_all {
-                daemon.proxy.waiting.gave_back(&counters, is_all);
-            }
-        });
+        self.daemon.driver.settle(permit, completion);
     }
 }
 
@@ -188,24 +177,25 @@ impl RequestContext {
             return;
         }
         self.ended = Some(ending);
-        let outcome = self.outcome(ending);
+        let completion = self.completion(ending);
         if let Some(held) = &mut self.held {
-            held.settle(outcome);
+            held.settle(completion);
         }
         if ending != Ending::Whole {
             self.counts.ended_early(ending.as_str());
         }
     }
 
-    fn outcome(&self, ending: Ending) -> Outcome {
+    fn completion(&self, ending: Ending) -> Completion {
         if let Some(units) = self.true_cost {
-            return Outcome::Cost(units);
+            return Completion::of_cost(units);
         }
         if let Some((bytes, units)) = self.measured {
             let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
-            return Outcome::Cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
+            return Completion::of_cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
         }
-        if ending == Ending::Whole && self.record.status < 500 { Outcome::Succeeded } else { Outcome::Failed }
+        let is_success = ending == Ending::Whole && self.record.status < 500;
+        if is_success { Outcome::Succeeded.into() } else { Outcome::Failed.into() }
     }
 }
 

@@ -1,8 +1,10 @@
 //! The routes in force, and the upstreams behind them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::Method;
+use tidegate_engine::RoomBounds;
 
 use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
 use super::counts::{ProxyMetrics, RouteCounts};
@@ -17,8 +19,6 @@ pub(crate) struct Routes {
     pub(crate) config: ProxyConfig,
     /// Which headers of requests pass.
     pub(crate) headers: Arc<HeaderRules>,
-    /// The namespaces in which some route lets requests wait.
-    pub(crate) waiting_namespaces: Box<[Box<str>]>,
     all: Box<[Route]>,
     upstreams: Vec<Arc<Upstream>>,
     /// The counters of requests that no route takes.
@@ -57,18 +57,15 @@ impl Routes {
         let all = config.routes.iter().map(route).collect();
         let other = Arc::new(metrics.route(""));
         let headers = Arc::new(HeaderRules::new(config));
-        let waiting = config.routes.iter().filter(|route| !route.wait.is_zero());
-        let mut waiting_namespaces: Vec<Box<str>> =
-            waiting.filter_map(|route| route.namespace.as_deref().map(Box::from)).collect();
-        waiting_namespaces.sort_unstable();
-        waiting_namespaces.dedup();
-        let waiting_namespaces = waiting_namespaces.into();
-        Self { config: config.clone(), headers, waiting_namespaces, all, upstreams, other }
+        Self { config: config.clone(), headers, all, upstreams, other }
     }
 
-    /// Whether requests in a namespace may wait.
-    pub(crate) fn lets_wait(&self, namespace: &str) -> bool {
-        self.waiting_namespaces.binary_search_by(|known| (**known).cmp(namespace)).is_ok()
+    /// The bounds of the waiting room, shared by the namespaces whose requests may wait.
+    pub(crate) fn waiting_bounds(&self) -> RoomBounds {
+        let waiting = self.config.routes.iter().filter(|route| !route.wait.is_zero());
+        let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
+        let bounds = RoomBounds::new(self.config.waiting, self.config.waiting_bytes);
+        bounds.shared_by(namespaces.len().max(1), 1)
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

@@ -39,7 +39,7 @@ pub(crate) fn is_steady(key: u32) -> bool {
 const BURST_LASTS: u64 = 20 * MS;
 
 #[derive(Debug)]
-struct Caller {
+struct SimulatedCaller {
     habit: Habit,
     /// The member it stays with; `None` for a caller that draws one for each request.
     member: Option<u32>,
@@ -51,7 +51,7 @@ struct Caller {
 #[derive(Debug)]
 pub(super) struct Callers {
     chance: Chance,
-    all: Vec<Caller>,
+    all: Vec<SimulatedCaller>,
     /// When each caller asks next, the earliest first.
     next: BinaryHeap<Reverse<(u64, u32)>>,
     members: u64,
@@ -75,7 +75,7 @@ impl Callers {
             let begins = if key % 4 == 1 { chance.below(end / 2) } else { 0 };
             let phase = chance.below((unit_ns * 5 / 4).min(end / 3));
             next.push(Reverse((begins + phase, key)));
-            Caller { habit, member, left: burst }
+            SimulatedCaller { habit, member, left: burst }
         });
         let all = all.collect();
         Self { chance, all, next, members, burst, unit_ns }

@@ -13,12 +13,12 @@ pub(crate) struct Bound {
     of: Kind,
     keys: Vec<Filled>,
     /// The fullest any was.
-    pub(crate) fullest: Fullest,
+    pub(crate) fullest: PeakLevel,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// What leaks in a nanosecond, and the most that fits, in parts; and how many parts a unit has:
+    /// The leak in a nanosecond, and the most that fits, in parts; and how many parts a unit has:
     /// a nanosecond of a rate of one unit in the limit's seconds, in hundredths.
     Vessel {
         leak: u64,
@@ -41,7 +41,7 @@ struct Filled {
 
 /// The fullest that a vessel or window was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fullest {
+pub(crate) struct PeakLevel {
     pub(crate) key: u32,
     pub(crate) at: u64,
     pub(crate) units: u64,
@@ -64,12 +64,7 @@ impl Bound {
                 Kind::Count { window: u64::from(seconds) * SECOND, most: units.into() }
             }
         };
-        Self { of, keys: vec![Filled::default(); keys], fullest: Fullest::default() }
-    }
-
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.keys.get(key as usize).map_or(0, |filled| filled.level)
+        Self { of, keys: vec![Filled::default(); keys], fullest: PeakLevel::default() }
     }
 
     /// Units of this cost were admitted at `now`. By how much that is too much; what is too much is
@@ -82,7 +77,7 @@ impl Bound {
         filled.level -= over;
         let units = (filled.level + over).div_ceil(self.of.parts());
         if units > self.fullest.units {
-            self.fullest = Fullest { key, at: now, units, most: most / self.of.parts() };
+            self.fullest = PeakLevel { key, at: now, units, most: most / self.of.parts() };
         }
         (over > 0).then(|| over.div_ceil(self.of.parts()))
     }
@@ -106,7 +101,7 @@ impl Bound {
         self.keys[key as usize] = Filled::default();
     }
 
-    /// What is in it at `now`, and what fits.
+    /// The level at `now`, and the level that is allowed.
     fn level(&mut self, key: u32, now: u64) -> (u64, u64) {
         let filled = &mut self.keys[key as usize];
         match self.of {
@@ -150,7 +145,7 @@ mod tests {
         assert_eq!(bound.admit(1, 5, 10 * SECOND), None);
         assert!(!bound.has_room(1, 1, 10 * SECOND + SECOND / 10));
         assert!(bound.has_room(1, 1, 10 * SECOND + SECOND / 5));
-        assert_eq!(bound.fullest, Fullest { key: 1, at: SECOND * 2 / 10, units: 6, most: 5 });
+        assert_eq!(bound.fullest, PeakLevel { key: 1, at: SECOND * 2 / 10, units: 6, most: 5 });
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What was spent from grants, epoch by epoch of the store.
+//! The units spent from grants, epoch by epoch of the store.
 //!
 //! The bounds of DESIGN, section 8, for a whole run follow from those of its epochs: each loss or
 //! failover adds what one record that begins full may grant, while leases of the epoch before run
 //! out beside it.
 
-use super::bound::{Bound, Fullest};
+use super::bound::{Bound, PeakLevel};
 use crate::clock::MS;
 use crate::scenario::Numbers;
 
@@ -31,7 +31,7 @@ struct Epoch {
     spent: Bound,
 }
 
-/// What was found wrong, and the numbers.
+/// A violation and its numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EpochWrong {
     /// More was spent of an epoch than the limit allows.
@@ -91,17 +91,12 @@ impl Epochs {
         }
     }
 
-    pub(crate) fn fullest(&self) -> Fullest {
+    pub(crate) fn fullest(&self) -> PeakLevel {
         self.all
             .iter()
             .map(|epoch| epoch.spent.fullest)
             .max_by_key(|fullest| fullest.units)
             .unwrap_or_default()
-    }
-
-    /// Starts loading what is known of a key.
-    pub(crate) fn touch(&self, key: u32) -> u64 {
-        self.all.last().map_or(0, |epoch| epoch.spent.touch(key))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is lent, seen from outside: from the asks and grants on the wire, and from nothing else.
+//! The lent units, seen from outside: from the asks and grants on the wire, and from nothing else.
 //!
 //! Each run of a member has two balances for each key. The *upper* one is never less than what the
 //! run can have in hand: the check that nothing is spent without a grant uses it. The *sure* one is
@@ -13,7 +13,7 @@ use super::Source;
 use crate::clock::{MS, SECOND};
 use crate::scenario::Numbers;
 
-/// What one run of a member was lent of one key.
+/// The lease of one key at one run of a member.
 #[derive(Clone, Copy, Debug, Default)]
 struct RunLease {
     /// By the last grant that left the store, in the store's time.
@@ -29,7 +29,7 @@ struct RunLease {
     /// zero by what rounding took.
     upper: i128,
     upper_max: i128,
-    /// What trickles in, each period, since when in true time.
+    /// The units that trickle in each period, since when in true time.
     trickle: u64,
     since: u64,
     /// When the lease has ended at the latest, and until when it lasts for certain.
@@ -48,7 +48,7 @@ struct RunLease {
     spot_epoch: u32,
 }
 
-/// What is lent of some keys.
+/// The leases of some keys.
 #[derive(Debug)]
 pub(crate) struct LentTokens {
     leases: BTreeMap<(u32, u64), RunLease>,
@@ -58,7 +58,7 @@ pub(crate) struct LentTokens {
     checks: u64,
 }
 
-/// What was found wrong, and the numbers.
+/// A violation and its numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
     /// More is lent than there may be.
@@ -75,7 +75,7 @@ pub(crate) enum Wrong {
 
 /// Whether a lease that arrives has ended by then, as far as the clocks tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub(crate) enum GrantArrival {
     /// It lasts.
     InTime,
     /// It has ended by some clocks and lasts by others.
@@ -106,7 +106,7 @@ pub(crate) struct Spending {
     pub(crate) key: u32,
     pub(crate) run: u64,
     pub(crate) cost: u64,
-    /// What the engine says of it, if it says anything.
+    /// The source of the units as the engine reports it, if it does.
     pub(crate) source: Option<Source>,
     /// Whether the last ask was not answered.
     pub(crate) is_silent: bool,
@@ -166,7 +166,7 @@ impl LentTokens {
         }
     }
 
-    /// What is lent of a key in an epoch and not over, by the ledger's clock.
+    /// The units lent of a key in an epoch and not over, by the ledger's clock.
     pub(crate) fn out(&self, key: u32, epoch: u32, store_now: u64) -> u64 {
         let of_key = self.leases.range((key, 0)..=(key, u64::MAX)).map(|(_, lease)| lease);
         of_key
@@ -180,36 +180,36 @@ impl LentTokens {
 
     /// A grant arrived; whether the run can use it. A lease that has ended by then leaves the one
     /// before as it was.
-    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> Arrival {
+    pub(crate) fn arrived(&mut self, key: u32, run: u64, grant: &Grant, now: u64) -> GrantArrival {
         let period = self.period;
         let lease = self.leases.entry((key, run)).or_default();
         if grant.epoch < lease.own_epoch.max(lease.spot_epoch) {
-            return Arrival::TooLate;
+            return GrantArrival::TooLate;
         }
         lease.trickle_in(now);
         let ttl = grant.ttl.as_nanos() as u64;
         let after = now.saturating_sub(lease.asked_at);
         let arrival = match now {
             // The holder's margin is a thirty-second, and its clock may run fast.
-            _ if now < lease.asked_at + ttl - ttl / 16 => Arrival::InTime,
-            _ if now < lease.asked_at + ttl => Arrival::Doubtful,
-            _ if ttl > 0 && after > SPOT_MAX + SPOT_MAX / 20 => Arrival::Unheard,
-            _ if ttl > 0 && after > SPOT_MAX - SPOT_MAX / 20 => Arrival::PerhapsUnheard,
-            _ => Arrival::TooLate,
+            _ if now < lease.asked_at + ttl - ttl / 16 => GrantArrival::InTime,
+            _ if now < lease.asked_at + ttl => GrantArrival::Doubtful,
+            _ if ttl > 0 && after > SPOT_MAX + SPOT_MAX / 20 => GrantArrival::Unheard,
+            _ if ttl > 0 && after > SPOT_MAX - SPOT_MAX / 20 => GrantArrival::PerhapsUnheard,
+            _ => GrantArrival::TooLate,
         };
         if grant.epoch > lease.own_epoch {
-            // What is in hand is of an epoch that has passed.
+            // The units in hand are of an epoch that has passed.
             lease.sure = 0;
         }
-        if matches!(arrival, Arrival::TooLate | Arrival::Unheard | Arrival::PerhapsUnheard) {
+        if matches!(arrival, GrantArrival::TooLate | GrantArrival::Unheard | GrantArrival::PerhapsUnheard) {
             return arrival;
         }
         if is_spot(grant) {
-            // What the store counts as spent at once is not good for longer than a tenth of a
-            // second.
+            // Units that the store counts as spent at once are not good for longer than a tenth of
+            // a second.
             let arrival = match arrival {
-                _ if after > SPOT_MAX + SPOT_MAX / 20 => return Arrival::Unheard,
-                _ if after > SPOT_MAX - SPOT_MAX / 20 => Arrival::Doubtful,
+                _ if after > SPOT_MAX + SPOT_MAX / 20 => return GrantArrival::Unheard,
+                _ if after > SPOT_MAX - SPOT_MAX / 20 => GrantArrival::Doubtful,
                 arrival => arrival,
             };
             // A lease that the run has beside it is as it was.
@@ -222,7 +222,7 @@ impl LentTokens {
         let upper_max = i128::from(grant.held) * unit + depth;
         let (upper, ends_by) = (lease.upper + i128::from(grant.lump) * unit, lease.asked_at + ttl + ttl / 50);
         lease.own_epoch = grant.epoch;
-        if arrival == Arrival::Doubtful {
+        if arrival == GrantArrival::Doubtful {
             lease.upper_max = lease.upper_max.max(upper_max);
             lease.trickle = lease.trickle.max(grant.rate.into());
             lease.ends_by = lease.ends_by.max(ends_by);
@@ -290,7 +290,7 @@ fn is_spot(grant: &Grant) -> bool {
 }
 
 impl RunLease {
-    /// Nothing is spent of it any more. What the ledger counts as in hand.
+    /// Ends the spending of the lease. Returns the units that the ledger counts as in hand.
     fn end(&mut self) -> u64 {
         (self.trickle, self.upper, self.sure) = (0, 0, 0);
         self.held
@@ -303,7 +303,7 @@ impl RunLease {
         let came = passed * i128::from(self.trickle) * 101 / 100;
         self.upper = (self.upper + came).min(self.upper_max);
         if now > self.ends_by {
-            // What is in hand when the lease ends is not spent any more.
+            // Units in hand when the lease ends are not spent any more.
             (self.upper, self.sure) = (self.upper.min(0), 0);
         }
         self.since = self.since.max(now);

@@ -28,13 +28,13 @@ const RATE_PERCENT: u128 = 98;
 #[derive(Debug)]
 pub(crate) struct Liveness {
     limit: Numbers,
-    callers: Vec<Caller>,
+    callers: Vec<ObservedCaller>,
     /// The longest time for which a conforming caller is refused at every attempt.
     refused_max: u64,
     pub(crate) seen: Seen,
 }
 
-/// What was seen of conforming callers.
+/// The counts of conforming callers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// First attempts that were decided, and of these those that were admitted.
@@ -48,7 +48,7 @@ pub(crate) struct Seen {
 }
 
 #[derive(Debug)]
-struct Caller {
+struct ObservedCaller {
     exact: Exact,
     /// Until when it must be idle to count as conforming.
     over_until: u64,
@@ -68,7 +68,7 @@ struct Caller {
 enum Exact {
     /// Parts of a unit that have not drained, and when.
     Bucket { level: u128, at: u64 },
-    /// What was admitted, and when, for as long as a window may still hold it.
+    /// The admissions and their instants, for as long as a window may still hold them.
     Window {
         units: u64,
         log: VecDeque<(u64, u64)>,
@@ -100,7 +100,7 @@ pub(crate) struct Refusing {
     pub(crate) retry_by: u64,
 }
 
-/// What follows from a refusal.
+/// The consequence of a refusal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// Whether the caller is conforming and does not retry an earlier request already.
@@ -111,7 +111,7 @@ pub(crate) struct Refused {
 
 impl Liveness {
     pub(crate) fn new(limit: Numbers, keys: u32) -> Self {
-        let callers = (0..keys).map(|_| Caller::new(limit)).collect();
+        let callers = (0..keys).map(|_| ObservedCaller::new(limit)).collect();
         Self { limit, callers, refused_max: SECOND, seen: Seen::default() }
     }
 
@@ -229,7 +229,7 @@ impl Seen {
     }
 }
 
-impl Caller {
+impl ObservedCaller {
     fn new(limit: Numbers) -> Self {
         let exact = match limit {
             Numbers::Bucket { .. } => Exact::Bucket { level: 0, at: 0 },
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_window_is_kept_to_wherever_it_begins() {
         let limit = Numbers::Window { units: 3, seconds: 10 };
-        let mut exact = Caller::new(limit).exact;
+        let mut exact = ObservedCaller::new(limit).exact;
         assert!((0..3).all(|second| exact.admits(limit, 1, second * SECOND)));
         assert!(!exact.admits(limit, 1, 9 * SECOND));
         assert!(!exact.admits(limit, 1, 10 * SECOND));

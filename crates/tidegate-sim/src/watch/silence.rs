@@ -34,9 +34,9 @@ pub(crate) struct Silences {
 struct Silence {
     /// When it began, in true time.
     since: u64,
-    /// What was admitted and has not drained, as the slowest share drains and as the fastest does.
-    /// The first counts what a silence before has admitted that may be the same one, the second
-    /// does not.
+    /// The admitted units that have not drained, as the slowest share drains and as the fastest
+    /// does. The first counts what a silence before has admitted that may be the same one, the
+    /// second does not.
     slow: u128,
     fast: u128,
     /// The member's time of these, or the window they are counted in.
@@ -45,7 +45,7 @@ struct Silence {
     is_doubtful: bool,
 }
 
-/// What fits into a share, and how fast it drains.
+/// The size of a share, and how fast it drains.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     /// Parts of a unit.
@@ -116,7 +116,7 @@ impl Silences {
     }
 
     /// A run has admitted this alone: by how much that is more than its share, and the most units
-    /// there may be at once. What is too much is then left out.
+    /// there may be at once. The excess is then left out.
     pub(crate) fn admitted(&mut self, run: u64, key: u32, cost: u64, member_now: u64) -> Option<(u64, u64)> {
         let share = self.share(run, key);
         let silence = self.silent.get_mut(&(run, key))?;

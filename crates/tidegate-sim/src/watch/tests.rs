@@ -67,7 +67,7 @@ fn a_refusal_while_there_is_room_is_seen_and_one_without_is_none() {
     watch.decided_in_store(0, 100, true, 0, 0);
     watch.decided_in_store(0, 1, false, 0, 0);
     assert_eq!(rules(&watch), []);
-    // What the store has lost may be used again, and refusing it is not wrong either.
+    // Units that the store has lost may be used again, and refusing them is not wrong either.
     watch.lost_charge(0, 50);
     watch.decided_in_store(0, 50, false, 0, 0);
     watch.decided_in_store(0, 50, true, 0, 0);

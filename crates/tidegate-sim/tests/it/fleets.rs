@@ -66,7 +66,7 @@ fn a_leased_limit_is_used_in_full_within_its_bound() {
         let report = simulate(&scenario).unwrap();
         assert_eq!(report.violations, []);
         let least = match load {
-            // What moves every half second is gone before a lease has followed.
+            // A load that moves every half second is gone before a lease has followed.
             Load::Bursty => 0.65,
             Load::Moving => 0.85,
             _ => 0.98,

@@ -11,7 +11,7 @@ use tidegate_store::conformance::Random;
 use crate::disk::Medium;
 use crate::format;
 
-/// What a disk writes whole, or not at all.
+/// The unit that a disk writes whole, or not at all.
 const SECTOR: usize = 512;
 
 /// One file on a disk.
@@ -20,11 +20,11 @@ pub(super) struct SimulatedDisk(Arc<Mutex<Image>>);
 
 #[derive(Debug, Default)]
 struct Image {
-    /// What a crash leaves for certain.
+    /// The bytes that survive a crash for certain.
     durable: Vec<u8>,
-    /// What is read.
+    /// The bytes that a read returns.
     live: Vec<u8>,
-    /// What was written since the last sync.
+    /// The writes since the last sync.
     pending: Vec<Change>,
     /// How often it was written to or synced.
     steps: u64,
@@ -76,8 +76,8 @@ impl SimulatedDisk {
         self.image().steps
     }
 
-    /// What is on it after the power went: all that was synced, and of what was written since
-    /// whatever the seed says.
+    /// The bytes after a power cut: all that was synced, and of the writes since
+    /// those that the seed chooses.
     pub(super) fn after_power_cut(&self, seed: u64) -> Vec<u8> {
         let image = self.image();
         let mut random = Random::new(seed);

@@ -76,7 +76,7 @@ fn one_namespace_cannot_take_the_share_of_another() {
     let (hostile, _) = world.fill(&store, "hostile");
     let used = store.stats().space_used;
     assert!((DISK / 4 * 3 - 4096..=DISK / 4 * 3).contains(&used), "{used} of {DISK}");
-    // What is counted already goes on being counted.
+    // Existing counters go on being counted.
     assert_eq!(world.charge(&store, "hostile", "0").unwrap().used, 2);
     let (honest, _) = world.fill(&store, "honest");
     assert!(honest * 4 >= hostile, "{honest} keys of a quarter, {hostile} of three quarters");

@@ -56,7 +56,7 @@ fn a_directory_that_cannot_be_written_to_is_an_error() {
     fs::create_dir(&path).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o555)).unwrap();
     if fs::write(path.join("probe"), "").is_ok() {
-        // Who may write anywhere still may not make files among those that the kernel shows.
+        // Even root cannot create files in the directories of the kernel.
         path = "/sys/kernel".into();
     }
     if !path.is_dir() {

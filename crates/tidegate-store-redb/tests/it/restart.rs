@@ -1,4 +1,4 @@
-//! What a restart finds, what many do at once, and what goes out of memory.
+//! Restarts, many callers at once, and counters that leave memory.
 
 use std::thread;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 -- Batches: what each operation does, and that a refused batch does nothing.
 
--- What the first byte of an answer says: that it is one, or why there is none.
+-- The first byte of an answer: an answer, or the reason for its absence.
 local ANSWER, ID_REUSED, OTHER_LAYOUT, UNREADABLE = 0, '\001', 2, 3
 -- Why a key cannot be read.
 local WRONG_TYPE, DAMAGED = 1, 2
 
--- Why the key of an operation cannot be read, by the error that reading it raised. Any other error of a command, such as a
--- right that is missing, is of the whole call.
+-- Why the key of an operation cannot be read, by the error that reading it raised. Any other error
+-- of a command, such as a right that is missing, is of the whole call.
 local function reason_of(raised)
   local text = type(raised) == 'table' and raised.err or raised
   if string.find(text, 'WRONGTYPE', 1, true) then return WRONG_TYPE end
@@ -14,10 +14,11 @@ local function reason_of(raised)
   return DAMAGED
 end
 
--- The operation, from 0, that the batch in hand is at, and after those the note; the index of its key; and whether the batch may
--- have changed something in memory.
+-- The operation, from 0, that the batch in hand is at, and after those the note; the index of its
+-- key; and whether the batch may have changed something in memory.
 local at_operation, at_key, is_applying = 0, 0, false
--- Why keys that raised an error in the middle of a batch cannot be read, by index; nil while none has.
+-- Why keys that raised an error in the middle of a batch cannot be read, by index; nil while none
+-- has.
 local unreadable
 
 
@@ -27,11 +28,11 @@ local NOTHING = {}
 -- The fingerprint of no batch.
 local NO_BATCH = string.rep('\0', 8)
 
--- Batches answered before or in this call, by the index of their key: the answer, and what they charged and nobody has
--- undone since.
+-- Batches answered before or in this call, by the index of their key: the answer, and what they
+-- charged and nobody has undone since.
 local answered = {}
 
--- What is kept under the names of the answers of this call's batches, by their index.
+-- The values under the names of the answers of this call's batches, by their index.
 local fetched = {}
 
 local function read_charge(bytes, at)
@@ -53,7 +54,7 @@ local function read_charge(bytes, at)
   return made, at
 end
 
--- What was answered under a key, or nil. An answer that cannot be read is none: it is written anew.
+-- The answer kept under a key, or nil. An unreadable answer counts as absent: it is written anew.
 local function answered_under(index)
   local known = answered[index]
   if known == nil then
@@ -90,7 +91,8 @@ local function read_operation(bytes, at)
   elseif kind == ACQUIRE or kind == RELEASE then
     op.holder, at = read('>c16', bytes, at)
   elseif kind == UNDO or kind == GIVE_BACK then
-    -- Giving back is undoing what a refusal elsewhere makes void: also the numbers are again those from before.
+    -- Giving back is undoing what a refusal elsewhere makes void: also the numbers are again those
+    -- from before.
     op.kind, op.restores = UNDO, kind == GIVE_BACK
     op.answer, op.target, at = read('>I2c16', bytes, at)
   elseif kind == BLOCK then
@@ -103,7 +105,8 @@ local function read_operation(bytes, at)
   return op, at
 end
 
--- Batches of any kind: made when a call has one, as the algorithms are. Most calls only have checks that are alone in theirs.
+-- Batches of any kind: made when a call has one, as the algorithms are. Most calls only have checks
+-- that are alone in theirs.
 local general_made
 local function general()
   if general_made then return general_made end
@@ -156,7 +159,8 @@ local function general()
     if known.new then call('SET', KEYS[index], bytes, 'PX', kept_ms) else call('SET', KEYS[index], bytes, 'KEEPTTL') end
   end
 
-  -- Takes one charge back from a counter, as far as it is still there. How many units, if they are to be counted.
+  -- Takes one charge back from a counter, as far as it is still there. How many units, if they are
+  -- to be counted.
   local function undo(record, made, by, counts)
     local n, m = record.n, record.n.m
     if made.kind == 1 then
@@ -164,8 +168,8 @@ local function general()
       if made.spec == n.spec then
         record.a, record.b, record.c = m.undo(n, record.a, record.b, record.c, made)
       else
-        -- Under the numbers in force the states mean something else: what has not drained of the charge under its own is
-        -- given back in units.
+        -- Under the numbers in force the states mean something else: what has not drained of the
+        -- charge under its own is given back in units.
         local was = numbers_of(made.spec)
         local left = m.used(was, made.after_a, made.after_b, made.after_c)
           - m.used(was, made.before_a, made.before_b, made.before_c)
@@ -179,7 +183,8 @@ local function general()
     return m.release(record.view, made.holder, by)
   end
 
-  -- What a batch charged to the counter of an operation and is not undone yet, also not earlier in this batch.
+  -- The charge of a batch to the counter of an operation that is not undone yet, also not earlier
+  -- in this batch.
   local function charges_of(op, batch)
     local known, found = answered_under(op.answer), {}
     local name = op.answer .. ' ' .. op.key
@@ -193,8 +198,9 @@ local function general()
     return found
   end
 
-  -- Carries an operation out, or refuses it and changes nothing. Notes in `op` whether it was admitted, what it was decided
-  -- on, and how many units it moved where that does not follow from the states.
+  -- Carries an operation out, or refuses it and changes nothing. Notes in `op` whether it was
+  -- admitted, what it was decided on, and how many units it moved where that does not follow from
+  -- the states.
   local function apply(record, op, batch)
     if op.of then return op.of.apply(record, op) end
     local n, kind, m = op.n, op.kind, op.n.m
@@ -204,7 +210,7 @@ local function general()
     if viewed then
       view = view_under(record, op)
       if kind == ACQUIRE and m.holds(view, op.holder) then
-        -- Who has a permit keeps it through a block.
+        -- A permit that was granted stays through a block.
         op.admitted = true
       elseif kind <= PEEK or kind == ACQUIRE then
         local fits, wait = m.decide(n, view, op.units)
@@ -232,7 +238,8 @@ local function general()
       record.blocked = lasts and op.until_us or 0
     elseif kind == UNDO then
       local charges = charges_of(op, batch)
-      -- What one charge gives back follows from the states before and after, under the same numbers.
+      -- The units that an undo gives back follow from the states before and after, under the same
+      -- numbers.
       local counts = record.exists and (record.view or #charges > 1 or record.n.spec ~= n.spec)
       local units = 0
       for position = #charges, 1, -1 do
@@ -319,7 +326,8 @@ local function general()
     end
   end
 
-  -- What an operation is answered: whether it was admitted, the counter as it is now, and what else it takes to tell the rest.
+  -- The answer to an operation: whether it was admitted, the counter as it is now, and further
+  -- values to derive the rest.
   local function outcome(record, op, refused)
     if op.of then return op.of.outcome(record, op, refused) end
     local n, a, b, c = op.n, 0, 0, 0
@@ -397,7 +405,8 @@ local function general()
       for _, op in pairs(batch.undone or NOTHING) do
         local known, kept = answered_under(op.answer), {}
         if forestalls and not known then
-          -- The undo has overtaken its batch, which then meets an answer that is none of its own and charges nothing.
+          -- The undo has overtaken its batch, which then meets a foreign answer and charges
+          -- nothing.
           answered[op.answer] =
             { fingerprint = NO_BATCH, answer = '', charges = {}, changed = true, new = true }
         end

@@ -1,6 +1,6 @@
--- Token bucket. The state (a, b) is the instant, in ticks, at which what is used will have drained: GCRA's theoretical
--- arrival time. A unit is a whole number of ticks, so charges round nothing; the clock reads at an instant the last
--- tick before it.
+-- Token bucket. The state (a, b) is the instant, in ticks, at which what is used will have drained:
+-- GCRA's theoretical arrival time. A unit is a whole number of ticks, so charges round nothing; the
+-- clock reads at an instant the last tick before it.
 algorithms[BUCKET] = function()
   local m = {}
 
@@ -18,15 +18,16 @@ algorithms[BUCKET] = function()
       scale = string.sub(spec, from, from + 29),
       algorithm = 0, m = false, spec = false, viewed = false,
     }
-    -- What the clock reads now.
+    -- The present reading of the clock.
     if whole > 0 then
       -- A whole number of ticks each microsecond.
       local low = (now % T32) * whole
       n.now_h, n.now_l = floor(now / T32) * whole + floor(low / T32), low % T32
     else
-      -- `now` times the ratio, rounded down. The multiplier is the ratio times 2^108, rounded up, and `now` is below 2^53,
-      -- so the product is too large by less than 2^-55 and never reaches the next tick: a tick is at least that far, since
-      -- the denominator of the ratio is below 2^55.
+      -- `now` times the ratio, rounded down. The multiplier is the ratio times 2^108, rounded up,
+      -- and `now` is below 2^53, so the product is too large by less than 2^-55 and never reaches
+      -- the next tick: a tick is at least that far, since the denominator of the ratio is below
+      -- 2^55.
       local BASE = 16777216
       local x0, rest = now % BASE, floor(now / BASE)
       local x1, x2 = rest % BASE, floor(rest / BASE)

@@ -1,4 +1,5 @@
--- Counters: read when a batch first names them, changed in memory, written when every batch is decided.
+-- Counters: read when a batch first names them, changed in memory, written when every batch is
+-- decided.
 
 local modules, known_numbers = {}, {}
 
@@ -32,7 +33,7 @@ local function begin(record, n, op, origin)
   record.exists, record.n, record.origin = true, n, origin
   record.a, record.b, record.c, record.view = 0, 0, 0, nil
   if n.viewed then
-    -- What was kept under the names of the view, if anything, was of another life.
+    -- A value kept under the names of the view, if any, was of another life.
     record.view = n.m.view({ raw = false, a = 0 }, op)
   end
 end
@@ -101,7 +102,8 @@ local function save(index, record)
     if not n.m.is_empty(record.view) then left = max(left, n.m.drains(n, record.view)) end
     n.m.save(record.view)
   elseif n.viewed then
-    -- Only its block was changed, by an operation of another algorithm, which does not name what belongs to it.
+    -- Only its block was changed, by an operation of another algorithm, which does not name what
+    -- belongs to it.
     left = max(left, 2 * n.window)
   else
     left = max(left, n.m.drains(n, record.a, record.b, record.c))
@@ -109,7 +111,8 @@ local function save(index, record)
   local bytes = pack('>Bdc16dddBc0', LAYOUT, record.blocked, record.origin, record.a, record.b, record.c, #n.spec, n.spec)
   local ms = ceil(max(left, 0) / 1000) + MARGIN_MS
   if given ~= 0 or ms > MS_MAX then
-    -- An instant that is given, for tests and simulations, says nothing about the server's own clock.
+    -- An instant that is given, for tests and simulations, says nothing about the server's own
+    -- clock.
     call('SET', key, bytes)
   else
     call('SET', key, bytes, 'PX', ms)

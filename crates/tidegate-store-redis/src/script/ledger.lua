@@ -1,6 +1,6 @@
--- Ledgers of leased limits: what is used of a key, and who holds which part of it. Each step is that of
--- `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/leases.md` says how each product stays below 2^53. `n`
--- are the terms of a limit, `g` is a record.
+-- Ledgers of leased limits: what is used of a key, and who holds which part of it. Each step is
+-- that of `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/leases.md` says
+-- how each product stays below 2^53. `n` are the terms of a limit, `g` is a record.
 
 -- Made when a call has an operation on one, as the algorithms are.
 local ledgers_made
@@ -15,7 +15,7 @@ local function ledgers()
   local HEAD, HEAD_BYTES = '>BBI4dddddddI4d', 74
   local LEASE, LEASE_BYTES = '>c12I4I4I4I4I4dI4ddI4I4I4', 72
 
-  -- What the bytes of a limit say, with the window that lasts now.
+  -- Reads the bytes of a limit, with the window that lasts now.
   local function numbers(spec, window)
     local n = known[spec]
     if n then return n end
@@ -48,7 +48,8 @@ local function ledgers()
     return op, at
   end
 
-  -- Takes what is kept for the record; nothing is a record of no epoch. Leases know where their bytes stand in `raw`.
+  -- Takes what is kept for the record; nothing is a record of no epoch. Leases know where their
+  -- bytes stand in `raw`.
   local function load(g, bytes)
     g.epoch, g.leases = 0, {}
     if not bytes then return end
@@ -67,7 +68,7 @@ local function ledgers()
     end
   end
 
-  -- The record as bytes. What has not changed is taken over as it stood.
+  -- The record as bytes. Unchanged parts are copied as they are.
   local function bytes_of(g)
     if g.epoch == 0 then return false end
     local parts = {
@@ -149,13 +150,15 @@ local function ledgers()
     if above <= 0 then g.rest = 0 end
   end
 
-  -- Credits units that count as spent and never were, but not below what was spent since and is in hand.
+  -- Credits units that count as spent and never were, but not below what was spent since and is in
+  -- hand.
   function m.credit_spent(g, units, least)
     m.credit(g, min(units, max(0, g.used - least)))
     m.drop_parts(g, least)
   end
 
-  -- Tokens for the requests that wait, of those that are free: none where there are too few for the first.
+  -- Tokens for the requests that wait, of those that are free: none where there are too few for the
+  -- first.
   function m.needed(ask, left, free)
     if ask.need_min > left + free then return 0 end
     return min(max(0, ask.need - left), free)
@@ -229,7 +232,8 @@ local function ledgers()
     return kind
   end
 
-  -- Units used now, without what is yet to trickle in, and about when none will be, changing nothing.
+  -- Units used now, without what is yet to trickle in, and about when none will be, changing
+  -- nothing.
   local function look(g, n)
     local saved = m.snapshot(g)
     bring_up(g, n)
@@ -270,7 +274,8 @@ local function ledgers()
     if not op.is_leaving then op.used, op.free_at = of.level(g, n, parts or 0) end
   end
 
-  -- What an operation is answered: units moved, units used, about when none will be; and what an ask was granted.
+  -- The answer to an operation: units moved, units used, about when none will be; and the grant of
+  -- an ask.
   function m.outcome(g, op, refused)
     local used, free_at = op.used, op.free_at
     if refused or not used then used, free_at = look(g, op.n) end

@@ -1,8 +1,10 @@
--- Who is lent how much: a bucket's ledger, and a window's. Each is made when a call first needs it, with what ledgers have in common.
--- Of all leases but that of the holder that asks only sums count, so each ask goes through them once.
+-- Lending: a bucket's ledger, and a window's. Each is made when a call first needs it, with the
+-- parts that ledgers share. Of all leases but that of the holder that asks only sums count, so each
+-- ask goes through them once.
 --
--- Whatever a function of the script takes from around it is looked up in every call, whether or not the function is called. So
--- these take nothing: what they need is a part of `m`, or of the language.
+-- Whatever a function of the script takes from around it is looked up in every call, whether or not
+-- the function is called. So these take nothing: what they need is a part of `m`, or of the
+-- language.
 
 local function bucket_ledger(m)
   local k, now, floor, ceil, max, min, fmod = {}, m.now, math.floor, math.ceil, math.max, math.min, math.fmod
@@ -10,7 +12,7 @@ local function bucket_ledger(m)
   local AGAIN, TRICKLE_MIN, SHORTEST, DEPTH, SHARE_BITS, PREFETCH, FREE_PART = 16, 4, 3, 100000, 22, 8, 64
   local SPOT_AGAIN, SPOT_TURNS = 4, 8
 
-  -- What is yet to trickle in after `from`, at most, in parts of a token by the period.
+  -- The most units that are yet to trickle in after `from`, in parts of a token by the period.
   local function to_come(lease, from)
     local first, last = min(lease.ends, lease.prior_ends), max(lease.ends, lease.prior_ends)
     local alone = lease.ends >= lease.prior_ends and lease.rate or lease.prior_rate
@@ -62,8 +64,8 @@ local function bucket_ledger(m)
     end
   end
 
-  -- What was in hand when a lease ended held `used` up until then, though nobody looked. Where several have ended all of it
-  -- did until the last, which is never too little.
+  -- Units in hand when a lease ended held `used` up until then, though no call looked. Where
+  -- several have ended all of it did until the last, which is never too little.
   local function hold_up_ended(g, n)
     local last = false
     for _, lease in ipairs(g.leases) do
@@ -77,7 +79,8 @@ local function bucket_ledger(m)
     hold_up(g, ceil(parts / g.period_us) + held)
   end
 
-  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is `sums.own`.
+  -- Drains to now, drops leases that have ended, and sums up all but that of `holder`, which is
+  -- `sums.own`.
   local function drain(g, n, holder)
     hold_up_ended(g, n)
     drain_until(g, n, now)
@@ -114,13 +117,15 @@ local function bucket_ledger(m)
     return sums, paid
   end
 
-  -- Brings the record to now. What holders may still spend, what of it is yet to come, and that in parts.
+  -- Brings the record to now. Returns the units that holders may still spend, those yet to come,
+  -- and the latter in parts.
   function k.step(g, n)
     local sums = drain(g, n, false)
     return sums.least, sums.coming, sums.to_come
   end
 
-  -- Units used, of which so many parts are yet to come and do not count, and about when none will be.
+  -- Units used, of which so many parts are yet to come and do not count, and about when none will
+  -- be.
   function k.level(g, n, coming)
     local used = max(0, g.used - floor((coming + g.dust) / g.period_us))
     if used == 0 then return 0, now end
@@ -137,7 +142,7 @@ local function bucket_ledger(m)
     for _, lease in ipairs(g.leases) do
       ends, held = max(ends, lease.ends, lease.prior_ends), held + lease.held
     end
-    -- What is in hand may be spent when the last lease ends, and drains from there on.
+    -- Units in hand may be spent when the last lease ends, and drain from there on.
     return max(last, ends + held * n.per_us / n.units)
   end
 
@@ -157,7 +162,7 @@ local function bucket_ledger(m)
     m.credit(g, (parts - g.dust) / g.period_us)
   end
 
-  -- What is left of the burst; `parts` are to come of those that are debited.
+  -- The remainder of the burst; `parts` are to come of those that are debited.
   local function free(g, n, parts) return max(0, n.limit + floor(parts / g.period_us) - g.used) end
 
   -- Takes over what the holder says about its lease, which ends with this.
@@ -182,7 +187,7 @@ local function bucket_ledger(m)
     if ask.gives_up then lease.prior_rate = 0 end
     lease.rate, lease.ends, lease.lump = 0, 0, 0
 
-    -- What was in hand held `used` up all the time, so what comes back of it is credited as it is.
+    -- Units in hand held `used` up all the time, so units that come back are credited as they are.
     local gone = max(0, lease.held - ask.left)
     local returned = min((ask.returned - lease.returned) % T32, gone)
     m.credit(g, returned)
@@ -255,7 +260,8 @@ local function bucket_ledger(m)
     lump = min(lump, max(0, n.lent_max - left))
 
     if floor(rate / 2 ^ shorter) < TRICKLE_MIN or (left + lump == 0 and is_too_slow(n, rate)) then rate = 0 end
-    -- What is only for the requests that wait is spent as soon as it is granted. Its holder is counted for a period all the same.
+    -- Units for waiting requests are spent as soon as they are granted. Their holder is counted for
+    -- a period all the same.
     local is_spot = is_cold and left == 0 and lump <= need
     local ttl = floor(n.period_us / 2 ^ (is_spot and 0 or is_cold and 2 or shorter))
     hold_up(g, ceil(sums.to_come / g.period_us) + sums.in_hand + left)
@@ -287,7 +293,8 @@ local function bucket_ledger(m)
     local fits = lump >= ask.need
     g.used = g.used + lump
     g.spent = (g.spent + lump) % T32
-    -- Each for another time: there are more of them than are let in, and they should not all come back at once.
+    -- Each for another time: there are more of them than are let in, and they should not all come
+    -- back at once.
     local turn = (ask.holder:byte(8) + ask.holder:byte(12)) % SPOT_TURNS
     local again = fits and 0 or floor(n.period_us * (SPOT_AGAIN + turn) / 32)
     return m.grant(g, ask, lump, 0, 0, n.period_us, 0, max(#g.leases, 1), true, again), lump, sums.to_come
@@ -323,8 +330,8 @@ local function window_ledger(m)
   local k, now, floor, max, min, T32 = {}, m.now, math.floor, math.max, math.min, 4294967296
   local SHORTER, PREFETCH, FREE_PART, RECHECK_QUOTA = 16, 8, 64, 30000000
 
-  -- Begins the window that lasts now, if the one that was counted has ended. What holders have in hand, also those whose
-  -- lease has ended, as they may say that it was not spent.
+  -- Begins the window that lasts now, if the one that was counted has ended. Returns the units in
+  -- hand, also of holders whose lease has ended, as they may say that it was not spent.
   function k.step(g, n)
     if now >= g.ends then g.leases, g.used, g.ends = {}, 0, max(n.ends, now + 1) end
     local held = 0
@@ -356,7 +363,8 @@ local function window_ledger(m)
   local function settle(g, lease, ask)
     if ask.acked ~= lease.seq or ask.epoch ~= g.epoch then
       if lease.lump > lease.held then
-        -- A reset may have forgotten it, and then what was spent since is not given back in its place.
+        -- A reset may have forgotten it, and then what was spent since is not given back in its
+        -- place.
         local held, spent = 0, max(0, (g.spent - lease.spent) % T32 - lease.lump)
         for _, other in ipairs(g.leases) do held = held + other.held end
         m.credit_spent(g, lease.lump, held + spent)
@@ -395,7 +403,7 @@ local function window_ledger(m)
     local most = min(max(0, n.lent_max - left), free)
     local lump = min(max(min(max(0, ahead - left), need > 0 and share or half), m.needed(ask, left, free)), most)
     if not own then lump = m.needed(ask, 0, most) end
-    -- What is only for the requests that wait is spent as soon as it is granted.
+    -- Units for waiting requests are spent as soon as they are granted.
     local is_spot = is_cold and left == 0 and lump <= need and own
     local is_scarce = free - lump < 2 * m.headroom(total)
     local ttl = min(is_scarce and floor(n.period_us / SHORTER) or n.period_us, g.ends - now)

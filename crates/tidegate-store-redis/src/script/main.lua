@@ -13,8 +13,8 @@ for index = 1, window_count do
   windows[index] = { first, ends, starts }
 end
 
--- The names of the answers, which are asked for at once, stand right behind the beginning of each batch (0 is none), or with
--- each of those that ask for the same.
+-- The names of the answers, which are asked for at once, stand right behind the beginning of each
+-- batch (0 for no name), or with each of those that ask for the same.
 local first, names, places = 4 + spec_count + window_count, {}, {}
 for index = first, #ARGV do
   local bytes = ARGV[index]
@@ -34,8 +34,9 @@ if #names > 1 then
   end
 end
 
--- How often a call is decided: once more for each key that raised an error in the middle of a batch, when that may have changed
--- something in memory. Beyond that the call fails, and the member sends its batches in smaller calls.
+-- How often a call is decided: once more for each key that raised an error in the middle of a
+-- batch, when that may have changed something in memory. Beyond that the call fails, and the member
+-- sends its batches in smaller calls.
 local TURNS_MAX = 8
 
 local reply

@@ -1,4 +1,5 @@
--- Notes of one kind: a hash from name to until when it lasts and what it says, and a sorted set of when they end.
+-- Notes of one kind: a hash from name to until when it lasts and what it says, and a sorted set of
+-- when they end.
 
 local notes_made
 local function notes()
@@ -25,10 +26,12 @@ local function notes()
     return changes
   end
 
-  -- What this call has made of notes and not written yet, in order; and by set and name, the value or false.
+  -- The changes of notes that this call has not written yet, in order; and by set and name, the
+  -- value or false.
   local unwritten, over = {}, {}
 
-  -- What is kept of a note, or false. The first look at a note raises an error where the hash or the set is none.
+  -- The stored value of a note, or false. The first look at a note raises an error where the key is
+  -- not a hash or a set.
   function m.look(change)
     local of = over[change.set]
     if not of then
@@ -56,7 +59,8 @@ local function notes()
     return refused
   end
 
-  -- Makes all changes in order. What was there before each, for a member that has to take them back.
+  -- Makes all changes in order. Returns the former values, for a member that has to take the
+  -- changes back.
   function m.change(changes)
     local before = {}
     for index, change in ipairs(changes) do

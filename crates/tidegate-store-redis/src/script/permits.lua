@@ -1,8 +1,8 @@
--- Permits: a hash from holder to when its permit expires and which batch took it, and a sorted set of the expiries.
--- Those that have expired stay until the next permit is taken, as nothing.
+-- Permits: a hash from holder to when its permit expires and which batch took it, and a sorted set
+-- of the expiries. Those that have expired stay until the next permit is taken, as nothing.
 --
--- A view is what is kept below, and over it the holders this call has changed: `over[holder]` is { expires, by }, or false
--- where the permit was given back.
+-- A view is what is kept below, and over it the holders this call has changed: `over[holder]` is {
+-- expires, by }, or false where the permit was given back.
 algorithms[CONCURRENCY] = function()
   local m = {}
 
@@ -19,7 +19,7 @@ algorithms[CONCURRENCY] = function()
     if record.raw then
       v.all = call('ZCARD', v.set)
       v.expired = call('ZCOUNT', v.set, '-inf', now)
-      -- Raises an error where the hash is none, which writing to it must not.
+      -- Raises an error where the key is not a hash, which writing to it must not.
       call('HLEN', v.hash)
       v.held = v.all - v.expired
     end
@@ -62,7 +62,8 @@ algorithms[CONCURRENCY] = function()
     v.wait = nil
   end
 
-  -- The last expiry of what this call has not changed, or 0. Changes only add up, so a search goes on where one ended.
+  -- The last expiry of what this call has not changed, or 0. Changes only add up, so a search goes
+  -- on where one ended.
   local function last_below(v)
     while not v.left_over do
       local at = v.passed * 2 + 1
@@ -110,12 +111,13 @@ algorithms[CONCURRENCY] = function()
     return false, v.wait[2]
   end
 
-  -- Takes a permit if one is free, or renews the one the holder has: whether, when not, and how many were taken.
+  -- Takes a permit if one is free, or renews the one the holder has: whether, when not, and how
+  -- many were taken.
   function m.acquire(n, v, holder, by)
     local permit = permit_of(v, holder)
     local renews = permit and permit[1] > now
     if not v.forget then
-      -- What is left are those that have not expired.
+      -- The remaining permits have not expired.
       v.forget, v.all = true, v.held
     end
     local expires = now + n.window

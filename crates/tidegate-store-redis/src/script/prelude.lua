@@ -1,13 +1,16 @@
--- One call carries out many batches, one after the other, at one instant. Nothing is written before every batch is
--- decided, and nothing of a batch that is refused. A key that this script cannot read fails the batches that name it and no
--- other: reading may raise an error, and every batch is run so that its error is its own.
+-- One call carries out many batches, one after the other, at one instant. Nothing is written before
+-- every batch is decided, and nothing of a batch that is refused. A key that this script cannot
+-- read fails the batches that name it and no other: reading may raise an error, and every batch is
+-- run so that its error is its own.
 --
--- Numbers. Lua counts in doubles, which are exact below 2^53. Instants are whole microseconds since 1970, as the server's
--- clock tells them. The state of a bucket is larger: it is a pair of a high and a low half of 32 bits.
+-- Numbers. Lua counts in doubles, which are exact below 2^53. Instants are whole microseconds since
+-- 1970, as the server's clock tells them. The state of a bucket is larger: it is a pair of a high
+-- and a low half of 32 bits.
 --
--- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1] is the header, ARGV[2] the
--- marker this member has seen (empty: none yet), ARGV[3] the one to write where there is none, or its id; then follow
--- the numbers of limits, the windows of calendars, and the batches.
+-- Arguments. KEYS[1] is the marker of the epoch; the other keys are named by their index. ARGV[1]
+-- is the header, ARGV[2] the marker this member has seen (empty: none yet), ARGV[3] the one to
+-- write where the key has no marker, or its id; then follow the numbers of limits, the windows of
+-- calendars, and the batches.
 --
 -- The answer is { status, now, marker, one string a batch }.
 local T32, T53 = 4294967296, 9007199254740992
@@ -18,15 +21,17 @@ local ANSWERED, LOST, NO_WINDOW, NEWER_PROTOCOL, LOSS_HOLDS = 0, 1, 2, 3, 4
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
 local CHECK, PEEK, REPORT, REFUND, UNDO, ACQUIRE, RELEASE, RESET, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local GIVE_BACK = 10
--- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several servers.
--- `FORESTALL` is each by itself, and what is undone is not carried out when it arrives later.
+-- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several
+-- servers. `FORESTALL` is each by itself, and what is undone is not carried out when it arrives
+-- later.
 local ALL_OR_NOTHING, EACH, TRY, FORESTALL = 0, 1, 2, 4
 -- The layout of what is kept. Another one is never written over.
 local LAYOUT = 1
 
--- Losses up to `acknowledged_until` are acknowledged; `acknowledges` is 1 if the marker is to say so, `remembers` if it is the
--- marker that all members read that from, `refuses_loss` if nothing is decided while a loss is not acknowledged.
--- The number, the beginning and the flag of the marker seen are told apart, so that most calls need not read it.
+-- Losses up to `acknowledged_until` are acknowledged; `acknowledges` is 1 if the marker is to say
+-- so, `remembers` if it is the marker that all members read that from, `refuses_loss` if nothing is
+-- decided while a loss is not acknowledged. The number, the beginning and the flag of the marker
+-- seen are told apart, so that most calls need not read it.
 local given, latest, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
   acknowledges, remembers, refuses_loss = read('>dddI2I2I4dBI4dBBB', ARGV[1])
 local now = given
@@ -35,8 +40,9 @@ if given == 0 then
   now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 end
 
--- Numbers that need more than a pair are lists of digits in base 2^24, the lowest first. They are slow, and needed only
--- where numbers have changed, a debt ends at its bound, or counts and windows are huge. Made when first asked for.
+-- Numbers that need more than a pair are lists of digits in base 2^24, the lowest first. They are
+-- slow, and needed only where numbers have changed, a debt ends at its bound, or counts and windows
+-- are huge. Made when first asked for.
 local big_numbers
 local function big()
   if big_numbers then return big_numbers end
@@ -117,7 +123,8 @@ local function big()
     return difference
   end
 
-  -- Rounded up. Each turn takes away what a double tells for certain, which is all but one part in 2^40.
+  -- Rounded up. Each turn takes away what a double tells for certain, which is all but one part in
+  -- 2^40.
   function b.over(left, right)
     local quotient, divisor = { 0 }, b.about(right)
     while b.compare(left, right) >= 0 do
@@ -133,26 +140,23 @@ local function big()
   return b
 end
 
--- What each algorithm does, made when a call first needs it: there is no way to keep functions between calls, and making
--- them all would cost more than most decisions. `numbers` of a limit are read once a call.
+-- The functions of each algorithm, made when a call first needs them: there is no way to keep
+-- functions between calls, and making them all would cost more than most decisions. `numbers` of a
+-- limit are read once a call.
 --
--- Algorithms whose state is at most three numbers have
---   numbers(spec, at)       what the limit is, read from its bytes
---   admits(n, a, b, c, op)  whether there is room, and the state afterwards
---   charge(n, a, b, c, op)  the state after work already done, with the units booked
---   refund(n, a, b, c, units, op)  `op` where the units are those of an operation
---   undo(n, a, b, c, made)  the state without one earlier charge
---   used(n, a, b, c)        units
---   carry(n, a, b, c, from) the state under these numbers of what was counted under others
---   on_load(n, a, b, c)     the state brought back to what use explains, for a clock that has stepped back
---   drains(n, a, b, c)      in how many microseconds it will have drained, about
--- Each is what the function of that name in `tidegate::algorithm::Counter` is.
+-- Algorithms whose state is at most three numbers have numbers(spec, at) what the limit is, read
+-- from its bytes admits(n, a, b, c, op) whether there is room, and the state afterwards charge(n,
+-- a, b, c, op) the state after work already done, with the units booked refund(n, a, b, c, units,
+-- op) `op` where the units are those of an operation undo(n, a, b, c, made) the state without one
+-- earlier charge used(n, a, b, c) units carry(n, a, b, c, from) the state under these numbers of
+-- what was counted under others on_load(n, a, b, c) the state brought back to what use explains,
+-- for a clock that has stepped back drains(n, a, b, c) in how many microseconds it will have
+-- drained, about Each is what the function of that name in `tidegate::algorithm::Counter` is.
 local algorithms = {}
 --
--- Those that keep more have a view instead: what is kept, with what this call has changed and not written yet.
---   view(record, op), save(view)
---   usage(n, v)             units used, and when none will be
---   snapshot(v), restore(v, saved)
+-- Those that keep more have a view instead: what is kept, with what this call has changed and not
+-- written yet. view(record, op), save(view) usage(n, v) units used, and when none will be
+-- snapshot(v), restore(v, saved)
 
 -- The window of each calendar that holds now: its number, its end and its begin.
 local windows = {}

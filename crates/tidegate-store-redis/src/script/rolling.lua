@@ -1,9 +1,10 @@
--- The instants of an exact sliding window: a list of entries, the oldest first. Units charged at one instant are one entry,
--- and entries count through, so that what is used within a window is a search and a subtraction. Time does not go back:
--- a `now` earlier than the newest charge counts as the instant of that charge.
+-- The instants of an exact sliding window: a list of entries, the oldest first. Units charged at
+-- one instant are one entry, and entries count through, so that what is used within a window is a
+-- search and a subtraction. Time does not go back: a `now` earlier than the newest charge counts as
+-- the instant of that charge.
 --
--- A view is the part of the list that still counts, [head, tail), and after it the entries made in this call, `made`.
--- Entries are { at, through } and are never changed in place.
+-- A view is the part of the list that still counts, [head, tail), and after it the entries made in
+-- this call, `made`. Entries are { at, through } and are never changed in place.
 algorithms[ROLLING] = function()
   local m = {}
 
@@ -15,7 +16,8 @@ algorithms[ROLLING] = function()
 
   function m.view(record, op)
     local v = { key = KEYS[op.aux1], head = 0, tail = 0, length = 0, made = {}, before = record.a, seen = {} }
-    -- Without a record before this call, a list under this name is left over and counts for nothing.
+    -- Without a record before this call, a list under this name is left over and counts for
+    -- nothing.
     if record.raw then
       v.length = call('LLEN', v.key)
       v.tail = v.length
@@ -64,7 +66,8 @@ algorithms[ROLLING] = function()
     return last and max(now, last[1]) or now
   end
 
-  -- The first index from `low` on of which `holds` is true, which it then is for all after it. Looks near `low` first.
+  -- The first index from `low` on of which `holds` is true, which it then is for all after it.
+  -- Looks near `low` first.
   local function first(v, low, holds)
     local high, step = count(v), 1
     while low < high do

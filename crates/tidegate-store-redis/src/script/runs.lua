@@ -1,11 +1,12 @@
--- Many batches that ask for the same: one check each, of one counter by the same numbers for the same cost. They are decided
--- one after the other as any others, by the same functions, without what other batches need room for: that is what makes a hot
--- key cheap.
+-- Many batches that ask for the same: one check each, of one counter by the same numbers for the
+-- same cost. They are decided one after the other as any others, by the same functions, without
+-- what other batches need room for: that is what makes a hot key cheap.
 local SAME = 3
 -- Where the first of them stands in the bytes, and how many bytes each takes.
 local SAME_FROM, SAME_BYTES = 30, 26
 
--- The answers of such batches as they are kept, by the index of their key; those to write, in order.
+-- The answers of such batches as they are kept, by the index of their key; those to write, in
+-- order.
 local unsaved = {}
 
 local function carry_out_same(bytes)
@@ -20,7 +21,8 @@ local function carry_out_same(bytes)
     answer_key, fingerprint, id, at = read('>I2c8c16', bytes, at)
     local known, answer = answered_under(answer_key), nil
     if not known and not record and not layout and not fault then
-      -- Not before there is something to decide: looking at a counter may bring it back, where the clock has stepped back.
+      -- Not before there is something to decide: looking at a counter may bring it back, where the
+      -- clock has stepped back.
       local is_read
       is_read, record, layout = pcall(counter, op)
       if not is_read then fault, record = reason_of(record), nil end

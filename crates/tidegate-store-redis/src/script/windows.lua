@@ -1,7 +1,8 @@
--- Windows: one count, or two, and the number of the window they were counted in. A window's number never decreases.
+-- Windows: one count, or two, and the number of the window they were counted in. A window's number
+-- never decreases.
 
--- What all windows with one count have in common: `a` is the window, `b` the count, `c` what else is known of it.
--- `in_force(n, a, b, c)` gives the window that counts now.
+-- The common part of all windows with one count: `a` is the window, `b` the count, `c` the further
+-- state. `in_force(n, a, b, c)` gives the window that counts now.
 local function counted(in_force)
   local m = {}
 
@@ -44,7 +45,8 @@ end
 
 -- Windows of one length, aligned to the epoch or opened by the first hit.
 algorithms[FIXED] = function()
-  -- floor(125 * us / 2^shift), in steps that stay below 2^53: a first hit is counted in steps of 2^(shift + 3) ns.
+  -- floor(125 * us / 2^shift), in steps that stay below 2^53: a first hit is counted in steps of
+  -- 2^(shift + 3) ns.
   local function steps(us, shift)
     local step = 2 ^ shift
     local whole = floor(us / step)
@@ -83,8 +85,8 @@ algorithms[FIXED] = function()
     local opened = made.before_a ~= made.after_a or made.before_b == 0
     local booked = max(0, made.after_b - (opened and 0 or made.before_b))
     local count = max(0, b - booked)
-    -- Without the charge, one of those on top would have opened the window, no later than now. A window that is over
-    -- holds nothing: moved to now, it would hold again what has gone.
+    -- Without the charge, one of those on top would have opened the window, no later than now. A
+    -- window that is over holds nothing: moved to now, it would hold again what has gone.
     if opened and count > 0 and (steps(now - n.window, n.shift)) < a then return max(n.opens, a), count, 0 end
     return a, count, 0
   end
@@ -102,8 +104,8 @@ algorithms[FIXED] = function()
   return m
 end
 
--- Civil windows. Time zones are not known here: the member names the windows around its own clock, and the end of a
--- window, `c`, is kept with it.
+-- Civil windows. Time zones are not known here: the member names the windows around its own clock,
+-- and the end of a window, `c`, is kept with it.
 algorithms[CALENDAR] = function()
   local function in_force(n, a, b, c)
     if now < c then return a, b, c end
@@ -124,7 +126,7 @@ algorithms[CALENDAR] = function()
   function m.carry(n, a, b, c, from)
     if n.unit ~= from.unit then return 0, 0, 0 end
     if n.civil == from.civil then return a, b, c end
-    -- What is used counts in the window that now lies in.
+    -- Used units count in the window that now lies in.
     if now >= c or b == 0 then return 0, 0, 0 end
     return n.number, b, n.ends
   end

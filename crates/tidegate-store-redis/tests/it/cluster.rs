@@ -12,7 +12,7 @@ use tidegate_store_redis::{RedisConfig, RedisStore};
 use crate::conformance::Harness;
 use crate::engine::{Server, patient, skip};
 
-/// What makes a server the node of a cluster.
+/// The settings that make a server the node of a cluster.
 const ARGUMENTS: [&str; 6] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-announce-ip", "127.0.0.1"];
 
@@ -255,7 +255,7 @@ async fn a_primary_that_dies_is_followed_by_its_replica() {
         store.run(&Batch::all_or_nothing(RequestId(1 + id as u128), [check(name, 99)])).await.unwrap();
         counted.insert(name, 1);
     }
-    // What is not replicated yet would be lost, by design of the engine.
+    // Data that is not replicated yet would be lost, by design of the engine.
     let _: i64 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut cluster.nodes[0].client()).unwrap();
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(cluster.nodes.remove(0));

@@ -235,7 +235,7 @@ async fn a_key_that_cannot_be_read_fails_its_own_batches_only_and_the_error_says
         }
         assert_eq!(used(&store, "innocent", 4000).await, innocent, "{name}");
 
-        // What the error says to type helps.
+        // The command that the error suggests repairs the data.
         let typed = format!("`DEL \"{}\"`", named.escape_ascii());
         assert!(told.contains(&typed), "{name}: {told} does not say {typed}");
         let _ = run(&mut client, &[b"DEL", &named]);

@@ -318,7 +318,7 @@ async fn numbers_of_epochs_grow_even_where_the_clock_has_stepped_back() {
     member.now().await.unwrap();
     assert_eq!(fleet.marker(), format!("{}.4000000001.5000000.1.2", "a".repeat(32)));
     assert_eq!(member.stats().lost, lost);
-    // There is none above the highest.
+    // No epoch exists above the highest.
     fleet.set_marker(&format!("{}.{}.5000000.0.2", "e".repeat(32), u32::MAX));
     member.now().await.unwrap();
     fleet.loses_all();

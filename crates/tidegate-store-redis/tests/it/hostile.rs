@@ -90,8 +90,8 @@ fn check(id: u128) -> Batch {
     Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
 }
 
-/// What a server sends, whether it lets connections in first, its first bytes and those it repeats,
-/// and what the error says.
+/// A hostile server: whether it lets connections in first, its first bytes and those it repeats,
+/// and the expected text of the error.
 type Case = (&'static str, bool, &'static [u8], Vec<u8>, &'static str);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -79,7 +79,7 @@ fn families(manner: Manner) -> Vec<Vec<Algorithm>> {
         ];
     }
     if manner.back == 0 {
-        // As fast as anything that is lent. What is to come of it, seen from long before, is more
+        // As fast as anything that is lent. The units to come, seen from long before, are more
         // than can be counted.
         families.push(vec![
             bucket(8_999_999_999_999_999, 365 * DAY, huge),
@@ -158,7 +158,7 @@ impl Player {
                 *member = begin(place, ask.holder.incarnation + 1);
                 ask = member.last;
             }
-            // What no holder says.
+            // A number that no holder reports.
             17..20 if !self.manner.is_crowd => {
                 let any = |random: &mut Random| (random.next() >> random.below(64)) as u32;
                 ask.seq = ask.seq.saturating_add(1 + any(random) % 3);
@@ -254,7 +254,7 @@ impl Player {
         if self.random.once(3) { Batch::all_or_nothing(id, operations) } else { Batch::each(id, operations) }
     }
 
-    /// What the pure code does, and what it would answer: for each operation of a ledger units
+    /// The step of the pure code and its expected answer: for each operation of a ledger units
     /// moved, units used and when none will be, and the grants.
     fn expected(&mut self, batch: &Batch) -> (Vec<Usage>, Vec<Option<Grant>>) {
         let now = Timestamp::from_nanos(self.now);

@@ -1,6 +1,7 @@
 //! The store against a real server of the machine, on loopback.
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
+mod call_batches;
 mod cluster;
 mod cluster_faults;
 mod conformance;
@@ -8,14 +9,13 @@ mod damaged;
 mod differential;
 mod engine;
 mod epochs;
-mod failing;
-mod gathering;
 mod hostile;
-mod keeping;
 mod ledgers;
 mod locked;
 mod recovery;
 mod relay;
+mod server_faults;
 mod slow;
 mod states;
+mod stored_keys;
 mod upgrade;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What the relay does with its connections.
+/// The treatment of connections by the relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// Pass bytes both ways to the server at this port.
@@ -30,7 +30,7 @@ pub(crate) struct Relay {
     accepted: Arc<AtomicUsize>,
 }
 
-/// What becomes of connections that were open when the traffic changed.
+/// The fate of connections that were open when the traffic changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OldConnections {
     /// They are closed.

@@ -1,4 +1,4 @@
-//! What an earlier version has left in Redis is read, and goes on to count.
+//! State that an earlier version has left in Redis is read, and goes on to count.
 
 use std::path::Path;
 use std::time::Duration;

@@ -34,7 +34,7 @@ pub fn a_refused_batch_leaves_every_counter_as_it_was<H: ConformanceStore>(trial
             others.push(trial.admit(&key(&format!("new {at} {position}")), refusing));
             let mut operations = others.clone();
             operations.insert(position, refuses.clone());
-            // What is never refused by itself does not take effect either.
+            // An operation that is never refused by itself does not take effect either.
             let held = &others[0];
             let until = trial.now().saturating_add(WINDOW);
             operations.push(Operation { kind: Kind::Reset, ..held.clone() });
@@ -132,7 +132,8 @@ pub fn a_key_that_stands_twice_is_refused_as_a_whole<H: ConformanceStore>(trial:
     Ok(())
 }
 
-/// A shadow operation is charged if there is room, and only says so if there is none.
+/// A shadow operation is charged if there is room, and otherwise only reports that there is no
+/// room.
 pub fn shadow_operations_refuse_nothing<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for (at, algorithm) in trial.algorithms().iter().enumerate() {
         let refuses = used_up(trial, &format!("full {at}"), algorithm)?.shadow();

@@ -24,19 +24,19 @@ const LONG: Duration = Duration::from_hours(3);
 
 /// Buckets: fast, slow, odd, small, and between them as numbers that change.
 pub fn bucket_ledgers_lend_as_the_pure_code_does<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
-    Player::new(trial, buckets())?.play(trial.can.operations / 4)
+    LedgerPlayer::new(trial, buckets())?.play(trial.can.operations / 4)
 }
 
 /// Windows aligned to the epoch and to the first ask.
 pub fn fixed_window_ledgers_lend_as_the_pure_code_does<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
-    Player::new(trial, fixed(WindowStart::Epoch))?.play(trial.can.operations / 8)?;
+    LedgerPlayer::new(trial, fixed(WindowStart::Epoch))?.play(trial.can.operations / 8)?;
     let other = Trial::new(trial.harness);
-    Player::new(&other, fixed(WindowStart::FirstHit))?.play(trial.can.operations / 8)
+    LedgerPlayer::new(&other, fixed(WindowStart::FirstHit))?.play(trial.can.operations / 8)
 }
 
 /// Civil windows.
 pub fn calendar_ledgers_lend_as_the_pure_code_does<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
-    Player::new(trial, calendars())?.play(trial.can.operations / 8)
+    LedgerPlayer::new(trial, calendars())?.play(trial.can.operations / 8)
 }
 
 /// More holders than have a place, and those that come when some have left.
@@ -45,7 +45,7 @@ pub fn a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does<H: Conform
 ) -> Passed {
     for algorithm in [&buckets()[0], &fixed(WindowStart::Epoch)[0]] {
         let other = Trial::new(trial.harness);
-        let mut player = Player::new(&other, vec![algorithm.clone()])?;
+        let mut player = LedgerPlayer::new(&other, vec![algorithm.clone()])?;
         let holders: Vec<_> = (0..HOLDERS_MAX as u64 + 20).map(|member| name(member, 1)).collect();
         for turn in 0..3 {
             for some in holders.chunks(Batch::OPERATIONS_MAX) {
@@ -66,7 +66,7 @@ pub fn a_repeated_ask_gets_the_same_grant_and_changes_nothing<H: ConformanceStor
     trial: &Trial<'_, H>,
 ) -> Passed {
     for (at, algorithm) in lendable(trial).into_iter().enumerate() {
-        let mut player = Player::new(trial, vec![algorithm])?;
+        let mut player = LedgerPlayer::new(trial, vec![algorithm])?;
         let place = KEYS + at as u64;
         let ask = Ask { demand: 40, need: 3, ..first(name(7, 1), 1) };
         let batch = Batch::each(trial.id(), [player.operation(place, OnLedger::Ask(ask))]);
@@ -103,7 +103,7 @@ pub fn a_repeated_ask_gets_the_same_grant_and_changes_nothing<H: ConformanceStor
 pub fn asks_in_one_batch_are_answered_in_their_order<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for algorithm in lendable(trial) {
         let other = Trial::new(trial.harness);
-        let mut player = Player::new(&other, vec![algorithm.clone()])?;
+        let mut player = LedgerPlayer::new(&other, vec![algorithm.clone()])?;
         let ask = |member| OnLedger::Ask(Ask { demand: 30, need: 2, ..first(name(member, 1), 1) });
         let report = OnLedger::Report { cost: cost(3) };
         player.run(vec![(0, ask(1)), (1, ask(2)), (0, ask(3)), (0, report), (0, ask(4)), (2, ask(1))])?;
@@ -129,7 +129,7 @@ pub fn asks_in_one_batch_are_answered_in_their_order<H: ConformanceStore>(trial:
 /// A ledger and the notes of its batch change together, or neither does.
 pub fn an_ask_takes_effect_with_the_notes_beside_it<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for (at, algorithm) in lendable(trial).into_iter().enumerate() {
-        let mut player = Player::new(trial, vec![algorithm])?;
+        let mut player = LedgerPlayer::new(trial, vec![algorithm])?;
         let place = 2 * KEYS + at as u64;
         let until = trial.now().saturating_add(Duration::from_mins(10));
         let name = [at as u8, 1];
@@ -162,7 +162,7 @@ pub fn an_ask_takes_effect_with_the_notes_beside_it<H: ConformanceStore>(trial: 
 pub fn a_refused_batch_leaves_every_ledger_as_it_was<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for algorithm in lendable(trial) {
         let other = Trial::new(trial.harness);
-        let mut player = Player::new(&other, vec![algorithm.clone()])?;
+        let mut player = LedgerPlayer::new(&other, vec![algorithm.clone()])?;
         let full = key("used up");
         let limit =
             Fixed::new(LIMIT, Duration::from_hours(1), WindowStart::FirstHit).expect("an hour is a window");
@@ -198,27 +198,27 @@ pub fn a_refused_batch_leaves_every_ledger_as_it_was<H: ConformanceStore>(trial:
     Ok(())
 }
 
-/// Who holds what, and what was booked and given back.
+/// The holders with their leases, and the reported and refunded units.
 pub fn what_was_lent_survives_a_restart<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     let mut trial = Trial::new(trial.harness);
     for family in [buckets(), fixed(WindowStart::Epoch), fixed(WindowStart::FirstHit), calendars()] {
         if family.iter().any(|algorithm| !trial.store.supports(algorithm)) {
             continue;
         }
-        let mut player = Player::new(&trial, family)?;
+        let mut player = LedgerPlayer::new(&trial, family)?;
         player.play(300)?;
-        let Player { families, random, pure, holders, of, .. } = player;
+        let LedgerPlayer { families, random, pure, holders, of, .. } = player;
         trial = trial.reopened()?;
-        Player { trial: &trial, families, random, pure, holders, of }.play(300)?;
+        LedgerPlayer { trial: &trial, families, random, pure, holders, of }.play(300)?;
         trial = Trial::new(trial.harness);
     }
     Ok(())
 }
 
 /// One algorithm with several sets of numbers, which keys change between.
-type Family = Vec<Algorithm>;
+type LedgerFamily = Vec<Algorithm>;
 
-fn buckets() -> Family {
+fn buckets() -> LedgerFamily {
     let numbers = [
         (100, 1000, 50),
         (1000, 1000, 20),
@@ -234,13 +234,13 @@ fn buckets() -> Family {
     numbers.into_iter().map(bucket).collect()
 }
 
-fn fixed(start: WindowStart) -> Family {
+fn fixed(start: WindowStart) -> LedgerFamily {
     let fixed =
         |limit| Algorithm::Fixed(Fixed::new(limit, Duration::from_secs(20), start).expect("a window"));
     [500, 2000, 12, 1_000_000, 0].into_iter().map(fixed).collect()
 }
 
-fn calendars() -> Family {
+fn calendars() -> LedgerFamily {
     let calendar = |limit| Calendar::new(limit, CivilUnit::Minute, "Asia/Kolkata").expect("a zone");
     [500, 2000, 12, 1_000_000].into_iter().map(|limit| Algorithm::Calendar(calendar(limit))).collect()
 }
@@ -262,22 +262,22 @@ fn first(holder: HolderName, seq: u32) -> Ask {
     Ask { seq, ..Ask::first(holder, 0) }
 }
 
-/// What the pure code says.
-struct Pure {
+/// The expected answers of the pure code.
+struct LedgerModel {
     epoch: Epoch,
     ledgers: BTreeMap<Key, Ledger>,
 }
 
-/// What it says of one operation.
-struct Said {
+/// The expected answer to one operation.
+struct ExpectedAnswer {
     units: u64,
     grant: Option<Grant>,
     used: u64,
     limit: u64,
 }
 
-impl Pure {
-    fn run(&mut self, operation: &Operation, now: Timestamp) -> Said {
+impl LedgerModel {
+    fn run(&mut self, operation: &Operation, now: Timestamp) -> ExpectedAnswer {
         let terms = Terms::of(&operation.algorithm, now).expect("limits that are lent");
         let Kind::Ledger(what) = operation.kind else { unreachable!("ledgers only") };
         let begun = || Ledger::begin(&terms, &self.epoch);
@@ -299,7 +299,7 @@ impl Pure {
             || Ledger::begin(&terms, &self.epoch).level(now, &terms).0,
             |ledger| ledger.level(now, &terms).0,
         );
-        Said { units, grant, used, limit: terms.largest() }
+        ExpectedAnswer { units, grant, used, limit: terms.largest() }
     }
 }
 
@@ -315,18 +315,18 @@ struct Played {
 }
 
 /// Asks the store and the pure code the same.
-struct Player<'t, 'h, H: ConformanceStore> {
+struct LedgerPlayer<'t, 'h, H: ConformanceStore> {
     trial: &'t Trial<'h, H>,
-    families: Family,
+    families: LedgerFamily,
     /// Which of the family each key counts by.
     of: BTreeMap<u64, usize>,
     random: Random,
-    pure: Pure,
+    pure: LedgerModel,
     holders: BTreeMap<(u64, u64), Played>,
 }
 
-impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
-    fn new(trial: &'t Trial<'h, H>, families: Family) -> Result<Self, Stopped> {
+impl<'t, 'h, H: ConformanceStore> LedgerPlayer<'t, 'h, H> {
+    fn new(trial: &'t Trial<'h, H>, families: LedgerFamily) -> Result<Self, Stopped> {
         families.iter().try_for_each(|algorithm| trial.needs(algorithm))?;
         let ask = Kind::Ledger(OnLedger::Ask(first(name(0, 1), 1)));
         let scratch = Operation::new(key("which epoch"), families[0].clone(), ask);
@@ -342,7 +342,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         trial.advance(LONG);
         let (random, ledgers) = (trial.random(), BTreeMap::new());
         let (of, holders) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { trial, families, of, random, pure: Pure { epoch, ledgers }, holders })
+        Ok(Self { trial, families, of, random, pure: LedgerModel { epoch, ledgers }, holders })
     }
 
     fn operation(&self, place: u64, what: OnLedger) -> Operation {
@@ -392,7 +392,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         Ok(expected)
     }
 
-    /// What is used.
+    /// The used units.
     fn look(&mut self, place: u64) -> Result<u64, Stopped> {
         self.run(vec![(place, OnLedger::Look)])?;
         let operation = self.operation(place, OnLedger::Look);
@@ -443,7 +443,7 @@ impl<'t, 'h, H: ConformanceStore> Player<'t, 'h, H> {
         self.trial.advance(Duration::from_nanos(self.random.below(most + 1) / step * step));
     }
 
-    /// What is done next with a key; who asked is added to `asked`.
+    /// Draws the next operation on a key; an ask is added to `asked`.
     fn choose(&mut self, place: u64, asked: &mut Vec<(u64, u64)>) -> OnLedger {
         let limit = self.operation(place, OnLedger::Look).algorithm.limit().max(1);
         let some = |random: &mut Random| {

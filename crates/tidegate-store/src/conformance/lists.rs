@@ -67,9 +67,9 @@ pub fn all_algorithms_together_agree_with_the_model<H: ConformanceStore>(trial: 
 }
 
 /// One algorithm with several sets of numbers, which keys change between.
-type Family = Vec<Algorithm>;
+type LimitFamily = Vec<Algorithm>;
 
-fn buckets() -> Family {
+fn buckets() -> LimitFamily {
     let numbers = [(10, 1000, 10), (7, 300, 12), (1, 50, 3), (1000, 999, 40)];
     let bucket = |(units, millis, burst)| {
         let rate = Rate::new(units, Duration::from_millis(millis)).expect("slow enough");
@@ -78,29 +78,29 @@ fn buckets() -> Family {
     numbers.into_iter().map(bucket).collect()
 }
 
-fn fixed(start: WindowStart) -> Family {
+fn fixed(start: WindowStart) -> LimitFamily {
     // One window length: another one is another unit, which a key does not change to.
     let fixed = |limit| Algorithm::Fixed(Fixed::new(limit, Duration::from_secs(1), start).expect("a window"));
     [10, 15, 4, 0].into_iter().map(fixed).collect()
 }
 
-fn calendars() -> Family {
+fn calendars() -> LimitFamily {
     let calendar = |limit| Calendar::new(limit, CivilUnit::Day, "Europe/Berlin").expect("a zone");
     [10, 15, 4].into_iter().map(|limit| Algorithm::Calendar(calendar(limit))).collect()
 }
 
-fn sliding_counters() -> Family {
+fn sliding_counters() -> LimitFamily {
     let counter = |limit| SlidingCounter::new(limit, Duration::from_secs(1)).expect("a window");
     [10, 15, 4].into_iter().map(|limit| Algorithm::SlidingCounter(counter(limit))).collect()
 }
 
-fn rolling() -> Family {
+fn rolling() -> LimitFamily {
     let numbers = [(10, 1000), (15, 1500), (4, 700), (0, 1000)];
     let rolling = |(limit, millis)| Rolling::new(limit, Duration::from_millis(millis)).expect("a window");
     numbers.into_iter().map(|numbers| Algorithm::Rolling(rolling(numbers))).collect()
 }
 
-fn concurrency() -> Family {
+fn concurrency() -> LimitFamily {
     let numbers = [(4, 1000), (6, 500), (2, 1500)];
     let concurrency =
         |(limit, millis)| Concurrency::new(limit, Duration::from_millis(millis)).expect("a hold");
@@ -108,11 +108,11 @@ fn concurrency() -> Family {
 }
 
 /// Plays a random list on the store and on the model.
-fn compare<H: ConformanceStore>(trial: &Trial<'_, H>, families: Vec<Family>) -> Passed {
+fn compare<H: ConformanceStore>(trial: &Trial<'_, H>, families: Vec<LimitFamily>) -> Passed {
     for algorithm in families.iter().flatten() {
         trial.needs(algorithm)?;
     }
-    let mut moves = Player { random: trial.random(), families, sent: Vec::new(), wait: None };
+    let mut moves = ListPlayer { random: trial.random(), families, sent: Vec::new(), wait: None };
     let mut model = Model::default();
     let mut played = 0;
     while played < trial.can.operations {
@@ -153,16 +153,16 @@ fn told<H: ConformanceStore>(trial: &Trial<'_, H>, answer: Answer) -> Answer {
 }
 
 /// Makes up batches and the time between them.
-struct Player {
+struct ListPlayer {
     random: Random,
-    families: Vec<Family>,
+    families: Vec<LimitFamily>,
     /// Batches with their answers, the latest last.
     sent: Vec<(Batch, Answer)>,
     /// The latest instant a refusal said to wait for.
     wait: Option<Timestamp>,
 }
 
-impl Player {
+impl ListPlayer {
     /// How many batches are remembered, to be sent again or undone.
     const SENT_MAX: usize = Model::CHARGES_MAX - 56;
 

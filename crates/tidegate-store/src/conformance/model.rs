@@ -1,4 +1,4 @@
-//! What a store should answer, found in the plainest way.
+//! The expected answers of a store, computed in the plainest way.
 //!
 //! Words are decided by [`Counter`]. A rolling limit keeps one instant for each unit in a list, a
 //! concurrency limit a list of permits; both answer by looking at every entry. A batch works on a
@@ -23,12 +23,12 @@ pub(super) struct Model {
 #[derive(Clone, Debug)]
 struct Modelled {
     algorithm: Algorithm,
-    usage: Usage,
+    usage: ModelUsage,
     blocked_until: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
-enum Usage {
+enum ModelUsage {
     Word(State),
     /// The instant of each unit, the oldest first.
     Units(Vec<Timestamp>),
@@ -66,7 +66,7 @@ impl Model {
     /// How many batches can be undone; more than a list ever goes back.
     pub(super) const CHARGES_MAX: usize = 256;
 
-    /// What a batch under a new id should be answered.
+    /// The expected answer to a batch under a new id.
     pub(super) fn run(&mut self, batch: &Batch, now: Timestamp) -> Answer {
         let mut tried = self.clone();
         let mut outcomes: Vec<_> =
@@ -142,9 +142,9 @@ impl Model {
 impl Modelled {
     fn new(algorithm: &Algorithm) -> Self {
         let usage = match algorithm {
-            Algorithm::Rolling(_) => Usage::Units(Vec::new()),
-            Algorithm::Concurrency(_) => Usage::Permits(Vec::new()),
-            _ => Usage::Word(State::EMPTY),
+            Algorithm::Rolling(_) => ModelUsage::Units(Vec::new()),
+            Algorithm::Concurrency(_) => ModelUsage::Permits(Vec::new()),
+            _ => ModelUsage::Word(State::EMPTY),
         };
         Self { algorithm: algorithm.clone(), usage, blocked_until: None }
     }
@@ -152,14 +152,14 @@ impl Modelled {
     fn is_empty(&self) -> bool {
         self.blocked_until.is_none()
             && match &self.usage {
-                Usage::Word(state) => *state == State::EMPTY,
-                Usage::Units(units) => units.is_empty(),
-                Usage::Permits(permits) => permits.is_empty(),
+                ModelUsage::Word(state) => *state == State::EMPTY,
+                ModelUsage::Units(units) => units.is_empty(),
+                ModelUsage::Permits(permits) => permits.is_empty(),
             }
     }
 
     fn state(&self, algorithm: &Algorithm, now: Timestamp) -> State {
-        let Usage::Word(state) = self.usage else { unreachable!("asked for a word") };
+        let ModelUsage::Word(state) = self.usage else { unreachable!("asked for a word") };
         match (algorithm, &self.algorithm) {
             (to, from) if to == from => state,
             (Algorithm::Bucket(to), Algorithm::Bucket(from)) => to.carry_over(state, from, now),
@@ -173,8 +173,8 @@ impl Modelled {
     }
 
     fn take_numbers(&mut self, algorithm: &Algorithm, now: Timestamp) {
-        if let Usage::Word(_) = self.usage {
-            self.usage = Usage::Word(self.state(algorithm, now));
+        if let ModelUsage::Word(_) = self.usage {
+            self.usage = ModelUsage::Word(self.state(algorithm, now));
         }
         self.algorithm = algorithm.clone();
     }
@@ -208,11 +208,11 @@ impl Modelled {
     }
 
     fn units(&self) -> &[Timestamp] {
-        if let Usage::Units(units) = &self.usage { units } else { &[] }
+        if let ModelUsage::Units(units) = &self.usage { units } else { &[] }
     }
 
     fn permits(&self) -> &[Permit] {
-        if let Usage::Permits(permits) = &self.usage { permits } else { &[] }
+        if let ModelUsage::Permits(permits) = &self.usage { permits } else { &[] }
     }
 
     fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
@@ -249,7 +249,7 @@ impl Modelled {
             Kind::Refund { cost } => (self.refund(cost, now), None),
             Kind::Acquire { holder } => {
                 let Algorithm::Concurrency(concurrency) = self.algorithm else { return (0, None) };
-                let Usage::Permits(permits) = &mut self.usage else { return (0, None) };
+                let ModelUsage::Permits(permits) = &mut self.usage else { return (0, None) };
                 permits.retain(|permit| permit.expires > now);
                 let expires = now.saturating_add(concurrency.hold());
                 if let Some(held) = permits.iter_mut().find(|permit| permit.holder == holder) {
@@ -260,7 +260,7 @@ impl Modelled {
                 (1, Some(Charge::Permit(holder)))
             }
             Kind::Release { holder } => {
-                let Usage::Permits(permits) = &mut self.usage else { return (0, None) };
+                let ModelUsage::Permits(permits) = &mut self.usage else { return (0, None) };
                 let had = live(permits, now).filter(|permit| permit.holder == holder).count();
                 permits.retain(|permit| permit.holder != holder);
                 (had as u64, None)
@@ -279,36 +279,36 @@ impl Modelled {
 
     fn charge(&mut self, units: u64, now: Timestamp) -> (u64, Option<Charge>) {
         match &mut self.usage {
-            Usage::Units(instants) => {
+            ModelUsage::Units(instants) => {
                 let Algorithm::Rolling(rolling) = self.algorithm else { return (0, None) };
                 let at = instants.last().map_or(now, |newest| now.max(*newest));
-                // What has left the window is forgotten by a charge.
+                // A charge forgets units that have left the window.
                 instants.retain(|instant| at.saturating_since(*instant) < rolling.window());
                 instants.extend((0..units).map(|_| at));
                 (units, Some(Charge::Units { at, units }))
             }
-            Usage::Word(state) => {
+            ModelUsage::Word(state) => {
                 let before = *state;
                 let cost = Cost::new(units).expect("charges are not zero");
                 *state = counter!(&self.algorithm, counter => counter.decide(before, cost, now).1);
                 let charged = Charged { before, after: *state, cost };
                 (units, Some(Charge::Word { algorithm: self.algorithm.clone(), charged }))
             }
-            Usage::Permits(_) => (0, None),
+            ModelUsage::Permits(_) => (0, None),
         }
     }
 
     fn report(&mut self, cost: Cost, now: Timestamp) -> (u64, Option<Charge>) {
         let used = self.status(&self.algorithm, now).used;
         match &mut self.usage {
-            Usage::Units(_) => {
+            ModelUsage::Units(_) => {
                 let most = self.algorithm.limit() * (1 + RING_DEBT_LIMITS);
                 match cost.units().min(most.saturating_sub(used)) {
                     0 => (0, None),
                     booked => self.charge(booked, now),
                 }
             }
-            Usage::Word(state) => {
+            ModelUsage::Word(state) => {
                 let before = *state;
                 *state = counter!(&self.algorithm, counter => counter.charge(before, cost, now));
                 let after = *state;
@@ -319,30 +319,30 @@ impl Modelled {
                 });
                 (booked, charge)
             }
-            Usage::Permits(_) => (0, None),
+            ModelUsage::Permits(_) => (0, None),
         }
     }
 
     fn refund(&mut self, cost: Cost, now: Timestamp) -> u64 {
         let used = self.status(&self.algorithm, now).used;
         match &mut self.usage {
-            Usage::Units(instants) => {
+            ModelUsage::Units(instants) => {
                 let count = used.min(cost.units());
                 instants.truncate(instants.len() - count as usize);
                 count
             }
-            Usage::Word(state) => {
+            ModelUsage::Word(state) => {
                 *state = counter!(&self.algorithm, counter => counter.refund(*state, cost, now));
                 used - self.status(&self.algorithm, now).used
             }
-            Usage::Permits(_) => 0,
+            ModelUsage::Permits(_) => 0,
         }
     }
 
     fn undo(&mut self, charge: &Charge, batch: RequestId, now: Timestamp) -> u64 {
         let used = self.status(&self.algorithm, now).used;
         match (charge, &mut self.usage) {
-            (Charge::Word { algorithm, charged }, Usage::Word(state)) => {
+            (Charge::Word { algorithm, charged }, ModelUsage::Word(state)) => {
                 if *algorithm != self.algorithm {
                     let used = |state| counter!(algorithm, counter => counter.used(state, now));
                     let left =
@@ -352,7 +352,7 @@ impl Modelled {
                 *state = counter!(&self.algorithm, counter => counter.undo(*state, charged, now));
                 used.saturating_sub(self.status(&self.algorithm, now).used)
             }
-            (Charge::Units { at, units }, Usage::Units(instants)) => {
+            (Charge::Units { at, units }, ModelUsage::Units(instants)) => {
                 let mut left = *units;
                 instants.retain(|instant| {
                     let goes = left > 0 && instant == at;
@@ -361,7 +361,7 @@ impl Modelled {
                 });
                 units - left
             }
-            (Charge::Permit(holder), Usage::Permits(permits)) => {
+            (Charge::Permit(holder), ModelUsage::Permits(permits)) => {
                 let had = permits.len();
                 permits
                     .retain(|permit| permit.holder != *holder || permit.by != batch || permit.expires <= now);

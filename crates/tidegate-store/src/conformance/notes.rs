@@ -51,7 +51,7 @@ pub fn notes_are_kept_by_kind_and_name<H: ConformanceStore>(trial: &Trial<'_, H>
         let names: [&[u8]; 5] = [b"b", b"\xff\x00", b"a", b"ab", b"\x00"];
         trial.change(names.map(|name| put(kind, name, b"first")))?;
         trial.change([put(kind, b"b", b"second"), put(kind, b"c", b""), remove(kind, b"a")])?;
-        // What is not there, and what is there under another kind, is nothing to remove.
+        // Removing an absent note, or a note of another kind, does nothing.
         trial.change([remove(kind, b"nobody"), remove(other, b"b")])?;
         // Within one batch the last word counts.
         trial.change([
@@ -161,7 +161,7 @@ pub fn a_note_ends_on_the_clock_of_the_store<H: ConformanceStore>(trial: &Trial<
     names(&["extended", "stays"])?;
     trial.advance(WINDOW);
     names(&["stays"])?;
-    // What has ended can be written again.
+    // A note that has ended can be written again.
     trial.change([put(kind, b"ends", b"again")])?;
     names(&["ends", "stays"])
 }

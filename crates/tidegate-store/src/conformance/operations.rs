@@ -1,4 +1,4 @@
-//! What else can be done with a counter: look, report, refund, undo, reset, block.
+//! Further operations on a counter: peek, report, refund, undo, reset, block.
 
 use core::time::Duration;
 
@@ -144,7 +144,7 @@ pub fn a_block_refuses_until_it_ends_and_no_longer<H: ConformanceStore>(trial: &
     Ok(())
 }
 
-/// The latest block counts, and one that has passed is none.
+/// The latest block counts, and a block that has passed has no effect.
 pub fn a_block_can_be_lifted<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for (at, algorithm) in trial.algorithms().iter().enumerate() {
         let admit = trial.admit(&key(&format!("lifted {at}")), algorithm);
@@ -273,7 +273,7 @@ pub fn undoing_what_was_not_charged_gives_nothing_back<H: ConformanceStore>(tria
     Ok(())
 }
 
-/// What was charged before a reset is gone: undoing it must not give back what was charged after.
+/// A reset drops earlier charges: undoing one of them must not give back a later charge.
 pub fn nothing_is_given_back_for_charges_before_a_reset<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     trial.needs_answers(100)?;
     for (at, algorithm) in trial.algorithms().iter().enumerate() {

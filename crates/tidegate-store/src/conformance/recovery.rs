@@ -1,4 +1,4 @@
-//! What a store that keeps anything still knows after a restart.
+//! The knowledge that a durable store keeps across a restart.
 
 use tidegate::algorithm::Verdict;
 

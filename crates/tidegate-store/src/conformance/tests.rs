@@ -122,7 +122,7 @@ fn a_store_that_says_it_forgets_ids_is_not_asked_to_remember_them() {
 #[test]
 fn a_store_that_loses_updates_between_tasks_or_threads_is_caught() {
     let report = run(&Opened::new(|clock| LosesUpdates::new(clock.clone())));
-    // What threads lose depends on how they are run; what tasks lose does not.
+    // The units that threads lose depend on scheduling; the units that tasks lose do not.
     assert_caught(&report, &["tasks_that_take_turns_admit_exactly_the_limit"]);
     assert!(!failed(&report).contains(&"peeking_changes_nothing"), "{report}");
 }

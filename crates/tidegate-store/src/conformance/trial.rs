@@ -159,7 +159,7 @@ impl<'h, H: ConformanceStore> Trial<'h, H> {
         self.one(Operation { kind: Kind::Peek { cost: Cost::ONE }, ..on.clone() })
     }
 
-    /// What is used and left of these counters.
+    /// The used and remaining units of these counters.
     pub(super) fn usage(&self, of: &[Operation]) -> Result<Outcomes, Stopped> {
         of.iter().map(|on| self.peek(on)).collect()
     }

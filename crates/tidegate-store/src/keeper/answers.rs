@@ -34,7 +34,7 @@ pub(super) struct Remembered {
     grants: Box<[Option<Grant>]>,
     refused: bool,
     store_now: Timestamp,
-    /// What it charged and nobody has undone, with the bytes of the keys.
+    /// The charges that have not been undone, with the bytes of the keys.
     charges: Box<[(Arc<[u8]>, Made)]>,
 }
 
@@ -55,7 +55,7 @@ impl Remembered {
         answer.with_grants(self.grants.iter().copied().collect())
     }
 
-    /// What it counts against the bound: a batch without operations takes room as well.
+    /// The bytes counted against the bound: a batch without operations takes room as well.
     fn size(&self) -> usize {
         self.outcomes.len().max(1)
     }
@@ -115,7 +115,7 @@ impl Answers {
         self.operations += size;
     }
 
-    /// What a batch charged to a key and nobody has undone.
+    /// The charge of a batch to a key, if it has not been undone.
     pub(super) fn charges(&self, batch: RequestId, key: &Key) -> Few<Made> {
         let charges = self.known.get(&batch).map_or(&[][..], |known| &known.charges);
         charges.iter().filter(|(of, _)| **of == *key.as_bytes()).map(|(_, made)| made.clone()).collect()

@@ -11,7 +11,7 @@ use crate::{Batch, Note, NoteChange, NoteKind, StoreError};
 /// How many expired notes one batch forgets, so that none takes long.
 const FORGET_MAX: usize = 256;
 
-/// What tells a note from all others.
+/// The identity of a note.
 pub(super) type Name = (NoteKind, Arc<[u8]>);
 
 /// Notes within a number of them and of their bytes.
@@ -23,15 +23,15 @@ pub(super) struct Notes {
     /// Every note, the one that expires first at the front.
     expiries: BTreeSet<(Timestamp, Name)>,
     /// Where notes are written elsewhere.
-    saving: Option<Saving>,
+    saving: Option<UnsavedNotes>,
 }
 
 /// Names of what is not written yet.
 #[derive(Debug, Default)]
-struct Saving {
-    /// What has changed and was not handed out since.
+struct UnsavedNotes {
+    /// Changes that were not handed out yet.
     changed: BTreeSet<Name>,
-    /// What was handed out to be written.
+    /// Changes that were handed out to be written.
     handed: Vec<Name>,
 }
 
@@ -46,7 +46,7 @@ impl Notes {
     /// No notes yet. `written` says whether changes are to be known, for a store that writes them
     /// down.
     pub(super) fn new(bounds: Room, written: bool) -> Self {
-        let saving = written.then(Saving::default);
+        let saving = written.then(UnsavedNotes::default);
         Self { bounds, used: Room::default(), kept: BTreeMap::new(), expiries: BTreeSet::new(), saving }
     }
 
@@ -86,8 +86,8 @@ impl Notes {
     /// free.
     pub(super) fn has_room(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut after = self.used;
-        // What the batch itself has made of a name so far: its bytes, if it is there. A batch has
-        // at most 64 changes.
+        // The changes that the batch itself has made so far: the bytes of a note, if it is there. A
+        // batch has at most 64 changes.
         let mut met = Few::<(NoteKind, &[u8], Option<usize>)>::new();
         for change in &batch.notes {
             let (kind, name, value) = match change {
@@ -194,14 +194,14 @@ impl Notes {
         saving.handed.iter().map(|name| (name.0, Arc::clone(&name.1), as_kept(name))).collect()
     }
 
-    /// What was handed out is written.
+    /// The changes that were handed out are written.
     pub(super) fn written(&mut self) {
         if let Some(saving) = &mut self.saving {
             saving.handed.clear();
         }
     }
 
-    /// What was handed out could not be written, and is to be handed out again.
+    /// The changes that were handed out could not be written, and are to be handed out again.
     pub(super) fn not_written(&mut self) {
         if let Some(saving) = &mut self.saving {
             saving.changed.extend(saving.handed.drain(..));

@@ -1,6 +1,6 @@
 //! The counters of a store, within a number of bytes.
 //!
-//! Nothing is forgotten before room is needed. What goes then depends on whether the counters are
+//! Nothing is evicted before room is needed. The choice then depends on whether the counters are
 //! also written elsewhere: if not, drained ones, which are the same as none, found through a queue
 //! ordered by the instant at which each drains; if they are, those that are as they were written,
 //! the longest unused first.
@@ -22,12 +22,12 @@ const RECLAIM_STEPS_MAX: usize = 1024;
 pub(super) struct Shelf {
     bytes: usize,
     bytes_used: usize,
-    entries: HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
+    entries: HashMap<Arc<[u8]>, ShelfEntry, ahash::RandomState>,
     reclaim: Reclaim,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ShelfEntry {
     /// Taken out while a batch works on it; also `None` where nothing is left and that is not
     /// written yet.
     record: Option<Record>,
@@ -36,9 +36,9 @@ struct Entry {
     due: Timestamp,
     /// Heap bytes of the record, as counted.
     heap: usize,
-    /// What is not written yet.
+    /// The changes that are not written yet.
     unsaved: Unsaved,
-    /// Whether it stands among the [saved](Saving::saved).
+    /// Whether it stands among the [saved](SavedCounters::saved).
     queued: bool,
     /// Whether it was used since it was last looked at for eviction.
     used: bool,
@@ -62,12 +62,12 @@ enum Reclaim {
     /// Drained ones: every entry with its `due`, the earliest first.
     Drained(BTreeSet<(Timestamp, Arc<[u8]>)>),
     /// Saved ones.
-    Saved(Saving),
+    Saved(SavedCounters),
 }
 
 /// Where counters stand on their way to where they are kept.
 #[derive(Debug, Default)]
-struct Saving {
+struct SavedCounters {
     /// Those that have changed and were not handed out since.
     changed: Vec<Arc<[u8]>>,
     /// Those that were handed out.
@@ -77,7 +77,7 @@ struct Saving {
     saved: VecDeque<Arc<[u8]>>,
 }
 
-/// What one counter is to become where it is kept: a part of the bytes beside it, or nothing.
+/// The next stored form of one counter: a part of the bytes beside it, or nothing.
 pub(super) type Handed = (Arc<[u8]>, Option<Range<usize>>);
 
 impl Shelf {
@@ -85,7 +85,7 @@ impl Shelf {
     pub(super) fn new(bytes: usize, seed: [u64; 4], saved: bool) -> Self {
         let hasher = ahash::RandomState::with_seeds(seed[0], seed[1], seed[2], seed[3]);
         let reclaim =
-            if saved { Reclaim::Saved(Saving::default()) } else { Reclaim::Drained(BTreeSet::new()) };
+            if saved { Reclaim::Saved(SavedCounters::default()) } else { Reclaim::Drained(BTreeSet::new()) };
         Self { bytes, bytes_used: 0, entries: HashMap::with_hasher(hasher), reclaim }
     }
 
@@ -96,7 +96,8 @@ impl Shelf {
     }
 
     fn bytes_of(key: &[u8]) -> usize {
-        const TABLES: usize = 2 * (size_of::<(Arc<[u8]>, Entry)>() + size_of::<(Timestamp, Arc<[u8]>)>() + 8);
+        const TABLES: usize =
+            2 * (size_of::<(Arc<[u8]>, ShelfEntry)>() + size_of::<(Timestamp, Arc<[u8]>)>() + 8);
         const NUMBERS: usize = size_of::<Algorithm>() + 2 * size_of::<usize>();
         TABLES + NUMBERS + 2 * size_of::<usize>() + key.len().next_multiple_of(16)
     }
@@ -113,7 +114,7 @@ impl Shelf {
         self.entries.get(key.as_bytes())?.record.as_ref()
     }
 
-    /// Whether it is known what the counter is, or that there is none.
+    /// Whether the counter is known, present or absent.
     pub(super) fn knows(&self, key: &Key) -> bool {
         self.entries.contains_key(key.as_bytes())
     }
@@ -158,7 +159,7 @@ impl Shelf {
         }
     }
 
-    /// Puts a counter under its key, which is to be kept as `name` where there is none yet.
+    /// Puts a counter under its key; a new key is kept as `name`.
     fn place(
         &mut self,
         key: &[u8],
@@ -191,7 +192,7 @@ impl Shelf {
             queue.insert((due, Arc::clone(&key)));
         }
         let unsaved = Unsaved::Nothing;
-        self.entries.insert(key, Entry { record, due, heap, unsaved, queued: false, used: true });
+        self.entries.insert(key, ShelfEntry { record, due, heap, unsaved, queued: false, used: true });
     }
 
     fn requeue(&mut self, key: &[u8], due: Timestamp) {
@@ -344,8 +345,9 @@ impl Shelf {
         }
     }
 
-    /// Hands out all that has changed, to be written; what it is goes to the end of `bytes`. What
-    /// was handed out before must have been [written](Shelf::written) or [not](Shelf::not_written).
+    /// Hands out all changes to be written; their encoding goes to the end of `bytes`. Changes that
+    /// were handed out before must have been [written](Shelf::written) or
+    /// [not](Shelf::not_written).
     pub(super) fn hand_out(&mut self, bytes: &mut Vec<u8>) -> Vec<Handed> {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return Vec::new() };
         assert!(saving.handed.is_empty(), "what was handed out before is neither written nor taken back");
@@ -364,7 +366,7 @@ impl Shelf {
         handed
     }
 
-    /// What was handed out is written.
+    /// The changes that were handed out are written.
     pub(super) fn written(&mut self) {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return };
         for key in core::mem::take(&mut saving.handed) {
@@ -384,7 +386,7 @@ impl Shelf {
         }
     }
 
-    /// What was handed out could not be written, and is to be handed out again.
+    /// The changes that were handed out could not be written, and are to be handed out again.
     pub(super) fn not_written(&mut self) {
         let Reclaim::Saved(saving) = &mut self.reclaim else { return };
         for key in core::mem::take(&mut saving.handed) {
@@ -429,7 +431,7 @@ impl Shelf {
     }
 }
 
-impl Entry {
+impl ShelfEntry {
     fn is_saved(&self) -> bool {
         self.unsaved == Unsaved::Nothing
     }
@@ -438,9 +440,9 @@ impl Entry {
 /// The entry whose place among the saved this is; `None` if it has gone, though another may have
 /// come under its key.
 fn queued_entry<'a>(
-    entries: &'a mut HashMap<Arc<[u8]>, Entry, ahash::RandomState>,
+    entries: &'a mut HashMap<Arc<[u8]>, ShelfEntry, ahash::RandomState>,
     key: &Arc<[u8]>,
-) -> Option<&'a mut Entry> {
+) -> Option<&'a mut ShelfEntry> {
     let (name, entry) = entries.get_key_value(key)?;
     if !Arc::ptr_eq(name, key) || !entry.queued {
         return None;

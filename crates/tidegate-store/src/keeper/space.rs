@@ -19,7 +19,7 @@ pub struct SpaceConfig {
     pub bytes: u64,
     /// How many namespaces divide half of them; 0 counts as 1.
     pub namespaces: usize,
-    /// What becomes of a charge that would take more.
+    /// The treatment of a charge that would take more.
     pub when_full: WhenFull,
 }
 
@@ -35,28 +35,28 @@ impl SpaceConfig {
     }
 }
 
-/// What counters take where they are written, and what is on the way there.
+/// The bytes of counters where they are written, and the bytes on the way there.
 #[derive(Debug, Default)]
 pub struct Space {
     config: Option<SpaceConfig>,
     /// By namespace, as it was last written.
-    written: Usage,
+    written: SpaceUsage,
     /// Taken since the last hand-out.
-    taken: Usage,
+    taken: SpaceUsage,
     /// Handed out and not yet said to be written.
-    handed: Usage,
+    handed: SpaceUsage,
     /// The first instant at which a counter that is written drains, as far as is known.
     first_drain: Timestamp,
 }
 
 /// Bytes by namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Usage {
+pub struct SpaceUsage {
     by_namespace: HashMap<Box<[u8]>, i64>,
     total: i64,
 }
 
-impl Usage {
+impl SpaceUsage {
     /// Adds what a counter takes, or a negative number of bytes that it gives back.
     pub fn add(&mut self, key: &[u8], bytes: i64) {
         self.add_to(Key::first_part_of(key), bytes);
@@ -87,8 +87,8 @@ impl Usage {
 }
 
 impl Space {
-    /// What a counter is counted as that takes so many bytes for its key and itself: twice as many,
-    /// and 32 for its place.
+    /// The counted bytes of a counter that takes so many bytes for its key and itself: twice as
+    /// many, and 32 for its place.
     pub fn bytes_of(key: usize, counter: usize) -> i64 {
         i64::try_from(2 * (key + counter) + 32).unwrap_or(i64::MAX)
     }
@@ -105,8 +105,8 @@ impl Space {
         self.config
     }
 
-    /// What is written, as it was counted: replaces what was known.
-    pub(super) fn measured(&mut self, written: Usage) {
+    /// Replaces the known bytes by the written ones as they were counted.
+    pub(super) fn measured(&mut self, written: SpaceUsage) {
         self.written = written;
     }
 
@@ -133,7 +133,7 @@ impl Space {
             // Its own, which nobody else could take, unless there were fewer namespaces before.
             return true;
         }
-        // What the others may still take of their shares stays free for them.
+        // The unused shares of the others stay free for them.
         let mut known = vec![namespace];
         let mut unused = 0;
         for usage in [&self.written, &self.taken, &self.handed] {
@@ -171,9 +171,9 @@ impl Space {
         self.handed.add_all(&taken);
     }
 
-    /// What was handed out is written, which has changed the bytes there by these.
-    pub(super) fn written(&mut self, changes: &Usage) {
-        self.handed = Usage::default();
+    /// The changes that were handed out are written, which has changed the bytes there by these.
+    pub(super) fn written(&mut self, changes: &SpaceUsage) {
+        self.handed = SpaceUsage::default();
         self.written.add_all(changes);
     }
 

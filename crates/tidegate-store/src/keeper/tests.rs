@@ -65,7 +65,7 @@ impl World {
                 None => self.notes.remove(&(kind, name.to_vec())),
             };
         }
-        self.keeper.written(&Usage::default());
+        self.keeper.written(&SpaceUsage::default());
         count
     }
 
@@ -136,8 +136,8 @@ fn what_changes_while_it_is_written_is_written_again() {
     let first = world.keeper.hand_out();
     assert_eq!(first.len(), 2);
     world.run([check(1)]);
-    world.keeper.written(&Usage::default());
-    // What was written of it is no longer it, so that it stays.
+    world.keeper.written(&SpaceUsage::default());
+    // The written version is out of date, so the counter stays.
     world.keeper.shelf.forget_all_saved();
     assert_eq!(world.run([peek(1)]).answer.outcomes[0].used, 3);
     assert_eq!((world.keeper.unsaved(), world.write()), (1, (1, 0)));

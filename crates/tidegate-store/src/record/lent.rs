@@ -20,12 +20,12 @@ pub(crate) struct Moment {
     pub(crate) epoch: Epoch,
 }
 
-/// What an operation on a ledger did.
+/// The effect of an operation on a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lent {
     /// As [`Outcome::units`]: granted at once, booked, or given back.
     pub(crate) units: u64,
-    /// What one that asked is told.
+    /// The grant, for an ask.
     pub(crate) grant: Option<Grant>,
 }
 
@@ -70,7 +70,7 @@ impl Record {
         Lent { units, grant: None }
     }
 
-    /// What is used of a leased limit, as an outcome that admits.
+    /// The used units of a leased limit, as an outcome that admits.
     pub(crate) fn ledger_status(record: Option<&Self>, algorithm: &Algorithm, at: Moment) -> Outcome {
         let terms = terms(algorithm, at.now);
         let kept = record.and_then(|record| record.ledger(algorithm));
@@ -104,15 +104,6 @@ impl Record {
             }
             None => size_of::<Ledger>() + Ledger::heap_growth(None, asking.count()),
         }
-    }
-
-    /// Starts loading it.
-    pub(crate) fn touch(&self) -> u64 {
-        let usage = match &self.usage {
-            Usage::Ledger(ledger) => ledger.touch(),
-            _ => 0,
-        };
-        self.algorithm.limit() ^ usage
     }
 
     /// The ledger, if this is one of the algorithm, by whatever numbers.

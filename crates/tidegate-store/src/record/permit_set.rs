@@ -24,7 +24,7 @@ struct Held {
     by: RequestId,
 }
 
-/// What became of asking for a permit.
+/// The result of asking for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Taken,
@@ -82,7 +82,7 @@ impl PermitSet {
         Verdict::Wait { until: binding.map_or(Timestamp::MAX, |(expires, _)| *expires) }
     }
 
-    /// What [`PermitSet::acquire`] would answer.
+    /// The answer that [`PermitSet::acquire`] would give.
     pub(crate) fn ask(&self, concurrency: &Concurrency, holder: HolderId, now: Timestamp) -> Acquired {
         if self.holds(holder, now) {
             return Acquired::Renewed;
@@ -127,7 +127,7 @@ impl PermitSet {
         self.holders.get(&holder).is_some_and(|held| held.by == by) && self.release(holder, now)
     }
 
-    /// Who holds one, until when, and by which batch, in the order of their holders.
+    /// The permits in the order of their holders: holder, expiry and batch.
     pub(crate) fn parts(&self) -> impl ExactSizeIterator<Item = (HolderId, Timestamp, RequestId)> {
         self.holders.iter().map(|(holder, held)| (*holder, held.expires, held.by))
     }

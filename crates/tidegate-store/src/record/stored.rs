@@ -33,7 +33,7 @@ const LEDGER_LAYOUT: u8 = 2;
 pub struct Unreadable {
     /// How many bytes there are.
     bytes: usize,
-    /// What is wrong with them.
+    /// The defect of the bytes.
     what: &'static str,
 }
 
@@ -277,8 +277,8 @@ impl Writer<'_> {
     }
 }
 
-/// What is left to read; `None` from its methods is too little of it, or a number that does not
-/// fit.
+/// The bytes that are left to read; `None` from its methods means too few bytes, or a number that
+/// does not fit.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -19,13 +19,13 @@ use tidegate::ring::RING_DEBT_LIMITS;
 /// entries than units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitLog {
-    entries: VecDeque<Entry>,
-    /// What was counted before the first entry. Counts wrap; only their differences mean anything.
+    entries: VecDeque<LogEntry>,
+    /// Units counted before the first entry. Counts wrap; only their differences mean anything.
     before: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct LogEntry {
     at: Timestamp,
     /// All units charged up to and with this entry.
     through: u64,
@@ -33,7 +33,7 @@ struct Entry {
 
 impl UnitLog {
     /// Heap bytes of one entry.
-    const ENTRY_BYTES: usize = size_of::<Entry>();
+    const ENTRY_BYTES: usize = size_of::<LogEntry>();
 
     /// A log this many times larger than its entries gives room back.
     const SHRINK_FACTOR: usize = 4;
@@ -109,7 +109,7 @@ impl UnitLog {
         let through = self.total().wrapping_add(units);
         match self.entries.back_mut() {
             Some(newest) if newest.at == at => newest.through = through,
-            _ => self.entries.push_back(Entry { at, through }),
+            _ => self.entries.push_back(LogEntry { at, through }),
         }
         self.shrink();
         at
@@ -139,7 +139,7 @@ impl UnitLog {
         while let Some(newest) = self.entries.pop_back() {
             // Counted from the oldest, which comes before `end` however the counts wrap.
             if self.total().wrapping_sub(self.before) < end.wrapping_sub(self.before) {
-                self.entries.push_back(Entry { through: end, ..newest });
+                self.entries.push_back(LogEntry { through: end, ..newest });
                 break;
             }
             if self.total() == end {
@@ -182,11 +182,11 @@ impl UnitLog {
         }
         let through = self.total();
         self.entries.retain(|entry| entry.at < now);
-        self.entries.push_back(Entry { at: now, through });
+        self.entries.push_back(LogEntry { at: now, through });
     }
 
-    /// What was counted before the first entry, and the entries: when, and all units up to and with
-    /// them.
+    /// Units counted before the first entry, and the entries: an instant, and all units up to and
+    /// with it.
     pub(crate) fn parts(&self) -> (u64, impl ExactSizeIterator<Item = (Timestamp, u64)>) {
         (self.before, self.entries.iter().map(|entry| (entry.at, entry.through)))
     }
@@ -204,7 +204,7 @@ impl UnitLog {
         if !in_order || total > UNITS_MAX {
             return None;
         }
-        let entries = entries.into_iter().map(|(at, through)| Entry { at, through }).collect();
+        let entries = entries.into_iter().map(|(at, through)| LogEntry { at, through }).collect();
         Some(Self { entries, before })
     }
 

@@ -1,5 +1,5 @@
-//! The answer to a request: a status for each descriptor, and what whoever sent the request gets to
-//! see.
+//! The answer to a request: a status for each descriptor, and the headers and the body for its
+//! sender.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -17,10 +17,10 @@ use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::ratelimit::Allowance;
 use crate::retry_after::{millis_of, seconds, seconds_up};
 
-/// What a client of Envoy sees of a refusal, whatever its reason.
+/// The status that a client of Envoy gets for every refusal.
 const TOO_MANY_REQUESTS: u16 = 429;
 
-/// What became of one descriptor.
+/// The outcome of one descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is within all of its limits, of which there may be none.
@@ -29,7 +29,7 @@ pub enum Outcome {
     Over(Box<Refusal<'static>>),
 }
 
-/// What one limit has left.
+/// The remaining units of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// Its name.
@@ -88,7 +88,7 @@ impl Outcome {
 
 /// The answer to a request whose descriptors became this at `now`.
 ///
-/// A request is over its limits if one of its descriptors is. Whoever sent it then gets the header
+/// A request is over its limits if one of its descriptors is. Its sender then gets the header
 /// fields and the body of the refusal that lasts longest, as HTTP callers of Tidegate do.
 pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> RateLimitResponse {
     let mut answer = RateLimitResponse {
@@ -147,7 +147,7 @@ fn header((name, value): (&HeaderName, &http::HeaderValue)) -> HeaderValue {
     HeaderValue { key: name.as_str().to_owned(), value, raw_value: Vec::new() }
 }
 
-/// What other filters of Envoy may want to know of a refusal, by the names that stand in the body.
+/// The fields of a refusal for other filters of Envoy, by their names in the body.
 fn metadata(refusal: &Refusal<'_>, now: Timestamp) -> Struct {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let mut scope = Struct::default();

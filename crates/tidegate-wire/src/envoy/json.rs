@@ -1,11 +1,10 @@
 //! The messages as JSON, by the mapping that Protocol Buffers has for it: for callers that speak no
 //! gRPC.
 //!
-//! What comes may say `hitsAddend` or `hits_addend`, whole numbers with or without quotes, the name
-//! of a unit or its number, and null for what it does not have. A field that nobody knows is an
-//! error: a misspelt weight never becomes a weight of 1. What goes out has names like
-//! `overallCode`, the names of codes and units, spans as `"3s"` and bytes as base 64; what has its
-//! default is left out.
+//! A request may use `hitsAddend` or `hits_addend`, whole numbers with or without quotes, the name
+//! of a unit or its number, and null for what it does not have. An unknown field is an error: a
+//! misspelt weight never becomes a weight of 1. An answer has names like `overallCode`, the names
+//! of codes and units, spans as `"3s"` and bytes as base 64; defaults are left out.
 
 mod answer;
 mod request;

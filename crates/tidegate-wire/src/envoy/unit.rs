@@ -1,4 +1,4 @@
-//! What a span is called, and how long it is.
+//! The units of time and their lengths.
 //!
 //! Months have 30 days and years 365, as everywhere in Envoy's rate limiting.
 
@@ -18,7 +18,7 @@ const SPANS: [(Unit, Duration); 7] = [
     (Unit::Year, Duration::from_hours(365 * 24)),
 ];
 
-/// What a span is called; [`Unit::Unknown`] if it is none that has a name.
+/// The unit of a span; [`Unit::Unknown`] if no unit has that length.
 ///
 /// Envoy leaves a limit with that unit out of its `x-ratelimit-limit` and shows the rest.
 pub fn of(span: Duration) -> Unit {

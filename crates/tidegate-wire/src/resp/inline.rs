@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tidegate::hex;
 
-use super::command::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
+use super::outcome::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
 
 pub(super) fn read_line<'a>(buffer: &'a [u8], arguments: &mut Arguments<'a>) -> Result<Read, ProtocolError> {
     // A line end further out than any line may be is not looked for.
@@ -68,7 +68,7 @@ fn read_word(text: &[u8]) -> Result<(Cow<'_, [u8]>, &[u8]), ProtocolError> {
     }
 }
 
-/// What stands behind a backslash, and what follows it.
+/// The byte of the escape at the beginning of `text`, and the rest of the text.
 fn read_escape(text: &[u8]) -> Option<(u8, &[u8])> {
     if let [b'x', high, low, rest @ ..] = text
         && let (Some(high), Some(low)) = (hex::digit(*high), hex::digit(*low))

@@ -23,7 +23,7 @@ impl Protocol {
     }
 }
 
-/// The longest text of an error in bytes. What is longer is cut.
+/// The longest text of an error in bytes. A longer text is truncated.
 const ERROR_BYTES_MAX: usize = 1024;
 
 /// Writes replies behind what stands in a buffer.

@@ -18,7 +18,7 @@ fn here() -> &'static Path {
 fn generated() -> BTreeMap<PathBuf, Vec<u8>> {
     let set = protox::compile(FILES, [here().join("proto")]).unwrap();
     let mut files = BTreeMap::new();
-    // Those who ask for it at run time get the messages without the comments.
+    // Callers of reflection at run time get the messages without the comments.
     let mut described = set.clone();
     for file in &mut described.file {
         file.source_code_info = None;
@@ -26,7 +26,7 @@ fn generated() -> BTreeMap<PathBuf, Vec<u8>> {
     let within = here().join("src/envoy/generated");
     files.insert(within.join("descriptors.bin"), described.encode_to_vec());
     let mut config = prost_build::Config::new();
-    // What answers consist of is made and written once for each call.
+    // The body of an answer is made and written once for each call.
     config.bytes([".envoy.service.ratelimit.v3.RateLimitResponse.raw_body"]);
     let module = |file: &str| prost_build::Module::from_protobuf_package_name(file);
     let requests = set.file.into_iter().map(|file| (module(file.package()), file));

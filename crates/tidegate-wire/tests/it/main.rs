@@ -1,4 +1,4 @@
-//! What is generated is what its sources say.
+//! The generated messages agree with their sources.
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 

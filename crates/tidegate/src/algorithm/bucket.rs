@@ -1,13 +1,13 @@
 //! Token bucket, as GCRA: a bucket of `burst` units that refills at `rate`.
 //!
-//! **Promise.** What is admitted between any two instants is at most `burst` plus what `rate` gives
-//! between them, and a request that keeps this is admitted: to the nanosecond for most rates, to a
-//! third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won over a
-//! year of traffic.
+//! **Promise.** The units admitted between any two instants are at most `burst` plus what `rate`
+//! gives between them, and a request that keeps this is admitted: to the nanosecond for most rates,
+//! to a third of one for the others (see *Ticks*). Rates are exact ratios: nothing is lost or won
+//! over a year of traffic.
 //!
-//! **State.** One instant, counted from 1970 in *ticks*: the time at which what is used will have
-//! drained (GCRA's theoretical arrival time, `tat` below). What is used is the distance from `now`
-//! to it. A tick is a fixed part of a unit, so a charge moves the instant by a whole number of
+//! **State.** One instant, counted from 1970 in *ticks*: the time at which the used units will have
+//! drained (GCRA's theoretical arrival time, `tat` below). The usage is the distance from `now` to
+//! `tat`. A tick is a fixed part of a unit, so a charge moves the instant by a whole number of
 //! ticks whatever the rate, and no rounding adds up.
 //!
 //! **Ticks.** Let the rate be `n` units each `p` nanoseconds in lowest terms. A unit is `S` ticks;
@@ -27,10 +27,9 @@
 //! people count.
 //!
 //! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word
-//! that a refusal must not change cannot both never admit more after a step back and keep nobody
-//! waiting longer than a drain: the instants passed while waiting are the ones another step back
-//! would land on. So the wait is bounded where a state is taken up again ([`Counter::on_load`]),
-//! which may write.
+//! that a refusal must not change cannot both never admit more after a step back and bound every
+//! wait by a drain: the instants passed while waiting are the ones another step back would land on.
+//! So the wait is bounded where a state is taken up again ([`Counter::on_load`]), which may write.
 //!
 //! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on
 //! nothing is admitted.
@@ -40,10 +39,11 @@
 
 use core::time::Duration;
 
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, rounded_up};
+use super::error::{AlgorithmError, WINDOW_MAX};
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, rounded_up};
 use crate::cost::Cost;
-use crate::rate::Rate;
+use crate::rate::{Rate, gcd};
 use crate::time::{Timestamp, duration_nanos};
 
 #[cfg(test)]
@@ -121,9 +121,9 @@ impl Bucket {
         Self::on_scale(self.rate, self.burst, self.debt, Scale::shared(self.rate))
     }
 
-    /// The bucket that keeps states of buckets whose numbers nobody uses any more: what is used
-    /// stays used, and drains at this bucket's rate or at most 1/128 slower. It holds more units
-    /// than any bucket of its rate may.
+    /// The bucket that keeps states of buckets whose specs are retired: usage is kept, and drains
+    /// at this bucket's rate or at most 1/128 slower. It holds more units than any bucket of its
+    /// rate may.
     ///
     /// It depends on nothing but the time a unit takes, in eight significant bits: there are fewer
     /// than 7 000 of them.
@@ -347,12 +347,12 @@ pub(crate) struct Clock {
 
 impl Clock {
     fn new(ticks: u64, per_ns: u64) -> Self {
-        let divisor = gcd(ticks, per_ns);
+        let divisor = gcd(ticks.into(), per_ns.into()) as u64;
         let (ticks, per_ns) = (ticks / divisor, per_ns / divisor);
         Self { ticks, per_ns, ratio: Ratio::new(ticks, per_ns) }
     }
 
-    /// What the clock reads at `now`: ticks since 1970, saturating.
+    /// The reading of the clock at `now`: ticks since 1970, saturating.
     #[inline]
     pub(crate) fn level(&self, now: Timestamp) -> u64 {
         self.ratio.of(now.as_nanos())
@@ -369,7 +369,8 @@ impl Clock {
         Timestamp::from_nanos(nanos)
     }
 
-    /// What it reads when `other` reads `level`, rounded up to a whole tick, saturating.
+    /// The reading of this clock when `other` reads `level`, rounded up to a whole tick,
+    /// saturating.
     fn read_from(self, other: Self, level: u64) -> u64 {
         if self.per_ns > 1 && other.per_ns > 1 {
             // The product of both does not fit; a nanosecond that is rounded up, and a tick, are
@@ -385,13 +386,6 @@ impl Clock {
 
 /// A rate as units each so many nanoseconds, in lowest terms.
 fn lowest_terms(rate: Rate) -> (u64, u64) {
-    let divisor = gcd(rate.units(), rate.per_ns());
+    let divisor = gcd(rate.units().into(), rate.per_ns().into()) as u64;
     (rate.units() / divisor, rate.per_ns() / divisor)
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

@@ -12,7 +12,7 @@
 //! is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by 2011-12-31.
 //! Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the
 //! next, since all offsets in use are whole minutes; holding the minute for the whole repeated hour
-//! would serve nobody.
+//! would be of no use.
 //!
 //! **State.** The start of the window in the high bits, in steps shorter than any window of the
 //! unit (so that each has its own number and later ones larger numbers), and the units counted in
@@ -21,161 +21,27 @@
 //! **Time.** A window stays in force until its end is reached, also while `now` lies before its
 //! start: a step back never admits more than no step.
 //!
-//! **Limit changes.** What is used stays used, also when zone or first day of the week change: it
-//! counts in the window that `now` lies in. Another unit starts fresh.
+//! **Limit changes.** Usage is kept, also when zone or first day of the week change: it counts in
+//! the window that holds `now`. Another unit starts fresh.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use core::str::FromStr;
-use core::time::Duration;
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use portable_atomic::{AtomicU64, Ordering};
 
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::error::AlgorithmError;
 use crate::cost::Cost;
 use crate::time::Timestamp;
 
 mod civil;
 #[cfg(test)]
 mod tests;
+mod units;
 
-use civil::Window;
-
-/// A unit of civil time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CivilUnit {
-    /// From a whole minute to the next.
-    Minute,
-    /// From a whole hour to the next.
-    Hour,
-    /// From midnight to midnight.
-    Day,
-    /// Seven days, from Monday unless told otherwise.
-    Week,
-    /// From the first of a month to the first of the next.
-    Month,
-    /// From the first of January to the next.
-    Year,
-}
-
-impl CivilUnit {
-    /// The name in policies: `minute`, `hour`, `day`, `week`, `month`, `year`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-        }
-    }
-
-    /// Its length where one figure has to stand for all: a month is 30 days, a year 365.
-    pub const fn nominal(self) -> Duration {
-        match self {
-            Self::Minute => Duration::from_mins(1),
-            Self::Hour => Duration::from_hours(1),
-            Self::Day => Duration::from_hours(24),
-            Self::Week => Duration::from_hours(7 * 24),
-            Self::Month => Duration::from_hours(30 * 24),
-            Self::Year => Duration::from_hours(365 * 24),
-        }
-    }
-}
-
-impl fmt::Display for CivilUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for CivilUnit {
-    type Err = AlgorithmError;
-
-    /// Reads what [`CivilUnit::as_str`] gives.
-    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        [Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year]
-            .into_iter()
-            .find(|unit| unit.as_str() == text)
-            .ok_or_else(|| AlgorithmError::CivilUnit(text.to_owned()))
-    }
-}
-
-/// The day a week begins on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Weekday {
-    /// Monday, as in ISO 8601.
-    #[default]
-    Monday,
-    /// Tuesday.
-    Tuesday,
-    /// Wednesday.
-    Wednesday,
-    /// Thursday.
-    Thursday,
-    /// Friday.
-    Friday,
-    /// Saturday.
-    Saturday,
-    /// Sunday.
-    Sunday,
-}
-
-impl Weekday {
-    const ALL: [Self; 7] = [
-        Self::Monday,
-        Self::Tuesday,
-        Self::Wednesday,
-        Self::Thursday,
-        Self::Friday,
-        Self::Saturday,
-        Self::Sunday,
-    ];
-
-    /// The name in policies, in lower case.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Monday => "monday",
-            Self::Tuesday => "tuesday",
-            Self::Wednesday => "wednesday",
-            Self::Thursday => "thursday",
-            Self::Friday => "friday",
-            Self::Saturday => "saturday",
-            Self::Sunday => "sunday",
-        }
-    }
-
-    /// The name in English: `Monday`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Monday => "Monday",
-            Self::Tuesday => "Tuesday",
-            Self::Wednesday => "Wednesday",
-            Self::Thursday => "Thursday",
-            Self::Friday => "Friday",
-            Self::Saturday => "Saturday",
-            Self::Sunday => "Sunday",
-        }
-    }
-}
-
-impl fmt::Display for Weekday {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Weekday {
-    type Err = AlgorithmError;
-
-    /// Reads what [`Weekday::as_str`] gives.
-    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
-        let found = Self::ALL.into_iter().find(|day| day.as_str() == text);
-        found.ok_or_else(|| AlgorithmError::Weekday(text.to_owned()))
-    }
-}
+use civil::CivilWindow;
+pub use units::{CivilUnit, Weekday};
 
 /// At most `limit` units in each civil window of a zone.
 ///
@@ -192,16 +58,15 @@ pub struct Calendar {
     /// The window found last, so that time-zone arithmetic is done once a window rather than once a
     /// decision.
     ///
-    /// One word that is whole by itself, written over by whoever finds another window: nothing is
-    /// published through it, so it needs no order with anything. It is not `crate::sync`'s, as a
-    /// cache adds no interleaving that could change an answer, and loom's atomics live inside a
-    /// model only.
+    /// One self-contained word, overwritten by each thread that finds another window. Nothing is
+    /// published through it, so it needs no ordering. It is not `crate::sync`'s, as a cache adds no
+    /// interleaving that could change an answer, and loom's atomics live inside a model only.
     found: AtomicU64,
 }
 
 /// A window and what was counted in it.
 #[derive(Clone, Copy)]
-struct Counted {
+struct CalendarCount {
     window: u64,
     count: u64,
 }
@@ -218,7 +83,7 @@ impl Calendar {
         };
         // The database ignores case; one zone has one name.
         let zone = rules.iana_name().unwrap_or(zone).to_owned();
-        let count_bits = civil::number_of(unit, Window::LAST_START).leading_zeros();
+        let count_bits = civil::number_of(unit, CivilWindow::LAST_START).leading_zeros();
         let largest = (1 << count_bits) - 1;
         if limit > largest {
             return Err(AlgorithmError::LimitTooLarge { limit, largest });
@@ -262,14 +127,14 @@ impl Calendar {
 
     /// The window that holds `second`.
     #[inline]
-    fn window_at(&self, second: u64) -> Window {
-        let found = Window::from_bits(self.found.load(Ordering::Relaxed));
+    fn window_at(&self, second: u64) -> CivilWindow {
+        let found = CivilWindow::from_bits(self.found.load(Ordering::Relaxed));
         if found.holds(second) { found } else { self.find(second) }
     }
 
     #[cold]
-    fn find(&self, second: u64) -> Window {
-        let window = Window::find(&self.rules, self.unit, self.week_start, second);
+    fn find(&self, second: u64) -> CivilWindow {
+        let window = CivilWindow::find(&self.rules, self.unit, self.week_start, second);
         self.found.store(window.to_bits(), Ordering::Relaxed);
         window
     }
@@ -286,27 +151,28 @@ impl Calendar {
             return window.end();
         }
         // The clock stepped back out of the window.
-        Window::find(&self.rules, self.unit, self.week_start, civil::second_within(self.unit, number)).end()
+        CivilWindow::find(&self.rules, self.unit, self.week_start, civil::second_within(self.unit, number))
+            .end()
     }
 
     #[inline]
-    fn read(&self, state: State) -> Counted {
+    fn read(&self, state: State) -> CalendarCount {
         let bits = state.to_bits();
-        Counted { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
+        CalendarCount { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
     }
 
     #[inline]
-    fn write(&self, counted: Counted) -> State {
+    fn write(&self, counted: CalendarCount) -> State {
         State::from_bits(counted.window << self.count_bits | counted.count)
     }
 
-    /// What counts at `now`: the window of `state` until its end, afterwards the one that holds
-    /// `now`.
+    /// The count in force at `now`: that of the window in `state` until its end, afterwards an
+    /// empty one for the window that holds `now`.
     #[inline]
-    fn in_force(&self, state: State, now: Timestamp) -> Counted {
+    fn in_force(&self, state: State, now: Timestamp) -> CalendarCount {
         let counted = self.read(state);
         let window = self.number_at(now);
-        if window > counted.window { Counted { window, count: 0 } } else { counted }
+        if window > counted.window { CalendarCount { window, count: 0 } } else { counted }
     }
 }
 
@@ -316,7 +182,7 @@ impl Counter for Calendar {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units());
         if count <= self.limit {
-            (Verdict::Admit, self.write(Counted { count, ..counted }))
+            (Verdict::Admit, self.write(CalendarCount { count, ..counted }))
         } else if cost.units() > self.limit {
             (Verdict::Never { largest: self.limit }, state)
         } else {
@@ -327,7 +193,7 @@ impl Counter for Calendar {
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units()).min(self.count_max).max(counted.count);
-        self.write(Counted { count, ..counted })
+        self.write(CalendarCount { count, ..counted })
     }
 
     fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State {
@@ -335,7 +201,7 @@ impl Counter for Calendar {
         if self.in_force(state, now).window != counted.window {
             return state;
         }
-        self.write(Counted { count: counted.count.saturating_sub(cost.units()), ..counted })
+        self.write(CalendarCount { count: counted.count.saturating_sub(cost.units()), ..counted })
     }
 
     fn undo(&self, state: State, charged: &Charged, _now: Timestamp) -> State {
@@ -350,7 +216,7 @@ impl Counter for Calendar {
         // A report may have been booked only in part.
         let earlier = if before.window == after.window { before.count } else { 0 };
         let booked = after.count.saturating_sub(earlier).min(charged.cost.units());
-        self.write(Counted { count: counted.count.saturating_sub(booked), ..counted })
+        self.write(CalendarCount { count: counted.count.saturating_sub(booked), ..counted })
     }
 
     fn limit(&self) -> u64 {
@@ -383,7 +249,7 @@ impl Counter for Calendar {
         }
         match from.used(state, now) {
             0 => State::EMPTY,
-            count => self.write(Counted { window: self.number_at(now), count }),
+            count => self.write(CalendarCount { window: self.number_at(now), count }),
         }
     }
 }
@@ -393,7 +259,7 @@ impl Clone for Calendar {
         Self {
             zone: self.zone.clone(),
             rules: self.rules.clone(),
-            // What was found holds for the copy too.
+            // The cached window is valid for the copy too.
             found: AtomicU64::new(self.found.load(Ordering::Relaxed)),
             ..*self
         }

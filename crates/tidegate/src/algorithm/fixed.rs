@@ -2,7 +2,7 @@
 //!
 //! **Promise.** At most `limit` units in each window. Two neighbouring windows may be used up one
 //! right before and one right after their border, so any span of the window's length may hold up to
-//! twice the limit; who needs less uses `bucket` or `rolling`.
+//! twice the limit; `bucket` and `rolling` have no such bursts.
 //!
 //! **State.** The window in the high bits and the units counted in it in the low bits. The longer
 //! the window, the fewer bits its number needs and the more there are to count with: 9 for a
@@ -21,8 +21,9 @@
 
 use core::time::Duration;
 
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, WINDOW_MIN};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -56,7 +57,7 @@ pub struct Fixed {
 
 /// A window and what was counted in it.
 #[derive(Clone, Copy)]
-struct Counted {
+struct FixedCount {
     window: u64,
     count: u64,
 }
@@ -105,13 +106,13 @@ impl Fixed {
     }
 
     #[inline]
-    fn read(&self, state: State) -> Counted {
+    fn read(&self, state: State) -> FixedCount {
         let bits = state.to_bits();
-        Counted { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
+        FixedCount { window: bits >> self.count_bits, count: bits & !(u64::MAX << self.count_bits) }
     }
 
     #[inline]
-    fn write(&self, counted: Counted) -> State {
+    fn write(&self, counted: FixedCount) -> State {
         State::from_bits(counted.window << self.count_bits | counted.count)
     }
 
@@ -143,18 +144,19 @@ impl Fixed {
         Timestamp::from_nanos(u64::try_from(self.end_ns(window)).unwrap_or(u64::MAX))
     }
 
-    /// What counts at `now`: the window of `state` until its end, afterwards a new one.
+    /// The count in force at `now`: that of the window in `state` until its end, afterwards an
+    /// empty one for a new window.
     #[inline]
-    fn in_force(&self, state: State, now: Timestamp) -> Counted {
+    fn in_force(&self, state: State, now: Timestamp) -> FixedCount {
         let counted = self.read(state);
         let holds = match self.start {
             WindowStart::Epoch => self.windows.of(now.as_nanos()) <= counted.window,
-            // A window from which everything was given back was opened by nobody.
+            // A window from which everything was given back counts as never opened.
             WindowStart::FirstHit => {
                 counted.count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window)
             }
         };
-        if holds { counted } else { Counted { window: self.window_at(now), count: 0 } }
+        if holds { counted } else { FixedCount { window: self.window_at(now), count: 0 } }
     }
 }
 
@@ -164,7 +166,7 @@ impl Counter for Fixed {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units());
         if count <= self.limit {
-            (Verdict::Admit, self.write(Counted { count, ..counted }))
+            (Verdict::Admit, self.write(FixedCount { count, ..counted }))
         } else if cost.units() > self.limit {
             (Verdict::Never { largest: self.limit }, state)
         } else {
@@ -175,7 +177,7 @@ impl Counter for Fixed {
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
         let counted = self.in_force(state, now);
         let count = counted.count.saturating_add(cost.units()).min(self.count_max).max(counted.count);
-        self.write(Counted { count, ..counted })
+        self.write(FixedCount { count, ..counted })
     }
 
     fn refund(&self, state: State, cost: Cost, now: Timestamp) -> State {
@@ -183,7 +185,7 @@ impl Counter for Fixed {
         if self.in_force(state, now).window != counted.window {
             return state;
         }
-        self.write(Counted { count: counted.count.saturating_sub(cost.units()), ..counted })
+        self.write(FixedCount { count: counted.count.saturating_sub(cost.units()), ..counted })
     }
 
     fn undo(&self, state: State, charged: &Charged, now: Timestamp) -> State {
@@ -208,9 +210,9 @@ impl Counter for Fixed {
             WindowStart::FirstHit
                 if opened && count > 0 && u128::from(now.as_nanos()) < self.end_ns(counted.window) =>
             {
-                self.write(Counted { window: self.window_at(now).max(counted.window), count })
+                self.write(FixedCount { window: self.window_at(now).max(counted.window), count })
             }
-            _ => self.write(Counted { count, ..counted }),
+            _ => self.write(FixedCount { count, ..counted }),
         }
     }
 

@@ -12,6 +12,7 @@ mod fixed;
 mod sliding_counter;
 
 use super::*;
+use crate::cost::Cost;
 
 const HOUR: i64 = 3_600_000_000_000;
 const TEN_YEARS: i64 = 3_653 * 24 * HOUR;
@@ -41,9 +42,10 @@ fn every_sequence<World: Clone, Letter: Copy>(
     }
 }
 
-/// Decides, having checked what must hold of any answer: a refusal changes nothing, waiting exactly
-/// as told is enough and one nanosecond less is not, what is said to remain is admitted and one
-/// unit more is not, what is said to be reset is, and an earlier instant admits no more.
+/// Decides, and checks the properties of every answer. A refusal changes nothing. Waiting until the
+/// returned instant is enough, and one nanosecond less is not. The remaining units are admitted,
+/// and one unit more is not. At the reset instant nothing is used. An earlier instant admits no
+/// more.
 fn decide_and_check(counter: &impl Counter, state: State, units: u64, now: Timestamp) -> (bool, State) {
     let (verdict, next) = counter.decide(state, cost(units), now);
     let admits = |units, at| counter.decide(state, cost(units), at).0 == Verdict::Admit;

@@ -4,8 +4,8 @@
 //! window before it weighted by the part of it that a sliding window would still cover, rounded up,
 //! are never more than `limit`.
 //!
-//! **Error.** The weight assumes that what came in the window before came evenly. Let that be `p`
-//! units and let `now` be a part `e` into its window. What is admitted leaves at most
+//! **Error.** The weight assumes that the units of the previous window arrived evenly. Let `p` be
+//! those units and let `now` be a part `e` into its window. An admitted request leaves at most
 //! `limit - p * (1 - e)` in the current window, so any span of the window's length holds at most
 //! `limit + p * e`: with `p <= limit` and `e < 1`, at most `2 * limit - 1` units. That is reached,
 //! by a client that spends everything in the last instant of a window and then spends the weight as
@@ -26,8 +26,9 @@
 
 use core::time::Duration;
 
+use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use super::ratio::Ratio;
-use super::{AlgorithmError, Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict, WINDOW_MAX, WINDOW_MIN};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -47,7 +48,7 @@ pub struct SlidingCounter {
 
 /// The two counts, as of one aligned window.
 #[derive(Clone, Copy)]
-struct Counted {
+struct SlidingCount {
     window: u64,
     /// In the window before.
     previous: u64,
@@ -64,7 +65,8 @@ impl SlidingCounter {
             return Err(AlgorithmError::Window(window));
         }
         let window_ns = duration_nanos(window);
-        // A step back cannot be told from a step forward by the number alone, so all of it is kept.
+        // The number alone does not distinguish a step back from a step forward, so all of it is
+        // kept.
         let count_bits = (u64::MAX / window_ns).leading_zeros() / 2;
         let largest = (1 << count_bits) - 1;
         if limit > largest {
@@ -85,10 +87,10 @@ impl SlidingCounter {
     }
 
     #[inline]
-    fn read(&self, state: State) -> Counted {
+    fn read(&self, state: State) -> SlidingCount {
         let bits = state.to_bits();
         let count = !(u64::MAX << self.count_bits);
-        Counted {
+        SlidingCount {
             window: bits >> (2 * self.count_bits),
             previous: (bits >> self.count_bits) & count,
             current: bits & count,
@@ -96,15 +98,15 @@ impl SlidingCounter {
     }
 
     #[inline]
-    fn write(&self, counted: Counted) -> State {
-        let Counted { window, previous, current } = counted;
+    fn write(&self, counted: SlidingCount) -> State {
+        let SlidingCount { window, previous, current } = counted;
         State::from_bits((window << self.count_bits | previous) << self.count_bits | current)
     }
 
     /// The counts as of the window that `now` lies in, or of the stored one if that is later, and
     /// how much of that window is still to come, in nanoseconds: the weight of the window before.
     #[inline]
-    fn in_force(&self, state: State, now: Timestamp) -> (Counted, u64) {
+    fn in_force(&self, state: State, now: Timestamp) -> (SlidingCount, u64) {
         let counted = self.read(state);
         let window = self.windows.of(now.as_nanos());
         if window < counted.window {
@@ -113,8 +115,8 @@ impl SlidingCounter {
         let left = self.window_ns - (now.as_nanos() - window * self.window_ns);
         let counted = match window - counted.window {
             0 => counted,
-            1 => Counted { window, previous: counted.current, current: 0 },
-            _ => Counted { window, previous: 0, current: 0 },
+            1 => SlidingCount { window, previous: counted.current, current: 0 },
+            _ => SlidingCount { window, previous: 0, current: 0 },
         };
         (counted, left)
     }
@@ -136,7 +138,7 @@ impl SlidingCounter {
     }
 
     /// The first instant at which `cost`, which is at most the limit, is admitted.
-    fn until(&self, counted: Counted, cost: u64) -> Timestamp {
+    fn until(&self, counted: SlidingCount, cost: u64) -> Timestamp {
         let room = self.limit - cost;
         if counted.current <= room {
             self.weighs_at_most(counted.window, counted.previous, room - counted.current)
@@ -158,7 +160,7 @@ impl Counter for SlidingCounter {
             && u128::from(counted.previous) * u128::from(left)
                 <= u128::from(self.limit - current) * u128::from(self.window_ns);
         if fits {
-            (Verdict::Admit, self.write(Counted { current, ..counted }))
+            (Verdict::Admit, self.write(SlidingCount { current, ..counted }))
         } else if cost.units() > self.limit {
             (Verdict::Never { largest: self.limit }, state)
         } else {
@@ -169,7 +171,7 @@ impl Counter for SlidingCounter {
     fn charge(&self, state: State, cost: Cost, now: Timestamp) -> State {
         let (counted, _) = self.in_force(state, now);
         let current = counted.current.saturating_add(cost.units()).min(self.count_max).max(counted.current);
-        self.write(Counted { current, ..counted })
+        self.write(SlidingCount { current, ..counted })
     }
 
     /// From the current window first, as most refunds follow soon, then from the one before.
@@ -180,7 +182,7 @@ impl Counter for SlidingCounter {
         }
         let from_current = counted.current.min(cost.units());
         let from_previous = counted.previous.min(cost.units() - from_current);
-        self.write(Counted {
+        self.write(SlidingCount {
             previous: counted.previous - from_previous,
             current: counted.current - from_current,
             ..counted
@@ -201,8 +203,8 @@ impl Counter for SlidingCounter {
         let (previous, current) =
             (counted.previous.saturating_sub(booked), counted.current.saturating_sub(booked));
         match counted.window.checked_sub(after.window) {
-            Some(0) => self.write(Counted { current, ..counted }),
-            Some(1) => self.write(Counted { previous, ..counted }),
+            Some(0) => self.write(SlidingCount { current, ..counted }),
+            Some(1) => self.write(SlidingCount { previous, ..counted }),
             _ => state,
         }
     }
@@ -246,7 +248,7 @@ impl Counter for SlidingCounter {
             used => {
                 let largest = !(u64::MAX << self.count_bits);
                 let window = self.windows.of(now.as_nanos());
-                self.write(Counted { window, previous: 0, current: used.min(largest) })
+                self.write(SlidingCount { window, previous: 0, current: used.min(largest) })
             }
         }
     }

@@ -30,7 +30,7 @@ impl Default for AloneSpecs {
 }
 
 impl AloneSpecs {
-    /// The most shares of a gate. For one more, a member that decides alone counts by the whole
+    /// The most shares of a gate. Beyond it, a member that decides alone counts by the undivided
     /// numbers.
     const MAX: usize = 1 << 14;
 
@@ -52,8 +52,8 @@ impl AloneSpecs {
                         self.kept.fetch_add(1, Ordering::Relaxed);
                         return true;
                     }
-                    // Another thread was first: it has put the same share here, or the list goes on
-                    // behind it.
+                    // Another thread was first: it has put the same share here, or the list
+                    // continues behind it.
                     Err(own) => share = own,
                 },
             }

@@ -1,9 +1,9 @@
-//! Limits that arrive with the request: whoever asks says what the limit is.
+//! Limits that arrive with the request: the request states the limit.
 //!
 //! `CL.THROTTLE`, Envoy's limit override and descriptor files are of this kind. The numbers of such
 //! a limit are not part of its counter's identity: a counter is a namespace, the kind of the limit
-//! with its window, and a key, and what is used stays used when other numbers come. Of a bucket the
-//! instant is kept at which it is full again, as redis-cell does; of a window the count.
+//! with its window, and a key, and usage is kept when other numbers arrive. A bucket keeps the
+//! instant at which it is full again, as redis-cell does; a window keeps its count.
 
 use core::hash::Hasher;
 use core::time::Duration;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use smallvec::SmallVec;
 
 use super::charge::{Backing, Beside, Firmness, remaining, reset_at};
-use super::decide::{Answer, Probe};
+use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Counter, Fixed, State, Verdict, WindowStart};
 use crate::cost::Cost;
 use crate::permits::PermitsHandle;
@@ -20,16 +20,16 @@ use crate::ring::RingHandle;
 use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
 use crate::time::Timestamp;
 
-/// A limit that arrives with a request, and what the request weighs under it.
+/// A limit that arrives with a request, and the cost of the request under it.
 #[derive(Clone, Debug)]
 pub struct CarriedLimit<'a> {
-    /// What makes its counter its own, besides the namespace, the algorithm and the window: parts
-    /// of any bytes, in order.
+    /// The parts that identify its counter, with the namespace, the algorithm and the window: any
+    /// bytes, in order.
     pub key: Cow<'a, [&'a [u8]]>,
-    /// How it counts. Not [`Algorithm::Concurrency`], whose permits nobody would give back.
+    /// How it counts. Not [`Algorithm::Concurrency`], whose permits would never be released.
     pub algorithm: Cow<'a, Algorithm>,
-    /// What the request weighs in units; 0 only looks, and is admitted unless more is used than the
-    /// limit.
+    /// The cost of the request in units. A cost of 0 charges nothing, and is admitted unless the
+    /// usage is above the limit.
     pub cost: u64,
 }
 
@@ -41,12 +41,12 @@ pub enum Charging {
     AllOrNone,
     /// Each by itself; one that refuses is not charged.
     Each,
-    /// Each by itself, and one that refuses is charged all the same, as for work already done: the
-    /// debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`].
+    /// Each by itself, and a limit that refuses is charged too, as for work already done: the debt
+    /// this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`].
     Always,
 }
 
-/// What one carried limit says.
+/// The status of one carried limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CarriedStatus {
     /// Its answer.
@@ -65,20 +65,20 @@ pub struct CarriedStatus {
     pub window: Option<Duration>,
 }
 
-/// What became of a request with carried limits.
+/// The result of a request with carried limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Whether all of them admit.
     pub is_admitted: bool,
-    /// What each says, in their order.
+    /// The status of each limit, in their order.
     pub limits: SmallVec<[CarriedStatus; 1]>,
 }
 
-/// Why a carried limit cannot be used.
+/// A reason why a carried limit cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CarryError {
-    /// Its permits would have nobody to give them back.
+    /// Concurrency: its permits would never be released.
     #[error("a concurrency limit cannot arrive with a request; write it into the policy")]
     Concurrency,
     /// Too many different windows arrived.
@@ -89,8 +89,8 @@ pub enum CarryError {
 }
 
 impl CarriedLimit<'_> {
-    /// What makes two carried limits of one key the same counter, as bytes that no limit of a
-    /// policy has.
+    /// The identity of the counter, as bytes that no limit of a policy has: two carried limits of
+    /// one key and one identity share a counter.
     pub fn identity(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(40);
         // Where a limit of a policy has the length of its name.
@@ -136,7 +136,7 @@ impl CarriedLimit<'_> {
 struct Line<'l> {
     probe: Probe<'l>,
     cost: Option<Cost>,
-    /// What was charged, to be taken back.
+    /// The charge, for taking it back.
     charge: Option<Held>,
     /// The state that counts for its status.
     state: State,
@@ -177,7 +177,7 @@ impl KeyTable {
             let is_alone = lines.len() == 1;
             for line in &mut lines {
                 if !is_alone {
-                    // One before it may have charged the same counter.
+                    // An earlier line may have charged the same counter.
                     self.assess_carried(line, now);
                 }
                 let is_refused = !self.charge_carried(line, now);
@@ -199,7 +199,7 @@ impl KeyTable {
         Ok(Carried { is_admitted, limits })
     }
 
-    /// What [`KeyTable::carry`] would answer for all or none of them, changing nothing.
+    /// The answer of [`KeyTable::carry`] for all or none of them, without changing anything.
     pub fn peek_carried(
         &self,
         namespace: &str,
@@ -218,7 +218,7 @@ impl KeyTable {
         Ok(Carried { is_admitted, limits: statuses })
     }
 
-    /// Gives the cost of a carried limit back, never more than is used; what it says then.
+    /// Gives the cost of a carried limit back, never more than is used, and returns its new status.
     pub fn refund_carried(
         &self,
         namespace: &str,
@@ -234,7 +234,7 @@ impl KeyTable {
         Ok(self.carried_status(&line, now))
     }
 
-    /// Forgets what is used of a carried limit; whether anything was.
+    /// Resets a carried limit and returns whether anything was used.
     pub fn reset_carried(&self, namespace: &str, limit: &CarriedLimit<'_>, now: Timestamp) -> bool {
         self.forget(limit.hash(namespace, self), now)
     }
@@ -269,7 +269,7 @@ impl KeyTable {
         Ok(Numbers { algorithm, spec: find(spec, CarriedSpecs::MAX).ok_or(CarryError::TooManyWindows)? })
     }
 
-    /// Looks at the counter of a line and decides, writing nothing.
+    /// Reads the counter of a line and decides, writing nothing.
     fn assess_carried(&self, line: &mut Line<'_>, now: Timestamp) {
         let probe = &mut line.probe;
         probe.entry = self.look(probe.key);
@@ -284,7 +284,7 @@ impl KeyTable {
         probe.answer = if is_over { Answer::Wait { until } } else { Answer::Admit };
     }
 
-    /// Charges all lines, or takes back what it charged; then the lines say which refused.
+    /// Charges all lines, or takes back its charges; then the lines say which limit refused.
     fn carry_all(&self, lines: &mut [Line<'_>], now: Timestamp) -> bool {
         let Some(refused) = lines.iter_mut().position(|line| !self.charge_carried(line, now)) else {
             return true;
@@ -298,7 +298,7 @@ impl KeyTable {
         false
     }
 
-    /// Charges a line that was assessed, if it admits; whether it does.
+    /// Charges an assessed line if it admits, and returns whether it does.
     fn charge_carried(&self, line: &mut Line<'_>, now: Timestamp) -> bool {
         let probe = &mut line.probe;
         let (true, Some(cost)) = (probe.answer == Answer::Admit, line.cost) else {
@@ -385,7 +385,7 @@ struct Numbers<'l> {
 }
 
 impl<'l> Line<'l> {
-    /// A line of a limit, before its counter is looked at.
+    /// A line of a limit, before its counter is read.
     fn new(table: &KeyTable, namespace: &str, limit: &CarriedLimit<'_>, numbers: &'l Numbers<'_>) -> Self {
         let probe = Probe::of_key(0, limit.hash(namespace, table), &numbers.algorithm, numbers.spec);
         Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }

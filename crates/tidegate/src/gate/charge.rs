@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::Gate;
-use super::decide::{Answer, Probe};
 use super::permit::Permit;
+use super::probe::{Answer, Probe};
 use crate::algorithm::{Algorithm, Charged, Concurrency, Counter, Rolling, State, Verdict};
 use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
@@ -13,7 +13,7 @@ use crate::shares::Owner;
 use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, SpecNumber, SpecPin, Unwritten};
 use crate::time::Timestamp;
 
-/// What was charged to one limit.
+/// The charge of one request to one limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charge {
     pub(crate) key: KeyHash,
@@ -38,15 +38,15 @@ pub(crate) enum ChargeKind {
     ShadowRefused,
 }
 
-/// What a charge to a ring or to permits needs to be taken back. Kept apart from [`Charge`], which
-/// most limits need alone, so that a permit stays small.
+/// The data that is needed to take back a charge to a ring or to permits. It is kept apart from
+/// [`Charge`], which is enough for most limits, so that a permit stays small.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Beside {
     Ring { ring: RingHandle, charge: RingCharge, is_new: bool },
     Permit { permits: PermitsHandle, slot: PermitSlot, is_new: bool },
 }
 
-/// What stands behind a key, and whether this charge put it there.
+/// The ring or permits behind a key, and whether this charge created them.
 #[derive(Clone, Copy)]
 pub(super) struct Backing<H> {
     pub(super) handle: H,
@@ -90,8 +90,7 @@ impl Gate {
     }
 }
 
-/// What needs no gate: a charge is brought to its end also when the limit it was made under is
-/// gone.
+/// The operations that need no gate: a charge can be settled or taken back after its limit is gone.
 impl KeyTable {
     /// Reads the counter of a probe and decides by it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
@@ -116,7 +115,7 @@ impl KeyTable {
         probe.answer = verdict.into();
     }
 
-    /// The verdict of an algorithm whose state stands beside the table.
+    /// The verdict of an algorithm whose state is a ring or permits.
     fn verdict_beside(&self, algorithm: &Algorithm, state: State, cost: Cost, now: Timestamp) -> Verdict {
         match algorithm {
             Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())
@@ -137,8 +136,7 @@ impl KeyTable {
         }
     }
 
-    /// Units left at `now` of the counter of a probe that has been looked at; none while its key is
-    /// blocked.
+    /// Units left at `now` of the counter of a probe that was read; 0 while its key is blocked.
     pub(super) fn remaining(&self, probe: &Probe<'_>, now: Timestamp) -> u64 {
         match probe.answer {
             Answer::Blocked { .. } | Answer::Lacks { .. } => 0,
@@ -146,8 +144,7 @@ impl KeyTable {
         }
     }
 
-    /// When nothing is used any more of the counter of a probe that has been looked at, and no
-    /// block of its key lasts.
+    /// When the usage of a probe that was read is zero and no block of its key lasts.
     pub(super) fn reset_at(&self, probe: &Probe<'_>, now: Timestamp) -> Timestamp {
         let reset_at = reset_at(self, probe.algorithm, self.state(probe, now), now);
         match probe.answer {
@@ -156,8 +153,8 @@ impl KeyTable {
         }
     }
 
-    /// How long a caller waits before its first retry of a request that this probe of a concurrency
-    /// limit refused; `None` for other algorithms.
+    /// The delay before the first retry of a request that this probe of a concurrency limit
+    /// refused; `None` for other algorithms.
     pub(super) fn retry_hint(&self, probe: &Probe<'_>, now: Timestamp) -> Option<Duration> {
         let (Algorithm::Concurrency(concurrency), Answer::Wait { .. }) = (probe.algorithm, probe.answer)
         else {
@@ -236,7 +233,7 @@ impl KeyTable {
         from.map_or(State::EMPTY, |from| from.carry_over(probe.entry.state(), probe.algorithm, now))
     }
 
-    /// Charges the ring of a probe's key, made if there is none.
+    /// Charges the ring of a probe's key, and creates the ring if the key has no ring yet.
     pub(super) fn charge_ring(
         &self,
         probe: &mut Probe<'_>,
@@ -290,7 +287,7 @@ impl KeyTable {
         }
     }
 
-    /// Charges what stands behind a key, again after drained words were swept if there was no room.
+    /// Charges a ring or permits; if there is no room, sweeps drained words and retries.
     fn with_room<T, E>(
         &self,
         now: Timestamp,
@@ -317,8 +314,8 @@ impl KeyTable {
         }
     }
 
-    /// The handle of what stands behind a probe's key, made and entered into the table if there is
-    /// none.
+    /// The handle of the ring or permits behind a probe's key, created and entered into the table
+    /// if the key has no handle yet.
     fn backing<H: Copy>(
         &self,
         probe: &mut Probe<'_>,
@@ -362,8 +359,8 @@ impl KeyTable {
         }
     }
 
-    /// Charges a probe whether or not there is room; the state that leaves. Work that is already
-    /// done holds no permit.
+    /// Charges a probe whether or not there is room, and returns the new state. Work that is
+    /// already done holds no permit.
     pub(super) fn charge_firmly(
         &self,
         probe: &mut Probe<'_>,
@@ -388,8 +385,8 @@ impl KeyTable {
         }
     }
 
-    /// Brings the word of a key back to what `earlier` makes of it; `None` leaves it. A key that
-    /// has gone has drained, and with it whatever is to be given back.
+    /// Replaces the state of a key by the result of `earlier`; `None` leaves it. An absent key has
+    /// drained, so there is nothing to give back.
     fn restore(
         &self,
         key: KeyHash,
@@ -423,7 +420,7 @@ impl KeyTable {
             with_counter!(algorithm, counter => Some(counter.undo(state, charged, now)), None)
         });
         if is_foreign {
-            // Somebody brought other numbers meanwhile.
+            // Another request brought other numbers meanwhile.
             self.refund_units(probe, charged.cost, now);
         }
     }
@@ -465,7 +462,7 @@ impl KeyTable {
     }
 }
 
-/// When to look again for room among rings and permits: nobody knows which of them is given back
+/// When to look again for room among rings and permits: it is not known which of them is freed
 /// first.
 fn room_again(now: Timestamp) -> Timestamp {
     now.saturating_add(core::time::Duration::from_secs(1))
@@ -479,7 +476,7 @@ pub(super) enum Firmness {
 }
 
 impl Beside {
-    /// Takes this charge back; what was made for it alone goes with it.
+    /// Takes this charge back, and frees a ring or permits that were created for it alone.
     pub(super) fn take_back(&self, table: &KeyTable, key: KeyHash, now: Timestamp) -> bool {
         let (taken, is_empty_again) = match *self {
             Self::Ring { ring, charge, is_new } => {
@@ -494,14 +491,15 @@ impl Beside {
         if is_empty_again {
             let entry = table.look(key);
             if entry.state() == self.handle() {
-                // Whoever comes first, this or the next charge to the key, replaces the handle.
+                // The handle is replaced by this call or by the next charge to the key, whichever
+                // comes first.
                 let _ = table.clear(entry);
             }
         }
         taken
     }
 
-    /// Gives back what is only lent: a permit.
+    /// Releases a permit; a charge to a ring stays.
     pub(super) fn give_back(&self, table: &KeyTable, now: Timestamp) -> bool {
         match *self {
             Self::Ring { .. } => false,
@@ -518,8 +516,8 @@ impl Beside {
 }
 
 impl Charge {
-    /// Takes this charge of `cost` back, unless it stands beside the table. A charge whose spec was
-    /// freed since is left to drain: nobody can say any more how much of it is left.
+    /// Takes this charge of `cost` back, unless it is in a ring or permits. A charge whose spec was
+    /// freed since is left to drain: the rest of it can no longer be computed.
     pub(super) fn take_back(&self, table: &KeyTable, cost: Cost, now: Timestamp) {
         if self.kind != ChargeKind::Word {
             return;
@@ -540,8 +538,8 @@ impl Charge {
         });
     }
 
-    /// What is still there at `now` of this charge of `cost`, made under `algorithm`, after the
-    /// numbers have changed to those of `newer`.
+    /// The part of this charge of `cost`, made under `algorithm`, that has not drained at `now`
+    /// after the numbers have changed to those of `newer`.
     fn left_under(
         &self,
         algorithm: &Algorithm,
@@ -594,7 +592,8 @@ impl Charge {
                 }
                 Some(number) => {
                     if let Some(newer) = table.specs.pin_number(number) {
-                        // One that only keeps states says nothing of what the key counts by.
+                        // A spec at rest only keeps states; it does not have the numbers that the
+                        // key counts by.
                         let is_at_rest = newer.spec().at_rest().is_none();
                         let own = if is_at_rest { table.specs.pin(self.spec) } else { None };
                         return own.or(Some(newer));

@@ -1,4 +1,4 @@
-//! Deciding: read every matching limit, then charge all or none.
+//! Decisions: every matching limit is read, then all are charged or none.
 
 use core::hint::black_box;
 use core::sync::atomic::Ordering;
@@ -11,13 +11,14 @@ use super::Gate;
 use super::build::Compiled;
 use super::charge::{Charge, ChargeKind};
 use super::permit::Permit;
-use crate::algorithm::{Algorithm, State, Verdict};
+use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
+use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode, OnExceed};
 use crate::refusal::{Reason, Refusal, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
-use crate::table::{Entry, KeyHash, SpecId, Unwritten, WhenFull};
+use crate::table::{KeyHash, Unwritten, WhenFull};
 use crate::time::Timestamp;
 
 /// The answer of a gate.
@@ -46,85 +47,6 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// What one limit says of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    Admit,
-    Wait {
-        until: Timestamp,
-    },
-    Never {
-        largest: u64,
-    },
-    /// The key is blocked until then.
-    Blocked {
-        until: Timestamp,
-    },
-    /// The request lacks an attribute that the limit insists on.
-    Lacks {
-        attribute: u16,
-    },
-    /// The table has no room for another key before then.
-    Full {
-        until: Timestamp,
-    },
-}
-
-impl From<Verdict> for Answer {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Admit => Self::Admit,
-            Verdict::Wait { until } => Self::Wait { until },
-            Verdict::Never { largest } => Self::Never { largest },
-        }
-    }
-}
-
-/// One matching limit: where its counter is, and what it says.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Probe<'g> {
-    pub(super) limit: u16,
-    pub(super) key: KeyHash,
-    pub(super) algorithm: &'g Algorithm,
-    pub(super) spec: SpecId,
-    pub(super) entry: Entry,
-    /// The state it was decided on.
-    pub(super) before: State,
-    /// The state after the charge, where one word is the whole state.
-    pub(super) next: State,
-    pub(super) answer: Answer,
-}
-
-/// Where the counter of a request under one limit is, and the numbers that apply to it.
-#[derive(Clone, Copy)]
-struct Found<'g> {
-    keyed: Keyed,
-    algorithm: &'g Algorithm,
-    spec: SpecId,
-}
-
-impl<'g> Probe<'g> {
-    /// A probe of the limit with this number, before its counter is looked at.
-    #[inline]
-    fn unread(limit: u16, Found { keyed, algorithm, spec }: Found<'g>) -> Self {
-        let (key, answer) = match keyed {
-            Keyed::On(key) => (key, Answer::Admit),
-            Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
-            Keyed::Skipped => (KeyHash(0), Answer::Admit),
-        };
-        let (before, next) = (State::EMPTY, State::EMPTY);
-        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
-    }
-
-    /// A probe of this key, before its counter is looked at.
-    pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
-        Self::unread(limit, Found { keyed: Keyed::On(key), algorithm, spec })
-    }
-}
-
-/// Three limits is what a request usually meets; more are kept on the heap.
-pub(super) type Probes<'g> = SmallVec<[Probe<'g>; 3]>;
-
 impl Gate {
     /// Charges `cost` to every limit that matches, or to none.
     ///
@@ -145,15 +67,13 @@ impl Gate {
         let mut probes = Probes::new();
         self.locate(&values, now, &mut probes);
         if probes.len() > 1 {
-            // Where the counters are is known before the first is looked at, so waiting for memory
-            // overlaps.
+            // All counters are located before the first is read, so waiting for memory overlaps.
             self.touch(probes.iter().map(|probe| probe.key));
         }
         self.decide(&mut probes, &values, cost, now)
     }
 
-    /// Decides where there is only one limit: what the probe says stays in registers until
-    /// something refuses.
+    /// Decides where there is only one limit: the probe stays in registers until the limit refuses.
     #[inline]
     fn check_only<'a>(
         &'a self,
@@ -175,7 +95,7 @@ impl Gate {
 
     /// Starts loading the counters of these keys.
     #[inline]
-    fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
+    pub(super) fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
         let near = keys.fold(0, |near, key| near ^ self.table.touch(key));
         // The loads must not be optimised away: they are the point.
         black_box(near);
@@ -213,7 +133,7 @@ impl Gate {
     /// How many requests [`Gate::check_batch`] locates at a time.
     pub const BATCH: usize = 16;
 
-    /// The counters a request with these values falls on, not yet looked at.
+    /// The counters of a request with these values, not yet read.
     #[inline]
     pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
         for (index, limit) in self.limits.iter().enumerate() {
@@ -223,11 +143,40 @@ impl Gate {
         }
     }
 
+    /// [`Gate::locate`], with the keys of the limits that a store decides or lends.
+    pub(super) fn locate_all<'g>(
+        &'g self,
+        values: &Values<'_>,
+        now: Timestamp,
+        probes: &mut Probes<'g>,
+        elsewhere: &mut SmallVec<[LocatedKey<'g>; 2]>,
+    ) {
+        for (index, limit) in self.limits.iter().enumerate() {
+            let index = index as u16;
+            if !limit.is_elsewhere {
+                probes.extend(Self::find(limit, values, now).map(|found| Probe::unread(index, found)));
+            } else if limit.matches(values) {
+                match limit.key(values) {
+                    Keyed::On(key) => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
+                    }
+                    // No store is asked about an incomplete key, so its request is refused here.
+                    keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
+                        let (algorithm, spec) = limit.numbers(values, now);
+                        probes.push(Probe::unread(index, LocatedCounter { keyed, algorithm, spec }));
+                    }
+                    Keyed::Lacks(_) | Keyed::Skipped => {}
+                }
+            }
+        }
+    }
+
     /// The counter of one limit that a request with these values falls on, unless the limit does
     /// not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<Found<'g>> {
+    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<LocatedCounter<'g>> {
         // No store is asked about a key that is not whole, so a request that lacks a part of it is
         // refused here.
         if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
@@ -238,11 +187,11 @@ impl Gate {
             return None;
         }
         let (algorithm, spec) = limit.numbers(values, now);
-        Some(Found { keyed, algorithm, spec })
+        Some(LocatedCounter { keyed, algorithm, spec })
     }
 
     #[inline]
-    fn decide<'a>(
+    pub(super) fn decide<'a>(
         &'a self,
         probes: &mut Probes<'a>,
         values: &Values<'a>,
@@ -290,8 +239,8 @@ impl Gate {
         Decision::Refuse(self.refuse(probes, values, now))
     }
 
-    /// Charges all probes and says so, or takes back what it charged; then the probes say which
-    /// limit refused.
+    /// Charges all probes and returns whether it did; otherwise takes back its charges, and the
+    /// probes say which limit refused.
     #[inline]
     pub(super) fn charge_all(
         &self,
@@ -319,15 +268,14 @@ impl Gate {
         &self.limits[usize::from(probe.limit)]
     }
 
-    /// Looks at the counter of a probe and decides, writing nothing.
+    /// Reads the counter of a probe and decides, writing nothing.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
     pub(super) fn assess(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         if matches!(probe.answer, Answer::Lacks { .. }) {
             return;
         }
-        // Relaxed: whoever blocked a key before this request was made is ordered before it by the
-        // caller.
+        // Relaxed: the caller orders a block of this key before the request.
         if self.limit_of(probe).has_blocks.load(Ordering::Relaxed)
             && let Some(until) = self.blocked_until(probe.key, now)
         {
@@ -437,8 +385,8 @@ impl Gate {
         present
     }
 
-    /// Charges one limit, deciding anew if its counter has changed since it was looked at. When it
-    /// then refuses, the probe says why.
+    /// Charges one limit, deciding again if its counter has changed since it was read. When it then
+    /// refuses, the probe says why.
     #[inline]
     fn commit(
         &self,
@@ -486,8 +434,8 @@ impl Gate {
             }
             match self.table.write(key, entry, spec, State::from_bits(until.as_nanos()), now) {
                 Ok(_) => {
-                    // Relaxed: ordered with later requests by whatever orders those after this
-                    // answer.
+                    // Relaxed: the caller that orders a later request after this answer orders this
+                    // write too.
                     limit.has_blocks.store(true, Ordering::Relaxed);
                     return Ok(());
                 }
@@ -498,8 +446,8 @@ impl Gate {
     }
 }
 
-/// When to come back after this answer. When a permit comes back nobody knows, so a caller without
-/// one backs off.
+/// The retry after this answer. The release of a permit cannot be foreseen, so a caller without a
+/// permit backs off.
 pub(super) fn retry_of(probe: &Probe<'_>, now: Timestamp) -> Retry {
     match probe.answer {
         Answer::Lacks { .. } | Answer::Never { .. } => Retry::Never,

@@ -1,15 +1,17 @@
-//! Explaining: what each limit of a namespace is to a request, and why.
+//! Explanations: whether each limit of a namespace applies to a request, what it counts, and why it
+//! would refuse.
 //!
 //! Whether a limit applies, which counter it falls on, which numbers count and what it would answer
-//! are found by the very steps that [`Gate::check`] takes, so that an explanation cannot say
-//! something else than a decision does. Nothing is written. What it cannot foresee is a table
-//! without room for a key that it does not hold yet.
+//! are found by the same steps that [`Gate::check`] takes, so an explanation cannot differ from a
+//! decision. Nothing is written. One refusal is not foreseen: that of a table without room for a
+//! key that it does not hold yet.
 
 use core::time::Duration;
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{Answer, Probe, reason_for, retry_of};
+use super::decide::{reason_for, retry_of};
+use super::probe::{Answer, Probe};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
@@ -19,13 +21,13 @@ use crate::scope::{Keyed, Values};
 use crate::table::KeyHash;
 use crate::time::Timestamp;
 
-/// What one limit is to a request.
+/// The relation of one limit to a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// The name of the limit.
     pub name: String,
-    /// Whether it only says what it would refuse.
+    /// Whether it is a shadow limit, which refuses nothing.
     pub is_shadow: bool,
     /// Whether it applies, and what follows from that.
     pub standing: Standing,
@@ -34,22 +36,23 @@ pub struct Explanation {
 /// Whether a limit applies to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It does not: the request is none that it speaks of. The first of its conditions that does
-    /// not hold.
+    /// It does not apply: the request does not meet one of its conditions. The fields describe the
+    /// first condition that does not hold.
     Unmatched {
-        /// The attribute that the condition looks at.
+        /// The attribute of the condition.
         attribute: String,
         /// Its value; `None` if the request lacks it.
         value: Option<String>,
-        /// What the condition wants, in words.
+        /// A description of the values that the condition accepts.
         wants: String,
     },
-    /// It does not: the request lacks this attribute of its key, and the limit skips such requests.
+    /// It does not apply: the request lacks this attribute of its key, and the limit skips such
+    /// requests.
     Skipped {
         /// The first attribute of the key that is lacking.
         lacks: String,
     },
-    /// It refuses whatever lacks this attribute of its key.
+    /// It refuses every request that lacks this attribute of its key.
     Insists {
         /// The first attribute of the key that is lacking.
         lacks: String,
@@ -74,8 +77,8 @@ pub struct Counting {
     pub blocks_for: Option<Duration>,
     /// Where it is decided.
     pub decided_by: DecidedBy,
-    /// What the counter holds and the limit would say. `None` where a store decides and was not
-    /// asked, or did not answer and the limit then lets everything pass uncounted.
+    /// The content of the counter and the answer of the limit. `None` where a store decides and was
+    /// not asked, or where the store did not answer and the limit admits uncounted.
     pub level: Option<Level>,
 }
 
@@ -109,7 +112,7 @@ pub enum DecidedBy {
     Lease,
 }
 
-/// What a counter holds, and what its limit would say to a request.
+/// The content of a counter, and the answer of its limit to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Level {
@@ -122,18 +125,18 @@ pub struct Level {
     /// When nothing is used any more and no block lasts, if nothing else is charged; `now` if
     /// nothing is.
     pub reset_at: Timestamp,
-    /// What it would say to the request now.
+    /// Its answer to the request now.
     pub outlook: Outlook,
 }
 
 impl Level {
-    /// A level, for whoever asked a store.
+    /// A level, for callers that asked a store.
     pub const fn new(limit: u64, used: u64, remaining: u64, reset_at: Timestamp, outlook: Outlook) -> Self {
         Self { limit, used, remaining, reset_at, outlook }
     }
 }
 
-/// What a limit would say to a request.
+/// The answer of a limit to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlook {
     /// It may go ahead.
@@ -162,11 +165,12 @@ impl Explanation {
 }
 
 impl Gate {
-    /// What each limit is to a request of this cost, in the order of the policy, changing nothing.
+    /// Explains each limit for a request of this cost, in the order of the policy, without changing
+    /// anything.
     ///
     /// [`Gate::check`] would admit the request if and only if no explanation
-    /// [refuses](Explanation::refuses). Where a store decides a limit, its level is left for
-    /// whoever asks the store.
+    /// [refuses](Explanation::refuses). Where a store decides a limit, the caller asks the store
+    /// and fills in the level.
     pub fn explain<'a>(
         &self,
         attributes: impl Into<Attributes<'a>>,

@@ -1,4 +1,4 @@
-//! Limits that are spent here from leases: what a caller that holds them needs to know.
+//! Limits that are spent from leases: the data for a caller that holds the leases.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -8,19 +8,19 @@ use smallvec::SmallVec;
 use super::Gate;
 use super::build::Compiled;
 use super::decide::reason_of;
-use super::elsewhere::CounterPlace;
+use super::located::LocatedRequest;
+use super::store_limits::CounterPlace;
 use crate::algorithm::Algorithm;
-use crate::attributes::Attributes;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
-use crate::scope::{KeyBytes, Keyed, Values};
+use crate::scope::KeyBytes;
 use crate::table::KeyHash;
 use crate::time::Timestamp;
 
 /// A limit of a request that is spent from a lease.
 ///
-/// Made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`] says
-/// the rest.
+/// It is made for every request, so it holds nothing that takes an allocation; [`Gate::store_name`]
+/// returns the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeasedLimit<'a> {
@@ -32,9 +32,9 @@ pub struct LeasedLimit<'a> {
     pub algorithm: &'a Algorithm,
     /// The reason for which it denies.
     pub reason: Reason,
-    /// Whether it only says what it would refuse.
+    /// Whether it is a shadow limit, which refuses nothing.
     pub is_shadow: bool,
-    /// What happens while the store does not answer.
+    /// The behaviour while the store does not answer.
     pub on_store_failure: OnStoreFailure,
     /// For how long a key that exceeds it is blocked; `None` for not at all.
     pub block_on_exceed: Option<Duration>,
@@ -44,8 +44,8 @@ pub struct LeasedLimit<'a> {
 }
 
 impl LeasedLimit<'_> {
-    /// The key as a seeded fingerprint: two keys, also of different limits, have the same one as
-    /// seldom as chance has it.
+    /// The key as a seeded fingerprint: two keys, also of different limits, share one only by a
+    /// collision of 64 bits.
     pub const fn key(&self) -> u64 {
         self.place.key.0
     }
@@ -55,13 +55,13 @@ impl LeasedLimit<'_> {
         self.place
     }
 
-    /// A number of the algorithm with these numbers: two that are equal have the same one.
+    /// The spec number of the algorithm: equal algorithms share it.
     pub fn numbers(&self) -> u32 {
         self.place.spec.get()
     }
 }
 
-/// What a key of a limit is called in a store.
+/// The name of a key of a limit in a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreName<'a> {
@@ -80,61 +80,45 @@ impl Gate {
         self.has_leased
     }
 
-    /// The limits that match a request and are spent from leases.
+    /// The limits of a located request that are spent from leases.
     pub fn leased_limits<'a>(
         &'a self,
-        attributes: impl Into<Attributes<'a>>,
+        located: &LocatedRequest<'a>,
         now: Timestamp,
     ) -> SmallVec<[LeasedLimit<'a>; 2]> {
-        let mut leased = SmallVec::new();
-        if !self.has_leased {
-            return leased;
-        }
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
-        for (index, limit) in self.limits.iter().enumerate() {
-            if !limit.is_leased() || !limit.matches(&values) {
-                continue;
-            }
-            let Keyed::On(key) = limit.key(&values) else { continue };
-            let (algorithm, spec) = limit.numbers(&values, now);
-            leased.push(LeasedLimit {
-                index: index as u16,
+        let leased = located.elsewhere.iter().filter_map(|one| {
+            let limit = &self.limits[usize::from(one.limit)];
+            limit.is_leased().then(|| LeasedLimit {
+                index: one.limit,
                 name: &limit.limit.name,
-                algorithm,
+                algorithm: one.algorithm,
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,
                 block_on_exceed: limit.limit.on_exceed.blocks_for(),
-                blocked_until: self.blocked_here(limit, key, now),
-                place: CounterPlace { limit: index as u16, key, spec },
-            });
-        }
-        leased
+                blocked_until: self.blocked_here(limit, one.key, now),
+                place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
+            })
+        });
+        leased.collect()
     }
 
-    /// Until when the key of a leased limit is blocked, if it is.
+    /// The end of the block of the key of a leased limit, if it is blocked.
     #[inline]
     pub(super) fn blocked_here(&self, limit: &Compiled, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
-        // Relaxed: as where limits are decided here.
+        // Relaxed: as in `Gate::assess`.
         let is_watched = limit.is_leased() && limit.has_blocks.load(Ordering::Relaxed);
         if is_watched { self.blocked_until(key, now) } else { None }
     }
 
-    /// What the key of a request under one of its [leased limits](Gate::leased_limits) is called in
-    /// a store.
-    pub fn store_name<'a>(
-        &'a self,
-        limit: &LeasedLimit<'_>,
-        attributes: impl Into<Attributes<'a>>,
-    ) -> StoreName<'a> {
+    /// The name in a store of the key of a request under one of its [leased
+    /// limits](Gate::leased_limits).
+    pub fn store_name<'a>(&'a self, limit: &LeasedLimit<'_>, located: &LocatedRequest<'a>) -> StoreName<'a> {
         let compiled = &self.limits[usize::from(limit.index)];
-        let mut values = Values::new();
-        self.names.read(attributes.into(), &mut values);
         StoreName {
             identity: compiled.ledger_identity(),
-            key: compiled.scope.key_bytes(&values),
-            scope: self.scope_values(&compiled.scope.parts, &values),
+            key: compiled.scope.key_bytes(&located.values),
+            scope: self.scope_values(&compiled.scope.parts, &located.values),
         }
     }
 

@@ -1,9 +1,9 @@
-//! What else can be done with a counter: look, charge afterwards, refund, reset, block.
+//! The other operations on a counter: peek, report, refund, reset, block.
 
 use super::Gate;
 use super::build::Compiled;
-use super::decide::{Answer, Probe, Probes};
 use super::permit::{LimitStatus, Permit};
+use super::probe::{Answer, Probe, Probes};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
@@ -11,12 +11,12 @@ use crate::refusal::{Refusal, ScopeValues};
 use crate::scope::{Keyed, Values};
 use crate::time::Timestamp;
 
-/// What a request would meet.
+/// The result of a check that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peek<'a> {
     /// The refusal it would get, if any.
     pub refusal: Option<Refusal<'a>>,
-    /// What the matching limits have left now, in the order of the policy.
+    /// The status of the matching limits now, in the order of the policy.
     pub limits: Vec<LimitStatus<'a>>,
 }
 
@@ -29,7 +29,7 @@ pub struct TableFull {
 }
 
 impl Gate {
-    /// What [`Gate::check`] would answer, changing nothing.
+    /// The answer of [`Gate::check`], without changing anything.
     pub fn peek<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) -> Peek<'a> {
         let (values, mut probes) = self.located(attributes.into(), now);
         let mut refused = false;
@@ -87,7 +87,8 @@ impl Gate {
 
     /// Gives `cost` units back to every limit that matches; never more than are used.
     ///
-    /// Repeating it gives back again: whoever needs it once keeps the key of the refund.
+    /// A repeated call gives back again: a caller that needs exactly one refund keeps its refund
+    /// key.
     pub fn refund<'a>(&'a self, attributes: impl Into<Attributes<'a>>, cost: Cost, now: Timestamp) {
         for mut probe in self.located(attributes.into(), now).1 {
             if !matches!(probe.answer, Answer::Lacks { .. }) {

@@ -1,4 +1,4 @@
-//! What an admitted request holds.
+//! The permit of an admitted request.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,9 +14,8 @@ use crate::time::Timestamp;
 
 /// The charges of an admitted request.
 ///
-/// Dropping it gives back what is only lent: the permits of concurrency limits. What was spent of
-/// rates and quotas stays spent, unless the permit is handed to [`Gate::take_back`] or
-/// [`Gate::settle`].
+/// Dropping it releases its places under concurrency limits. Units of rates and quotas stay spent,
+/// unless the permit is handed to [`Gate::take_back`] or [`Gate::settle`].
 #[derive(Debug)]
 #[must_use = "dropping a permit gives back its place under concurrency limits"]
 pub struct Permit {
@@ -24,15 +23,15 @@ pub struct Permit {
     cost: Cost,
     /// One for each limit that matched, in the order of the policy.
     charges: SmallVec<[Charge; 3]>,
-    /// What the charges to rings and permits need besides, in the same order; boxed, because a
-    /// permit is moved on every admission and most have none.
+    /// Additional data of the charges to rings and permits, in the same order; boxed, because a
+    /// permit is moved on every admission and most permits have no such charge.
     beside: Option<Box<SmallVec<[Beside; 1]>>>,
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
     /// with each other.
     lender: Option<Arc<KeyTable>>,
 }
 
-/// What one limit has left after a request was admitted.
+/// The status of one limit after a request was admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitStatus<'a> {
@@ -53,6 +52,11 @@ pub struct LimitStatus<'a> {
 }
 
 impl Permit {
+    /// A permit that holds nothing: no limit was charged.
+    pub fn without_charges(cost: Cost, at: Timestamp) -> Self {
+        Self::new(cost, at)
+    }
+
     #[inline]
     pub(super) fn new(cost: Cost, at: Timestamp) -> Self {
         Self { at, cost, charges: SmallVec::new(), beside: None, lender: None }
@@ -81,7 +85,7 @@ impl Permit {
             .is_some_and(|all| all.iter().any(|beside| matches!(beside, Beside::Permit { .. })))
     }
 
-    /// Remembers whom to give permits of concurrency limits back to.
+    /// Keeps the table alive while a permit of a concurrency limit is held.
     #[inline]
     pub(super) fn hold_permits_of(&mut self, table: &Arc<KeyTable>) {
         if self.lends() {
@@ -89,7 +93,7 @@ impl Permit {
         }
     }
 
-    /// What was charged to each limit.
+    /// The cost that was charged to each limit.
     pub fn cost(&self) -> Cost {
         self.cost
     }
@@ -99,9 +103,30 @@ impl Permit {
         self.at
     }
 
-    /// Whether something is lent that somebody should give back when the work is done.
+    /// Whether it holds a place under a concurrency limit, which should be released when the work
+    /// is done.
     pub fn must_be_settled(&self) -> bool {
         self.lender.is_some()
+    }
+
+    /// The [keys](super::CounterPlace::key) of the counters that were charged.
+    pub fn keys(&self) -> impl Iterator<Item = u64> + '_ {
+        self.charges.iter().map(|charge| charge.key.0)
+    }
+
+    /// The [keys](super::CounterPlace::key) of the concurrency limits that lent a permit.
+    pub fn lent_keys(&self) -> impl Iterator<Item = u64> + '_ {
+        let mut beside = self.beside.iter().flat_map(|all| all.iter());
+        let beside_of = move |charge: &Charge| match charge.kind {
+            ChargeKind::Beside => beside.next(),
+            _ => None,
+        };
+        let mut beside_of = beside_of;
+        let lent = self
+            .charges
+            .iter()
+            .filter(move |charge| matches!(beside_of(charge), Some(Beside::Permit { .. })));
+        lent.map(|charge| charge.key.0)
     }
 
     pub(super) fn take_back_from(&mut self, table: &KeyTable, now: Timestamp) {
@@ -172,7 +197,7 @@ impl Drop for Permit {
 }
 
 impl Gate {
-    /// What the limits charged by `permit` had left when it was admitted, in the order of the
+    /// The status of the limits charged by `permit` when it was admitted, in the order of the
     /// policy.
     ///
     /// `permit` must come from this gate; of another gate's permit, also of an earlier gate of the

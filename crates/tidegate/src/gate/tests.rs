@@ -1,7 +1,7 @@
 mod atomicity;
 mod carried;
 mod changes;
-mod explaining;
+mod explanations;
 mod operations;
 mod reclamation;
 mod scopes;
@@ -227,7 +227,7 @@ fn limits_that_make_no_gate_are_named() {
     let foreign = per_second("user", 1).override_for([("tenant", "a")], bucket(5, Duration::from_secs(1)));
     assert_eq!(
         Gate::builder("api").limit(foreign).build().unwrap_err().to_string(),
-        "limit \"user\": an override needs attributes of `key`, and \"tenant\" is none; use one of them"
+        "limit \"user\": an override needs attributes of `key`, and \"tenant\" is not one of them; use an attribute of `key`"
     );
     let other = per_second("user", 1)
         .override_for([("user", "a")], Algorithm::Rolling(Rolling::new(1, Duration::from_secs(1)).unwrap()));

@@ -1,5 +1,5 @@
-//! What is used of a key as far as one member knows: the ledger's balance at its last answer, and
-//! what the member has admitted since.
+//! The usage of a key as far as one member knows: the usage in the ledger's last answer, and the
+//! units that the member has admitted since.
 //!
 //! Refusals and header fields are made of it. For a caller that uses one member it is exact; of
 //! what other members have admitted meanwhile it knows nothing, so it is at most one lease period
@@ -7,11 +7,11 @@
 
 use core::time::Duration;
 
-use super::terms::{Kind, Terms, UNIT_BITS};
+use super::terms::{Terms, TermsKind, UNIT_BITS};
 use crate::algorithm::Algorithm;
 use crate::time::Timestamp;
 
-/// What is used of a key, with the tokens in this member's hand counted as unused.
+/// The usage of a key, with the tokens in this member's hand counted as unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Balance {
     /// When nothing is used any more if nothing else is charged: of a bucket when it is full, of a
@@ -21,7 +21,7 @@ pub struct Balance {
     used: u64,
 }
 
-/// What a ledger says is used when it answers.
+/// The usage that a ledger reports when it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LedgerLevel {
     /// Units used, those in holders' hands included.
@@ -33,10 +33,11 @@ pub struct LedgerLevel {
 impl Balance {
     pub(super) const NONE: Self = Self { reset_at: Timestamp::MIN, used: 0 };
 
-    /// What the ledger says at `now`, of which `in_hand` tokens are this member's.
+    /// The balance after the ledger reported `level` at `now`, of which `in_hand` tokens are this
+    /// member's.
     pub(super) fn of(terms: &Terms, level: LedgerLevel, in_hand: u64, now: Timestamp) -> Self {
         // A ledger tells time in whole microseconds, and drains a bucket by them.
-        let is_bucket = matches!(terms.kind, Kind::Bucket(_));
+        let is_bucket = matches!(terms.kind, TermsKind::Bucket(_));
         let reset_in = level.reset_in.saturating_add(Duration::from_micros(u64::from(is_bucket)));
         let mut balance = Self { reset_at: now.saturating_add(reset_in), used: level.used };
         balance.give_back(terms, in_hand);
@@ -46,11 +47,11 @@ impl Balance {
     /// Counts `units` as used at `now`.
     pub(super) fn charge(&mut self, terms: &Terms, units: u64, now: Timestamp) {
         match &terms.kind {
-            Kind::Bucket(_) => {
+            TermsKind::Bucket(_) => {
                 let span = nanos(parts(terms, units).div_ceil(1 << UNIT_BITS));
                 self.reset_at = self.reset_at.max(now).saturating_add(span);
             }
-            Kind::Window(_) => {
+            TermsKind::Window(_) => {
                 if now >= self.reset_at {
                     self.used = 0;
                 }
@@ -63,10 +64,10 @@ impl Balance {
     pub(super) fn give_back(&mut self, terms: &Terms, units: u64) {
         match &terms.kind {
             // Rounded down, so that room is never promised too early.
-            Kind::Bucket(_) => {
+            TermsKind::Bucket(_) => {
                 self.reset_at = self.reset_at.saturating_sub(nanos(parts(terms, units) >> UNIT_BITS));
             }
-            Kind::Window(_) => self.used = self.used.saturating_sub(units),
+            TermsKind::Window(_) => self.used = self.used.saturating_sub(units),
         }
     }
 
@@ -74,13 +75,13 @@ impl Balance {
     /// earliest `now`.
     pub(super) fn room_at(&self, terms: &Terms, units: u64, now: Timestamp) -> Timestamp {
         match &terms.kind {
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 let rest = u128::from(refill.burst.saturating_sub(units)) * u128::from(refill.per_us) * 1000;
                 let rest = u64::try_from(rest / u128::from(refill.units)).unwrap_or(u64::MAX);
                 self.reset_at.saturating_sub(Duration::from_nanos(rest)).max(now)
             }
-            Kind::Window(window) if self.used.saturating_add(units) <= window.limit => now,
-            Kind::Window(_) => self.reset_at.max(now),
+            TermsKind::Window(window) if self.used.saturating_add(units) <= window.limit => now,
+            TermsKind::Window(_) => self.reset_at.max(now),
         }
     }
 
@@ -108,7 +109,7 @@ impl Balance {
 
 /// How long a bucket takes to refill so many units, in parts of a nanosecond.
 fn parts(terms: &Terms, units: u64) -> u128 {
-    let Kind::Bucket(refill) = &terms.kind else { return 0 };
+    let TermsKind::Bucket(refill) = &terms.kind else { return 0 };
     u128::from(units).saturating_mul(refill.unit_ns)
 }
 

@@ -1,25 +1,25 @@
-//! How much is asked for: units a second, each counting half as much with every second that has
+//! The demand at a holder: units a second, each counting half as much with every second that has
 //! passed.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// An average of what is asked for, in integers so that it is the same everywhere.
+/// The average demand, in integers so that it is the same on every machine.
 ///
 /// The half-life is 2^30 nanoseconds, 1.07 s. Within one of them the decay is a parabola that has
 /// the true curve's slope at its beginning and meets it at its end; it lies above it by less than
 /// half a percent.
 ///
 /// A stream that has only just begun is measured against the time since it began, once it has had a
-/// few requests: otherwise seconds would pass until the average says what everybody can see. (The
+/// few requests: otherwise the average would lag behind the obvious rate for seconds. (The
 /// bias correction of exponential averages.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Millionths of a unit a second.
     micro: u64,
     at: Timestamp,
-    /// What the ledger was told, in units each period.
+    /// The demand that the last ask reported to the ledger, in units each period.
     told: u32,
     /// When the stream began, in milliseconds, wrapping. Of use while `seen` counts.
     born_ms: u16,
@@ -40,8 +40,8 @@ const WEIGHT_MIN: u64 = 1 << (HALF_LIFE_BITS - 3);
 
 const HALF_LIFE_BITS: u32 = 30;
 
-/// What a unit adds, so that a steady stream of them averages to itself: the slope of the decay, in
-/// millionths a second.
+/// The rate that one unit adds, so that the average of a steady stream is its rate: the slope of
+/// the decay, in millionths a second.
 const UNIT: u64 = 645_533;
 
 /// ln 2 and what the parabola is curved by (ln 2 less a half), in parts of 2^30.
@@ -89,12 +89,12 @@ impl Demand {
         (u128::from(self.micro) * u128::from(span_us) / 1_000_000_000_000) as u64
     }
 
-    /// The ledger is told that `demand` is asked for.
+    /// Remembers that `demand` was reported to the ledger.
     pub(super) fn tell(&mut self, demand: u32) {
         self.told = demand;
     }
 
-    /// What the ledger was told.
+    /// The demand that the last ask reported to the ledger.
     pub(super) fn told(&self) -> u32 {
         self.told
     }
@@ -113,7 +113,7 @@ fn millis(now: Timestamp) -> u16 {
     (now.as_nanos() / 1_000_000) as u16
 }
 
-/// What is left of `value` when so many nanoseconds have passed.
+/// The rest of `value` after `passed` nanoseconds of decay.
 fn decayed(value: u64, passed: u64) -> u64 {
     let halves = passed >> HALF_LIFE_BITS;
     if halves >= 64 {

@@ -1,4 +1,4 @@
-//! Mistakes that can be built in, so that tests can show that they would be found.
+//! Mistakes that tests plant, to show that they would be found.
 
 /// A mistake that protocols of this kind have been shipped with. Only the feature `planted-faults`
 /// lets anyone choose one, and only tests turn that on.
@@ -18,13 +18,13 @@ pub enum Fault {
     RetriesAsDemand,
     /// The holder measures its lease from the reply instead of from the ask.
     ExpiryFromReply,
-    /// What a holder gave back is credited each time it is mentioned.
+    /// Returned tokens are credited each time an ask mentions them.
     ReturnAppliedTwice,
     /// A lease may last beyond the end of its window.
     WindowEndIgnored,
-    /// A member decides alone although its lease has what is asked for.
+    /// A member decides alone although its lease has the tokens.
     AloneWithTokens,
-    /// A member goes on deciding alone although the store has answered.
+    /// A member still decides alone although the store has answered.
     AloneWhenAnswered,
     /// A member that decides alone takes the whole limit as its share.
     ShareOfOne,
@@ -38,15 +38,15 @@ std::thread_local! {
 }
 
 impl Fault {
-    /// Has all terms that are made by this thread from now on have the mistake, or with `None` have
-    /// none: for whoever runs engines and stores that make their terms themselves. What was planted
-    /// before.
+    /// Plants the mistake in all terms that this thread makes from now on; `None` removes it.
+    /// Returns the mistake that was planted before. For tests of engines and stores, which make
+    /// their terms themselves.
     #[cfg(feature = "planted-faults")]
     pub fn plant(fault: Option<Self>) -> Option<Self> {
         PLANTED.replace(fault)
     }
 
-    /// What is planted in this thread. Without the feature nothing can be.
+    /// The mistake that is planted in this thread; always `None` without the feature.
     pub(super) fn planted() -> Option<Self> {
         #[cfg(feature = "planted-faults")]
         return PLANTED.get();

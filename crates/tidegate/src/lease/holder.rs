@@ -1,19 +1,19 @@
 //! The part of a key's limit that one member may spend by itself.
 //!
-//! **Tokens.** What was lent at once is in hand from the beginning. What trickles in is gathered
-//! for at most a tenth of a second of the rate; beyond that it takes the place of tokens in hand
-//! that were spent, and what finds no place is reported as unused. So a holder never has more than
-//! the ledger believes, and a burst never saves itself up unseen.
+//! **Tokens.** The lump of a grant is in hand from the beginning. Tokens that trickle in are
+//! gathered for at most a tenth of a second of the rate; beyond that they replace tokens in hand
+//! that were spent, and the rest is reported as unused. So a holder never has more than the ledger
+//! believes, and no burst accumulates unseen.
 //!
 //! **Cold keys.** Where few requests come nothing is leased ahead: requests wait for an ask, which
-//! says what all of them cost and is granted as much. So tokens do not lie idle here while another
-//! member needs them.
+//! carries the sum of their costs and is granted that many tokens. So no tokens are idle here while
+//! another member needs them.
 //!
-//! **Refusals** say what the ledger knows: [`Balance`] is what it had left when it answered last,
-//! less what was admitted here since.
+//! **Refusals** report the ledger's view: [`Balance`] is the ledger's level in its last answer,
+//! less the units admitted here since.
 //!
-//! **A silent store.** From the first ask that is not answered until one is, what the lease has not
-//! is [`Take::Alone`]: the member decides by itself, by its [`Share`].
+//! **A silent store.** From the first unanswered ask until the next answer, a request that exceeds
+//! the lease gets [`Take::Alone`]: the member decides it by its [`Share`].
 //!
 //! **Time.** A lease ends before the ledger thinks so, without clocks that agree: it is counted
 //! from the instant at which the ask was *sent*, which was before the ledger answered, and one part
@@ -27,7 +27,7 @@ use super::balance::{Balance, LedgerLevel};
 use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
-use super::terms::{Kind, Terms};
+use super::terms::{Terms, TermsKind};
 use super::{DEPTH, DRIFT, PREFETCH, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
@@ -41,25 +41,25 @@ use crate::time::{Timestamp, duration_nanos};
 pub struct Holder {
     /// Tokens that may be spent, in parts of a token by the period in nanoseconds.
     level: u64,
-    /// Trickled in for nothing and not yet a whole token, in the same parts.
+    /// Unused trickle that is not yet a whole token, in the same parts.
     over: u64,
-    /// Until when the trickle is in `level`.
+    /// The instant up to which the trickle is in `level`.
     at: Timestamp,
     /// When the lease ends by the holder's own clock. The beginning of time: there was none.
     until: Timestamp,
-    /// When it is time to renew, traffic or none.
+    /// When it is time to renew, with or without traffic.
     renew_at: Timestamp,
-    /// When to compare demand with what the ledger was told.
+    /// When to compare demand with the demand last reported to the ledger.
     check_at: Timestamp,
-    /// With an ask under way: when it was sent. Otherwise: when the next one makes sense.
+    /// With an ask in flight: when it was sent. Otherwise: when the next one makes sense.
     asked: Timestamp,
     /// When the last ask ended, answered or not.
     ended: Timestamp,
-    /// What is used of the key, as far as this member knows.
+    /// The usage of the key, as far as this member knows.
     balance: Balance,
     demand: Demand,
-    /// What the requests cost that wait for an ask under way, or will ask again after it: the next
-    /// one asks for all of them.
+    /// The cost of the requests that wait for the ask in flight or will ask again after it; the
+    /// next ask includes all of them.
     waiting: u32,
     rate: u32,
     /// Tokens in hand that the ledger knows of; `level` beyond is the trickle of a moment.
@@ -80,11 +80,11 @@ pub struct Holder {
     flags: u8,
 }
 
-/// An ask is under way.
+/// An ask is in flight.
 const ASKING: u8 = 1;
 /// ... and a request waits for it.
 const AWAITED: u8 = 2;
-/// The last grant said that there is less than is asked for.
+/// The last grant said that the supply is below the demand.
 const SCARCE: u8 = 4;
 /// Tokens were given back and the ledger has not said that it knows, or what it granted has not
 /// arrived.
@@ -98,11 +98,10 @@ const COLD: u8 = 64;
 /// The last grant said that the store has lost what was used of the quota.
 const LOST: u8 = 128;
 
-/// How often demand is compared with what the ledger was told: so often in a period.
+/// How often in a period demand is compared with the demand last reported to the ledger.
 const CHECKS: u32 = 8;
 
-/// How often it is seen whether tokens lie idle that are not leased for a stream of requests: so
-/// often in a period.
+/// How often a holder without a rate checks for idle tokens: so often in a period.
 const COLD_CHECKS: u32 = 16;
 
 /// Units in a period from which on a lease with a rate is renewed before it is missed.
@@ -112,8 +111,8 @@ const RENEW_MIN: u32 = 4;
 /// mean distance of its requests, at least.
 const STOPPED: Duration = Duration::from_millis(500);
 
-/// Units by which a ledger may have less than was trickled in for nothing, since it takes back
-/// whole ones only.
+/// Units by which a ledger may credit less than the unused trickle, since it takes back whole
+/// tokens only.
 const ROUNDED: u64 = 2;
 
 /// How often the time between two asks of a silent store doubles, from [`SPACING`]: three times, to
@@ -123,7 +122,7 @@ const DOUBLINGS_MAX: u8 = 3;
 /// Units in a period by which demand may differ without being called different.
 const NOISE: u32 = 8;
 
-/// Which lease tokens were taken from; see [`Holder::stamp`].
+/// The lease that tokens were taken from; see [`Holder::stamp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stamp {
     incarnation: u32,
@@ -140,7 +139,7 @@ impl Stamp {
     }
 }
 
-/// What a holder answers.
+/// The answer of a holder to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
     /// Go ahead; the tokens are spent.
@@ -152,7 +151,7 @@ pub enum Take {
     /// [Ask](Holder::ask) for the cost, carry the ask to the ledger, and take again when the answer
     /// is there.
     Ask,
-    /// An ask is under way that may bring the tokens: take again when the answer is there.
+    /// An ask is in flight that may bring the tokens: take again when the answer is there.
     Pending,
     /// Not now. At `until` there is room for the same cost, as far as the ledger has said, if
     /// nothing else is admitted before.
@@ -163,15 +162,15 @@ pub enum Take {
         /// answer.
         renew: bool,
     },
-    /// The store is silent, and the lease has not what is asked for: the member decides alone, by
-    /// its [share](Holder::share).
+    /// The store is silent, and the lease lacks the tokens: the member decides alone, by its
+    /// [share](Holder::share).
     Alone {
         /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
         /// answer.
         renew: bool,
     },
-    /// Nobody knows what is left: the store has lost what was used of the quota, and its window has
-    /// not ended since.
+    /// The rest is unknown: the store has lost the usage of the quota, and its window has not ended
+    /// since.
     Lost {
         /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the
         /// answer.
@@ -196,7 +195,7 @@ pub struct Share {
 }
 
 impl Holder {
-    /// What one takes in memory.
+    /// The size of a holder in memory.
     pub const BYTES: usize = size_of::<Self>();
 
     /// A holder without a lease. `incarnation` is a number that the member has not used before for
@@ -237,7 +236,7 @@ impl Holder {
     /// again with another attempt.
     pub fn take(&mut self, terms: &Terms, cost: Cost, attempt: u32, now: Timestamp) -> Take {
         self.gather(terms, now);
-        // What can never be given is nothing that a grant could meet.
+        // No grant could ever meet such a cost.
         let largest = terms.largest();
         if cost.units() > largest {
             return Take::Never { largest };
@@ -252,27 +251,28 @@ impl Holder {
         let answer = if let Some(level) = self.level.checked_sub(parts) {
             self.level = level;
             self.balance.charge(terms, cost.units(), now);
-            Take::Taken { renew: self.is_due(terms, now) }
+            Take::Taken { renew: self.poll_due(terms, now) }
         } else {
             self.lacks(terms, cost, now)
         };
         let units = u32::try_from(cost.units()).unwrap_or(u32::MAX);
         match answer {
             Take::Ask | Take::Pending => self.waiting = self.waiting.saturating_add(units),
-            // It waited before, and does not any more.
+            // The request waited before, and no longer does.
             _ if attempt > 0 => self.waiting = self.waiting.saturating_sub(units),
             _ => {}
         }
         answer
     }
 
-    /// Which tokens those are that were just taken, for [`Holder::put_back`].
+    /// Identifies the tokens that were just taken, for [`Holder::put_back`].
     pub fn stamp(&self) -> Stamp {
         let Self { incarnation, seq, acked, at, .. } = *self;
         Stamp { incarnation, seq, acked, is_lease: at < self.until, at }
     }
 
-    /// Puts tokens back that were taken and not spent; how many whole ones found a place.
+    /// Puts tokens back that were taken and not spent, and returns how many whole tokens found a
+    /// place.
     ///
     /// Only while the lease lasts that they were taken from and the ledger was not asked:
     /// afterwards they count as spent, at the ledger as here. Of a rate, less what has trickled in
@@ -308,7 +308,7 @@ impl Holder {
         self.waiting = self.waiting.saturating_sub(u32::try_from(cost.units()).unwrap_or(u32::MAX));
     }
 
-    /// What is used of the key, as far as this member knows.
+    /// The usage of the key, as far as this member knows.
     pub const fn balance(&self) -> Balance {
         self.balance
     }
@@ -328,7 +328,8 @@ impl Holder {
         self.unanswered > 0
     }
 
-    /// The highest epoch of the store that it has heard of, whose lease it spends; 0 if none.
+    /// The highest epoch of the store that it has seen, whose lease it spends; 0 before the first
+    /// grant.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -338,17 +339,17 @@ impl Holder {
         self.ended
     }
 
-    /// What it was asked for, in units each period; first attempts only.
+    /// The demand at this holder, in units each period; first attempts only.
     pub fn demand(&self, terms: &Terms, now: Timestamp) -> u64 {
         self.demand.each(terms.period(), now).into()
     }
 
-    /// What trickles in, in units each period; 0 without a lease.
+    /// The rate of the lease, in units each period; 0 without a lease.
     pub fn rate(&self, now: Timestamp) -> u64 {
         if now < self.until { self.rate.into() } else { 0 }
     }
 
-    /// The answer where the tokens are not there.
+    /// The answer when the tokens in hand do not suffice.
     #[cold]
     fn lacks(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> Take {
         let may_ask = !self.is(ASKING | GONE) && now >= self.asked;
@@ -369,16 +370,16 @@ impl Holder {
         } else {
             Timestamp::MAX
         };
-        // Where all have their share, asking again brings nothing but calls.
+        // Where all holders have their share, another ask brings nothing but a call.
         let has_share = self.is(SCARCE) && is_lease && trickled_at < Timestamp::MAX;
         if has_share {
-            let renew = !self.is(ASKING) && (self.is_due(terms, now) || (may_ask && self.is(SHORT)));
+            let renew = !self.is(ASKING) && (self.poll_due(terms, now) || (may_ask && self.is(SHORT)));
             return Take::Wait { until: trickled_at, renew };
         }
         if self.is(ASKING) {
             return Take::Pending;
         }
-        // Of what trickles in for nothing the ledger takes whole tokens back.
+        // The ledger takes back unused trickle in whole tokens only.
         let rounded = if trickle > 0 { ROUNDED } else { 0 };
         let room_at = self.balance.room_at(terms, cost.units() + rounded, now);
         // Room that has come since the ledger answered is worth asking for at once.
@@ -398,9 +399,9 @@ impl Holder {
         }
     }
 
-    /// The ask to send at `now`, in the name of `member`, for a request that waits and costs
-    /// `need_min`, or 0 if none does. It asks for what all of them cost that were told to wait
-    /// since the ask before. `None` while another is under way.
+    /// The ask to send at `now`, in the name of `member`, for a waiting request of cost `need_min`,
+    /// or 0 if no request waits. It asks for the total cost of the requests that had to wait since
+    /// the previous ask. `None` while another ask is in flight.
     ///
     /// Tokens that are unlikely to be used soon are given back with it, at once and for good.
     pub fn ask(&mut self, terms: &Terms, member: u64, need_min: u64, now: Timestamp) -> Option<Ask> {
@@ -416,7 +417,7 @@ impl Holder {
             self.rate = 0;
         }
         let waiting = u64::from(self.waiting).min(terms.largest()).max(need_min);
-        // What has trickled in is there, too, though the ledger counts it as spent.
+        // Tokens that trickled in are available too, although the ledger counts them as spent.
         let trickled = self.level / period - u64::from(in_hand);
         let needed = |units: u64| if need_min > 0 { units.saturating_sub(trickled).max(1) } else { 0 };
         let (need, need_min) = (needed(waiting), needed(need_min));
@@ -426,8 +427,8 @@ impl Holder {
         self.give_back(in_hand - left, left, period);
         self.seq = self.seq.wrapping_add(1);
         self.asked = now;
-        // What is not a whole token by now is forgone: the ledger credits only what came in since
-        // the ask before.
+        // A fraction of a token is dropped: the ledger credits only tokens that came in since the
+        // previous ask.
         self.over = 0;
         self.told = self.returned;
         self.demand.tell(demand);
@@ -435,7 +436,7 @@ impl Holder {
         Some(Ask { need, need_min, gives_up, ..self.letter(member, demand) })
     }
 
-    /// What is asked for, in units each period: nothing if a stream that was worth a lease has
+    /// The demand to report, in units each period: zero if a stream that was worth a lease has
     /// stopped.
     fn demand_now(&self, terms: &Terms, now: Timestamp) -> u32 {
         let demand = self.demand.each(terms.period(), now);
@@ -443,7 +444,7 @@ impl Holder {
         if has_stopped && u64::from(demand) >= terms.leased_min() { 0 } else { demand }
     }
 
-    /// Whether demand is two thirds of what the ledger was told, or less.
+    /// Whether demand is at most two thirds of the demand last reported to the ledger.
     fn has_fallen(&self, demand: u32) -> bool {
         self.demand.told() > demand.saturating_add(demand / 2 + NOISE)
     }
@@ -457,8 +458,8 @@ impl Holder {
         let rate = if now < self.until { self.rate } else { 0 };
         match &terms.kind {
             // A rate that never gathers one token needs one to gather it in.
-            Kind::Bucket(_) => demand.saturating_sub(rate).max(1),
-            Kind::Window(_) => demand.saturating_add(demand / 4),
+            TermsKind::Bucket(_) => demand.saturating_sub(rate).max(1),
+            TermsKind::Window(_) => demand.saturating_add(demand / 4),
         }
     }
 
@@ -480,9 +481,9 @@ impl Holder {
     /// requests, and where it has no place for another holder. `level` is what the ledger then says
     /// is used.
     ///
-    /// Answers to other asks than the one under way are ignored, as are those from an epoch that
+    /// Answers to other asks than the one in flight are ignored, as are those from an epoch that
     /// has passed. One that arrives when what it grants has ended, or a tenth of a second late with
-    /// what is only for the requests that wait, is as none.
+    /// a spot grant, counts as no answer.
     pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
         if !self.is(ASKING) || grant.seq != self.seq {
             return 0;
@@ -498,7 +499,7 @@ impl Holder {
             return 0;
         }
         if grant.epoch > self.epoch {
-            // What was granted in an epoch that has passed is not spent any more.
+            // Tokens granted in an earlier epoch are not spent any more.
             (self.level, self.held, self.rate, self.until) = (0, 0, 0, self.until.min(now));
         }
         self.epoch = grant.epoch;
@@ -521,7 +522,7 @@ impl Holder {
         // The ledger counts as spent what is only for the requests that wait, so it must not be
         // spent much later.
         if has_ended || (is_late && grant.is_spot()) {
-            // The ledger hears with the next ask that it did not arrive in time.
+            // The next ask tells the ledger that the grant did not arrive in time.
             self.flags |= OWES;
             if is_late {
                 // As if there had been no answer.
@@ -544,17 +545,17 @@ impl Holder {
         self.renew_at = self.until.saturating_sub(ahead);
         self.check_at = now.saturating_add(terms.period() / CHECKS);
         if now >= old_until {
-            // What is left over from the lease before has ended with it.
+            // The tokens of the previous lease have ended with it.
             self.level = 0;
         }
         self.acked = self.seq;
         self.flags &= !(SCARCE | SHORT | COLD);
         let is_cold = match terms.kind {
-            Kind::Bucket(_) => grant.rate == 0,
-            Kind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
+            TermsKind::Bucket(_) => grant.rate == 0,
+            TermsKind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
         };
         if is_cold {
-            // What is not used soon is given back soon.
+            // Unused tokens are returned soon.
             self.renew_at = self.renew_at.min(now.saturating_add(terms.period() / COLD_CHECKS));
             self.flags |= COLD;
         }
@@ -567,7 +568,7 @@ impl Holder {
 
     /// Brings what is in hand in line with what the ledger knows of, and adds what it lent.
     fn take_over(&mut self, terms: &Terms, known: u32, lump: u32) {
-        // Tokens that ended while the ask was under way were given back, if the ledger had them on
+        // Tokens that ended while the ask was in flight were given back, if the ledger had them on
         // record at all.
         let returned = self.returned.wrapping_sub(self.told);
         self.returned = self.told.wrapping_add(returned.min(known));
@@ -587,34 +588,35 @@ impl Holder {
         if !self.is(ASKING) {
             return;
         }
-        // The ledger may have granted something all the same, and hears with the next ask that it
-        // did not arrive.
+        // The ledger may have granted something; the next ask tells it that the grant did not
+        // arrive.
         self.flags = self.flags & !(ASKING | AWAITED) | OWES;
         let wait = SPACING * (1 << self.unanswered.min(DOUBLINGS_MAX));
         self.unanswered = self.unanswered.saturating_add(1);
         (self.asked, self.ended) = (now.saturating_add(wait), now);
     }
 
-    /// When to see whether the holder [is due](Holder::is_due) even if nothing is taken: its share
-    /// may be missed by others. `None` if it has none.
+    /// When to call [`Holder::poll_due`] even if nothing is taken, since other members may miss its
+    /// share. `None` if it has no share.
     pub fn wake_at(&self) -> Option<Timestamp> {
         if self.is(ASKING | GONE) {
             return None;
         }
         if self.is(COLD) {
-            // Nothing but tokens in hand is missed elsewhere.
+            // Other members miss nothing but its tokens in hand.
             return (self.level > 0 || self.is(OWES)).then(|| self.renew_at.max(self.asked));
         }
         let is_worth_it = self.held > 0 || self.is(OWES) || self.rate > 0;
-        // Of less than the noise nothing can have been lost.
+        // A demand below the noise cannot have fallen.
         let check_at = if self.demand.told() > NOISE { self.check_at } else { Timestamp::MAX };
         is_worth_it.then(|| self.renew_at.min(check_at).max(self.asked))
     }
 
-    /// Whether now is a good time to [ask](Holder::ask), without anything waiting for the answer:
-    /// the lease is about to end and will be missed, few tokens of a window are left, or demand is
-    /// twice or two thirds of what the ledger was told.
-    pub fn is_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
+    /// Checks whether now is a good time to [ask](Holder::ask) although no request waits for the
+    /// answer: the lease is about to end and will be missed, few tokens of a window are left, or
+    /// demand is twice or two thirds of the demand last reported to the ledger. A check that finds
+    /// nothing to do also schedules the next check, so [`Holder::wake_at`] moves.
+    pub fn poll_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
         if self.is(ASKING | GONE) || now < self.asked {
             return false;
         }
@@ -626,9 +628,9 @@ impl Holder {
             let in_hand = self.in_hand(period_ns(terms));
             if now >= self.until {
                 // A bucket's ledger knows when a lease has ended.
-                return matches!(terms.kind, Kind::Window(_)) && (in_hand > 0 || self.is(OWES));
+                return matches!(terms.kind, TermsKind::Window(_)) && (in_hand > 0 || self.is(OWES));
             }
-            // What is in hand when the lease ends is lost to a bucket.
+            // A bucket loses the tokens that are in hand when the lease ends.
             let ends_soon = self.until <= now.saturating_add(terms.period() / COLD_CHECKS);
             return in_hand > self.wanted(terms, self.demand_now(terms, now), now)
                 || (ends_soon && in_hand > 0);
@@ -636,14 +638,14 @@ impl Holder {
         if now >= self.renew_at {
             // A bucket that is hardly taken from needs no lease until the next request comes, and
             // the old one ends by itself.
-            let is_answered = matches!(terms.kind, Kind::Bucket(_)) && self.unanswered == 0;
+            let is_answered = matches!(terms.kind, TermsKind::Bucket(_)) && self.unanswered == 0;
             if is_answered && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;
             }
             return true;
         }
-        let is_window = matches!(terms.kind, Kind::Window(_));
+        let is_window = matches!(terms.kind, TermsKind::Window(_));
         if now < self.check_at {
             return is_window && self.is_low(terms);
         }
@@ -655,12 +657,12 @@ impl Holder {
         demand > told.saturating_mul(2).saturating_add(NOISE) || self.has_fallen(demand)
     }
 
-    /// Whether nothing would be lost if it were dropped now.
+    /// Whether dropping it now loses nothing.
     pub fn is_idle(&self, terms: &Terms, now: Timestamp) -> bool {
-        // Of a window, what is in hand when the lease ends is still to be given back. A bucket's
-        // ledger knows when it has ended.
+        // Tokens of a window that are in hand when the lease ends must still be returned. A
+        // bucket's ledger knows when the lease has ended.
         let in_hand = self.in_hand(period_ns(terms));
-        let owes = matches!(terms.kind, Kind::Window(_)) && (self.is(OWES) || in_hand > 0);
+        let owes = matches!(terms.kind, TermsKind::Window(_)) && (self.is(OWES) || in_hand > 0);
         self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
     }
 
@@ -685,17 +687,17 @@ impl Holder {
         self.flags & flags != 0
     }
 
-    /// Whether tokens in hand are less than a tenth of what they were, or than is asked for while
-    /// an ask is under way. Of a few tokens the last is worth waiting for.
+    /// Whether tokens in hand are less than a tenth of what they were, or less than the demand
+    /// during a round trip. A few tokens are used to the last.
     fn is_low(&self, terms: &Terms) -> bool {
         let period = period_ns(terms);
         let on_the_way = self.demand.parts(2 * u64::from(self.rtt_us));
         self.held >= 10 && self.level / period < u64::from(self.held / 10).max(on_the_way)
     }
 
-    /// What trickles in at `now`, in units each period.
+    /// The rate at which tokens trickle in at `now`, in units each period.
     fn rate_now(&self, terms: &Terms, now: Timestamp) -> u64 {
-        if matches!(terms.kind, Kind::Bucket(_)) { self.rate(now) } else { 0 }
+        if matches!(terms.kind, TermsKind::Bucket(_)) { self.rate(now) } else { 0 }
     }
 
     /// The largest that `level` grows to by trickle.
@@ -708,7 +710,7 @@ impl Holder {
     /// Brings the level to `now`.
     fn gather(&mut self, terms: &Terms, now: Timestamp) {
         if now.saturating_add(SPACING) < self.at {
-            // The clock stepped back: nobody knows how long the lease has lasted.
+            // The clock stepped back: it is not known how long the lease has lasted.
             self.until = self.until.min(now);
             self.asked = self.asked.min(now);
             self.ended = self.ended.min(now);
@@ -736,8 +738,8 @@ impl Holder {
         self.at = self.at.max(until);
     }
 
-    /// Counts what trickled in and found no place. Not while an ask is under way: the ledger may
-    /// just be forgetting the lease that it came from.
+    /// Counts tokens that trickled in and found no place. Not while an ask is in flight: the ledger
+    /// may just be forgetting the lease that they came from.
     fn count_unused(&mut self, parts: u64, period: u64) {
         if parts == 0 || self.is(ASKING) {
             return;
@@ -747,17 +749,17 @@ impl Holder {
         self.unused = self.unused.wrapping_add((parts / period) as u32);
     }
 
-    /// The lease is over: what is in hand is not spent any more.
+    /// Ends the lease: tokens in hand are not spent any more.
     fn end(&mut self, terms: &Terms, now: Timestamp) {
         let period = period_ns(terms);
         let in_hand = self.in_hand(period);
-        // Until it hears otherwise, the ledger counts them as used.
+        // Until the next ask, the ledger counts them as used.
         self.balance.charge(terms, in_hand.into(), now);
         let owed = self.flags & OWES;
         self.give_back(in_hand, 0, period);
-        if matches!(terms.kind, Kind::Bucket(_)) {
-            // A bucket's ledger forgets a lease that has ended: it is told with the next ask, if
-            // there is one.
+        if matches!(terms.kind, TermsKind::Bucket(_)) {
+            // A bucket's ledger forgets a lease that has ended; the next ask, if there is one,
+            // reports the tokens.
             self.flags = self.flags & !OWES | owed;
         }
         self.count_unused(self.level, period);
@@ -779,7 +781,7 @@ impl Holder {
         }
     }
 
-    /// An ask by which nothing waits.
+    /// An ask for which no request waits.
     fn letter(&self, member: u64, demand: u32) -> Ask {
         Ask {
             holder: HolderName { member, incarnation: self.incarnation },

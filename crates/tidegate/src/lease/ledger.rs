@@ -1,24 +1,25 @@
-//! The record of one key: what is used, and who holds which part of it.
+//! The record of one key: its usage, and the leases of its holders.
 //!
-//! **What counts as used.** A grant is debited in full when it is made. For a bucket, `used`
+//! **Usage.** A grant is debited in full when it is made. For a bucket, `used`
 //! therefore holds what was released and has not drained yet, and what leases will release until
 //! they end. It drains at the limit's exact rate, and never below what holders may still spend:
 //! their tokens in hand and what is yet to trickle in. That one rule replaces crediting expired
 //! leases: a lease that ended no longer holds `used` up.
 //!
 //! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a
-//! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and nothing
-//! else is divided but to choose how much to grant, where it does not matter how it is rounded as
-//! long as all do the same. `docs/leases.md` says how each product stays below 2^53.
+//! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and other
+//! divisions only choose how much to grant, where any rounding is right as long as all ports round
+//! the same way. `docs/leases.md` says how each product stays below 2^53.
 
 use core::time::Duration;
 use std::borrow::Cow;
 
 use self::allocation::Sums;
+use self::lease::Lease;
 use self::leases::Leases;
 use super::fault::Fault;
 use super::message::{Ask, Epoch, Grant, HolderName};
-use super::terms::{Kind, Refill, Terms, Window, micros};
+use super::terms::{LeaseWindow, Refill, Terms, TermsKind, micros};
 use super::{HOLDERS_MAX, LENT_MAX, NUMBER_MAX, RECHECK, SPACING};
 use crate::algorithm::REPORT_DEBT_LIMITS;
 use crate::cost::Cost;
@@ -26,6 +27,7 @@ use crate::time::Timestamp;
 
 mod allocation;
 mod bucket;
+mod lease;
 mod leases;
 mod stored;
 mod window;
@@ -44,7 +46,7 @@ pub struct Ledger {
     used: u64,
     /// How far the next unit has drained, in parts of the rate's `per_us`.
     rest: u64,
-    /// What was returned beyond whole tokens, in parts of `period_us`.
+    /// The fraction of a token that was returned beyond whole tokens, in parts of `period_us`.
     dust: u64,
     per_us: u64,
     period_us: u64,
@@ -59,38 +61,13 @@ pub struct Ledger {
     leases: Leases,
 }
 
-/// What one holder has, as far as the ledger knows: never less than what it really has.
+/// The result of an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Lease {
-    holder: HolderName,
-    /// The ask answered last.
-    seq: u32,
-    demand: u32,
-    /// Tokens in hand at most, `lump` included.
-    held: u32,
-    /// What the last grant added to them.
-    lump: u32,
-    /// What the last grant lets trickle in, each period, until when.
-    rate: u32,
-    until_us: u64,
-    /// The grant before, which the holder spends by if the last one has not arrived.
-    prior_rate: u32,
-    prior_until_us: u64,
-    /// When it asked last.
-    since_us: u64,
-    /// Its totals at that time, and [`Ledger::spent`].
-    returned: u32,
-    unused: u32,
-    spent: u32,
-}
-
-/// What an ask led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Answer {
-    /// What to tell the holder; `None` for an ask that a later one has overtaken, which nobody
-    /// waits for any more.
+pub struct AskOutcome {
+    /// The grant to send to the holder; `None` for an ask that a later ask has overtaken, as no
+    /// request waits for it any more.
     pub grant: Option<Grant>,
-    /// What became of `used` in this step.
+    /// The change of `used` in this step.
     pub movement: Movement,
 }
 
@@ -108,14 +85,14 @@ pub struct Movement {
     pub credited: u64,
 }
 
-/// One holder, as `tidegate leases` shows it.
+/// One holder, as the command `tidegate leases` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HolderView {
-    /// Who it is.
+    /// The name of the holder.
     pub holder: HolderName,
-    /// What it was asked for, in units each period.
+    /// The demand at the holder, in units each period.
     pub demand: u32,
-    /// What trickles in to it, in units each period.
+    /// The rate of its lease, in units each period.
     pub rate: u32,
     /// Tokens it has in hand at most.
     pub held: u32,
@@ -125,16 +102,16 @@ pub struct HolderView {
 }
 
 impl Ledger {
-    /// The record of a key that has none in `epoch`: nothing is used, whatever the reason that
-    /// there is none.
+    /// The first record of a key in `epoch`. Nothing is used, whatever the reason that the record
+    /// was missing.
     ///
     /// So a caller within its limit is not refused because a store is new or was wiped. Leases of a
     /// former epoch run out beside the new record: a loss costs at most one burst and one lease
     /// period of the rate, or once more the limit of a window.
     pub fn begin(terms: &Terms, epoch: &Epoch) -> Self {
         let (burst, per_us, end_us) = match &terms.kind {
-            Kind::Bucket(refill) => (refill.burst, refill.per_us, 0),
-            Kind::Window(window) => (window.limit, 1, window.end_us),
+            TermsKind::Bucket(refill) => (refill.burst, refill.per_us, 0),
+            TermsKind::Window(window) => (window.limit, 1, window.end_us),
         };
         Self {
             epoch: epoch.number,
@@ -157,22 +134,22 @@ impl Ledger {
     /// A record of another epoch is begun anew first. The same ask again gets the same grant and
     /// changes nothing; one that a later ask has overtaken gets no answer. `now` may step back:
     /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
-    /// while it matters that its usage was lost.
-    pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> Answer {
+    /// while lost usage could still count.
+    pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
         self.enter(terms, epoch);
         let now_us = micros(now);
         let is_lost = epoch.is_after_loss && now_us < terms.lost_until_us(micros(epoch.began));
         if is_lost && !ask.is_leaving {
             let again = RECHECK.max(SPACING);
             let nothing = Grant { seq: ask.seq, epoch: epoch.number, is_lost, again, ..Grant::NOTHING };
-            return Answer { grant: Some(nothing), movement: Movement::default() };
+            return AskOutcome { grant: Some(nothing), movement: Movement::default() };
         }
-        let mut step = Step { ledger: self, terms, now_us, movement: Movement::default() };
+        let mut step = LedgerStep { ledger: self, terms, now_us, movement: Movement::default() };
         let grant = match &terms.kind {
-            Kind::Bucket(refill) => step.ask_bucket(refill, ask),
-            Kind::Window(window) => step.ask_window(window, ask),
+            TermsKind::Bucket(refill) => step.ask_bucket(refill, ask),
+            TermsKind::Window(window) => step.ask_window(window, ask),
         };
-        Answer { grant, movement: step.movement }
+        AskOutcome { grant, movement: step.movement }
     }
 
     /// Charges `cost` at `now` whether or not there is room, as for work already done, and says how
@@ -184,8 +161,8 @@ impl Ledger {
     /// nothing more.
     pub fn report(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, cost: Cost) -> u64 {
         self.with_step(now, terms, epoch, |step| {
-            // What leases are yet to release comes on top, and is less than a few of the largest
-            // grants.
+            // The units that leases will still release come on top; they are less than a few of the
+            // largest grants.
             let most = terms.largest().saturating_mul(1 + REPORT_DEBT_LIMITS).min(NUMBER_MAX - 4 * LENT_MAX);
             let booked = cost.units().min(most.saturating_sub(step.level()));
             step.debit(booked);
@@ -210,15 +187,15 @@ impl Ledger {
         now: Timestamp,
         terms: &Terms,
         epoch: &Epoch,
-        act: impl FnOnce(&mut Step<'_>) -> R,
+        act: impl FnOnce(&mut LedgerStep<'_>) -> R,
     ) -> R {
         self.enter(terms, epoch);
-        let mut step = Step { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
+        let mut step = LedgerStep { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 step.drain(refill);
             }
-            Kind::Window(window) => step.roll(window),
+            TermsKind::Window(window) => step.roll(window),
         }
         act(&mut step)
     }
@@ -229,12 +206,6 @@ impl Ledger {
             *self = Self::begin(terms, epoch);
         }
         self.renumber(terms);
-    }
-
-    /// Starts loading it, so that a step that follows waits less; of several ledgers the loads
-    /// overlap. The number means nothing.
-    pub fn touch(&self) -> u64 {
-        self.used ^ self.crowded_us ^ self.leases.touch()
     }
 
     /// The epoch it was begun in.
@@ -261,12 +232,13 @@ impl Ledger {
     fn brought_to(&self, now: Timestamp, terms: &Terms) -> Self {
         let mut copy = self.clone();
         copy.renumber(terms);
-        let mut step = Step { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
+        let mut step =
+            LedgerStep { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
         match &terms.kind {
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 step.drain(refill);
             }
-            Kind::Window(window) => step.roll(window),
+            TermsKind::Window(window) => step.roll(window),
         }
         copy
     }
@@ -275,8 +247,8 @@ impl Ledger {
     fn is_up_to_date(&self, now: Timestamp, terms: &Terms) -> bool {
         let now_us = micros(now);
         match &terms.kind {
-            Kind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
-            Kind::Bucket(_) => {
+            TermsKind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
+            TermsKind::Bucket(_) => {
                 if !self.has_numbers(terms) || self.at_us < now_us || terms.has(Fault::GrantWithoutDebit) {
                     return false;
                 }
@@ -292,7 +264,7 @@ impl Ledger {
         }
     }
 
-    /// Who holds what, in order of their names.
+    /// The holders and their leases, in order of their names.
     pub fn holders(&self) -> impl Iterator<Item = HolderView> + '_ {
         self.leases.iter().map(|lease| HolderView {
             holder: lease.holder,
@@ -308,14 +280,14 @@ impl Ledger {
         self.leases.binary_search_by_key(&holder, |lease| lease.holder).is_ok()
     }
 
-    /// What is used at `now` as a caller sees it: tokens in holders' hands count as used, what
-    /// leases are yet to let trickle in does not. And when nothing will be used any more if nothing
-    /// else is charged: of a window its end, `now` if nothing is.
+    /// The usage at `now` as a caller sees it: tokens in holders' hands count as used, tokens that
+    /// leases have yet to release do not. The instant is when the usage will be zero if nothing
+    /// else is charged: the end of a window, `now` if nothing is used.
     pub fn level(&self, now: Timestamp, terms: &Terms) -> (u64, Timestamp) {
         let copy = self.at(now, terms);
         let (used, at_us) = match &terms.kind {
-            Kind::Window(_) => (copy.used, copy.end_us),
-            Kind::Bucket(refill) => {
+            TermsKind::Window(_) => (copy.used, copy.end_us),
+            TermsKind::Bucket(refill) => {
                 let sums = copy.leases.sums(micros(now), micros(now).max(copy.at_us));
                 let used = copy.used.saturating_sub(sums.to_come.saturating_add(copy.dust) / copy.period_us);
                 let parts = (u128::from(used) * u128::from(refill.per_us)).saturating_sub(copy.rest.into());
@@ -337,9 +309,9 @@ impl Ledger {
     /// if it may be.
     pub fn forgettable_at(&self, now: Timestamp, terms: &Terms) -> Timestamp {
         match &terms.kind {
-            Kind::Window(_) => instant(self.end_us).max(now),
-            Kind::Bucket(_) => {
-                // What is then still used drains from there on.
+            TermsKind::Window(_) => instant(self.end_us).max(now),
+            TermsKind::Bucket(_) => {
+                // The usage that is left then drains from there on.
                 let last = self.lasts_until(now);
                 self.level(last, terms).1.max(last)
             }
@@ -403,41 +375,41 @@ impl Ledger {
 }
 
 /// One step on a ledger.
-struct Step<'a> {
+struct LedgerStep<'a> {
     ledger: &'a mut Ledger,
     terms: &'a Terms,
     now_us: u64,
     movement: Movement,
 }
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// From when on leases are paid for: where the clock has stepped back, from when it had
     /// stepped, as what drained until then has paid for them.
     fn paid_from(&self) -> u64 {
         self.now_us.max(self.ledger.at_us)
     }
 
-    /// What holders may still spend, as far as the ledger knows: in hand and yet to come. Of a
-    /// window also what holders have in hand whose lease has ended, as they may say that it was not
-    /// spent.
+    /// The tokens that holders may still spend, as far as the ledger knows: in hand and yet to
+    /// come. For a window this includes tokens of holders whose lease has ended, since those
+    /// holders may still return them.
     fn outstanding(&self) -> u64 {
         match &self.terms.kind {
-            Kind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
-            Kind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
+            TermsKind::Bucket(_) => self.sums().outstanding(self.ledger.period_us),
+            TermsKind::Window(_) => self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum(),
         }
     }
 
-    /// What is used without what leases are yet to release, rounded down.
+    /// The usage without the units that leases have yet to release, rounded down.
     fn level(&self) -> u64 {
         self.ledger.used.saturating_sub(self.sums().to_come.div_ceil(self.ledger.period_us))
     }
 
-    /// What all leases add up to.
+    /// The sums over all leases.
     fn sums(&self) -> Sums {
         self.ledger.leases.sums(self.now_us, self.paid_from())
     }
 
-    /// Credits so much of what is in nobody's hand, and says how much.
+    /// Credits at most `units` of the usage that no holder has in hand, and returns how many.
     fn give_back(&mut self, units: u64) -> u64 {
         let outstanding = self.outstanding();
         let units = units.min(self.ledger.used.saturating_sub(outstanding));
@@ -501,7 +473,7 @@ impl Step<'_> {
         })
     }
 
-    /// An answer without tokens.
+    /// A grant without tokens.
     fn nothing(&self, ask: &Ask, again_us: u64) -> Grant {
         Grant {
             seq: ask.seq,
@@ -510,63 +482,6 @@ impl Step<'_> {
             again: Duration::from_micros(again_us).max(SPACING),
             ..Grant::NOTHING
         }
-    }
-}
-
-impl Lease {
-    /// A lease of nothing that takes the holder's totals as they are.
-    fn begin(ask: &Ask, spent: u32, since_us: u64) -> Self {
-        Self {
-            holder: ask.holder,
-            seq: 0,
-            demand: 0,
-            held: 0,
-            lump: 0,
-            rate: 0,
-            until_us: 0,
-            prior_rate: 0,
-            prior_until_us: 0,
-            since_us,
-            returned: ask.returned,
-            unused: ask.unused,
-            spent,
-        }
-    }
-
-    /// When the first and when the second of the last two grants ends.
-    fn ends_us(&self) -> (u64, u64) {
-        (self.until_us.min(self.prior_until_us), self.until_us.max(self.prior_until_us))
-    }
-
-    /// Whether the last grant was only for the requests that waited: it is not among the tokens in
-    /// hand.
-    const fn was_spot(&self) -> bool {
-        self.lump > self.held
-    }
-
-    /// Whether it still lets its holder spend.
-    fn is_alive(&self, now_us: u64) -> bool {
-        self.ends_us().1 > now_us
-    }
-
-    /// The fastest that its holder may spend from now on, in tokens each period.
-    fn fastest(&self, now_us: u64) -> u64 {
-        let last = if self.until_us > now_us { self.rate } else { 0 };
-        let prior = if self.prior_until_us > now_us { self.prior_rate } else { 0 };
-        last.max(prior).into()
-    }
-
-    /// What is yet to trickle in after `from_us`, at most, in parts of a token by the period.
-    ///
-    /// The holder spends by the last grant or by the one before, not by both: by the faster of the
-    /// two at each instant, as long as either lasts.
-    fn to_come(self, from_us: u64) -> u64 {
-        let (first_us, last_us) = self.ends_us();
-        let alone = if self.until_us >= self.prior_until_us { self.rate } else { self.prior_rate };
-        // Only a clock that has stepped back by hours makes more of it than can be counted.
-        let both = u64::from(self.rate.max(self.prior_rate)).saturating_mul(first_us.saturating_sub(from_us));
-        let then = u64::from(alone).saturating_mul(last_us.saturating_sub(from_us.max(first_us)));
-        both.saturating_add(then)
     }
 }
 

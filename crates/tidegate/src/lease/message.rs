@@ -1,13 +1,14 @@
-//! What holder and ledger say to each other.
+//! The messages between holder and ledger.
 
 use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// Who holds a lease: one [`crate::lease::Holder`] of one run of one member.
+/// The name of a holder: one [`crate::lease::Holder`] of one run of one member.
 ///
-/// A member that starts again is another holder, and so is one that a member has made anew; what
-/// the former held runs out by itself. So nothing depends on the former being gone for certain.
+/// A member that restarts is another holder, and so is a holder that a member has made anew; the
+/// lease of the former holder ends by itself. So nothing depends on knowing that the former holder
+/// is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderName {
     /// One run of a member: a number that no other run has.
@@ -33,7 +34,7 @@ pub struct Epoch {
 /// an ask that is lost, repeated or overtaken changes nothing about what they mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
-    /// Who asks.
+    /// The holder that asks.
     pub holder: HolderName,
     /// The number of this ask, from 1; each one is sent once.
     pub seq: u32,
@@ -50,24 +51,24 @@ pub struct Ask {
     pub unused: u32,
     /// Units that were asked of it, first attempts only, as a rate each period.
     pub demand: u32,
-    /// What the requests cost that wait for the answer, in sum; 0 if none waits.
+    /// The total cost of the requests that wait for the answer; 0 if no request waits.
     pub need: u64,
     /// The cost of the first of them: fewer tokens are of no use to it. At most `need`, and 0 only
     /// if that is.
     pub need_min: u64,
     /// Whether the holder stops here and wants nothing.
     pub is_leaving: bool,
-    /// Whether the rate of its lease has ended with this ask, as it has far more than it is asked
-    /// for. Tokens in hand have not.
+    /// Whether the rate of its lease ends with this ask, as the rate is far above the demand.
+    /// Tokens in hand stay.
     pub gives_up: bool,
 }
 
 impl Ask {
-    /// What a holder says first: it has nothing, expects nothing, and knows of no epoch.
+    /// The first ask of a holder, which has no tokens and knows no epoch.
     ///
-    /// `need` is the cost of the one request that waits for the answer, in units; with 0 none
-    /// waits, and such an ask wants nothing but to be known. All else is 0 or false but `seq`,
-    /// which is 1. The other fields can be set where an ask says more:
+    /// `need` is the cost of the one request that waits for the answer, in units; with 0 no request
+    /// waits, and such an ask only makes the holder known. All else is 0 or false but `seq`, which
+    /// is 1. The other fields can be set where an ask says more:
     ///
     /// ```
     /// use tidegate::lease::{Ask, HolderName};
@@ -105,8 +106,8 @@ pub struct Grant {
     /// Tokens that may be spent at once.
     pub lump: u32,
     /// Tokens that the ledger now counts as in the holder's hand, `lump` included, unless it [is
-    /// only for the requests that wait](Grant::is_spot). What the holder has beyond is of a lease
-    /// that the ledger no longer knows, and is not spent any more.
+    /// only for the requests that wait](Grant::is_spot). Tokens beyond these belong to a lease that
+    /// the ledger no longer knows, and are not spent any more.
     pub held: u32,
     /// Tokens that trickle in, each period. It takes the place of the rate before.
     pub rate: u32,
@@ -117,25 +118,25 @@ pub struct Grant {
     pub keep: u32,
     /// Holders with a lease, this one included; at least 1.
     pub members: u32,
-    /// Whether more is asked for than there is. A holder that has its share does not ask again
+    /// Whether the demand is above the supply. A holder that has its share does not ask again
     /// before its time.
     pub is_scarce: bool,
     /// Whether nothing is granted because the store has lost what was used of a quota, and neither
     /// has its window ended since nor has the loss been acknowledged.
     pub is_lost: bool,
-    /// How long to wait before asking again if this was not enough, unless the ledger had no room
-    /// and is known to have some earlier; zero if it was enough.
+    /// How long to wait before asking again if this was not enough, unless the ledger is known to
+    /// have room earlier; zero if it was enough.
     pub again: Duration,
-    /// Of a window: tokens that were granted to other holders whose lease has ended without their
-    /// having said what became of them. What of these was not spent is lost until the window ends,
-    /// unless the holder comes back. Those of holders that have lost their place are not counted. 0
-    /// of a bucket, where nothing is lost.
+    /// Of a window: tokens that were granted to other holders whose lease has ended without a
+    /// report. Unspent tokens among them are lost until the window ends, unless the holder comes
+    /// back. Those of holders that have lost their place are not counted. 0 of a bucket, where
+    /// nothing is lost.
     pub gone: u64,
 }
 
 impl Grant {
-    /// Whether the lump is for the requests that wait for the answer and for nothing else: the
-    /// ledger counts it as spent.
+    /// Whether this is a spot grant: its lump is only for the requests that wait for the answer,
+    /// and the ledger counts it as spent.
     pub const fn is_spot(&self) -> bool {
         self.held < self.lump
     }

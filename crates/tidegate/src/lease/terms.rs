@@ -6,16 +6,17 @@ use core::time::Duration;
 use super::fault::Fault;
 use super::{LEASED_PER_S, LENT_MAX, NUMBER_MAX, UNLEASED_PER_S};
 use crate::algorithm::{Algorithm, WindowStart};
+use crate::rate::gcd;
 use crate::time::Timestamp;
 
 /// The numbers of one limit under `leased`, checked.
 ///
 /// Ledger and holder are given the same terms in every call. Made anew for every ask where the
 /// limit counts in windows, as they say which window the ledger's `now` lies in; a holder does not
-/// look at the window and may keep old ones.
+/// use the window and may keep old terms.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
-    pub(super) kind: Kind,
+    pub(super) kind: TermsKind,
     pub(super) period_us: u64,
     pub(super) is_quota: bool,
     /// Another [`Terms::leased_min`] and nothing unleased, for tests of few requests.
@@ -28,9 +29,9 @@ pub struct Terms {
 const UNLEASED_PART: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum TermsKind {
     Bucket(Refill),
-    Window(Window),
+    Window(LeaseWindow),
 }
 
 /// A bucket that refills by `units` each `per_us` microseconds, in lowest terms.
@@ -39,7 +40,7 @@ pub(super) struct Refill {
     pub(super) units: u64,
     pub(super) per_us: u64,
     pub(super) burst: u64,
-    /// What refills in a period, rounded down: the most that rates of leases add up to.
+    /// The refill in a period, rounded down: the largest sum of the rates of all leases.
     pub(super) quota: u64,
     /// Nanoseconds in which a unit refills, in parts of 2^16, rounded up.
     pub(super) unit_ns: u128,
@@ -47,7 +48,7 @@ pub(super) struct Refill {
 
 /// A window that may take `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Window {
+pub(super) struct LeaseWindow {
     pub(super) limit: u64,
     /// The earliest instant at which a window that lasts at `now` may have begun.
     pub(super) start_us: u64,
@@ -79,9 +80,9 @@ pub enum TermsError {
 }
 
 impl Terms {
-    /// How long a lease lasts unless told otherwise.
+    /// How long a lease lasts by default.
     pub const PERIOD: Duration = Duration::from_secs(5);
-    /// The shortest lease: with less, a key that is asked for a hundred times a second by each of
+    /// The shortest lease: with a shorter one, a key with a hundred requests a second at each of
     /// its members costs more than one call to the store in four hundred decisions.
     pub const PERIOD_MIN: Duration = Duration::from_secs(4);
     /// The longest lease: what a member that died takes with it is missing for that long.
@@ -106,7 +107,13 @@ impl Terms {
                 }
                 let (units, per_us) = (units as u64, per_us as u64);
                 let unit_ns = ((u128::from(per_us) * 1000) << UNIT_BITS).div_ceil(units.into());
-                Kind::Bucket(Refill { units, per_us, burst: checked(bucket.burst())?, quota: 0, unit_ns })
+                TermsKind::Bucket(Refill {
+                    units,
+                    per_us,
+                    burst: checked(bucket.burst())?,
+                    quota: 0,
+                    unit_ns,
+                })
             }
             Algorithm::Fixed(fixed) => {
                 let limit = checked(fixed.limit())?;
@@ -125,11 +132,11 @@ impl Terms {
                     }
                     WindowStart::FirstHit => (now.saturating_sub(window), now.saturating_add(window)),
                 };
-                Kind::Window(Window { limit, start_us, end_us })
+                TermsKind::Window(LeaseWindow { limit, start_us, end_us })
             }
             Algorithm::Calendar(calendar) => {
                 let (start, end) = calendar.window_bounds(now);
-                Kind::Window(Window {
+                TermsKind::Window(LeaseWindow {
                     limit: checked(calendar.limit())?,
                     start_us: micros(start),
                     end_us: micros(end),
@@ -149,7 +156,7 @@ impl Terms {
         }
         self.period_us = period.as_micros() as u64;
         let lent_max = self.lent_max();
-        if let Kind::Bucket(refill) = &mut self.kind {
+        if let TermsKind::Bucket(refill) = &mut self.kind {
             let quota = u128::from(refill.units) * u128::from(self.period_us) / u128::from(refill.per_us);
             refill.quota = u64::try_from(quota).unwrap_or(u64::MAX);
             if refill.quota > lent_max {
@@ -182,8 +189,8 @@ impl Terms {
     /// The largest cost that is ever admitted: the burst, or the limit of a window.
     pub const fn largest(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.burst,
-            Kind::Window(window) => window.limit,
+            TermsKind::Bucket(refill) => refill.burst,
+            TermsKind::Window(window) => window.limit,
         }
     }
 
@@ -191,8 +198,8 @@ impl Terms {
     /// until their end.
     pub const fn quota(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.quota,
-            Kind::Window(_) => 0,
+            TermsKind::Bucket(refill) => refill.quota,
+            TermsKind::Window(_) => 0,
         }
     }
 
@@ -211,12 +218,12 @@ impl Terms {
         match &self.kind {
             _ if self.leased_min.is_some() => self.leased_min.unwrap_or(0),
             // A limit that gives less never leases anything ahead.
-            Kind::Bucket(refill) if refill.quota < least => NUMBER_MAX,
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) if refill.quota < least => NUMBER_MAX,
+            TermsKind::Bucket(refill) => {
                 let more = LEASED_PER_S.saturating_mul(refill.quota) / refill.burst;
                 least.max(more.min(refill.quota / 4))
             }
-            Kind::Window(_) => least,
+            TermsKind::Window(_) => least,
         }
     }
 
@@ -234,13 +241,13 @@ impl Terms {
     pub(super) fn lost_until_us(&self, began_us: u64) -> u64 {
         match &self.kind {
             _ if !self.is_quota => 0,
-            Kind::Bucket(refill) => {
+            TermsKind::Bucket(refill) => {
                 let drains =
                     (u128::from(refill.burst) * u128::from(refill.per_us)).div_ceil(refill.units.into());
                 began_us.saturating_add(u64::try_from(drains).unwrap_or(u64::MAX))
             }
-            Kind::Window(window) if began_us >= window.start_us => window.end_us,
-            Kind::Window(_) => 0,
+            TermsKind::Window(window) if began_us >= window.start_us => window.end_us,
+            TermsKind::Window(_) => 0,
         }
     }
 
@@ -252,12 +259,12 @@ impl Terms {
     /// Of what parts a unit of the rate's remainder is; 1 for windows.
     pub(super) const fn per_us(&self) -> u64 {
         match &self.kind {
-            Kind::Bucket(refill) => refill.per_us,
-            Kind::Window(_) => 1,
+            TermsKind::Bucket(refill) => refill.per_us,
+            TermsKind::Window(_) => 1,
         }
     }
 
-    /// Whether the mistake is built in. Without the feature nobody can say so.
+    /// Whether the mistake is planted; always false without the feature.
     pub(super) fn has(&self, fault: Fault) -> bool {
         cfg!(feature = "planted-faults") && self.fault == Some(fault)
     }
@@ -274,11 +281,4 @@ fn checked(limit: u64) -> Result<u64, TermsError> {
 /// year 2255.
 pub(super) const fn micros(now: Timestamp) -> u64 {
     now.as_nanos() / 1000
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

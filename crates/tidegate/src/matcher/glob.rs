@@ -7,20 +7,20 @@ use core::fmt::{self, Write};
 
 use regex::Regex;
 
-use super::{MatcherError, PatternKind, check_length, compile, shortened};
+use super::pattern::{MatcherError, PatternKind, check_length, compile, shortened};
 
 /// A glob that matches a whole value.
 #[derive(Clone)]
 pub struct GlobPattern {
     pattern: Box<str>,
-    compiled: Compiled,
+    compiled: GlobMatcher,
 }
 
 /// Most globs in policies are a text with one star at an end, which needs no expression. Neither do
 /// texts with stars between them, and an expression of many stars would take time in proportion to
 /// their number.
 #[derive(Clone)]
-enum Compiled {
+enum GlobMatcher {
     Exact(Box<str>),
     Prefix(Box<str>),
     Suffix(Box<str>),
@@ -58,21 +58,17 @@ impl StarredText {
 
     /// Whether the pattern matches the whole of `value`.
     pub fn matches(&self, value: &str) -> bool {
-        let Some(mut rest) = value.strip_prefix(&*self.start) else { return false };
-        for text in &self.between {
-            let Some(found) = rest.find(&**text) else { return false };
-            rest = &rest[found + text.len()..];
-        }
-        rest.ends_with(&*self.end)
+        let between = self.between.iter().map(|text| &**text);
+        strip_pieces(value, &self.start, between).is_some_and(|rest| rest.ends_with(&*self.end))
     }
 
     /// Of the parts of a glob; `None` if there are others than texts and stars, or no star.
-    fn of(parts: &[Part]) -> Option<Self> {
+    fn of(parts: &[GlobToken]) -> Option<Self> {
         let (mut texts, mut last) = (Vec::new(), "");
         for part in parts {
             match part {
-                Part::Text(text) => last = text,
-                Part::Run => texts.push(core::mem::take(&mut last)),
+                GlobToken::Text(text) => last = text,
+                GlobToken::Run => texts.push(core::mem::take(&mut last)),
                 _ => return None,
             }
         }
@@ -87,20 +83,40 @@ impl StarredText {
     }
 }
 
+/// The rest of `text` behind `start`, which must begin it, and behind each of `pieces` in their
+/// order, with any characters before each piece; `None` if one of them is missing.
+///
+/// It takes time linear in text and pieces: each piece is taken where it first occurs behind the
+/// piece before, which leaves the most to the next ones, so that no byte is searched twice. For the
+/// other crates of this project: a glob of stars alone matches if the rest ends with its last
+/// piece.
+#[doc(hidden)]
+pub(super) fn strip_pieces<'t, 'p>(
+    text: &'t str,
+    start: &str,
+    pieces: impl IntoIterator<Item = &'p str>,
+) -> Option<&'t str> {
+    let mut rest = text.strip_prefix(start)?;
+    for piece in pieces {
+        rest = &rest[rest.find(piece)? + piece.len()..];
+    }
+    Some(rest)
+}
+
 impl GlobPattern {
     pub(super) fn new(pattern: &str) -> Result<Self, MatcherError> {
         check_length(PatternKind::Glob, pattern)?;
         let parts = Parser::parse(pattern)
             .map_err(|problem| MatcherError::Glob { pattern: shortened(pattern), problem })?;
         let compiled = match &*parts {
-            [] => Compiled::Exact("".into()),
-            [Part::Text(text)] => Compiled::Exact(text.as_str().into()),
-            [Part::Run] => Compiled::Prefix("".into()),
-            [Part::Text(text), Part::Run] => Compiled::Prefix(text.as_str().into()),
-            [Part::Run, Part::Text(text)] => Compiled::Suffix(text.as_str().into()),
+            [] => GlobMatcher::Exact("".into()),
+            [GlobToken::Text(text)] => GlobMatcher::Exact(text.as_str().into()),
+            [GlobToken::Run] => GlobMatcher::Prefix("".into()),
+            [GlobToken::Text(text), GlobToken::Run] => GlobMatcher::Prefix(text.as_str().into()),
+            [GlobToken::Run, GlobToken::Text(text)] => GlobMatcher::Suffix(text.as_str().into()),
             parts => match StarredText::of(parts) {
-                Some(texts) => Compiled::Texts(texts),
-                None => Compiled::Expression(compile(PatternKind::Glob, pattern, &expression(parts))?),
+                Some(texts) => GlobMatcher::Texts(texts),
+                None => GlobMatcher::Expression(compile(PatternKind::Glob, pattern, &expression(parts))?),
             },
         };
         Ok(Self { pattern: pattern.into(), compiled })
@@ -113,11 +129,11 @@ impl GlobPattern {
 
     pub(super) fn matches(&self, value: &str) -> bool {
         match &self.compiled {
-            Compiled::Exact(text) => **text == *value,
-            Compiled::Prefix(start) => value.starts_with(&**start),
-            Compiled::Suffix(end) => value.ends_with(&**end),
-            Compiled::Texts(texts) => texts.matches(value),
-            Compiled::Expression(regex) => regex.is_match(value),
+            GlobMatcher::Exact(text) => **text == *value,
+            GlobMatcher::Prefix(start) => value.starts_with(&**start),
+            GlobMatcher::Suffix(end) => value.ends_with(&**end),
+            GlobMatcher::Texts(texts) => texts.matches(value),
+            GlobMatcher::Expression(regex) => regex.is_match(value),
         }
     }
 }
@@ -128,7 +144,7 @@ impl fmt::Debug for GlobPattern {
     }
 }
 
-enum Part {
+enum GlobToken {
     Text(String),
     /// `*`
     Run,
@@ -147,28 +163,28 @@ enum Part {
 
 struct Parser<'a> {
     rest: core::iter::Peekable<core::str::Chars<'a>>,
-    parts: Vec<Part>,
+    parts: Vec<GlobToken>,
 }
 
 impl<'a> Parser<'a> {
-    fn parse(pattern: &'a str) -> Result<Vec<Part>, &'static str> {
+    fn parse(pattern: &'a str) -> Result<Vec<GlobToken>, &'static str> {
         let mut parser = Self { rest: pattern.chars().peekable(), parts: Vec::new() };
         let mut depth = 0_usize;
         while let Some(c) = parser.rest.next() {
             match c {
                 // Two runs in a row match what one does.
-                '*' if matches!(parser.parts.last(), Some(Part::Run)) => {}
-                '*' => parser.parts.push(Part::Run),
-                '?' => parser.parts.push(Part::One),
+                '*' if matches!(parser.parts.last(), Some(GlobToken::Run)) => {}
+                '*' => parser.parts.push(GlobToken::Run),
+                '?' => parser.parts.push(GlobToken::One),
                 '[' => parser.class()?,
                 '{' => {
                     depth += 1;
-                    parser.parts.push(Part::Open);
+                    parser.parts.push(GlobToken::Open);
                 }
-                ',' if depth > 0 => parser.parts.push(Part::Or),
+                ',' if depth > 0 => parser.parts.push(GlobToken::Or),
                 '}' => {
                     depth = depth.checked_sub(1).ok_or("} closes nothing; write \\} for the character")?;
-                    parser.parts.push(Part::Close);
+                    parser.parts.push(GlobToken::Close);
                 }
                 '\\' => {
                     let escaped = parser.rest.next().ok_or(LONE_ESCAPE)?;
@@ -185,8 +201,8 @@ impl<'a> Parser<'a> {
 
     fn text(&mut self, c: char) {
         match self.parts.last_mut() {
-            Some(Part::Text(text)) => text.push(c),
-            _ => self.parts.push(Part::Text(c.into())),
+            Some(GlobToken::Text(text)) => text.push(c),
+            _ => self.parts.push(GlobToken::Text(c.into())),
         }
     }
 
@@ -213,7 +229,7 @@ impl<'a> Parser<'a> {
             ranges.push((from, to));
         }
         self.rest.next();
-        self.parts.push(Part::Class { outside, ranges });
+        self.parts.push(GlobToken::Class { outside, ranges });
         Ok(())
     }
 
@@ -229,14 +245,14 @@ impl<'a> Parser<'a> {
 const LONE_ESCAPE: &str = "\\ at the end stands before nothing; write \\\\ for the character";
 
 /// A regular expression that matches what the parts match, from the first character to the last.
-fn expression(parts: &[Part]) -> String {
+fn expression(parts: &[GlobToken]) -> String {
     let mut out = String::from("(?s)^(?:");
     for part in parts {
         match part {
-            Part::Text(text) => out.push_str(&regex::escape(text)),
-            Part::Run => out.push_str(".*"),
-            Part::One => out.push('.'),
-            Part::Class { outside, ranges } => {
+            GlobToken::Text(text) => out.push_str(&regex::escape(text)),
+            GlobToken::Run => out.push_str(".*"),
+            GlobToken::One => out.push('.'),
+            GlobToken::Class { outside, ranges } => {
                 out.push_str(if *outside { "[^" } else { "[" });
                 for (from, to) in ranges {
                     write!(out, "\\x{{{:x}}}-\\x{{{:x}}}", u32::from(*from), u32::from(*to))
@@ -244,9 +260,9 @@ fn expression(parts: &[Part]) -> String {
                 }
                 out.push(']');
             }
-            Part::Open => out.push_str("(?:"),
-            Part::Or => out.push('|'),
-            Part::Close => out.push(')'),
+            GlobToken::Open => out.push_str("(?:"),
+            GlobToken::Or => out.push('|'),
+            GlobToken::Close => out.push(')'),
         }
     }
     out.push_str(")$");

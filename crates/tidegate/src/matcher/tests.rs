@@ -198,11 +198,11 @@ fn what_cannot_be_made_says_what_to_do() {
         (Matcher::regex("(a"), "regex \"(a\": unclosed group; correct it"),
         (Matcher::regex("((a{1,200}){1,200}){1,200}"), "takes more than 1048576 bytes when compiled"),
         (Matcher::regex(&long), "is 4097 bytes long"),
-        (Matcher::cidr("10.0.0.0/33"), "network \"10.0.0.0/33\" is none; write for example 10.0.0.0/8"),
+        (Matcher::cidr("10.0.0.0/33"), "invalid network \"10.0.0.0/33\"; write for example 10.0.0.0/8"),
         (Matcher::cidr("10.0.0.1/8"), "write 10.0.0.0/8, or the address without a prefix"),
-        (Matcher::cidr("[::1]"), "is none"),
-        (Matcher::cidr(""), "is none"),
-        (Matcher::cidr("10.0.0.0/"), "is none"),
+        (Matcher::cidr("[::1]"), "invalid network"),
+        (Matcher::cidr(""), "invalid network"),
+        (Matcher::cidr("10.0.0.0/"), "invalid network"),
     ];
     for (made, hint) in cases {
         let message = made.unwrap_err().to_string();
@@ -236,6 +236,19 @@ fn a_glob_of_a_thousand_stars_takes_linear_time() {
         }
     }
     assert!(glob(&format!("{}*", "*a".repeat(1000))).matches(Some(&value)));
+}
+
+#[test]
+fn pieces_are_stripped_in_their_order_and_the_rest_is_what_follows_the_last() {
+    assert_eq!(super::glob::strip_pieces("/v1/items/7", "/v1", ["/", "s/"]), Some("7"));
+    assert_eq!(
+        super::glob::strip_pieces("abab", "", ["b"]),
+        Some("ab"),
+        "a piece is taken where it first occurs"
+    );
+    assert_eq!(super::glob::strip_pieces("abc", "a", ["c", "b"]), None);
+    assert_eq!(super::glob::strip_pieces("abc", "b", []), None);
+    assert_eq!(super::glob::strip_pieces("aa", "a", ["a", "a"]), None, "no character is used twice");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! What a matcher wants, in words.
+//! Descriptions of matchers for people.
 
 use core::fmt::{self, Display};
 
@@ -8,7 +8,7 @@ use super::{Matcher, shortened};
 const VALUES_SHOWN_MAX: usize = 8;
 
 impl Display for Matcher {
-    /// What it wants, to go after "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`,
+    /// A description that follows the word "wants": `one of "GET", "HEAD"`, `a value like "/v1/*"`,
     /// `an address in 10.0.0.0/8`. Of a long list only the beginning.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -32,19 +32,19 @@ impl Display for Matcher {
             Self::Cidr(network) => write!(f, "an address in {network}"),
             Self::Present => f.write_str("any value"),
             Self::Absent => f.write_str("no value"),
-            Self::Not(matcher) => write!(f, "anything but {}", Inner(matcher)),
+            Self::Not(matcher) => write!(f, "anything but {}", InnerMatcher(matcher)),
             Self::Any(matchers) if matchers.is_empty() => f.write_str("what no value is"),
             Self::All(matchers) if matchers.is_empty() => f.write_str("anything"),
-            Self::Any(matchers) => listed(matchers.iter(), " or ", f, |one, f| Inner(one).fmt(f)),
-            Self::All(matchers) => listed(matchers.iter(), " and ", f, |one, f| Inner(one).fmt(f)),
+            Self::Any(matchers) => listed(matchers.iter(), " or ", f, |one, f| InnerMatcher(one).fmt(f)),
+            Self::All(matchers) => listed(matchers.iter(), " and ", f, |one, f| InnerMatcher(one).fmt(f)),
         }
     }
 }
 
 /// A matcher inside of another: in brackets where it would not be clear what belongs together.
-struct Inner<'a>(&'a Matcher);
+struct InnerMatcher<'a>(&'a Matcher);
 
-impl Display for Inner<'_> {
+impl Display for InnerMatcher<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Matcher::Any(several) | Matcher::All(several) if several.len() > 1 => write!(f, "({})", self.0),

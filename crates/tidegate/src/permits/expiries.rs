@@ -5,7 +5,7 @@
 //! expire, and how many have, in O(log n), which is what a limit that was lowered below what is
 //! held asks for at every refusal.
 
-/// What a permit costs.
+/// The bytes of a permit.
 pub(super) const PERMIT_BYTES: usize = size_of::<Node>();
 
 /// No node.
@@ -161,7 +161,7 @@ impl Expiries {
         self.nodes.get(place as usize).map_or(0, |node| node.size)
     }
 
-    /// What the tree is ordered by.
+    /// The sort key of the tree.
     fn key(&self, place: u32) -> (u64, u32) {
         (self.nodes[place as usize].expires, place)
     }
@@ -257,7 +257,7 @@ const fn priority(place: u32) -> u32 {
     hash ^ (hash >> 16)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(tidegate_loom)))]
 impl Expiries {
     /// How many nodes there are on the longest way down.
     pub(super) fn depth(&self) -> usize {

@@ -1,6 +1,6 @@
-//! What two threads can do to one set of permits, in every interleaving.
+//! Two threads at one set of permits, in every interleaving.
 //!
-//! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --release --lib loom`.
+//! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --profile dist --lib loom`.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Slots `start..start + len` of the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct SlotRange {
     pub(super) start: u32,
     pub(super) len: u32,
 }
@@ -42,23 +42,23 @@ impl Arena {
 
     /// Takes the smallest free range of at least `len` slots, cut to `len`; the lowest one of
     /// several.
-    pub(super) fn allocate(&mut self, len: u32) -> Option<Range> {
+    pub(super) fn allocate(&mut self, len: u32) -> Option<SlotRange> {
         let &(found, start) = self.by_len.range((len, 0)..).next()?;
         self.remove(start, found);
         if found > len {
             self.insert(start + len, found - len);
         }
         self.free -= len;
-        Some(Range { start, len })
+        Some(SlotRange { start, len })
     }
 
     /// Gives back a range that [`Arena::allocate`] handed out.
-    pub(super) fn release(&mut self, range: Range) {
+    pub(super) fn release(&mut self, range: SlotRange) {
         if range.len == 0 {
             return;
         }
         self.free += range.len;
-        let Range { mut start, mut len } = range;
+        let SlotRange { mut start, mut len } = range;
         if let Some((&before, &before_len)) = self.len_by_start.range(..start).next_back() {
             debug_assert!(before + before_len <= start, "a range is given back twice");
             if before + before_len == start {
@@ -78,7 +78,7 @@ impl Arena {
     pub(super) fn extend(&mut self, len: u32) {
         let start = self.len;
         self.len += len;
-        self.release(Range { start, len });
+        self.release(SlotRange { start, len });
     }
 
     fn insert(&mut self, start: u32, len: u32) {
@@ -101,12 +101,12 @@ mod tests {
     fn what_is_given_back_can_be_taken_again_in_one_piece() {
         let mut arena = Arena::default();
         arena.extend(64);
-        let parts: Vec<Range> = (0..4).map(|_| arena.allocate(16).unwrap()).collect();
+        let parts: Vec<SlotRange> = (0..4).map(|_| arena.allocate(16).unwrap()).collect();
         assert_eq!(arena.allocate(4), None);
         for index in [1, 3, 0, 2] {
             arena.release(parts[index]);
         }
-        assert_eq!(arena.allocate(64), Some(Range { start: 0, len: 64 }));
+        assert_eq!(arena.allocate(64), Some(SlotRange { start: 0, len: 64 }));
     }
 
     #[test]
@@ -124,14 +124,14 @@ mod tests {
         let mut arena = Arena::default();
         arena.extend(8);
         arena.extend(8);
-        assert_eq!(arena.allocate(16), Some(Range { start: 0, len: 16 }));
+        assert_eq!(arena.allocate(16), Some(SlotRange { start: 0, len: 16 }));
     }
 
     proptest! {
         #[test]
         fn ranges_never_overlap_and_nothing_is_lost(steps in prop::collection::vec((0_u32..40, any::<prop::sample::Index>()), 1..200)) {
             let mut arena = Arena::default();
-            let mut held: Vec<Range> = Vec::new();
+            let mut held: Vec<SlotRange> = Vec::new();
             for (len, which) in steps {
                 if len == 0 {
                     arena.extend(GRANULE * 8);
@@ -144,7 +144,7 @@ mod tests {
                     arena.release(range);
                 }
                 let mut owner = vec![false; arena.len() as usize];
-                let free = arena.len_by_start.iter().map(|(&start, &len)| Range { start, len });
+                let free = arena.len_by_start.iter().map(|(&start, &len)| SlotRange { start, len });
                 for range in held.iter().copied().chain(free) {
                     for slot in &mut owner[range.start as usize..(range.start + range.len) as usize] {
                         prop_assert!(!*slot);

@@ -1,6 +1,6 @@
 //! The instants of one ring, read: what is used, and when there is room.
 
-use super::header::{Record, Span, Window};
+use super::header::{HeaderRecord, RingWindow, Span};
 use super::ticks::{NS_MAX, Ticks};
 use crate::algorithm::Verdict;
 use crate::sync::{AtomicU32, Ordering};
@@ -21,13 +21,13 @@ pub(super) struct Entries<'a> {
     last: u64,
     latest_tick: u64,
     /// The window of the last charge; the instants are stored in its ticks.
-    window: Window,
+    window: RingWindow,
 }
 
 impl<'a> Entries<'a> {
     #[inline]
-    pub(super) fn new(slots: &'a [AtomicU32], record: Record) -> Self {
-        let Record { span, ticks, last, window, .. } = record;
+    pub(super) fn new(slots: &'a [AtomicU32], record: HeaderRecord) -> Self {
+        let HeaderRecord { span, ticks, last, window, .. } = record;
         Self { slots, span, ticks, last, latest_tick: ticks.up(last), window }
     }
 
@@ -88,7 +88,7 @@ impl<'a> Entries<'a> {
 
     /// The window of the last charge.
     #[inline]
-    pub(super) fn window(&self) -> Window {
+    pub(super) fn window(&self) -> RingWindow {
         self.window
     }
 
@@ -100,8 +100,8 @@ impl<'a> Entries<'a> {
 
     /// The same instants seen through `window`.
     #[inline]
-    pub(super) fn through(self, window: Window) -> Seen<'a> {
-        Seen { entries: self, window }
+    pub(super) fn through(self, window: RingWindow) -> VisibleEntries<'a> {
+        VisibleEntries { entries: self, window }
     }
 
     /// The first instant stored at `tick` or later.
@@ -127,12 +127,12 @@ impl<'a> Entries<'a> {
 
 /// Instants seen through a window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct VisibleEntries<'a> {
     entries: Entries<'a>,
-    window: Window,
+    window: RingWindow,
 }
 
-impl Seen<'_> {
+impl VisibleEntries<'_> {
     /// The `index`th oldest instant in nanoseconds, as it was rounded when it was stored.
     #[inline]
     pub(super) fn instant(&self, index: u32) -> u64 {

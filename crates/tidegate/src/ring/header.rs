@@ -1,4 +1,4 @@
-//! What a ring knows about itself: one cache line that many read and one at a time changes.
+//! The header of a ring: one cache line with many readers and one writer at a time.
 //!
 //! It is a sequence lock whose sequence is the lock. A writer makes the sequence odd by a
 //! compare-and-swap, changes words, and makes it even again. A reader notes an even sequence, reads
@@ -16,7 +16,7 @@
 //! after another `Release` fence, so a reader that sees such an instant sees that this ring's
 //! sequence moved as well.
 
-use super::arena::Range;
+use super::arena::SlotRange;
 use super::ticks::Ticks;
 use crate::sync::{AtomicU64, Mutex, Ordering, fence, lock, yield_now};
 
@@ -52,28 +52,28 @@ pub(super) struct Header {
     stamp: AtomicU64,
 }
 
-/// What a reader needs of a header to decide.
+/// The parts of a header that a decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct HeaderRecord {
     /// The generation a handle must name; 0 never.
     pub(super) generation: u32,
     pub(super) ticks: Ticks,
     /// Where in the slab the instants are.
-    pub(super) range: Range,
+    pub(super) range: SlotRange,
     pub(super) span: Span,
     /// The latest instant charged at, in nanoseconds: time does not go back behind it.
     pub(super) last: u64,
     /// The window of the last charge; none at first.
-    pub(super) window: Window,
+    pub(super) window: RingWindow,
 }
 
 /// A length of time to look back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct RingWindow {
     pub(super) ns: u64,
 }
 
-impl Window {
+impl RingWindow {
     /// The ticks that instants of this window are stored in.
     #[inline]
     pub(super) fn ticks(self) -> Ticks {
@@ -106,11 +106,11 @@ impl Span {
     }
 }
 
-impl Record {
+impl HeaderRecord {
     /// A ring that was never charged.
     pub(super) fn empty(generation: u32) -> Self {
-        let range = Range { start: 0, len: 0 };
-        let window = Window::default();
+        let range = SlotRange { start: 0, len: 0 };
+        let window = RingWindow::default();
         Self { generation, ticks: window.ticks(), range, span: Span::default(), last: 0, window }
     }
 
@@ -150,7 +150,7 @@ impl Header {
     /// is thrown away. It writes nothing and takes no lock, unless after [`READ_ATTEMPTS`] looks
     /// writers were always in the middle: then it waits its turn and keeps them out while it looks.
     #[inline]
-    pub(super) fn read<R>(&self, look: impl Fn(Record) -> R) -> (R, u64) {
+    pub(super) fn read<R>(&self, look: impl Fn(HeaderRecord) -> R) -> (R, u64) {
         let mut attempts = 0;
         loop {
             let sequence = self.sequence.load(Ordering::Acquire);
@@ -171,7 +171,7 @@ impl Header {
 
     #[cold]
     #[inline(never)]
-    fn read_alone<R>(&self, look: impl Fn(Record) -> R) -> (R, u64) {
+    fn read_alone<R>(&self, look: impl Fn(HeaderRecord) -> R) -> (R, u64) {
         let writer = self.lock();
         let seen = look(self.record());
         (seen, writer.leave_unchanged())
@@ -179,26 +179,26 @@ impl Header {
 
     /// Takes the ring for a change, if nothing has changed since `sequence`.
     #[inline]
-    pub(super) fn lock_at(&self, sequence: u64) -> Option<Writer<'_>> {
+    pub(super) fn lock_at(&self, sequence: u64) -> Option<HeaderWriter<'_>> {
         let locked = sequence + 1;
         self.sequence.compare_exchange(sequence, locked, Ordering::Acquire, Ordering::Relaxed).ok()?;
         fence(Ordering::Release);
-        Some(Writer { header: self, sequence })
+        Some(HeaderWriter { header: self, sequence })
     }
 
     /// Takes the ring for a change.
-    pub(super) fn lock(&self) -> Writer<'_> {
+    pub(super) fn lock(&self) -> HeaderWriter<'_> {
         self.try_lock().unwrap_or_else(|| self.lock_in_turn())
     }
 
-    fn try_lock(&self) -> Option<Writer<'_>> {
+    fn try_lock(&self) -> Option<HeaderWriter<'_>> {
         // Relaxed is enough: the exchange confirms it and acquires.
         let sequence = self.sequence.load(Ordering::Relaxed);
         if sequence & 1 == 0 { self.lock_at(sequence) } else { None }
     }
 
     #[cold]
-    fn lock_in_turn(&self) -> Writer<'_> {
+    fn lock_in_turn(&self) -> HeaderWriter<'_> {
         let _turn = lock(&self.turn);
         let mut spins = 0;
         loop {
@@ -217,33 +217,33 @@ impl Header {
     /// The words as they are; they belong together only for a writer, or if the sequence did not
     /// move.
     #[inline]
-    fn record(&self) -> Record {
+    fn record(&self) -> HeaderRecord {
         let (generation, shift) = unpack(self.identity.load(Ordering::Relaxed));
         let (start, capacity) = unpack(self.range.load(Ordering::Relaxed));
         let (head, len) = unpack(self.span.load(Ordering::Relaxed));
-        Record {
+        HeaderRecord {
             generation,
             ticks: Ticks::from_shift(shift),
-            range: Range { start, len: capacity },
+            range: SlotRange { start, len: capacity },
             span: Span { head, len },
             last: self.last.load(Ordering::Relaxed),
-            window: Window { ns: self.window.load(Ordering::Relaxed) },
+            window: RingWindow { ns: self.window.load(Ordering::Relaxed) },
         }
     }
 }
 
 /// A ring that is taken for a change; dropping it publishes what was changed.
 #[derive(Debug)]
-pub(super) struct Writer<'a> {
+pub(super) struct HeaderWriter<'a> {
     header: &'a Header,
     /// The even sequence before.
     sequence: u64,
 }
 
-impl Writer<'_> {
+impl HeaderWriter<'_> {
     /// The ring as it is.
     #[inline]
-    pub(super) fn record(&self) -> Record {
+    pub(super) fn record(&self) -> HeaderRecord {
         self.header.record()
     }
 
@@ -263,7 +263,7 @@ impl Writer<'_> {
         self.header.identity.store(pack(generation, ticks.shift()), Ordering::Relaxed);
     }
 
-    pub(super) fn set_range(&mut self, range: Range) {
+    pub(super) fn set_range(&mut self, range: SlotRange) {
         self.header.range.store(pack(range.start, range.len), Ordering::Relaxed);
     }
 
@@ -277,7 +277,7 @@ impl Writer<'_> {
         self.header.last.store(last, Ordering::Relaxed);
     }
 
-    pub(super) fn set_window(&mut self, window: Window) {
+    pub(super) fn set_window(&mut self, window: RingWindow) {
         self.header.window.store(window.ns, Ordering::Relaxed);
     }
 
@@ -295,7 +295,7 @@ impl Writer<'_> {
     }
 }
 
-impl Drop for Writer<'_> {
+impl Drop for HeaderWriter<'_> {
     #[inline]
     fn drop(&mut self) {
         self.header.sequence.store(self.sequence + 2, Ordering::Release);

@@ -1,6 +1,6 @@
-//! What two or three threads can do to one ring, in every interleaving.
+//! Two or three threads at one ring, in every interleaving.
 //!
-//! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --release --lib loom`.
+//! Run with `RUSTFLAGS="--cfg tidegate_loom" cargo test -p tidegate --profile dist --lib loom`.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -60,7 +60,7 @@ const IN_TURNS: [usize; 8] = [0, 1, 0, 1, 0, 1, 0, 1];
 const LIMIT: u64 = 3;
 const WINDOW: u64 = 1_000;
 
-/// Units the published ring admits within one window, with pairs of calls scheduled as told.
+/// Units the published ring admits within one window, with pairs of calls in the given schedule.
 fn admitted_by_published(schedule: [usize; 8]) -> u64 {
     let mut ring = Published { slots: vec![0; LIMIT as usize], head: 0, window: WINDOW };
     (0..2 * LIMIT).map(|pair| ring.race(WINDOW + pair, schedule)).sum()

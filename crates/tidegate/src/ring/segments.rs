@@ -1,10 +1,10 @@
 //! An array that grows while others read it: its elements never move and are never freed before the
 //! array.
 //!
-//! Elements live in segments that are created when first needed, so that room nobody has used yet
-//! costs no memory but an empty directory entry. What was created stays: a reader that comes late
-//! finds an element of the same type where it looks, never freed memory. [`Places`] says which
-//! elements are in use, and a [`Handle`] names one use of one element.
+//! Elements live in segments that are created when first needed, so that unused room costs no
+//! memory but an empty directory entry. A segment is never freed: a late reader finds an element of
+//! the same type, never freed memory. [`Places`] says which elements are in use, and a [`Handle`]
+//! names one use of one element.
 
 use core::num::{NonZeroU32, NonZeroU64};
 use std::sync::OnceLock;
@@ -69,8 +69,8 @@ impl Places {
         self.handed_out as usize - self.returned.len()
     }
 
-    /// Hands out an element nobody uses. If there is none, `create` is asked for more from the
-    /// given one on and answers how many it made.
+    /// Hands out an unused element. Without one, `create` makes more from the given index on and
+    /// returns how many it made.
     pub(crate) fn take(&mut self, create: impl FnOnce(usize) -> usize) -> Option<u32> {
         if let Some(index) = self.returned.pop() {
             return Some(index);
@@ -114,13 +114,13 @@ impl Handle {
         self.index
     }
 
-    /// What the element must say for this to be its current use; never 0.
+    /// The generation of the element while this handle is current; never 0.
     #[inline]
     pub(crate) fn generation(self) -> u32 {
         self.generation.get()
     }
 
-    /// What the element says after this use; 0 after the last.
+    /// The generation of the element after this use; 0 after the last.
     pub(crate) fn next_generation(self) -> u32 {
         self.generation.get().wrapping_add(1)
     }

@@ -168,7 +168,7 @@ fn what_two_nested_charges_wrote_over_is_not_counted_when_both_are_undone() {
     assert!(bench.rings.undo(bench.ring, &outer, at(1_900)));
     assert_eq!(bench.used(&limit, 1_899), 6);
     assert_eq!(bench.used(&limit, 1_904), 1);
-    // Before 1000 the unit of 0 would count; as nobody knows of it any more, time must have stayed
+    // Before 1000 the unit of 0 would count; as it is no longer recorded, time must have stayed
     // there.
     assert!(bench.used(&limit, 950) == 7 || bench.admit(&limit, 1, 950).unwrap().at() >= at(1_000));
 }
@@ -270,7 +270,7 @@ fn only_a_drained_ring_is_reclaimed_and_its_handle_is_stale_from_then_on() {
     let charge = bench.admit(&limit, 1, 100).unwrap();
     assert!(!rings.is_drained(ring, at(1_099)));
     assert!(!rings.reclaim_if_drained(ring, at(1_099)));
-    // Earlier than the last charge nobody knows what has drained.
+    // Before the last charge it is not known which instants have drained.
     assert!(!rings.reclaim_if_drained(ring, at(0)));
     assert!(rings.is_drained(ring, at(1_100)));
     assert!(rings.reclaim_if_drained(ring, at(1_100)));

@@ -1,8 +1,8 @@
 //! The specs of limits that arrive with requests: few however many different numbers arrive.
 //!
 //! A spec says how to read a state, and most numbers do not matter for that: not the limit of a
-//! window, and not the burst or, as far as it does not change the clock, the rate of a bucket. What
-//! is left is bounded, since it is chosen by whoever sends requests.
+//! window, and not the burst or, as far as it does not change the clock, the rate of a bucket. The
+//! numbers that do matter are chosen by clients, so the count of such specs is bounded.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -19,7 +19,7 @@ pub(crate) struct CarriedSpecs {
 }
 
 impl CarriedSpecs {
-    /// The most that are told apart, in [shares](Shares) for each namespace. Above it a new window
+    /// The most such specs, in [shares](Shares) for each namespace. Above it a new window
     /// is refused.
     pub(crate) const MAX: usize = 1 << 16;
     /// How many there may be when a bucket still gets a clock of its own. Above it, the clock that

@@ -76,6 +76,31 @@ fn loom_two_threads_that_bring_the_same_key_insert_it_once_and_both_count() {
 }
 
 #[test]
+fn loom_a_key_that_spills_into_a_further_line_is_inserted_once_and_both_charges_count() {
+    let mut builder = ::loom::model::Builder::new();
+    // One less than elsewhere: a look reads up to six lines here.
+    builder.preemption_bound = Some(2);
+    builder.check(|| {
+        let config = TableConfig { ring_share_percent: 0, ..TableConfig::seeded([1, 2, 3, 4]) };
+        let table = Arc::new(KeyTable::with_lines(2, 0, config));
+        let id = spec(&table, 5);
+        let near_first = |key: &KeyHash| table.lines_of(*key) == [0, 0];
+        let mut keys = (1..).map(|number| KeyHash(number << 57 | number)).filter(near_first);
+        for key in keys.by_ref().take(LINE) {
+            assert_eq!(charge(&table, key, 5, id, NOW), Some(true));
+        }
+        let key = keys.find(|key| table.further_lines_of(*key).contains(&(LINE as u32))).unwrap();
+        let other = Arc::clone(&table);
+        let thread = thread::spawn(move || charge(&other, key, 5, id, NOW));
+        assert_eq!(charge(&table, key, 5, id, NOW), Some(true));
+        assert_eq!(thread.join().unwrap(), Some(true));
+        let entry = table.look(key);
+        assert!(entry.slot >= LINE as u32, "it is in the further line");
+        assert_eq!(bucket(5).used(entry.state(), NOW), 2);
+    });
+}
+
+#[test]
 fn loom_two_keys_that_want_the_last_word_do_not_share_it() {
     model(|| {
         let table = table();

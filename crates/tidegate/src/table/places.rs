@@ -1,12 +1,13 @@
-//! Which namespace holds which part of a table, and how drained words come back to it.
+//! The places of each namespace in a table, and the sweeps that free drained words.
 //!
 //! Words, rings and permits are held in [shares](crate::shares). A word counts against the
 //! namespace of its spec until it is overwritten or swept, also after its state has drained, since
-//! nobody is told of that. So a namespace that is at its share sweeps on its way: each of its
-//! newcomers clears the drained words of another few lines. In a table of one namespace no share is
-//! looked at and nothing is swept.
+//! no event reports that. So a namespace that is at its share sweeps on its way: each of its
+//! newcomers clears the drained words of another few lines. In a table of one namespace shares are
+//! not checked and nothing is swept.
 
-use super::{Entry, KeyHash, KeyTable, LINE};
+use super::KeyTable;
+use super::word::{Entry, KeyHash, LINE};
 use crate::shares::{Namespaces, Owner};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
@@ -23,16 +24,9 @@ const LINES_SWEPT_FOR_ROOM: usize = 16;
 const LINES_SWEPT_FURTHER: usize = 64;
 const FURTHER_SWEEPS: usize = 4;
 
-/// After all sweeps of a newcomer found nothing, others sweep no further for so long: a table that
-/// is full of states that matter costs each refusal a microsecond and not a hundred.
+/// After all sweeps of a newcomer found nothing, others sweep no further for so long: in a table
+/// full of states in use each refusal costs a microsecond and not a hundred.
 const FRUITLESS_PAUSE_NS: u64 = 1_000_000;
-
-/// The words that several namespaces divide, 11 in 16. A newcomer finds no word when all of its 24
-/// are taken. Measured in a table of 4 194 304 words: none of those that come while fewer than 6
-/// words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000 at 8 in 10.
-pub(super) fn shared_places(words: usize) -> u64 {
-    (words / 16 * 11).max(1) as u64
-}
 
 impl KeyTable {
     /// The namespaces that share this table.
@@ -97,8 +91,8 @@ impl KeyTable {
         }
     }
 
-    /// Clears drained words, and what stands behind them, until a newcomer that found no room gets
-    /// what it attempts, or enough lines are swept.
+    /// Clears drained words, with their rings and permits, until `attempt` succeeds for a newcomer
+    /// that found no room, or enough lines are swept.
     pub(crate) fn sweep_until<T>(&self, now: Timestamp, attempt: impl Fn() -> Option<T>) -> Option<T> {
         self.sweep_lines(LINES_SWEPT_FOR_ROOM, now);
         if let Some(gotten) = attempt() {

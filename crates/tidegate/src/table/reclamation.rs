@@ -1,6 +1,6 @@
-//! Freeing the numbers of specs that no gate uses any more.
+//! The pass that frees the numbers of specs that no gate uses any more.
 //!
-//! A pass looks at every word of the table once, a part at a time, driven by whoever calls
+//! A pass reads every word of the table once, a part at a time, driven by the calls to
 //! [`KeyTable::reclaim_spec_numbers`]. A word that carries the number of a retired spec is cleared
 //! if it has drained; if not, it is rewritten under the spec that keeps such states
 //! ([`Spec::at_rest`]), of which there are few. After the pass no word carries a retired number,
@@ -12,50 +12,25 @@
 //! carries it over to its own numbers, as after any change of numbers.
 //!
 //! **Why a freed number is in no word.** A word gets another number only under a pin. A pin taken
-//! since the pass began changes [`Registered::unpinned`], and [`super::Specs::free`] leaves that
-//! number in use.
+//! since the pass began changes [`unpinned`](super::specs::RegisteredSpec::unpinned), and
+//! [`super::Specs::free`] leaves that number in use.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use super::specs::Registered;
-use super::{Entry, KeyTable, LINE, SPEC_MASK, STATE_BITS, Spec, SpecOwner, SpecPin};
-use crate::sync::{Mutex, Ordering, lock};
+use super::KeyTable;
+use super::reclaimer::{ReclamationPass, spec_at_rest};
+use super::specs::{Spec, SpecPin};
+use super::word::{Entry, LINE, SPEC_MASK, STATE_BITS};
+use crate::sync::{Ordering, lock};
 use crate::time::Timestamp;
 
-/// How many words a call looks at, at least: 4 MiB of them take about 2 ms.
+/// How many words a call reads, at least: 4 MiB of them take about 2 ms.
 const WORDS_EACH: usize = 1 << 18;
-/// A call looks at no less than this part of the table, so that a pass ends after as many calls at
-/// most.
+/// A call reads no less than this part of the table, so that a pass ends after at most so many
+/// calls.
 const CALLS_MAX: usize = 64;
 
-/// The pass that is under way, if one is.
-#[derive(Debug, Default)]
-pub(super) struct Reclaimer(Mutex<Option<Pass>>);
-
-#[derive(Debug)]
-struct Pass {
-    /// The retired specs by number.
-    retired: HashMap<u32, Retired, ahash::RandomState>,
-    /// The specs that keep their states, by the number of the retired spec. The pins last until the
-    /// pass ends.
-    at_rest: HashMap<u32, SpecPin, ahash::RandomState>,
-    /// The word to look at next.
-    next: usize,
-}
-
-#[derive(Debug)]
-struct Retired {
-    registered: Arc<Registered>,
-    /// The value of [`Registered::unpinned`] when the pass began.
-    seen: u64,
-    /// Whether a word goes on carrying the number.
-    is_in_use: bool,
-}
-
 impl KeyTable {
-    /// Looks at the next part of the table for numbers of specs that no gate uses any more, and
-    /// frees them when all of it was looked at. `true` if there is more to do: call again soon,
+    /// Searches the next part of the table for numbers of specs that no gate uses any more, and
+    /// frees them when all of it was read. `true` if there is more to do: call again soon,
     /// some ten milliseconds later.
     ///
     /// Without calls a table tells 1 048 575 sets of numbers apart in its life. A call that finds
@@ -64,7 +39,7 @@ impl KeyTable {
     pub fn reclaim_spec_numbers(&self, now: Timestamp) -> bool {
         let mut running = lock(&self.reclaimer.0);
         if running.is_none() {
-            *running = self.specs.retired().map(|retired| Pass::new(retired, self.config.seed[3]));
+            *running = self.specs.retired().map(|retired| ReclamationPass::new(retired, self.config.seed[3]));
         }
         let Some(pass) = running.as_mut() else { return false };
         let words = self.lines * LINE;
@@ -82,8 +57,8 @@ impl KeyTable {
         false
     }
 
-    /// Sees to it that the word does not carry the number of a retired spec any more.
-    fn reclaim_word(&self, pass: &mut Pass, slot: u32, now: Timestamp) {
+    /// Rewrites or clears the word if it carries the number of a retired spec.
+    fn reclaim_word(&self, pass: &mut ReclamationPass, slot: u32, now: Timestamp) {
         loop {
             // Acquire: as in `look`.
             let word = self.word(slot).load(Ordering::Acquire);
@@ -97,7 +72,9 @@ impl KeyTable {
             }
             let rewritten = if self.is_drained(word, now) && self.release_backing(word, now) {
                 0
-            } else if let Some(pin) = rest(&mut pass.at_rest, self, &retired.registered, number) {
+            } else if let Some(pin) =
+                spec_at_rest(&mut pass.at_rest, &self.specs, &retired.registered, number)
+            {
                 under(pin, retired.registered.spec(), word, now)
             } else {
                 retired.is_in_use = true;
@@ -109,39 +86,6 @@ impl KeyTable {
                 }
                 return;
             }
-        }
-    }
-}
-
-impl Pass {
-    fn new(retired: Vec<Arc<Registered>>, seed: u64) -> Self {
-        let hasher = || ahash::RandomState::with_seeds(seed, 7, 8, 9);
-        let mut by_number = HashMap::with_capacity_and_hasher(retired.len(), hasher());
-        for registered in retired {
-            if let Some(seen) = registered.unpinned() {
-                let number = registered.number().get();
-                by_number.insert(number, Retired { registered, seen, is_in_use: false });
-            }
-        }
-        Self { retired: by_number, at_rest: HashMap::with_hasher(hasher()), next: 0 }
-    }
-}
-
-/// The spec that keeps the states of a retired one; `None` if it is that spec itself, or has no
-/// number.
-fn rest<'p>(
-    known: &'p mut HashMap<u32, SpecPin, ahash::RandomState>,
-    table: &KeyTable,
-    retired: &Registered,
-    number: u32,
-) -> Option<&'p SpecPin> {
-    use std::collections::hash_map::Entry::{Occupied, Vacant};
-    match known.entry(number) {
-        Occupied(known) => Some(known.into_mut()),
-        Vacant(missing) => {
-            let pin =
-                table.specs.intern(retired.spec().at_rest()?, SpecOwner::policy(retired.namespace()))?;
-            Some(missing.insert(pin))
         }
     }
 }

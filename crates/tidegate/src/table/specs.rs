@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwapOption, Guard};
 
-use super::KeyTable;
 use crate::algorithm::{Algorithm, BucketClock, Counter, State};
-use crate::permits::PermitsHandle;
-use crate::ring::RingHandle;
 use crate::shares::Owner;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::time::Timestamp;
+
+/// Bits of a word that hold the number of the spec.
+pub(super) const SPEC_BITS: u32 = 20;
 
 /// How to read the state of a word.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,72 +39,8 @@ pub(crate) enum Spec {
 }
 
 impl Spec {
-    pub(super) fn is_drained(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
-        match self {
-            Self::BlockedUntil => state.to_bits() <= now.as_nanos(),
-            Self::Bucket(clock) => state.to_bits() <= clock.level(now),
-            Self::Algorithm(Algorithm::Rolling(_)) => match RingHandle::from_bits(state.to_bits()) {
-                Some(ring) => table.rings.is_drained(ring, now),
-                None => true,
-            },
-            Self::Algorithm(Algorithm::Concurrency(_)) => match PermitsHandle::from_bits(state.to_bits()) {
-                Some(permits) => table.permits.is_drained(permits, now),
-                None => true,
-            },
-            Self::Algorithm(Algorithm::Bucket(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::Fixed(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::Calendar(counter)) => counter.is_drained(state, now),
-            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.is_drained(state, now),
-        }
-    }
-
-    pub(super) fn drains_at(&self, state: State, table: &KeyTable, now: Timestamp) -> Timestamp {
-        match self {
-            Self::BlockedUntil => Timestamp::from_nanos(state.to_bits()).max(now),
-            Self::Bucket(clock) => clock.instant(state.to_bits()).max(now),
-            Self::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
-                .and_then(|ring| table.rings.reset_at(ring, rolling, now))
-                .unwrap_or(now),
-            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
-                .and_then(|permits| table.permits.reset_at(permits, now))
-                .unwrap_or(now),
-            Self::Algorithm(Algorithm::Bucket(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::Fixed(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::Calendar(counter)) => counter.reset_at(state, now),
-            Self::Algorithm(Algorithm::SlidingCounter(counter)) => counter.reset_at(state, now),
-        }
-    }
-
-    /// Frees what stands behind a drained handle; `false` if it is in use again.
-    pub(super) fn release_backing(&self, state: State, table: &KeyTable, now: Timestamp) -> bool {
-        match self {
-            Self::Algorithm(Algorithm::Rolling(_)) => RingHandle::from_bits(state.to_bits())
-                .is_none_or(|ring| table.rings.reclaim_if_drained(ring, now)),
-            Self::Algorithm(Algorithm::Concurrency(_)) => PermitsHandle::from_bits(state.to_bits())
-                .is_none_or(|permits| table.permits.reclaim_if_drained(permits, now)),
-            _ => true,
-        }
-    }
-
-    /// Frees what stands behind a handle, in use or not.
-    pub(super) fn reclaim_backing(&self, state: State, table: &KeyTable) {
-        match self {
-            Self::Algorithm(Algorithm::Rolling(_)) => {
-                if let Some(ring) = RingHandle::from_bits(state.to_bits()) {
-                    table.rings.reclaim(ring);
-                }
-            }
-            Self::Algorithm(Algorithm::Concurrency(_)) => {
-                if let Some(permits) = PermitsHandle::from_bits(state.to_bits()) {
-                    table.permits.reclaim(permits);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// What `state`, read by `self`, is under `to`: usage is kept where both are one algorithm with
-    /// other numbers.
+    /// The state under `to` that has the usage of `state`, read by `self`. Usage is kept where both
+    /// are one algorithm with other numbers.
     pub(crate) fn carry_over(&self, state: State, to: &Algorithm, now: Timestamp) -> State {
         let from = match (self, to) {
             (Self::Algorithm(from), _) => from,
@@ -162,9 +98,9 @@ impl SpecNumber {
 pub(crate) struct SpecId(NonZeroU32);
 
 impl SpecId {
-    const NUMBER: u32 = (1 << super::SPEC_BITS) - 1;
+    const NUMBER: u32 = (1 << SPEC_BITS) - 1;
 
-    /// What a word carries.
+    /// The number as a word carries it.
     #[inline]
     pub(crate) const fn number(self) -> SpecNumber {
         match NonZeroU32::new(self.0.get() & Self::NUMBER) {
@@ -181,7 +117,7 @@ impl SpecId {
 
     /// The id under which the number is used next.
     const fn next(self) -> Self {
-        match NonZeroU32::new(self.0.get().wrapping_add(1 << super::SPEC_BITS)) {
+        match NonZeroU32::new(self.0.get().wrapping_add(1 << SPEC_BITS)) {
             Some(id) => Self(id),
             None => self,
         }
@@ -190,16 +126,16 @@ impl SpecId {
 
 /// A spec that has a number.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct RegisteredSpec {
     spec: Spec,
     id: SpecId,
     owner: SpecOwner,
-    /// Pins now in the low 32 bits, all pins ever taken above them, [`Registered::FREED`] at the
-    /// top.
+    /// Pins now in the low 32 bits, all pins ever taken above them, [`RegisteredSpec::FREED`] at
+    /// the top.
     pins: AtomicU64,
 }
 
-impl Registered {
+impl RegisteredSpec {
     const FREED: u64 = 1 << 63;
     const PINS_NOW: u64 = (1 << 32) - 1;
     const PIN: u64 = (1 << 32) + 1;
@@ -220,14 +156,14 @@ impl Registered {
         self.pins.fetch_sub(1, Ordering::Release);
     }
 
-    /// The value that stays the same as long as nobody takes a pin; `None` while there is one.
+    /// A value that stays the same until a pin is taken; `None` while the spec is pinned.
     pub(super) fn unpinned(&self) -> Option<u64> {
         // Acquire: with the release in `unpin`.
         let pins = self.pins.load(Ordering::Acquire);
         (pins & Self::PINS_NOW == 0).then_some(pins)
     }
 
-    /// Whether nobody has taken a pin since [`Registered::unpinned`] gave this value.
+    /// Whether no pin was taken since [`RegisteredSpec::unpinned`] returned this value.
     pub(super) fn is_unpinned_since(&self, seen: u64) -> bool {
         self.pins.load(Ordering::Acquire) == seen
     }
@@ -247,7 +183,7 @@ impl Registered {
 
 /// Keeps a spec and its number in use.
 #[derive(Debug)]
-pub(crate) struct SpecPin(Arc<Registered>);
+pub(crate) struct SpecPin(Arc<RegisteredSpec>);
 
 impl SpecPin {
     #[inline]
@@ -276,9 +212,9 @@ impl Drop for SpecPin {
 
 /// A spec that was looked up. It may be retired and its number be freed while this is held; what it
 /// says stays the same.
-pub(crate) struct Found(Guard<Option<Arc<Registered>>>);
+pub(crate) struct SpecGuard(Guard<Option<Arc<RegisteredSpec>>>);
 
-impl Found {
+impl SpecGuard {
     pub(crate) fn spec(&self) -> Option<&Spec> {
         self.0.as_ref().map(|registered| &registered.spec)
     }
@@ -302,10 +238,10 @@ impl SpecOwner {
 /// Specs of the first chunk, as a power of two. Each further one has twice as many as the one
 /// before: most tables know a handful, some a million.
 const FIRST_BITS: u32 = 4;
-const CHUNKS: usize = super::SPEC_BITS as usize + 1 - FIRST_BITS as usize;
+const CHUNKS: usize = SPEC_BITS as usize + 1 - FIRST_BITS as usize;
 
 /// Specs that come into being together.
-type Chunk = Box<[ArcSwapOption<Registered>]>;
+type Chunk = Box<[ArcSwapOption<RegisteredSpec>]>;
 
 /// In which chunk a number is, and where in it.
 #[inline]
@@ -323,7 +259,7 @@ pub(crate) struct Specs {
 
 /// Which numbers are in use.
 struct Registry {
-    by_spec: HashMap<(Owner, Spec), Arc<Registered>, ahash::RandomState>,
+    by_spec: HashMap<(Owner, Spec), Arc<RegisteredSpec>, ahash::RandomState>,
     /// Numbers below this have been used at least once.
     fresh: u32,
     /// Numbers that nothing refers to any more, the one that was freed first at the front.
@@ -338,7 +274,7 @@ struct Registry {
 impl Specs {
     /// The most distinct specs: an algorithm with its numbers counts once in a namespace, however
     /// many of its limits and overrides use it.
-    pub(crate) const MAX: usize = (1 << super::SPEC_BITS) - 1;
+    pub(crate) const MAX: usize = (1 << SPEC_BITS) - 1;
     /// How many numbers the run-time overrides of one namespace may hold, in force or waiting to be
     /// reclaimed. One more is refused until a pass has freed some, usually within a second, and
     /// leaves the rest to other namespaces.
@@ -374,7 +310,8 @@ impl Specs {
         }
         let id = registry.take(owner)?;
         let spec = name.1.clone();
-        let registered = Arc::new(Registered { spec, id, owner, pins: AtomicU64::new(Registered::PIN) });
+        let registered =
+            Arc::new(RegisteredSpec { spec, id, owner, pins: AtomicU64::new(RegisteredSpec::PIN) });
         let (chunk, at) = place(id.number().get() as usize);
         let length = 1_usize << (FIRST_BITS as usize + chunk);
         let empty = || (0..length).map(|_| ArcSwapOption::empty()).collect();
@@ -384,15 +321,15 @@ impl Specs {
         Some(SpecPin(registered))
     }
 
-    fn slot(&self, number: SpecNumber) -> Option<&ArcSwapOption<Registered>> {
+    fn slot(&self, number: SpecNumber) -> Option<&ArcSwapOption<RegisteredSpec>> {
         let (chunk, at) = place(number.get() as usize);
         self.chunks.get(chunk)?.get()?.get(at)
     }
 
     /// The spec of that number.
     #[inline]
-    pub(crate) fn get(&self, number: SpecNumber) -> Option<Found> {
-        self.slot(number).map(|slot| Found(slot.load()))
+    pub(crate) fn get(&self, number: SpecNumber) -> Option<SpecGuard> {
+        self.slot(number).map(|slot| SpecGuard(slot.load()))
     }
 
     /// The namespace that the spec of that number belongs to; [`Owner::NONE`] if the number is
@@ -415,7 +352,7 @@ impl Specs {
     }
 
     /// The retired specs, if it is time for a pass; `None` if it is not.
-    pub(super) fn retired(&self) -> Option<Vec<Arc<Registered>>> {
+    pub(super) fn retired(&self) -> Option<Vec<Arc<RegisteredSpec>>> {
         let mut registry = lock(&self.registry);
         if registry.taken < Self::PASS_AFTER && !registry.is_short {
             return None;
@@ -425,16 +362,16 @@ impl Specs {
         Some(retired.map(Arc::clone).collect())
     }
 
-    /// Frees the numbers of these specs, but for those of which somebody has taken a pin since the
-    /// value beside them was read. No word may carry a number of the others.
-    pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<Registered>, u64)>) -> usize {
+    /// Frees the numbers of these specs, except specs that were pinned since the value beside them
+    /// was read. No word may carry a number of the others.
+    pub(super) fn free<'r>(&self, retired: impl Iterator<Item = (&'r Arc<RegisteredSpec>, u64)>) -> usize {
         let mut registry = lock(&self.registry);
         let mut freed = 0;
         for (one, seen) in retired {
             // AcqRel: after this every attempt to take a pin fails.
             let closed = one.pins.compare_exchange(
                 seen,
-                seen | Registered::FREED,
+                seen | RegisteredSpec::FREED,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
@@ -490,7 +427,7 @@ impl Registry {
         Some(id)
     }
 
-    fn give_back(&mut self, one: &Registered) {
+    fn give_back(&mut self, one: &RegisteredSpec) {
         self.free.push_back(one.id.next());
         let SpecOwner { namespace, is_run_time } = one.owner;
         if !is_run_time {

@@ -193,7 +193,7 @@ fn threads_that_bring_the_same_new_keys_insert_each_once() {
     assert_eq!(admitted, 80_000);
     for name in 0..2000 {
         let entry = table.look(key(&table, name));
-        assert_eq!(bucket.used(entry.state(), NOW), 40, "key {name} lost a charge or stands twice");
+        assert_eq!(bucket.used(entry.state(), NOW), 40, "key {name} lost a charge or was inserted again");
     }
     assert_eq!(table.stats(NOW).keys, 2000);
 }

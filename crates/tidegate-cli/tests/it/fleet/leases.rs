@@ -89,7 +89,7 @@ fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile(
         (&"day".into(), &"ada".into())
     );
     assert_eq!(use_up(&mut callers, 600) + 1, 600);
-    // Not one more, whoever is asked.
+    // No member admits one more.
     for caller in &mut callers {
         let refusal = caller.ask().unwrap_err();
         assert_eq!(refusal["reason"], "quota_exceeded", "{refusal}");
@@ -137,7 +137,7 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     assert!(metrics.contains("\ntidegate_members_gone_total 1\n"), "{metrics}");
     // Short by what the dead one had in hand at most, and never over.
     let admitted = before + use_up(std::slice::from_mut(&mut one), 600 - before - really);
-    // It is said how much that may be, by the ledger: what it had granted and nobody gave back.
+    // The ledger reports the bound: the granted tokens that no member gave back.
     let gone = leases(&address)["gone_tokens"].as_u64().unwrap();
     assert!((really..300).contains(&gone) && gone > 2, "{gone} gone, {really} in hand");
     assert!((600 - gone..=600).contains(&admitted), "{admitted}, {gone} gone");

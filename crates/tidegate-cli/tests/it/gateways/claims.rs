@@ -1,4 +1,4 @@
-//! What must hold behind every gateway. The limit of the recipes is five requests of a key.
+//! Claims that hold behind every gateway. The limit of the recipes is five requests of a key.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -25,7 +25,7 @@ pub(crate) fn hold(stand: &Stand, fields: Fields) {
     a_hostile_key_is_that_key_and_nothing_else(stand, &"x".repeat(1024));
 }
 
-/// What holds of the gateways that ask over HTTP, too.
+/// Claims that also hold for gateways that ask over HTTP.
 pub(crate) fn hold_over_http(stand: &Stand, fields: Fields) {
     hold(stand, fields);
     no_header_lets_a_request_pass_whose_key_is_used_up(stand);
@@ -188,7 +188,7 @@ pub(crate) fn has_room(stand: &Stand, attributes: &[(&str, &str)], cost: u64) ->
     status == 200
 }
 
-/// What callers get while the daemon does not answer.
+/// The answer to callers while the daemon does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Without {
     /// This status, and the service is not asked.

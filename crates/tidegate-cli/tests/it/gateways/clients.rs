@@ -35,7 +35,7 @@ impl Doors {
     }
 }
 
-/// What the client printed, when it ended well.
+/// The output of a client that succeeded.
 fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -94,7 +94,7 @@ fn what_is_charged_after_the_answer_is_booked_and_refuses_the_next() {
     let Some(stand) = stand("fail-closed.yaml", test) else { return };
     for left in [6, 2, 0] {
         assert_eq!(ask(&stand, "/tokens", "ada").status, 200);
-        // Envoy charges when its answer has gone, and waits for nobody.
+        // Envoy charges after it has sent its answer, and does not wait.
         until("the charge has arrived", || {
             let room = |cost| claims::has_room(&stand, &[("tokens", "ada")], cost);
             !room(left + 1) && (left == 0 || room(left))

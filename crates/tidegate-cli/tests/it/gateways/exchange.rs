@@ -16,8 +16,8 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The value of the header. A header that stands twice is a failure: nobody could tell which
-    /// one counts.
+    /// The value of the header. A duplicate header is a failure, because its value would be
+    /// ambiguous.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut values = self.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| &**value);
         let value = values.next();

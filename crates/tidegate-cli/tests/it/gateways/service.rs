@@ -37,7 +37,7 @@ impl Service {
         Self { address, seen }
     }
 
-    /// What arrived since the last time this was asked.
+    /// The requests that arrived since the last call.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }

@@ -83,7 +83,7 @@ impl Stand {
         let mut daemon = Daemon::spawn(command);
         assert_eq!(daemon.address(), self.api);
         self.daemon = Some(daemon);
-        // The first request finds memory that nobody has touched; on a busy machine a gateway might
+        // The first request touches fresh memory; on a busy machine a gateway might
         // not wait for that.
         let look = r#"{"namespace":"api","attributes":{"api_key":"first"},"peek":true}"#;
         crate::process::post(&self.api, "/v1/check", look);
@@ -122,7 +122,7 @@ impl Stand {
         self.gateway = Some(gateway);
     }
 
-    /// What the gateway has written to its outputs.
+    /// The output of the gateway.
     pub(crate) fn gateway_log(&self) -> String {
         fs::read_to_string(self.file("gateway.log")).unwrap_or_default()
     }
@@ -167,7 +167,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// An address on loopback that nobody listens on, below the ports that the system gives to
+/// A free address on loopback, below the ports that the system gives to
 /// connections.
 pub(crate) fn free_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use tidegate::{Cost, Reason, Retry};
-use tidegate_engine::{Outcome, Request};
+use tidegate_engine::{Completion, Outcome, Request};
 
 use super::{ADA, Fleet, leased, window};
 
@@ -30,7 +30,7 @@ fn cost(units: u64) -> Cost {
 fn a_reservation_that_cost_less_gives_the_rest_back() {
     let mut fleet = day(100);
     let permit = fleet.admit(0, 40).unwrap();
-    fleet.settle(0, permit, Outcome::Cost(10));
+    fleet.settle(0, permit, Completion::of_cost(10));
     assert_eq!(rest(&mut fleet), 90);
 }
 
@@ -38,7 +38,7 @@ fn a_reservation_that_cost_less_gives_the_rest_back() {
 fn a_reservation_that_cost_more_is_charged_for_it() {
     let mut fleet = day(100);
     let permit = fleet.admit(0, 10).unwrap();
-    fleet.settle(0, permit, Outcome::Cost(60));
+    fleet.settle(0, permit, Completion::of_cost(60));
     let admitted = rest(&mut fleet);
     // What members had in hand when it was reported is theirs all the same.
     assert!((40..=45).contains(&admitted), "{admitted}");
@@ -51,7 +51,7 @@ fn what_was_cancelled_is_given_back_also_long_after() {
     fleet.settle(0, permit, Outcome::Cancelled);
     let permit = fleet.admit(0, 30).unwrap();
     fleet.pass(Duration::from_mins(1));
-    fleet.settle(0, permit, Outcome::Cost(0));
+    fleet.settle(0, permit, Completion::of_cost(0));
     assert_eq!(rest(&mut fleet), 100);
 }
 

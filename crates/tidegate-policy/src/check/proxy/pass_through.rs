@@ -1,11 +1,12 @@
 //! Checks what passes the proxy: hosts that routes match, protocols, and headers of peers that are
 //! not trusted.
 
-use super::{header, is_header};
+use super::header::{header, is_header};
 use crate::path::Path;
 use crate::policy::proxy::{Proxy, Route};
-use crate::problem::{Report, shown};
-use crate::raw::matching::MatcherConfig;
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::raw::matcher::MatcherConfig;
 
 /// Methods that the proxy answers with 405 whatever the routes say.
 const REFUSED_METHODS: [&str; 3] = ["CONNECT", "TRACE", "TRACK"];

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr};
 
 use crate::policy::proxy::UpstreamTls;
-use crate::problem::shown;
+use crate::printable::shown;
 
 const WRITE: &str = "write http://HOST:PORT or https://HOST:PORT";
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::tree::{Content, Node, Position};
 
 /// The key that brings in the entries of another mapping.
@@ -19,8 +20,8 @@ pub(super) struct Field<'n> {
 
 /// The entries of `node`, which is a mapping, in the order of the file.
 ///
-/// What a merge key brings comes last and only where nothing is written. A duplicate key has its
-/// last value, and there is a warning.
+/// Entries of a merge key come last and never replace an entry of the mapping itself. A duplicate
+/// key has its last value, and there is a warning.
 pub(super) fn fields<'n>(node: &'n Node, path: &Path, report: &mut Report<'_>) -> Vec<Field<'n>> {
     let mut found: Vec<Field<'n>> = Vec::new();
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();

@@ -4,13 +4,14 @@ use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Rolling, WindowSta
 use tidegate::rate::format_span;
 use tidegate::{Algorithm, Rate};
 
-use super::{elsewhere, leaf, list, mapping, scalar, text};
+use super::values::{boolean, elsewhere, leaf, list, mapping, scalar, text};
 use crate::envoy::Unit;
 use crate::envoy::limit::{Limit, PER_SECOND_MAX};
-use crate::envoy::scalar::Kind;
+use crate::envoy::scalar::ScalarKind;
 use crate::measure::span;
 use crate::path::Path;
-use crate::problem::{Report, shown};
+use crate::printable::shown;
+use crate::problem::Report;
 use crate::suggestion::{listed, nearest};
 use crate::tree::Node;
 
@@ -18,11 +19,11 @@ use crate::tree::Node;
 const LIMITS_MAX: usize = 16;
 
 /// Limits, or none of them with the names that an unlimited descriptor takes the place of.
-type Limited = (Vec<Limit>, Vec<Box<str>>);
+type LimitsOrReplaced = (Vec<Limit>, Vec<Box<str>>);
 
-/// What `rate_limit` says; `None` where it is a problem.
-pub(super) fn single(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Limited> {
-    let form = Form::read(node, path, report)?;
+/// Reads `rate_limit`; `None` after a problem has been reported.
+pub(super) fn single(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<LimitsOrReplaced> {
+    let form = WrittenLimit::read(node, path, report)?;
     if !form.unlimited {
         let limit = form.limit(path, report)?;
         return Some((vec![limit], Vec::new()));
@@ -44,8 +45,8 @@ pub(super) fn single(node: &Node, path: &Path, report: &mut Report<'_>) -> Optio
     Some((Vec::new(), form.replaces))
 }
 
-/// What `rate_limits` says; `None` where it is a problem.
-pub(super) fn several(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Limited> {
+/// Reads `rate_limits`; `None` after a problem has been reported.
+pub(super) fn several(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<LimitsOrReplaced> {
     let items = list(node, path, report)?;
     if items.is_empty() || items.len() > LIMITS_MAX {
         let what = format!("{} limits on one descriptor", items.len());
@@ -55,7 +56,7 @@ pub(super) fn several(node: &Node, path: &Path, report: &mut Report<'_>) -> Opti
     let mut limits: Vec<Limit> = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let at = path.index(index);
-        let Some(form) = Form::read(item, &at, report) else { continue };
+        let Some(form) = WrittenLimit::read(item, &at, report) else { continue };
         if form.unlimited {
             let what = "an unlimited limit beside others";
             report.key(&at.key("unlimited"), what, "remove it, or use `rate_limit: { unlimited: true }`");
@@ -73,7 +74,7 @@ pub(super) fn several(node: &Node, path: &Path, report: &mut Report<'_>) -> Opti
 
 /// A limit as it is written.
 #[derive(Default)]
-struct Form {
+struct WrittenLimit {
     unit: Option<Box<str>>,
     requests_per_unit: u32,
     unlimited: bool,
@@ -84,7 +85,7 @@ struct Form {
     burst: Option<u32>,
 }
 
-impl Form {
+impl WrittenLimit {
     fn read(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<Self> {
         const HERE: [&str; 8] =
             ["unit", "requests_per_unit", "unlimited", "name", "replaces", "algorithm", "window", "burst"];
@@ -94,7 +95,7 @@ impl Form {
             match field.key {
                 "unit" => form.unit = text(field.value, &at, report),
                 "requests_per_unit" => form.requests_per_unit = count(field.value, &at, report).unwrap_or(0),
-                "unlimited" => form.unlimited = super::boolean(field.value, &at, report),
+                "unlimited" => form.unlimited = boolean(field.value, &at, report),
                 "name" => form.name = text(field.value, &at, report).unwrap_or_default(),
                 "replaces" => form.replaces = replaces(field.value, &at, report),
                 "algorithm" => form.algorithm = text(field.value, &at, report),
@@ -243,8 +244,8 @@ fn civil(unit: Unit) -> Option<CivilUnit> {
 fn count(node: &Node, path: &Path, report: &mut Report<'_>) -> Option<u32> {
     let scalar = scalar(node, path, "a whole number", report)?;
     let (what, fix) = match leaf(scalar, node, path, report)? {
-        Kind::Null => return None,
-        Kind::Int(number) => match u32::try_from(number) {
+        ScalarKind::Null => return None,
+        ScalarKind::Int(number) => match u32::try_from(number) {
             Ok(number) => return Some(number),
             Err(_) => (format!("{number} is out of range"), format!("use 0 to {}", u32::MAX)),
         },

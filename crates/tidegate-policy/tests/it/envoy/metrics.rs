@@ -1,4 +1,4 @@
-//! What is counted, and under which key.
+//! Counts, and the keys of their metrics.
 
 use tidegate_policy::envoy::{DescriptorLimit, Files, METRIC_KEYS_MAX, MetricKeys, Unit};
 

@@ -153,7 +153,7 @@ fn written(all: &[Model], number: &mut u32) -> String {
     format!("[{}]", all.collect::<Vec<_>>().join(", "))
 }
 
-/// No key and value stands twice.
+/// Each pair of key and value is unique.
 fn distinct(mut all: Vec<Model>) -> Vec<Model> {
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|one| seen.insert((one.key.clone(), one.value.clone())));

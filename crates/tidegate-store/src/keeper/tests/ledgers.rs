@@ -118,7 +118,7 @@ fn drained_ledgers_make_room_and_those_that_lend_do_not() {
         }
     };
     assert!(kept > 20 && until > START);
-    // Who is on record is served all the same.
+    // A known holder is served all the same.
     assert!(held.grant(0, ask(1, 2), START).seq == 2);
     let before = until.saturating_sub(Duration::from_micros(1));
     assert!(held.try_run(asks(kept, ask(1, 1)), before).is_err());

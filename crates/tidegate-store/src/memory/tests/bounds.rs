@@ -1,4 +1,4 @@
-//! What the memory store does at its bounds.
+//! The memory store at its bounds.
 
 use core::time::Duration;
 use std::sync::Arc;

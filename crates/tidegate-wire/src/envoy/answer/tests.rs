@@ -1,4 +1,4 @@
-//! What Envoy and its clients get to see.
+//! The answers that Envoy and its clients get.
 
 use smallvec::smallvec;
 use tidegate::Reason;

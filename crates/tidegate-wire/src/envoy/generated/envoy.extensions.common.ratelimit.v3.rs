@@ -8,7 +8,7 @@ pub struct RateLimitDescriptor {
     /// A limit to count by in place of those that are configured.
     #[prost(message, optional, tag = "2")]
     pub limit: ::core::option::Option<rate_limit_descriptor::RateLimitOverride>,
-    /// What this descriptor weighs. It takes the place of that of the request; 0 only looks.
+    /// The cost of this descriptor, in place of the request's; 0 only looks.
     #[prost(message, optional, tag = "3")]
     pub hits_addend: ::core::option::Option<u64>,
     /// Whether the weight is given back instead of charged.
@@ -20,10 +20,10 @@ pub mod rate_limit_descriptor {
     /// One key with its value.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Entry {
-        /// What it is, for example `remote_address`. Not empty.
+        /// The key of the entry, for example `remote_address`. Not empty.
         #[prost(string, tag = "1")]
         pub key: ::prost::alloc::string::String,
-        /// What it is in this request.
+        /// The value in this request.
         #[prost(string, tag = "2")]
         pub value: ::prost::alloc::string::String,
     }

@@ -5,10 +5,10 @@ pub struct RateLimitRequest {
     /// Whose limits apply: the name of a namespace, or of a domain. Not empty.
     #[prost(string, tag = "1")]
     pub domain: ::prost::alloc::string::String,
-    /// What to count by, at least one.
+    /// The descriptors to count by, at least one.
     #[prost(message, repeated, tag = "2")]
     pub descriptors: ::prost::alloc::vec::Vec<super::super::super::extensions::common::ratelimit::v3::RateLimitDescriptor>,
-    /// What each descriptor weighs that does not say so itself; 0 is 1.
+    /// The cost of each descriptor without a cost of its own; 0 is 1.
     #[prost(uint32, tag = "3")]
     pub hits_addend: u32,
 }
@@ -21,16 +21,16 @@ pub struct RateLimitResponse {
     /// The answers for its descriptors, in their order.
     #[prost(message, repeated, tag = "2")]
     pub statuses: ::prost::alloc::vec::Vec<rate_limit_response::DescriptorStatus>,
-    /// Header fields for whoever sent the request.
+    /// Header fields for the sender of the request.
     #[prost(message, repeated, tag = "3")]
     pub response_headers_to_add: ::prost::alloc::vec::Vec<super::super::super::config::core::v3::HeaderValue>,
-    /// Header fields for whoever serves the request.
+    /// Header fields for the service that handles the request.
     #[prost(message, repeated, tag = "4")]
     pub request_headers_to_add: ::prost::alloc::vec::Vec<super::super::super::config::core::v3::HeaderValue>,
-    /// The body for whoever sent a request that may not go ahead.
+    /// The body for the sender of a refused request.
     #[prost(bytes = "bytes", tag = "5")]
     pub raw_body: ::prost::bytes::Bytes,
-    /// What other filters may want to know.
+    /// Metadata for other filters.
     #[prost(message, optional, tag = "6")]
     pub dynamic_metadata: ::core::option::Option<::prost_types::Struct>,
     /// Not used.
@@ -58,7 +58,7 @@ pub mod rate_limit_response {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
         #[repr(i32)]
         pub enum Unit {
-            /// One that is none of the others.
+            /// Any other code.
             Unknown = 0,
             /// One second.
             Second = 1,
@@ -108,7 +108,7 @@ pub mod rate_limit_response {
             }
         }
     }
-    /// What a caller may spend without asking again. Nothing is handed out this way.
+    /// Units that a caller may spend without asking again. No units are handed out this way.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Quota {
         /// How many requests.
@@ -140,7 +140,7 @@ pub mod rate_limit_response {
         /// The tightest of its limits; absent if it has none.
         #[prost(message, optional, tag = "2")]
         pub current_limit: ::core::option::Option<RateLimit>,
-        /// What is left of that limit, in units.
+        /// The remaining units of that limit.
         #[prost(uint32, tag = "3")]
         pub limit_remaining: u32,
         /// How long until that limit is whole again, or until it would admit what was refused.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit, metadata};
 
-/// An answer of Envoy's rate limit service. What has its default is left out: no text, 0, nothing.
+/// An answer of Envoy's rate limit service. Defaults are left out: no text, 0, nothing.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyAnswer<'a> {
@@ -19,18 +19,18 @@ pub struct EnvoyAnswer<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyStatus>)]
     statuses: Vec<EnvoyStatus<'a>>,
-    /// Header fields for whoever sent the request.
+    /// Header fields for the sender of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyHeader>)]
     response_headers_to_add: Vec<EnvoyHeader<'a>>,
-    /// Header fields for whoever serves the request.
+    /// Header fields for the service that handles the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<EnvoyHeader>)]
     request_headers_to_add: Vec<EnvoyHeader<'a>>,
-    /// The body for whoever sent a request that may not go ahead, in base 64.
+    /// The body for the sender of a refused request, in base 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_body: Option<String>,
-    /// What other filters may want to know.
+    /// Metadata for other filters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     dynamic_metadata: Option<serde_json::Value>,
@@ -48,7 +48,7 @@ pub struct EnvoyStatus<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<EnvoyLimit>)]
     current_limit: Option<EnvoyLimit<'a>>,
-    /// What is left of that limit, in units; absent for nothing.
+    /// The remaining units of that limit; absent for 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit_remaining: Option<u32>,
     /// How long until that limit is whole again, or until it would admit what was refused: `3s`.

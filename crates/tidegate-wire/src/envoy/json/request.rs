@@ -20,10 +20,10 @@ pub struct EnvoyRequest {
     /// Whose limits apply: the name of a namespace, or of a domain. Not empty, at most 1024 bytes.
     #[schema(example = "api")]
     domain: Option<String>,
-    /// What to count by, 1 to 128.
+    /// The descriptors to count by, 1 to 128.
     #[schema(value_type = Option<Vec<EnvoyDescriptor>>)]
     descriptors: Option<Vec<Object<EnvoyDescriptor>>>,
-    /// What each descriptor weighs that does not say so itself; default 1, and 0 is 1.
+    /// The cost of each descriptor without a cost of its own; default 1, and 0 is 1.
     #[serde(alias = "hits_addend")]
     #[schema(value_type = Option<u32>)]
     hits_addend: Option<Whole<U32_MAX>>,
@@ -39,7 +39,7 @@ pub struct EnvoyDescriptor {
     /// A limit to count by in place of those that are configured.
     #[schema(value_type = Option<EnvoyOwnLimit>)]
     limit: Option<Object<EnvoyOwnLimit>>,
-    /// What this descriptor weighs, in place of what the request says; 0 only looks.
+    /// The cost of this descriptor, in place of the request's; 0 only looks.
     #[serde(alias = "hits_addend")]
     #[schema(value_type = Option<u64>)]
     hits_addend: Option<Whole<{ u64::MAX }>>,
@@ -52,10 +52,10 @@ pub struct EnvoyDescriptor {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvoyEntry {
-    /// What it is, 1 to 1024 bytes.
+    /// The key of the entry, 1 to 1024 bytes.
     #[schema(example = "user")]
     key: Option<String>,
-    /// What it is in this request, at most 64 KiB. Default empty.
+    /// The value in this request, at most 64 KiB. Default empty.
     #[schema(example = "ada")]
     value: Option<String>,
 }

@@ -182,7 +182,7 @@ fn a_saturated_bucket_admits_what_the_rate_gives_to_the_unit() {
         let bucket = bucket(rate, 4);
         let rate = bucket.rate();
         let (_, mut state) = drain(&bucket, State::EMPTY, at(START));
-        // A client that always waits exactly as told.
+        // A client that always waits until the instant in the refusal.
         let mut until = START;
         for admitted in 1..=100_000_u128 {
             let (verdict, _) = bucket.decide(state, Cost::ONE, at(until));
@@ -299,7 +299,7 @@ fn a_clock_that_was_ten_years_ahead_keeps_no_key_out_longer_than_its_largest_deb
     let loaded = bucket.on_load(ahead, at(START));
     assert_eq!(bucket.remaining(loaded, at(START)), 0);
     assert_eq!(bucket.reset_at(loaded, at(START)), at(START + 101_000_000_000));
-    // What is explained by use is left alone.
+    // A state that usage explains is not changed.
     let used = drain(&bucket, State::EMPTY, at(START)).1;
     assert_eq!(bucket.on_load(used, at(START)), used);
 }

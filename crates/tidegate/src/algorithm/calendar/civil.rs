@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 use jiff::{Span, ToSpan};
 
-use super::{CivilUnit, Weekday};
+use super::units::{CivilUnit, Weekday};
 use crate::time::Timestamp;
 
 /// Seconds between the origin and the epoch: 400 days, so that the year that holds the epoch begins
@@ -22,12 +22,12 @@ const OFFSET_MAX: i64 = 26 * 3600;
 
 /// From the second a window begins at to the one its successor begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct CivilWindow {
     start: u64,
     end: u64,
 }
 
-impl Window {
+impl CivilWindow {
     const LENGTH_BITS: u32 = 29;
 
     /// The last second at which a window may begin: that of the last [`Timestamp`]. Below 2^35.

@@ -18,7 +18,7 @@ const PARTS: i128 = 3 * 7 * 11 * 365 * 86_400_000_000_000;
 /// The whole history, and how far the bucket may be from it.
 #[derive(Clone, Debug)]
 struct Envelope {
-    /// What the rate gives in a third of a nanosecond, in parts.
+    /// The refill in a third of a nanosecond, in parts of a unit.
     rate: i128,
     burst: u64,
     debt: u64,

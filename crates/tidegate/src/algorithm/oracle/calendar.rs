@@ -34,7 +34,7 @@ fn zone(name: &str) -> TimeZone {
     TimeZoneDatabase::bundled().get(name).unwrap()
 }
 
-/// What the wall shows of the unit. Later labels are greater as text.
+/// The label of the unit on a wall clock. Later labels are greater as text.
 fn shown(zone: &TimeZone, unit: CivilUnit, second: i64) -> String {
     let now = jiff::Timestamp::from_second(second).unwrap();
     let format = match unit {
@@ -78,7 +78,7 @@ fn every_minute_is_answered_by_its_label(name: &str, unit: CivilUnit, from: i64,
     for (second, label) in labels {
         let context = || format!("{name} {unit} {label} at {}", instant(second));
         if counted.0 != label {
-            // The window that was full ended exactly here, as was told.
+            // The full window ended exactly here, as the refusal said.
             assert!(waiting.is_none_or(|until| until == instant(second)), "told {waiting:?}: {}", context());
             (counted, waiting) = ((label.clone(), 0), None);
         }

@@ -144,7 +144,7 @@ impl World {
             return;
         }
         // Had it opened the window, one of those on top did: all that is known is that this was not
-        // after now. Of a window that has passed nothing is left, whoever opened it.
+        // after now. Nothing is left of a window that has passed, no matter which charge opened it.
         let opened = latest_before != Some(made.opened) && self.now < made.opened + self.window();
         if self.fixed.start() == WindowStart::FirstHit && opened && self.latest == Some(made.opened) {
             let at_latest = self.would_open().max(made.opened);
@@ -157,7 +157,7 @@ impl World {
         self.forget_empty_windows();
     }
 
-    /// A window from the first hit whose hits were all given back was opened by nobody.
+    /// A window from the first hit whose hits were all given back counts as never opened.
     fn forget_empty_windows(&mut self) {
         if self.fixed.start() == WindowStart::FirstHit {
             let holds = |opened| self.log.iter().any(|entry| entry.opened == opened && entry.units > 0);

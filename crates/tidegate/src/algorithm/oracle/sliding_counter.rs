@@ -52,7 +52,7 @@ impl World {
             .sum()
     }
 
-    /// What is used, times the window.
+    /// The used units, times the window.
     fn used(&self) -> u128 {
         let (now, window) = (self.effective_now(), self.window());
         let start = now - now % window;

@@ -78,8 +78,7 @@ fn taking_an_admitted_request_back_restores_every_kind_of_state() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Requests that are refused may come and go between others: whoever is left sees the same
-    /// answers.
+    /// Refused requests between others change no answer of the others.
     #[test]
     fn no_later_decision_differs_for_requests_that_were_refused(
         steps in proptest::collection::vec((0_u32..32, 1_u64..4, 0_u64..20_000), 1..120),

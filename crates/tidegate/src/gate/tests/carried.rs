@@ -182,8 +182,8 @@ fn a_full_table_says_so_or_admits_uncounted() {
     }
 }
 
-/// Whoever sends requests chooses the numbers, so they must not use up what tells the policy's
-/// numbers apart.
+/// Clients choose these numbers, so the numbers must not use up the spec numbers that the policy
+/// needs.
 #[test]
 fn more_rates_than_are_told_apart_share_a_clock_at_last_and_leave_room_for_windows() {
     let table = table();
@@ -193,7 +193,7 @@ fn more_rates_than_are_told_apart_share_a_clock_at_last_and_leave_room_for_windo
             assert!(one(&table, "k", &bucket(units, Duration::from_nanos(span), units), 0, NOW).is_admitted);
         }
     }
-    // One that comes too late is exact in its burst and no faster than it says.
+    // A rate beyond the bound is exact in its burst and no faster than it says.
     let late = bucket(999_983, Duration::from_nanos(999_999_937), 100);
     assert!(one(&table, "late", &late, 100, NOW).is_admitted);
     let Verdict::Wait { until } = one(&table, "late", &late, 1, NOW).limits[0].verdict else {

@@ -149,7 +149,7 @@ fn a_caller_without_a_permit_backs_off_for_as_long_as_permits_usually_take_to_co
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::ConcurrencyExceeded, Retry::Backoff));
     let hint = refusal.retry_hint.unwrap();
     assert!((50..=100).contains(&hint.as_millis()), "{hint:?}");
-    // Callers that never give back make nobody wait for longer than a second.
+    // Callers that never release make no other caller wait for longer than a second.
     let refusal = gate.peek(&[], Cost::ONE, ms(20_000)).refusal.unwrap();
     assert_eq!(refusal.retry_hint, Some(Duration::from_secs(1)));
     // A quota that is used up binds for longer.

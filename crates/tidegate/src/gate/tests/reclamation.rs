@@ -130,7 +130,7 @@ fn a_permit_whose_numbers_were_reclaimed_is_settled_without_touching_what_others
     let (permit, other) = (charge(&before, "x", 100, NOW), charge(&before, "x", 50, NOW));
     drop(before);
     whole_pass(&table, NOW);
-    // The number is free; fill all of them, so that it is somebody else's.
+    // The number is free; use all free numbers, so that it belongs to another spec.
     let taken: Vec<_> = (0..10).map(|change| gate_of(&table, changed(100 + change))).collect();
     permit.take_back(&table, NOW);
     let now = used(&taken[0], "x", NOW);

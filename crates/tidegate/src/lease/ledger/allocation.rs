@@ -1,16 +1,15 @@
-//! Who gets how much: by demand when there is too little, by demand and evenly when there is
-//! enough.
+//! The division of a limit among holders: by demand when there is too little, by demand and evenly
+//! when there is enough.
 //!
-//! How these figures are rounded is nothing that a bound depends on, only that every port rounds
-//! the same way.
+//! No bound depends on how these figures are rounded, but every port must round the same way.
 
-use super::Lease;
+use super::lease::Lease;
 
-/// What some leases add up to: what an ask has to know of the others, found in one pass, as there
-/// may be many.
+/// Sums over some leases: the facts about the other leases that an ask needs, computed in one pass,
+/// as there may be many leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
-    /// What they are yet to release, in parts of a token by the period.
+    /// The tokens that they have yet to release, in parts of a token by the period.
     pub(super) to_come: u64,
     /// Tokens in hand.
     pub(super) in_hand: u64,
@@ -62,25 +61,25 @@ impl Sums {
         self.members == count as u64
     }
 
-    /// What holders may still spend, in tokens.
+    /// The tokens that holders may still spend.
     pub(super) fn outstanding(&self, period_us: u64) -> u64 {
         self.to_come.div_ceil(period_us) + self.in_hand
     }
 
-    /// Who wants what, of these and of one more that wants `demand`.
+    /// The demand of these holders and of one more whose demand is `demand`.
     pub(super) fn wanted(&self, demand: u32, quota: u64) -> Wanted {
         Wanted { quota, members: 1 + self.members, total: self.demand + u64::from(demand) }
     }
 }
 
-/// What a period has to give and who wants it.
+/// The supply of a period and the demand for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// Units in a period.
     pub(super) quota: u64,
     /// Holders, the one that asks included.
     pub(super) members: u64,
-    /// What all of them were asked for, in units each period.
+    /// The demand at all of them, in units each period.
     pub(super) total: u64,
 }
 

@@ -13,21 +13,21 @@
 use core::time::Duration;
 
 use super::allocation::{Sums, Wanted, with_headroom};
-use super::{Lease, Refill, Step};
+use super::{Lease, LedgerStep, Refill};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{DEPTH, HOLDERS_MAX, PREFETCH, RECHECK, SPACING};
 
-/// A holder that others leave less than its share is told to ask again after this part of a period;
-/// and for the last such part of the burst nobody is sent back.
+/// A holder that got less than its share asks again after this part of a period; while less than
+/// such a part of the burst is left, no holder gets this delay.
 const AGAIN: u64 = 16;
 
 /// A holder for which something waits may have one in so many of the units that are free.
 pub(super) const FREE_PART: u64 = 64;
 
-/// A holder without a place that finds the burst empty is told to wait for so many 32nds of a
-/// period, and up to seven more: each for another time, as there are more of them than are let in,
-/// and they should not all come back at once.
+/// A holder without a place that finds the burst empty waits for so many 32nds of a period, and up
+/// to seven more. The waits differ, since there are more such holders than can be served, and they
+/// should not all come back at once.
 const SPOT_AGAIN: u64 = 4;
 
 /// How many different waits there are.
@@ -56,13 +56,14 @@ impl Lease {
     }
 }
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// Drains `used` to now, but not below what holders may still spend; what their leases add up
     /// to.
     pub(super) fn drain(&mut self, refill: &Refill) -> Sums {
         let now_us = self.now_us;
-        // What was in hand when a lease ended held `used` up until then, though nobody looked.
-        // Where several have ended all of it did until the last, which is never too little.
+        // Tokens in hand held `used` up until their lease ended, even if no step happened at that
+        // instant. Where several leases have ended, all their tokens count until the last end,
+        // which is never too little.
         if let Some(last_us) = self.ledger.leases.last_ended_us(now_us) {
             self.drain_until(refill, last_us);
             let in_hand: u64 = self.ledger.leases.iter().map(|lease| u64::from(lease.held)).sum();
@@ -122,14 +123,14 @@ impl Step<'_> {
         }
     }
 
-    /// What is left of the burst. What leases are yet to release, in parts, is debited already and
-    /// no part of it.
+    /// The unused part of the burst. The tokens that leases have yet to release, `to_come` in
+    /// parts, are debited already and are not a part of it.
     fn free(&self, refill: &Refill, to_come: u64) -> u64 {
         (refill.burst + to_come / self.ledger.period_us).saturating_sub(self.ledger.used)
     }
 
-    /// What is used beyond the burst, after a report or when the burst was lowered; never by what
-    /// was lent and is yet to come, in parts.
+    /// The usage beyond the burst, after a report or after the burst was lowered. Lent tokens that
+    /// are yet to come, `to_come` in parts, never cause such a debt.
     fn owed(&self, refill: &Refill, to_come: u64) -> u64 {
         let to_come = to_come.div_ceil(self.ledger.period_us);
         self.ledger.used.saturating_sub(refill.burst + to_come)
@@ -171,7 +172,7 @@ impl Step<'_> {
         Some(grant)
     }
 
-    /// What all leases but one add up to.
+    /// The sums over all leases but one.
     fn sums_beside(&self, index: usize) -> Sums {
         let others = self.ledger.leases.iter().enumerate().filter(|(other, _)| *other != index);
         let (now_us, from_us) = (self.now_us, self.paid_from());
@@ -189,9 +190,9 @@ impl Step<'_> {
         // waits for this answer only.
         let is_acked = ask.acked == lease.seq && ask.epoch == self.ledger.epoch;
         match (lease.was_spot(), is_acked) {
-            // What was only for requests that waited took the place of no lease.
+            // A spot grant replaced no lease.
             (true, true) => {}
-            // As below, of what trickled in for nothing: it may have drained meanwhile.
+            // As below for tokens that trickled in unused: they may have drained meanwhile.
             (true, false) => {
                 let spent =
                     u64::from(self.ledger.spent.wrapping_sub(lease.spent)).saturating_sub(lease.lump.into());
@@ -209,8 +210,7 @@ impl Step<'_> {
         }
         (lease.rate, lease.until_us, lease.lump) = (0, 0, 0);
 
-        // What was in hand held `used` up all the time, so what comes back of it is credited as it
-        // is.
+        // Tokens in hand held `used` up all the time, so returned tokens are credited in full.
         let gone = lease.held.saturating_sub(ask.left);
         let returned = ask.returned.wrapping_sub(lease.returned).min(gone);
         self.credit(returned.into());
@@ -218,10 +218,10 @@ impl Step<'_> {
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         lease.held = ask.left.min(lease.held);
 
-        // What trickled in for nothing has drained meanwhile like what was used. Without it the
-        // level would be lower by as much, unless it was at its bottom in between, the tokens in
-        // hand at that time: then it could not be above those that still are in hand and those that
-        // were spent since.
+        // Tokens that trickled in unused have drained meanwhile like used units. Without them the
+        // level would be lower by as much, unless the level was at its floor in between. The floor
+        // is the tokens in hand at that time, so the level could then not be above the tokens still
+        // in hand and those spent since.
         let unused = u64::from(ask.unused.wrapping_sub(lease.unused)).min(released);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
         self.ledger.leases[index] = lease;
@@ -246,7 +246,7 @@ impl Step<'_> {
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
         let mut share = if is_cold { 0 } else { wanted.share(ask.demand) };
         if is_crowded {
-            // What the holders here are not asked for is left to those that have found no place.
+            // The rate beyond the demand of these holders is left to holders without a place.
             share = share.min(with_headroom(ask.demand.into()));
         }
         // Below the quota, which is below 2^31.
@@ -259,8 +259,8 @@ impl Step<'_> {
         // lost in parts. So the burst has it, for whichever holder asks next.
         let is_worthless = rate >> shorter < TRICKLE_MIN || (left + lump == 0 && self.is_too_slow(rate));
         let rate = if is_worthless { 0 } else { rate };
-        // What is only for the requests that wait is spent as soon as it is granted. Its holder is
-        // counted for a period all the same.
+        // A spot grant is spent as soon as it is granted. Its holder still counts as a member for a
+        // period.
         let is_spot = is_cold && left == 0 && u64::from(lump) <= ask.need;
         let ttl_us = period_us
             >> if is_spot {
@@ -291,7 +291,8 @@ impl Step<'_> {
         let all = others.with(lease, now_us, since_us);
         self.hold_up(all.outstanding(period_us));
 
-        // For the last sixteenth of the burst, or of what a period gives, nobody is sent back.
+        // While less than a sixteenth of the burst, or of the refill of a period, is left, no
+        // holder gets a delay.
         let free = self.free(refill, all.to_come);
         let is_scarce = wanted.is_scarce() && free <= (refill.burst / AGAIN).min(quota / AGAIN);
         let again = match ask.need.saturating_sub(had.into()) {
@@ -300,7 +301,7 @@ impl Step<'_> {
             _ if u64::from(rate) + share / 8 < share => Duration::from_micros(period_us / AGAIN).max(SPACING),
             0 if rate > 0 && is_scarce && shorter == 0 => SPACING,
             0 => Duration::ZERO,
-            // What others give back, or take before it, is known soon.
+            // Other holders will soon have returned or taken tokens.
             _ if wanted.members > 1 => SPACING,
             _ => RECHECK,
         };
@@ -322,9 +323,10 @@ impl Step<'_> {
         u64::from(rate) * micros_of(DEPTH) < self.terms.period_us
     }
 
-    /// What the holder gets from the burst: what waits, if there is enough for the first request,
-    /// or what is worth having ahead: a small part of what is free, what it is asked for beyond its
-    /// rate, and where few requests come and no other holder is known, what the next moment takes.
+    /// The tokens that the holder gets from the burst: the cost of the waiting requests, if there
+    /// is enough for the first of them, or the tokens worth having ahead. Those are a small part of
+    /// the free tokens, the demand beyond its rate, and, where few requests come and no other
+    /// holder is known, the demand of the next moment.
     fn lump(&self, free: u64, wanted: &Wanted, ask: &Ask, rate: u32, is_settled: bool) -> u32 {
         let left = u64::from(ask.left);
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();

@@ -1,30 +1,30 @@
-//! The leases of one ledger, and what they added up to when that was last counted.
+//! The leases of one ledger, with cached sums over them.
 //!
-//! A key that more members ask for than find a place is asked about by all the others, who change
-//! none of the leases. There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) of them, so they are
-//! counted when one has changed, or has begun or stopped to release, and not for every ask.
+//! If more members ask for a key than there are places, the asks of the others change no lease.
+//! There may be [`HOLDERS_MAX`](crate::lease::HOLDERS_MAX) leases, so their sums are computed when
+//! a lease has changed, or has begun or stopped to release, and not for every ask.
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::{Deref, DerefMut};
 
-use super::Lease;
 use super::allocation::Sums;
+use super::lease::Lease;
 
 /// The leases in order of their holders. Whatever is changed among them, sums are counted anew.
 #[derive(Clone, Default)]
 pub(super) struct Leases {
     all: Vec<Lease>,
     /// Made when there are many, and kept then.
-    known: Option<Box<Known>>,
+    known: Option<Box<CachedSums>>,
 }
 
-/// From how many on they are not counted for every ask.
+/// The number of leases from which on sums are cached.
 const MANY: usize = 16;
 
-/// Sums, and how long they say what those of other instants are.
+/// Sums at one instant, and how long sums at later instants can be derived from them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct CachedSums {
     sums: Sums,
     now_us: u64,
     from_us: u64,
@@ -39,14 +39,7 @@ pub(super) struct Known {
 }
 
 impl Leases {
-    /// Starts loading the first of them, those in the middle, and what is known.
-    pub(super) fn touch(&self) -> u64 {
-        let middle = self.all.get(self.all.len() / 2).map_or(0, |lease| lease.until_us);
-        let known = self.known.as_ref().map_or(0, |known| known.steady_us);
-        self.all.first().map_or(0, |lease| lease.until_us) ^ middle ^ known
-    }
-
-    /// What all add up to at `now_us`, releases counted from `from_us` on.
+    /// The sums over all leases at `now_us`, with releases counted from `from_us` on.
     pub(super) fn sums(&self, now_us: u64, from_us: u64) -> Sums {
         match &self.known {
             Some(known) if known.is_of(now_us, from_us) => {
@@ -79,16 +72,22 @@ impl Leases {
         self.insert(index, lease);
     }
 
-    /// What is known of all at `now_us`, to be [kept](Leases::keep_known) when one of them has
-    /// changed; `None` where they are few or it would take counting.
-    pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<Known> {
+    /// The cached sums at `now_us`, to be [kept](Leases::keep_known) when one lease has changed;
+    /// `None` where the leases are few or the cache is stale.
+    pub(super) fn known_now(&self, now_us: u64, from_us: u64) -> Option<CachedSums> {
         let known = self.known.as_ref().filter(|known| known.is_of(now_us, from_us))?;
-        Some(Known { now_us, from_us, ..**known })
+        Some(CachedSums { now_us, from_us, ..**known })
     }
 
     /// Keeps what was known before the lease at `index` became what it is. `others` are the sums of
     /// all but that one, and `was` is what stood there, if anything.
-    pub(super) fn keep_known(&mut self, mut known: Known, others: Sums, was: Option<&Lease>, index: usize) {
+    pub(super) fn keep_known(
+        &mut self,
+        mut known: CachedSums,
+        others: Sums,
+        was: Option<&Lease>,
+        index: usize,
+    ) {
         let lease = &self.all[index];
         let (now_us, from_us) = (known.now_us, known.from_us);
         known.sums = others.with(lease, now_us, from_us);
@@ -115,7 +114,7 @@ impl Leases {
         }
     }
 
-    /// When the last of them ends; the beginning of time if there is none.
+    /// When the last of them ends; the beginning of time without leases.
     pub(super) fn last_us(&self) -> u64 {
         match &self.known {
             Some(known) if !known.is_old => known.last_us,
@@ -125,14 +124,14 @@ impl Leases {
 
     /// Bytes on the heap of so many places.
     pub(super) const fn heap_bytes(capacity: usize) -> usize {
-        capacity * size_of::<Lease>() + if capacity >= MANY { size_of::<Known>() } else { 0 }
+        capacity * size_of::<Lease>() + if capacity >= MANY { size_of::<CachedSums>() } else { 0 }
     }
 
     fn count(&self, now_us: u64, from_us: u64) -> Sums {
         self.all.iter().fold(Sums::default(), |sums, lease| sums.with(lease, now_us, from_us))
     }
 
-    fn known_at(&self, now_us: u64, from_us: u64) -> Known {
+    fn known_at(&self, now_us: u64, from_us: u64) -> CachedSums {
         let (mut steady_us, mut last_us, mut slope) = (u64::MAX, 0, 0);
         let mut sums = Sums::default();
         for lease in &self.all {
@@ -145,7 +144,7 @@ impl Leases {
             // Too much to be counted is no sum of anything.
             steady_us = 0;
         }
-        Known { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
+        CachedSums { sums, now_us, from_us, slope, steady_us, last_us, is_old: false }
     }
 }
 
@@ -162,7 +161,7 @@ impl Lease {
     }
 }
 
-impl Known {
+impl CachedSums {
     /// Whether it says what the sums of these instants are.
     fn is_of(&self, now_us: u64, from_us: u64) -> bool {
         let is_later = self.now_us <= now_us && self.from_us <= from_us;

@@ -18,7 +18,7 @@ const LAYOUT: u8 = 1;
 pub struct Unreadable {
     /// How many bytes there are.
     bytes: usize,
-    /// What is wrong with them.
+    /// The problem with them.
     what: &'static str,
 }
 

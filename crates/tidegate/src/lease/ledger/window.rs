@@ -1,20 +1,20 @@
 //! A window's ledger: tokens lent at once and good until they are spent, returned, or their lease
 //! or the window ends.
 //!
-//! What is lent counts as used, and comes back only when its holder says that it was not spent and
-//! never will be. A holder that died has spent it for all the ledger knows. So a window is never
-//! exceeded, and short by at most what dead holders had in hand.
+//! Lent tokens count as used. They come back only when their holder returns them unspent; the
+//! tokens of a crashed holder count as spent. So a window is never exceeded, and falls short by at
+//! most the tokens that crashed holders had in hand.
 //!
-//! So that nothing lies idle at one member while another goes without, a grant beyond what waits is
-//! at most half an equal share of what is left, and there is none where few requests come. Once
-//! less is left than holders may take in two periods, leases are short and holders keep no more
-//! than that share, so what is idle comes back within a sixteenth of a period.
+//! So that no tokens are idle at one member while another needs them, a grant beyond the waiting
+//! requests is at most half an equal share of the rest, and keys with few requests get no such
+//! grant. Once less is left than holders may take in two periods, leases are short and holders keep
+//! no more than that share, so idle tokens come back within a sixteenth of a period.
 
 use core::time::Duration;
 
 use super::allocation::{Wanted, with_headroom};
 use super::bucket::{FREE_PART, needed};
-use super::{Lease, Step, Window};
+use super::{Lease, LeaseWindow, LedgerStep};
 use crate::lease::fault::Fault;
 use crate::lease::message::{Ask, Grant};
 use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
@@ -22,9 +22,9 @@ use crate::lease::{HOLDERS_MAX, PREFETCH, RECHECK, RECHECK_QUOTA, SPACING};
 /// A lease lasts so many times less than a period where little is left of a window.
 const SHORTER: u64 = 16;
 
-impl Step<'_> {
+impl LedgerStep<'_> {
     /// Begins the window that lasts now, if the one that was counted has ended.
-    pub(super) fn roll(&mut self, window: &Window) {
+    pub(super) fn roll(&mut self, window: &LeaseWindow) {
         if self.now_us >= self.ledger.end_us {
             self.movement.drained = self.ledger.used;
             self.ledger.leases.clear();
@@ -32,7 +32,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn ask_window(&mut self, window: &Window, ask: &Ask) -> Option<Grant> {
+    pub(super) fn ask_window(&mut self, window: &LeaseWindow, ask: &Ask) -> Option<Grant> {
         self.roll(window);
         let index = match self.find(ask.holder) {
             Ok(index) => {
@@ -99,20 +99,20 @@ impl Step<'_> {
         self.ledger.spent = self.ledger.spent.wrapping_add(gone - returned);
         self.credit_again(ask, true);
         (lease.returned, lease.unused) = (ask.returned, ask.unused);
-        // What is neither in hand nor returned was spent. What is in hand may be, until its own
-        // lease ends.
+        // Tokens neither in hand nor returned were spent. Tokens in hand may be spent until their
+        // own lease ends.
         lease.held = ask.left.min(lease.held);
         self.ledger.leases[index] = lease;
     }
 
-    fn grant_tokens(&mut self, window: &Window, index: Option<usize>, ask: &Ask) -> Grant {
+    fn grant_tokens(&mut self, window: &LeaseWindow, index: Option<usize>, ask: &Ask) -> Grant {
         let now_us = self.now_us;
         let free = window.limit.saturating_sub(self.ledger.used);
         let wanted = Wanted::of(&self.ledger.leases, index, ask.demand, now_us, 0);
         let half = free / (2 * wanted.members);
         let share = half.max(1);
-        // The last units stay here for whoever asks with a request that waits: nobody else could
-        // have them from a holder.
+        // The last units stay in the ledger for asks with a waiting request: no other member could
+        // get them from a holder.
         let most_ahead = if ask.need > 0 { share } else { half };
         let left = index.map_or(0, |index| u64::from(self.ledger.leases[index].held));
         let is_cold = u64::from(ask.demand) < self.terms.leased_min();
@@ -127,7 +127,7 @@ impl Step<'_> {
         if index.is_none() {
             lump = needed(ask, 0, most);
         }
-        // What is only for the requests that wait is spent as soon as it is granted.
+        // A spot grant is spent as soon as it is granted.
         let is_spot = is_cold && left == 0 && lump <= ask.need && index.is_some();
         let is_scarce = free - lump < 2 * with_headroom(wanted.total);
         let period_us = if is_scarce { self.terms.period_us / SHORTER } else { self.terms.period_us };
@@ -164,15 +164,15 @@ impl Step<'_> {
         grant
     }
 
-    /// What others may have in hand whose lease has ended.
+    /// The tokens of other holders whose lease has ended without a report of what they spent.
     fn gone(&self, own: Option<usize>) -> u64 {
         let leases = self.ledger.leases.iter().enumerate();
         let gone = leases.filter(|(index, lease)| Some(*index) != own && !lease.is_alive(self.now_us));
         gone.map(|(_, lease)| u64::from(lease.held)).sum()
     }
 
-    /// When something may have come back: soon if others have tokens in hand under a lease, later
-    /// if only holders that have fallen silent do or nobody does, as after a reset.
+    /// When tokens may have come back: soon if others have tokens in hand under a lease, later if
+    /// only silent holders have tokens, or no holder has, as after a reset.
     fn again(&self, own: Option<usize>) -> Duration {
         let leases = self.ledger.leases.iter().enumerate();
         let mut others = leases.filter(|(index, lease)| Some(*index) != own && lease.held > 0).peekable();

@@ -1,4 +1,4 @@
-//! What holds whatever goes wrong.
+//! The bounds that hold under every fault.
 
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ fn disturb_with_refunds(world: &mut World, seconds: u64, most: u64, cost_max: u6
 /// Traffic of so many seconds, of at most so many units a second, with costs up to the last.
 type Disturb = fn(&mut World, u64, u64, u64);
 
-/// What goes wrong, the seed, and how many members there are.
+/// The faults, the seed, and the number of members.
 type Setting = (Trouble, u64, usize);
 
 fn settings() -> impl Strategy<Value = Setting> {

@@ -1,4 +1,4 @@
-//! What a leased rate does when nothing, and when something in particular goes wrong.
+//! A leased rate without faults, and under particular faults.
 
 use super::super::*;
 use super::world::{SECOND, Trouble, World};
@@ -14,7 +14,8 @@ fn calm() -> Trouble {
     Trouble { delay_ms: 2, ..Trouble::default() }
 }
 
-/// What was used of the limit in hundredths of a percent, and store calls in a million decisions.
+/// The used part of the limit in hundredths of a percent, and the store calls in a million
+/// decisions.
 fn report(world: &World, seconds: u64, rate: u64) -> (u64, u64) {
     let used = world.admitted() * 10_000 / (seconds * rate);
     let calls = world.calls * 1_000_000 / world.decisions();
@@ -37,7 +38,7 @@ fn ten_members_at_three_times_the_limit_use_it_and_hardly_call() {
 #[test]
 fn two_minutes_from_a_cold_start_take_about_one_call_in_a_thousand_decisions() {
     let mut world = World::new(bucket(1000, 1000), 10, calm(), 1);
-    // The burst is full, and nobody knows yet who will be asked for what.
+    // The burst is full, and no demand was measured yet.
     world.run(10, &[0; 10]);
     world.run(5, &[300; 10]);
     let first = world.calls;
@@ -262,7 +263,7 @@ fn tokens_held_to_the_end_of_a_lease_hold_up_what_is_used_though_nobody_looks() 
     let first = ledger.ask(at(start), &terms, &epoch, &ask(1, 4, 400)).grant.unwrap();
     assert_eq!(first.lump, 400);
     let ends = start + u64::try_from(first.ttl.as_nanos()).unwrap();
-    // It may have spent them the moment before, and nobody has looked since the beginning.
+    // It may have spent them the moment before; no ask has happened since the beginning.
     let second =
         ledger.ask(at(ends + SECOND), &terms, &epoch, &Ask { need_min: 1, ..ask(2, 4, 400) }).grant.unwrap();
     assert_eq!(second.lump, 100, "a second after 400 units no more than 100 are there");

@@ -1,4 +1,4 @@
-//! What one holder does with what it hears.
+//! The reactions of one holder to grants, errors and silence.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ fn grant(ask: &Ask, lump: u32, rate: u32, ttl: Duration) -> Grant {
     }
 }
 
-/// What a ledger says of a limit of which nothing else is used.
+/// The level of a limit of which nothing else is used.
 const UNUSED: LedgerLevel = LedgerLevel { used: 0, reset_in: Duration::ZERO };
 
 fn take(holder: &mut Holder, terms: &Terms, nanos: u64) -> bool {
@@ -67,7 +67,7 @@ fn a_lease_ends_a_thirty_second_early_counted_from_the_ask() {
         assert!(take(&mut holder, &terms, end - 1));
         assert!(!take(&mut holder, &terms, end));
     }
-    // An answer that comes when it has ended gives nothing.
+    // A grant that arrives after its end gives nothing.
     let mut late = with_lease(&terms, 10, 0, end);
     assert!(!take(&mut late, &terms, end));
 }
@@ -261,7 +261,7 @@ fn tokens_that_are_not_used_soon_are_given_back_within_a_second() {
     let mut holder = with_lease(&terms, 3, 0, MS);
     assert!(take(&mut holder, &terms, MS));
     let at_due = holder.wake_at().unwrap();
-    assert!(at_due <= at(SECOND) && holder.is_due(&terms, at_due));
+    assert!(at_due <= at(SECOND) && holder.poll_due(&terms, at_due));
     let ask = holder.ask(&terms, 7, 0, at_due).unwrap();
     assert_eq!((ask.returned, ask.left, ask.need), (2, 0, 0));
     // With nothing in hand there is nothing to say.

@@ -64,7 +64,7 @@ fn of_a_steady_caller_at_four_fifths_of_its_limit_at_least_99_requests_in_100_ar
                 println!("{name}, {members} members, {routing:?}: {refused} in a million refused");
                 match routing {
                     Routing::Sticky | Routing::Drawn => worst = worst.max(refused),
-                    // What one member has leased takes up to a second to come to the next.
+                    // Tokens leased by one member take up to a second to reach the next.
                     Routing::Moving => moving = moving.max(refused),
                 }
             }

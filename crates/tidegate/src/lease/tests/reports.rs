@@ -1,4 +1,4 @@
-//! What reports, refunds and resets do to a limit that is lent.
+//! Reports, refunds and resets of a leased limit.
 
 use core::time::Duration;
 
@@ -40,7 +40,7 @@ fn ask(member: u64, seq: u32, need: u64) -> Ask {
     Ask { seq, acked: seq - 1, epoch: 1, demand: 1000, ..Ask::first(holder, need) }
 }
 
-/// What a holder that has just come is granted, without changing the record.
+/// The grant to a new holder, without changing the record.
 fn granted(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> Grant {
     let terms = Terms::of(algorithm, now).unwrap();
     ledger.clone().ask(now, &terms, &EPOCH, &ask(99, 4, 1)).grant.unwrap()
@@ -74,7 +74,7 @@ fn a_report_leaves_room_for_nobody_until_what_is_owed_has_drained() {
 fn what_is_reported_is_taken_from_what_members_admit() {
     let mut world = World::new(bucket(1000, 100), 4, calm(), 21);
     world.run(10, &[1000; 4]);
-    // 300 units a second, in threes. What is owed settles at what a period pays.
+    // 300 units a second, in threes. The debt settles at the refill of one period.
     let reported = |world: &mut World, seconds: u64| {
         let (before, mut booked) = (world.admitted(), 0);
         for tick in 0..seconds * 1000 {

@@ -48,7 +48,7 @@ fn the_largest_record_stays_within_its_bound() {
         let grant = ledger.ask(now, &terms, &epoch, &ask).grant.unwrap();
         spots += holder.granted(&terms, &grant, LedgerLevel::default(), now);
     }
-    // Who finds no place is served all the same, one request at a time.
+    // A holder without a place is still served, one request at a time.
     assert_eq!((ledger.holders().count(), spots), (HOLDERS_MAX, 10));
     assert!(ledger.to_bytes().len() <= Ledger::BYTES_MAX);
     assert_eq!(Ledger::from_bytes(&ledger.to_bytes()).unwrap(), ledger);

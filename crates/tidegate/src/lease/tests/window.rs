@@ -1,4 +1,4 @@
-//! What a leased quota does until its last token.
+//! A leased quota until its last token.
 
 use super::super::{Ask, HolderName};
 use super::world::{Trouble, World};
@@ -44,7 +44,7 @@ fn a_quota_is_used_up_although_messages_are_lost_repeated_and_late() {
 fn tokens_of_members_that_fell_silent_come_back() {
     let mut world = daily(10_000, 10, calm(), 3);
     world.run(10, &[50; 10]);
-    // Only one goes on; what the others had in hand returns without traffic.
+    // Only one still gets requests; tokens in hand at the others return without traffic.
     world.run(120, &[200, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(world.admitted(), 10_000);
 }

@@ -32,7 +32,7 @@ impl Chance {
     }
 }
 
-/// What goes wrong, in thousandths for each message or step of a millisecond.
+/// The faults, each in thousandths per message or step of a millisecond.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trouble {
     pub(super) lost: u64,
@@ -47,8 +47,8 @@ pub(super) struct Trouble {
     pub(super) undone: u64,
 }
 
-/// What was spent of the grants of one epoch. All of it has to fit into a bucket, the limit's own
-/// and a tenth of a second more, or into a window.
+/// The tokens spent from the grants of one epoch. They must fit into a bucket, the limit's own plus
+/// a tenth of a second, or into a window.
 #[derive(Default)]
 struct Monitor {
     /// Parts of a unit, by the span of the rate in nanoseconds times a thousand.
@@ -145,7 +145,7 @@ impl World {
         Terms::of(&self.algorithm, Timestamp::from_nanos(self.now)).unwrap()
     }
 
-    /// What the clock of a member shows.
+    /// The time on the clock of a member.
     fn local(&self, index: usize) -> Timestamp {
         let passed = i128::from(self.now - START);
         let shown = i128::from(START) + passed + passed * i128::from(self.members[index].drift) / 1_000_000;
@@ -183,7 +183,7 @@ impl World {
                 self.members[index].refused += self.members[index].waiting.drain(..).count() as u64;
             }
             let holder = &mut self.members[index].holder;
-            if holder.wake_at().is_some_and(|at| at <= now) && holder.is_due(&self.terms, now) {
+            if holder.wake_at().is_some_and(|at| at <= now) && holder.poll_due(&self.terms, now) {
                 self.send(index, 0);
             }
         }
@@ -311,7 +311,7 @@ impl World {
         }
         let now = self.local(index);
         let mut units = self.members[index].holder.granted(&self.terms, grant, level, now);
-        // An answer that came twice is none to the ask under way.
+        // A duplicate answer does not belong to the ask in flight.
         if grant.seq != self.members[index].asked_seq {
             return;
         }
@@ -402,7 +402,7 @@ impl World {
         }
     }
 
-    /// What is used is forgotten; how much.
+    /// Resets the ledger and returns the units that were used.
     pub(super) fn reset(&mut self) -> u64 {
         self.give_back(u64::MAX, Ledger::reset)
     }
@@ -418,7 +418,7 @@ impl World {
         let units = how(ledger, now, &self.terms, &self.epoch);
         assert!(units <= most && ledger.units_used() + units == before, "conservation of a refund");
         assert!(ledger.units_used() >= ledger.tokens_out(now), "less than is in hand");
-        // Nobody spent it: it makes room for as much and no more.
+        // It was not spent: it makes room for as much and no more.
         let monitor = self.monitors.entry(self.epoch.number).or_default();
         if let Algorithm::Bucket(bucket) = &self.algorithm {
             let per = u128::from(bucket.rate().per_ns()) * 1000;
@@ -448,7 +448,7 @@ impl World {
         self.members.iter().map(|member| member.admitted + member.refused).sum()
     }
 
-    /// Each member is asked for so many units a second, evenly, for so long.
+    /// Runs even traffic of so many units a second at each member for so long.
     pub(super) fn run(&mut self, seconds: u64, each: &[u64]) {
         let mut due = vec![0_u64; each.len()];
         for _ in 0..seconds * 1000 {

@@ -182,8 +182,8 @@ impl Run {
         let left = |at: u64| {
             log.instants.iter().filter(|&&instant| at.saturating_sub(instant) >= self.window).count()
         };
-        // What had left the window before this charge, it may write over. What leaves with it is
-        // let go if it is so old that its low bits would come again.
+        // This charge may overwrite instants that had left the window before it. Instants that
+        // leave with it are dropped if they are so old that their low bits would repeat.
         let overwritten = log.forgettable.max(left(log.last.1));
         let is_far = log.instants.first().is_some_and(|oldest| at - oldest > u64::from(u32::MAX));
         let forgettable = if is_far { overwritten.max(left(at)) } else { overwritten };

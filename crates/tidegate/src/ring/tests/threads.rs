@@ -21,7 +21,8 @@ fn fullest(mut instants: Vec<u64>, window: u64) -> usize {
     ends.max().unwrap_or(0)
 }
 
-/// Two threads that call `act` with a clock that goes on by 0 to 3 ns a call, and what each kept.
+/// Runs two threads that call `act` with a clock that advances by 0 to 3 ns a call, and returns the
+/// results of each.
 fn hammer(calls: u64, act: impl Fn(u64, u64) -> Option<u64> + Sync) -> Vec<u64> {
     let clock = AtomicU64::new(1_000_000);
     thread::scope(|scope| {

@@ -6,7 +6,7 @@ import redis
 
 host, port = sys.argv[1].rsplit(":", 1)
 for protocol in (None, 2, 3):
-    options = {} if protocol is None else {"protocol": protocol}
+    options = {"protocol": protocol} if protocol else {}
     client = redis.Redis(host=host, port=int(port), **options)
     key = f"redis-py-{protocol}"
     assert client.ping() is True

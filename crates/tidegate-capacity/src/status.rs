@@ -1,0 +1,67 @@
+//! Tables, partitions and nodes as they are at some instant.
+
+use tidegate::Timestamp;
+
+use crate::access::AccessOperation;
+use crate::key_range::KeyRange;
+use crate::throttled::Throttled;
+use crate::units::Units;
+
+/// The answer to an access that is only looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CapacityStatus<'a> {
+    /// The table.
+    pub table: &'a str,
+    /// Read or write; each has throughput of its own.
+    pub operation: AccessOperation,
+    /// The partition of the key, counted from 0.
+    pub partition: u32,
+    /// The hashes of the keys of that partition.
+    pub range: KeyRange,
+    /// The node on which the partition lies.
+    pub node: &'a str,
+    /// The units that the access would be charged.
+    pub units: Units,
+    /// The units a second that the partition is allocated for this operation, which is also what
+    /// it holds when it is full.
+    pub limit: Units,
+    /// The units left of them; negative in debt.
+    pub remaining: Units,
+    /// The instant at which the partition is full again, if nothing is charged before; the instant
+    /// of the look if it is full.
+    pub reset_at: Timestamp,
+    /// The refusal that the access would get; `None` if it would be admitted.
+    pub throttled: Option<Throttled<'a>>,
+}
+
+/// A partition at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PartitionStatus<'a> {
+    /// The hashes of its keys.
+    pub range: KeyRange,
+    /// The node on which it lies.
+    pub node: &'a str,
+    /// Units of reading a second.
+    pub read_rate: Units,
+    /// Units of writing a second.
+    pub write_rate: Units,
+    /// Units of reading left, at most one second of them; negative in debt.
+    pub read_left: Units,
+    /// Units of writing left, at most one second of them; negative in debt.
+    pub write_left: Units,
+}
+
+/// A node at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeStatus<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Units a second.
+    pub rate: Units,
+    /// Units it has to spare, at most a tenth of a second of them; negative when its partitions
+    /// have used more.
+    pub left: Units,
+}

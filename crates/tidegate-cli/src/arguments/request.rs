@@ -1,0 +1,160 @@
+//! The arguments of commands that ask about a request.
+
+use core::num::NonZeroU64;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::address::DaemonAddress;
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    #[command(flatten)]
+    pub(crate) options: CheckOptions,
+    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason",
+    /// ..
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The options of a check beside the request itself.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct CheckOptions {
+    /// Only look: the same answer, and nothing is charged
+    #[arg(long)]
+    pub(crate) peek: bool,
+    /// How much the request matters; only the HTTP API can be told
+    #[arg(long, value_enum, value_name = "CLASS")]
+    pub(crate) class: Option<Class>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    pub(crate) question: Question,
+    /// Read this configuration instead of asking a daemon; `-` is standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["at", "token_file", "ca", "cert", "key"])]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the answer as one JSON object, as `POST /v1/explain` gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Leases {
+    #[command(subcommand)]
+    pub(crate) action: Option<LeasesAction>,
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the answer as one JSON object, as the HTTP API gives it
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LeasesAction {
+    /// Acknowledge that the store has lost its data: quotas count from what there is
+    ///
+    /// Until then, quotas do as their `on_store_failure` says until their windows end. One
+    /// acknowledgement at any member counts for all of them. It needs the verb `change` in all
+    /// namespaces.
+    Acknowledge(Daemon),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Token {
+    /// Print one JSON object: {"token", "hash"}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A request.
+#[derive(Args, Debug)]
+pub(crate) struct Question {
+    /// The namespace whose limits apply
+    #[arg(value_name = "NAMESPACE")]
+    pub(crate) namespace: String,
+    /// The attributes that limits match on and count by [example: user=ada]
+    #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
+    pub(crate) attributes: Vec<Attribute>,
+    /// The cost of the request, in units
+    #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN)]
+    pub(crate) cost: NonZeroU64,
+}
+
+/// An attribute of a request: its name and its value.
+pub(crate) type Attribute = (String, String);
+
+impl Question {
+    /// The duplicate attribute, if there is one: a choice between its values would be a guess.
+    pub(crate) fn duplicate(&self) -> Option<&str> {
+        let names = self.attributes.iter().map(|(name, _)| name.as_str()).enumerate();
+        let earlier = |at: usize, name: &str| self.attributes[..at].iter().any(|(known, _)| known == name);
+        names.into_iter().find(|(at, name)| earlier(*at, name)).map(|(_, name)| name)
+    }
+
+    pub(crate) fn borrowed(&self) -> Vec<(&str, &str)> {
+        self.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
+/// A running daemon, and who asks it.
+#[derive(Args, Debug)]
+pub(crate) struct Daemon {
+    /// Where the daemon is, and through which door it is asked
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) at: DaemonAddress,
+    /// The token to ask with is the first line of this file that is no comment; otherwise it is
+    /// `TIDEGATE_TOKEN`, if set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The certificates, in PEM, that the daemon's must come from, instead of those that this
+    /// machine trusts
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// The certificate, in PEM, to show the daemon
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of --cert, in PEM
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// How much a request matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Class {
+    /// The last to be shed
+    CriticalPlus,
+    /// Shed after those below
+    Critical,
+    /// The default of the daemon
+    SheddablePlus,
+    /// The first to be shed
+    Sheddable,
+}
+
+impl Class {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::CriticalPlus => "critical_plus",
+            Self::Critical => "critical",
+            Self::SheddablePlus => "sheddable_plus",
+            Self::Sheddable => "sheddable",
+        }
+    }
+}
+
+pub(super) fn attribute(text: &str) -> Result<Attribute, String> {
+    match text.split_once('=') {
+        Some(("", _)) => Err("an attribute has an empty name; write it as user=ada".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err("an attribute has a name and a value; write it as user=ada".to_owned()),
+    }
+}

@@ -1,0 +1,132 @@
+//! The arguments of `tidegate simulate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::exit;
+
+#[derive(Args, Debug)]
+pub(crate) struct Simulate {
+    #[command(subcommand)]
+    pub(crate) what: Simulated,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Simulated {
+    /// Run a whole fleet that shares limits, in one thread and from one seed
+    ///
+    /// Members run the engine of the daemon, and the store is the one in memory; clients, messages,
+    /// clocks and what goes wrong are simulated. Checkers look on: that never more is admitted than
+    /// promised, that what is lent adds up, that a member decides alone only while the store is
+    /// silent and by its share only, that no caller within its limit is refused for longer than a
+    /// second, that refusals leave no charge, that limits are used in full and members treated
+    /// alike when all is well again. The same seed gives the same report, byte for byte.
+    ///
+    /// With --seeds, whatever is not said is drawn from each seed: small fleets, any limit, any
+    /// load, and all that can go wrong.
+    #[command(after_help = exit::SIMULATING)]
+    Fleet(Box<Fleet>),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Fleet {
+    /// How many members the fleet has [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) members: Option<u32>,
+    /// How many keys the limit has [default: 1]
+    #[arg(long, value_name = "K")]
+    pub(crate) keys: Option<u32>,
+    /// The seed of all random numbers
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Simulate so many seeds, from --seed on, and report those in which a checker found something
+    #[arg(long, value_name = "COUNT", conflicts_with = "plots")]
+    pub(crate) seeds: Option<u64>,
+    /// For how many simulated seconds [default: 60, with --seeds 45]
+    #[arg(long, value_name = "T")]
+    pub(crate) seconds: Option<u32>,
+    /// Units of each key that refill every --per seconds [default: 1000]
+    #[arg(long, value_name = "UNITS")]
+    pub(crate) rate: Option<u32>,
+    /// Seconds in which the units of --rate refill
+    #[arg(long, value_name = "T", default_value_t = 1, requires = "rate")]
+    pub(crate) per: u32,
+    /// Units at once of each key [default: as many as --rate]
+    #[arg(long, value_name = "UNITS", requires = "rate")]
+    pub(crate) burst: Option<u32>,
+    /// Units of each key in each window, instead of a rate
+    #[arg(long, value_name = "UNITS", conflicts_with_all = ["rate", "burst"])]
+    pub(crate) quota: Option<u32>,
+    /// Seconds in a window
+    #[arg(long, value_name = "T", default_value_t = 60, requires = "quota")]
+    pub(crate) window: u32,
+    /// The load: which requests arrive when [default: steady]
+    #[arg(long, value_enum, value_name = "LOAD")]
+    pub(crate) load: Option<Load>,
+    /// Requests a second, over all members and keys, tries again not counted [default: three times
+    /// the limit of a key]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests_per_second: Option<u32>,
+    /// Requests cost from 1 to this many units [default: 1]
+    #[arg(long, value_name = "UNITS")]
+    pub(crate) cost_max: Option<u32>,
+    /// How often clients of every second member try again when they were refused [default: 0]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+    /// Where the limit is decided [default: leased]
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub(crate) consistency: Option<Consistency>,
+    /// The faults to inject [default: none, with --seeds some]
+    #[arg(long, value_enum, value_name = "CHAOS")]
+    pub(crate) chaos: Option<Chaos>,
+    /// How long members wait for the store, in milliseconds [default: 50]
+    #[arg(long, value_name = "MS")]
+    pub(crate) deadline_ms: Option<u32>,
+    /// Of how many keys one member holds a lease at once, at most [default: 65536]
+    #[arg(long, value_name = "N")]
+    pub(crate) holders_max: Option<u32>,
+    /// Write pictures to this folder, as SVG: what was admitted beside the limit, what was lent,
+    /// store calls
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plots: Option<PathBuf>,
+    /// Print one JSON object: the report, or with --seeds {"from", "seeds", "decisions",
+    /// "violated": [reports]}
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Load {
+    /// All members and keys alike, all the time
+    Steady,
+    /// Every half second another quarter of the members is asked for all of it
+    Bursty,
+    /// One member is asked for four fifths of it
+    Skewed,
+    /// As skewed, and every ten seconds it is another member
+    Moving,
+    /// All members alike; keys by Zipf's law with exponent 0.99
+    Zipf,
+    /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten
+    /// asks for too much
+    Callers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Consistency {
+    /// At each member alone, by an equal part of the numbers
+    Local,
+    /// In the store, one call for each request
+    Exact,
+    /// At the members, from what the store has lent them
+    Leased,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Chaos {
+    /// Nothing
+    None,
+    /// Clocks, messages, members and the store
+    Some,
+}

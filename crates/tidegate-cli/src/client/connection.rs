@@ -1,0 +1,56 @@
+//! A connection to a daemon, over TCP, TLS or a Unix socket, and the deadline of a request.
+
+use core::time::Duration;
+use std::io;
+
+use tidegate_wire::display::HumanDuration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+use super::error::ClientError;
+use super::tls;
+use crate::address::{DaemonAddress, Endpoint};
+use crate::arguments::request::Daemon;
+
+/// The time for a request and its answer.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The longest answer in bytes; a daemon never sends a longer one.
+pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// A connection to a daemon.
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
+
+/// Connects to a daemon.
+pub(super) async fn connect(daemon: &Daemon) -> Result<Box<dyn ByteStream>, ClientError> {
+    let address = &daemon.at;
+    let silent = |error: io::Error| ClientError::silent(&error);
+    let (host, port) = match &address.endpoint {
+        Endpoint::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await.map_err(silent)?)),
+        Endpoint::Tcp { host, port } => (host.as_str(), *port),
+    };
+    let connector = address.is_tls.then(|| tls::connector(daemon)).transpose()?;
+    let stream = TcpStream::connect((host, port)).await.map_err(silent)?;
+    stream.set_nodelay(true).map_err(silent)?;
+    match connector {
+        None => Ok(Box::new(stream)),
+        Some(connector) => Ok(Box::new(connector.connect(tls::name(host)?, stream).await.map_err(silent)?)),
+    }
+}
+
+/// Fails a request that takes longer than [`DEADLINE`], and names the daemon in its error.
+pub(super) async fn within_deadline<T>(
+    address: &DaemonAddress,
+    asking: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let answer = tokio::time::timeout(DEADLINE, asking).await;
+    let late = || ClientError::Silent(format!("there was no answer within {}", HumanDuration(DEADLINE)));
+    match answer.unwrap_or_else(|_| Err(late())) {
+        Err(ClientError::Silent(why)) => {
+            Err(ClientError::Silent(format!("{address} cannot be asked: {why}")))
+        }
+        answer => answer,
+    }
+}

@@ -1,0 +1,222 @@
+//! The HTTP API, as a caller.
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use tidegate_wire::explanation::ExplanationBody;
+use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
+use tidegate_wire::text::shortened;
+
+use super::answer::{CheckAnswer, no_daemon};
+use super::connection::{ANSWER_BYTES_MAX, connect, within_deadline};
+use super::error::ClientError;
+use super::token::token;
+use crate::address::Protocol;
+use crate::arguments::request::{Attribute, CheckOptions, Daemon, Question};
+
+/// The body of a check.
+fn body_of(question: &Question) -> Map<String, Value> {
+    let attributes: Map<String, Value> =
+        question.attributes.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let mut body = Map::new();
+    body.insert("namespace".to_owned(), question.namespace.as_str().into());
+    body.insert("attributes".to_owned(), attributes.into());
+    body.insert("cost".to_owned(), question.cost.get().into());
+    body
+}
+
+pub(super) async fn check(
+    daemon: &Daemon,
+    question: &Question,
+    options: CheckOptions,
+    token: Option<&str>,
+) -> Result<CheckAnswer, ClientError> {
+    let mut body = body_of(question);
+    if options.peek {
+        body.insert("peek".to_owned(), json!(true));
+    }
+    if let Some(class) = options.class {
+        body.insert("class".to_owned(), json!(class.as_str()));
+    }
+    let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;
+    CheckAnswer::read(status, &answer)
+}
+
+/// Asks what each limit is to a request.
+pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<ExplanationBody, ClientError> {
+    if daemon.at.protocol != Protocol::Http {
+        let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
+        return Err(ClientError::Untaken(why));
+    }
+    ask(daemon, Method::POST, "/v1/explain", body_of(question)).await
+}
+
+/// The limits of a daemon: the fields of the answer that name attributes.
+#[derive(Debug, Deserialize)]
+struct LimitsBody {
+    namespaces: Vec<NamespaceLimits>,
+    /// The domains of files of envoyproxy/ratelimit.
+    #[serde(default)]
+    domains: Vec<DomainRules>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DomainRules {
+    name: String,
+    rules: Vec<RuleEntries>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RuleEntries {
+    entries: Vec<(String, Option<String>)>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamespaceLimits {
+    name: String,
+    limits: Vec<LimitAttributes>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LimitAttributes {
+    key: Vec<String>,
+    matches: Vec<String>,
+}
+
+/// The attributes that the limits of a namespace, or the rules of a domain, look at. Only an
+/// operator is told.
+pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, ClientError> {
+    let limits: LimitsBody = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
+    if let Some(domain) = limits.domains.into_iter().find(|known| known.name == namespace) {
+        let entries = domain.rules.into_iter().flat_map(|rule| rule.entries);
+        let keys: Vec<String> = entries.map(|(key, _)| key).collect();
+        let has_pattern = keys.iter().any(|key| key.contains('*'));
+        let unknown =
+            || ClientError::Untaken(format!("domain \"{namespace}\" looks at more than is known by name"));
+        return if has_pattern { Err(unknown()) } else { Ok(keys) };
+    }
+    let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
+    let of = of.filter(|known| !known.limits.is_empty());
+    let unknown = || ClientError::Untaken(format!("namespace \"{namespace}\" has no limits"));
+    Ok(of
+        .ok_or_else(unknown)?
+        .limits
+        .into_iter()
+        .flat_map(|limit| [limit.key, limit.matches].concat())
+        .collect())
+}
+
+/// The members that share the daemon's store, and the leases of each.
+pub(crate) async fn leases(daemon: &Daemon) -> Result<LeasesBody, ClientError> {
+    ask(of_operators(daemon)?, Method::GET, "/v1/leases", Map::new()).await
+}
+
+/// Has the daemon go on after its store has lost its data.
+pub(crate) async fn acknowledge(daemon: &Daemon) -> Result<AcknowledgedBody, ClientError> {
+    ask(of_operators(daemon)?, Method::POST, "/v1/leases/acknowledge", Map::new()).await
+}
+
+/// Requests a target of the HTTP API.
+pub(crate) async fn get<T: DeserializeOwned>(daemon: &Daemon, target: &str) -> Result<T, ClientError> {
+    operate(daemon, Method::GET, target, Map::new()).await
+}
+
+/// Sends a request with this body to a route of the HTTP API.
+pub(crate) async fn operate<T: DeserializeOwned>(
+    daemon: &Daemon,
+    method: Method,
+    target: &str,
+    body: Map<String, Value>,
+) -> Result<T, ClientError> {
+    ask(of_operators(daemon)?, method, target, body).await
+}
+
+/// A path with its query.
+pub(crate) fn target(path: &str, query: &[(&str, &str)]) -> String {
+    let pairs = query.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+    let query: Vec<String> = pairs.collect();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) }
+}
+
+/// Text as a part of a path or query.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+/// Attributes as an object, unless one is given twice: a choice between them would be a guess.
+pub(crate) fn object(attributes: &[Attribute]) -> Result<Value, ClientError> {
+    let mut object = Map::new();
+    for (name, value) in attributes {
+        if object.insert(name.clone(), value.as_str().into()).is_some() {
+            return Err(ClientError::Untaken(format!("duplicate attribute \"{name}\"; give it once")));
+        }
+    }
+    Ok(object.into())
+}
+
+/// A daemon that is asked through its HTTP API.
+fn of_operators(daemon: &Daemon) -> Result<&Daemon, ClientError> {
+    if daemon.at.protocol == Protocol::Http {
+        return Ok(daemon);
+    }
+    let why =
+        format!("{} does not speak the HTTP API; name an http://, https:// or unix: listener", daemon.at);
+    Err(ClientError::Untaken(why))
+}
+
+/// Sends a request whose answer is JSON.
+async fn ask<T: DeserializeOwned>(
+    daemon: &Daemon,
+    method: Method,
+    path: &str,
+    body: Map<String, Value>,
+) -> Result<T, ClientError> {
+    within_deadline(&daemon.at, async {
+        let token = token(daemon)?;
+        let (status, answer) = send(daemon, method, path, body, token.as_deref()).await?;
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&answer).map_err(|_| no_daemon(status));
+        }
+        let said: CheckAnswer = serde_json::from_slice(&answer).map_err(|_| no_daemon(status))?;
+        Err(said.fault(status))
+    })
+    .await
+}
+
+async fn send(
+    daemon: &Daemon,
+    method: Method,
+    path: &str,
+    body: Map<String, Value>,
+    token: Option<&str>,
+) -> Result<(StatusCode, Bytes), ClientError> {
+    let stream = TokioIo::new(connect(daemon).await?);
+    let silent = |error: hyper::Error| ClientError::silent(&error);
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(silent)?;
+    // The connection task ends when the sender is dropped.
+    tokio::spawn(connection);
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, daemon.at.authority())
+        .header(USER_AGENT, concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json");
+    if let Some(token) = token {
+        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let body = Full::new(Bytes::from(Value::Object(body).to_string()));
+    let request = request
+        .body(body)
+        .map_err(|error| ClientError::Untaken(shortened(&error.to_string(), 256).into()))?;
+    let (head, body) = sender.send_request(request).await.map_err(silent)?.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| ClientError::Silent(format!("its answer cannot be read: {error}")))?;
+    Ok((head.status, body.to_bytes()))
+}

@@ -1,0 +1,66 @@
+//! The scenario of a command line, and the output of its simulation.
+
+use tidegate_sim::{Numbers, Scenario, ScenarioError};
+
+use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load};
+use crate::exit::{Exit, chain, complain};
+
+/// The scenario of a command line; `otherwise` has the values of options that are left out.
+pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
+    let mut scenario = otherwise;
+    let set = |field: &mut u32, value: Option<u32>| *field = value.unwrap_or(*field);
+    set(&mut scenario.members, fleet.members);
+    set(&mut scenario.keys, fleet.keys);
+    set(&mut scenario.seconds, fleet.seconds);
+    set(&mut scenario.cost_max, fleet.cost_max);
+    set(&mut scenario.retries, fleet.retries);
+    set(&mut scenario.deadline_ms, fleet.deadline_ms);
+    set(&mut scenario.holders_max, fleet.holders_max);
+    if let Some(units) = fleet.rate {
+        scenario.limit = Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
+    }
+    if let Some(units) = fleet.quota {
+        scenario.limit = Numbers::Window { units, seconds: fleet.window };
+    }
+    if fleet.rate.is_some() || fleet.quota.is_some() {
+        #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]
+        let offered = (scenario.limit.rate() * 3.0).ceil() as u32;
+        scenario.requests_per_second = offered.max(1);
+    }
+    set(&mut scenario.requests_per_second, fleet.requests_per_second);
+    if let Some(load) = fleet.load {
+        scenario.load = match load {
+            Load::Steady => tidegate_sim::Load::Steady,
+            Load::Bursty => tidegate_sim::Load::Bursty,
+            Load::Skewed => tidegate_sim::Load::Skewed,
+            Load::Moving => tidegate_sim::Load::Moving,
+            Load::Zipf => tidegate_sim::Load::Zipf,
+            Load::Callers => tidegate_sim::Load::Callers,
+        };
+    }
+    if let Some(consistency) = fleet.consistency {
+        scenario.consistency = match consistency {
+            Consistency::Local => tidegate_sim::Where::Local,
+            Consistency::Exact => tidegate_sim::Where::Exact,
+            Consistency::Leased => tidegate_sim::Where::Leased,
+        };
+    }
+    if let Some(chaos) = fleet.chaos {
+        scenario.chaos = match chaos {
+            Chaos::None => tidegate_sim::Chaos::None,
+            Chaos::Some => tidegate_sim::Chaos::Some,
+        };
+    }
+    scenario
+}
+
+/// A value as JSON that people can read, with a line end.
+pub(super) fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("text and numbers always serialise") + "\n"
+}
+
+/// Reports a scenario that cannot be simulated.
+pub(super) fn untaken(error: &ScenarioError) -> Exit {
+    complain(chain(error));
+    Exit::Untaken
+}

@@ -1,0 +1,69 @@
+//! The demand of a request that is not decided yet.
+
+use std::sync::Arc;
+
+use tidegate::{Class, Cost, Timestamp};
+use tidegate_overload::{OfferOutcome, ResourceId};
+
+use crate::place::OverloadPlane;
+use crate::request::Request;
+
+/// A request that was offered to the overload plane and is not decided yet. Dropped before it is
+/// decided, it counts as given up.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    plane: Arc<OverloadPlane>,
+    resource: ResourceId,
+    class: Class,
+    tenant: Option<Box<str>>,
+    cost: Cost,
+    offered_at: Timestamp,
+    is_decided: bool,
+}
+
+impl Demand {
+    /// The demand of a request that was offered at `offered_at`.
+    pub(crate) fn new(
+        plane: &Arc<OverloadPlane>,
+        resource: ResourceId,
+        request: &Request<'_>,
+        offered_at: Timestamp,
+    ) -> Self {
+        Self {
+            plane: Arc::clone(plane),
+            resource,
+            class: request.class,
+            tenant: request.tenant.map(Into::into),
+            cost: request.cost,
+            offered_at,
+            is_decided: false,
+        }
+    }
+
+    /// Records the final decision.
+    pub(crate) fn decide(mut self, outcome: OfferOutcome) {
+        self.record(outcome);
+    }
+
+    fn record(&mut self, outcome: OfferOutcome) {
+        if !core::mem::replace(&mut self.is_decided, true) {
+            self.plane.overload.record(self.resource, outcome);
+            if is_withdrawn(outcome) {
+                let tenant = self.tenant.as_deref();
+                self.plane.overload.withdraw(self.resource, self.class, tenant, self.cost, self.offered_at);
+            }
+        }
+    }
+}
+
+impl Drop for Demand {
+    fn drop(&mut self) {
+        self.record(OfferOutcome::GaveUp);
+    }
+}
+
+/// Whether a request with this outcome was no demand on the system: it must not use up what the
+/// cursor admits. A request that gave up was demand that could not be served.
+pub(crate) const fn is_withdrawn(outcome: OfferOutcome) -> bool {
+    matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
+}

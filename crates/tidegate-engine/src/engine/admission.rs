@@ -1,0 +1,292 @@
+//! Admission: the row of planes that every request goes through, and the way back.
+//!
+//! 1. Read only: the deadline, the admission cursor.
+//! 2. Local limits, then leases; charged.
+//! 3. Capacity units, charged.
+//! 4. A place in flight.
+//! 5. One batch to the store for all exact limits; the place is held meanwhile.
+//!
+//! Each plane admits, refuses or asks. [`Engine::pass_row`] has one exit for each of these answers
+//! and for errors, and all but the first return what the request holds, the last first.
+
+use core::cell::Cell;
+use std::sync::Arc;
+
+use tidegate::gate::LocatedRequest;
+use tidegate::{Gate, Plane, Reason, Refusal, Timestamp};
+use tidegate_capacity::Admission;
+use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
+
+use super::Engine;
+use super::lease_plane::{Leased, Waited};
+use super::refusal::{past_deadline, shed_by, throttled_by};
+use crate::decision::{Decision, Refused, Step};
+use crate::demand::{Demand, is_withdrawn};
+use crate::error::EngineError;
+use crate::leases::Flights;
+use crate::pending::{LimitQuestion, Pending};
+use crate::permit::{Holds, Home, Permit};
+use crate::place::Place;
+use crate::request::Request;
+
+/// The answer of the planes that decide without asking the store.
+enum Passage {
+    /// All of them admit.
+    Passed,
+    /// One of them refuses.
+    Refused(Box<Refusal<'static>>),
+    /// A lease has to be asked for first.
+    Waits(Flights),
+}
+
+/// The resource to which a request was offered just now, as a first attempt; its outcome is to be
+/// recorded once. `None` for a repeated attempt, and without an overload plane.
+pub(super) type Offered = Option<ResourceId>;
+
+impl Engine {
+    /// Decides a request, or says what to ask the store first.
+    ///
+    /// An error means that it could not be decided, and that nothing was charged.
+    pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
+        if request.may_wait_until.is_some() {
+            return self.admit_patient(request, Waited::default(), None, None, now);
+        }
+        self.admit_one(request, Waited::default(), None, now)
+    }
+
+    /// [`Engine::admit`] for a request that does not wait for its turn, but may have waited for
+    /// leases or for its turn before. `demand` is what it was offered as then.
+    pub(super) fn admit_one(
+        &self,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        demand: Option<Box<Demand>>,
+        now: Timestamp,
+    ) -> Result<Step, EngineError> {
+        let demand = Cell::new(demand);
+        self.pass_row(
+            request,
+            0,
+            waited,
+            now,
+            |refusal, offered| {
+                self.decided(demand.take(), offered, request, outcome_of(&refusal), now);
+                Step::Decided(Decision::Refuse(Refused::one(refusal)))
+            },
+            |flights, offered| {
+                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None)))
+            },
+            |gate, first, question, offered| match question {
+                None => {
+                    self.decided(demand.take(), offered, request, OfferOutcome::Admitted, now);
+                    Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }))
+                }
+                Some(question) => {
+                    let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                    self.ask_one(first, gate, request.cost, demand, None, question, now)
+                }
+            },
+        )
+    }
+
+    /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the store
+    /// and without waiting.
+    ///
+    /// Goes on with what the request then holds, the gate that charged it and the question for the
+    /// store, if there is one; or with its refusal, or with the leases it waits for. In these cases
+    /// and after an error it holds nothing. Recording the outcome of what was offered is up to the
+    /// caller, except after an error.
+    #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "three ways out, each built where it is returned")]
+    pub(super) fn pass_row<T>(
+        &self,
+        request: &Request<'_>,
+        at: usize,
+        waited: Waited<'_>,
+        now: Timestamp,
+        refused: impl FnOnce(Box<Refusal<'static>>, Offered) -> T,
+        waits: impl FnOnce(Flights, Offered) -> T,
+        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
+    ) -> Result<T, EngineError> {
+        let namespace = self.find(request.namespace)?;
+        let gate = &self.gates[namespace];
+        let home = Home { namespace: namespace as u32, generation: self.generation };
+        self.check_table(request)?;
+        if request.deadline.is_some_and(|deadline| deadline <= now) {
+            return Ok(refused(Box::new(past_deadline(request.namespace)), None));
+        }
+        let resource = self.resource_of(request);
+        let is_first = request.attempt == 0 && !waited.is_repeated;
+        let offered = if is_first { resource } else { None };
+        if let (Some(overload), Some(resource)) = (self.overload(), resource)
+            && let Some(shed) =
+                overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
+        {
+            return Ok(refused(Box::new(shed_by(gate.namespace(), &shed, request.class)), offered));
+        }
+        // A gate without limits in a store has nothing to locate for later.
+        let mut located = LocatedRequest::default();
+        let checked = if gate.has_elsewhere() {
+            gate.check_and_locate(request.attributes, &mut located, request.cost, now)
+        } else {
+            gate.check(request.attributes, request.cost, now)
+        };
+        let limits = match checked {
+            tidegate::Decision::Admit(permit) => permit,
+            tidegate::Decision::Refuse(refusal) => {
+                return Ok(refused(Box::new(refusal.into_owned()), offered));
+            }
+        };
+        let mut holds = Holds::new(home, limits);
+        if holds.limits.must_be_settled() {
+            self.lend(gate, &mut holds);
+        }
+        let passage = self.pass(gate, request, resource, &located, waited, now, &mut holds);
+        let question = match passage {
+            Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
+            Ok(Passage::Passed) => Ok(None),
+            Ok(Passage::Refused(refusal)) => {
+                self.return_holds(holds, now);
+                return Ok(refused(refusal, offered));
+            }
+            Ok(Passage::Waits(flights)) => {
+                self.return_holds(holds, now);
+                return Ok(waits(flights, offered));
+            }
+            Err(error) => Err(error),
+        };
+        match question {
+            Ok(question) => Ok(passed(gate, holds, question, offered)),
+            Err(error) => {
+                self.return_holds(holds, now);
+                self.decided(None, offered, request, OfferOutcome::Failed, now);
+                Err(error)
+            }
+        }
+    }
+
+    /// The planes after the local limits, in their order. What they take is added to `holds`; the
+    /// caller returns it unless the request has passed.
+    #[expect(clippy::inline_always, reason = "as `Engine::pass_row`")]
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "what is known of the request by now, by name")]
+    fn pass<'g>(
+        &self,
+        gate: &'g Arc<Gate>,
+        request: &Request<'_>,
+        resource: Option<ResourceId>,
+        located: &LocatedRequest<'g>,
+        waited: Waited<'_>,
+        now: Timestamp,
+        holds: &mut Holds,
+    ) -> Result<Passage, EngineError> {
+        if let Some(leases) = self.leases_of(gate) {
+            match self.lease(leases, gate, request, located, waited, now)? {
+                Leased::Held(leased, alone) => {
+                    holds.leased = leased;
+                    if let Some(alone) = alone {
+                        holds.limits.absorb(*alone);
+                        holds.is_alone = true;
+                    }
+                }
+                Leased::Refused(refusal) => return Ok(Passage::Refused(refusal)),
+                Leased::Waits(flights) => return Ok(Passage::Waits(flights)),
+            }
+        }
+        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
+            match capacity.admit(access, now)? {
+                Admission::Admit(units) => holds.units = Some(units),
+                Admission::Throttle(throttled) => {
+                    return Ok(Passage::Refused(Box::new(throttled_by(gate, &throttled))));
+                }
+            }
+        }
+        if let (Some(plane), Some(resource)) = (&self.shared.overload, resource) {
+            let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+            let acquired = if is_claimed {
+                Err(plane.overload.refuse_place(resource))
+            } else {
+                plane.overload.acquire(resource, now)
+            };
+            match acquired {
+                Ok(permit) => holds.place = Some(Place::new(plane, permit)),
+                Err(shed) => {
+                    return Ok(Passage::Refused(Box::new(shed_by(gate.namespace(), &shed, request.class))));
+                }
+            }
+        }
+        Ok(Passage::Passed)
+    }
+
+    /// Whether requests of the same class or a higher one wait for the places of a resource, so that
+    /// a free one is theirs.
+    #[cold]
+    fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
+        let place = Obstacle::Place(resource);
+        waited.next_of != Some(place) && self.shared.room.line_ahead([place], request.class).is_some()
+    }
+
+    /// Returns what a request holds that has not passed.
+    #[cold]
+    fn return_holds(&self, holds: Holds, now: Timestamp) {
+        let batch = self.take_back(holds, now);
+        debug_assert!(batch.is_none(), "the store was not asked");
+    }
+
+    #[inline]
+    pub(super) fn overload(&self) -> Option<&Overload> {
+        self.shared.overload.as_ref().map(|plane| &plane.overload)
+    }
+
+    /// The resource of a request; `None` if the overload plane has none for it.
+    #[inline]
+    pub(super) fn resource_of(&self, request: &Request<'_>) -> Option<ResourceId> {
+        self.overload()?.find(request.resource)
+    }
+
+    /// The demand of a request that was offered just now and is not decided yet.
+    pub(super) fn demand(
+        &self,
+        offered: Offered,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<Box<Demand>> {
+        let plane = self.shared.overload.as_ref()?;
+        Some(Box::new(Demand::new(plane, offered?, request, now)))
+    }
+
+    /// Records the final decision on a request, once: by its demand if it has waited, else by what
+    /// it was offered as just now. A request that was no demand on the system is withdrawn.
+    #[inline]
+    pub(super) fn decided(
+        &self,
+        demand: Option<Box<Demand>>,
+        offered: Offered,
+        request: &Request<'_>,
+        outcome: OfferOutcome,
+        now: Timestamp,
+    ) {
+        if let Some(demand) = demand {
+            demand.decide(outcome);
+        } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
+            overload.record(resource, outcome);
+            if is_withdrawn(outcome) {
+                overload.withdraw(resource, request.class, request.tenant, request.cost, now);
+            }
+        }
+    }
+}
+
+/// The outcome of a request that was refused and does not wait.
+pub(super) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
+    match refusal.plane() {
+        Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
+        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
+        Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
+        Plane::Overload => OfferOutcome::Shed,
+        Plane::Capacity => OfferOutcome::Throttled,
+        _ => OfferOutcome::Denied,
+    }
+}

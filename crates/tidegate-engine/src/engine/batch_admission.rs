@@ -1,0 +1,221 @@
+//! Several requests that are admitted together or not at all, and going on after a wait.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use tidegate::{Refusal, Timestamp};
+use tidegate_overload::OfferOutcome;
+use tidegate_store::StoreError;
+
+use super::Engine;
+use super::admission::{Offered, outcome_of};
+use super::lease_plane::{Leased, Waited};
+use super::refusal::undecidable;
+use super::store_plane::Refusals;
+use crate::BATCH_REQUESTS_MAX;
+use crate::decision::{BatchError, Decision, Refused, Step};
+use crate::demand::Demand;
+use crate::leases::Flights;
+use crate::pending::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
+use crate::permit::Holds;
+use crate::request::{OwnedRequest, Request};
+use crate::waiting_room::Seat;
+
+/// How far one request of a batch has come.
+enum Passage {
+    /// It has passed the planes that are asked here.
+    Passed(Option<LimitQuestion>),
+    /// It waits for leases.
+    Waits(Flights, Offered),
+    Refused(Box<Refusal<'static>>, Offered),
+}
+
+/// The demand of each request of a batch, if it was offered.
+type Demands = SmallVec<[Option<Box<Demand>>; 1]>;
+
+impl Engine {
+    /// Decides several requests together: all go ahead, or none does and nothing stays charged.
+    /// Without any, all go ahead.
+    ///
+    /// Each goes through the planes as it would alone, one after the other, so that two requests on
+    /// one counter are both counted. The first that is refused here ends it. The store is then
+    /// asked about all of them in one batch, or in as few as possible if they need more than
+    /// [`Batch::OPERATIONS_MAX`](tidegate_store::Batch::OPERATIONS_MAX) operations; there each
+    /// request with a violated limit gets its refusal.
+    ///
+    /// An error names the request that could not be decided, and means that nothing was charged.
+    /// More than [`BATCH_REQUESTS_MAX`] requests are an error.
+    pub fn admit_all(&self, requests: &[Request<'_>], now: Timestamp) -> Result<Step, BatchError> {
+        self.admit_after(requests, Waited::default(), Demands::new(), now)
+    }
+
+    /// [`Engine::admit_all`] for requests that have waited for leases. `demands` are what they were
+    /// offered as then.
+    fn admit_after(
+        &self,
+        requests: &[Request<'_>],
+        waited: Waited<'_>,
+        mut demands: Demands,
+        now: Timestamp,
+    ) -> Result<Step, BatchError> {
+        if requests.len() > BATCH_REQUESTS_MAX {
+            return Err(BatchError::TooMany { given: requests.len() });
+        }
+        demands.resize_with(requests.len(), || None);
+        let mut passed: SmallVec<[Holds; 1]> = SmallVec::with_capacity(requests.len());
+        let mut origins: SmallVec<[Origin; 1]> = SmallVec::with_capacity(requests.len());
+        let mut questions: SmallVec<[LimitQuestion; 1]> = SmallVec::new();
+        for (at, request) in requests.iter().enumerate() {
+            let passage = self.pass_row(
+                request,
+                at,
+                waited,
+                now,
+                Passage::Refused,
+                Passage::Waits,
+                |gate, holds, question, offered| {
+                    let demand = demands[at].take().or_else(|| self.demand(offered, request, now));
+                    origins.push(Origin {
+                        gate: Arc::clone(gate),
+                        cost: request.cost,
+                        demand,
+                        patience: None,
+                    });
+                    passed.push(holds);
+                    Passage::Passed(question)
+                },
+            );
+            let stopped = match passage {
+                Ok(Passage::Passed(question)) => {
+                    questions.extend(question);
+                    continue;
+                }
+                stopped => stopped,
+            };
+            // Those before it have passed, and return everything.
+            let batches = self.take_back_all(passed, now);
+            debug_assert!(batches.is_empty(), "the store was not asked");
+            for (demand, origin) in demands.iter_mut().zip(origins) {
+                *demand = origin.demand;
+            }
+            let end = |demands: Demands, outcome| {
+                demands.into_iter().flatten().for_each(|demand| demand.decide(outcome));
+            };
+            return match stopped {
+                Err(source) => {
+                    end(demands, OfferOutcome::Failed);
+                    Err(BatchError::Request { at, source })
+                }
+                Ok(Passage::Waits(mut flights, offered)) => {
+                    demands[at] = demands[at].take().or_else(|| self.demand(offered, request, now));
+                    // Those that follow ask at the same time.
+                    for after in &requests[at + 1..] {
+                        flights.extend(self.ask_ahead(after, waited, now));
+                    }
+                    let owned = requests.iter().map(|request| self.own(request)).collect();
+                    let rounds = waited.rounds;
+                    let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
+                    Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
+                }
+                Ok(Passage::Refused(refusal, offered)) => {
+                    self.decided(demands[at].take(), offered, request, outcome_of(&refusal), now);
+                    end(demands, OfferOutcome::Denied);
+                    Ok(refuse(vec![(at, *refusal)]))
+                }
+                Ok(Passage::Passed(_)) => unreachable!("a request that has passed does not stop"),
+            };
+        }
+        Ok(self.ask(BatchAdmission { holds: passed, origins, questions, asked: 0..0 }, now))
+    }
+
+    /// Goes on with requests after what they waited for has come, or failed to.
+    pub fn resume(&self, pending: Pending, answered: impl Into<Answered>, now: Timestamp) -> Step {
+        match (pending.0, answered.into()) {
+            (Waiting::Store(asked), Answered::Store(answer)) => self.resume_store(*asked, answer, now),
+            // The driver has not asked the store: nothing is known.
+            (Waiting::Store(asked), Answered::Lease | Answered::Turn) => {
+                let at = "the store, which was not asked".to_owned();
+                let error = StoreError::Unavailable { at, sent: false, source: None };
+                self.resume_store(*asked, Err(error), now)
+            }
+            (Waiting::Lease(parked), _) => self.begin_anew(*parked, now),
+            (Waiting::Turn(queued), _) => self.resume_turn(*queued, now),
+        }
+    }
+
+    /// Lets a request ask for its leases that another request makes wait; the leases it then waits
+    /// for as well.
+    fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
+        let Ok(gate) = self.gate(request.namespace) else { return Flights::new() };
+        let Some(leases) = self.leases_of(gate) else { return Flights::new() };
+        let located = gate.locate_elsewhere(request.attributes, now);
+        match self.lease(leases, gate, request, &located, waited, now) {
+            Ok(Leased::Waits(flights)) => flights,
+            Ok(Leased::Held(held, alone)) => {
+                if let Some(alone) = alone {
+                    alone.take_back(&self.shared.table, now);
+                }
+                self.put_back(&held, now);
+                Flights::new()
+            }
+            Ok(Leased::Refused(_)) | Err(_) => Flights::new(),
+        }
+    }
+
+    /// Lets one request wait for leases.
+    pub(super) fn park_one(
+        &self,
+        request: &Request<'_>,
+        flights: Flights,
+        rounds: u8,
+        demand: Option<Box<Demand>>,
+        seat: Option<Seat>,
+    ) -> Waiting {
+        let requests = smallvec![self.own(request)];
+        Waiting::Lease(Box::new(Parked { requests, flights, rounds, demands: smallvec![demand], seat }))
+    }
+
+    /// The request as it outlives its caller's borrow.
+    fn own(&self, request: &Request<'_>) -> OwnedRequest {
+        let gate = self.gate(request.namespace);
+        let namespace = gate.map_or_else(|_| request.namespace.into(), |gate| gate.shared_namespace());
+        OwnedRequest::new(request, namespace)
+    }
+
+    /// Begins anew with requests whose leases have been asked for.
+    fn begin_anew(&self, parked: Parked, now: Timestamp) -> Step {
+        let Parked { requests: owned, flights, rounds, mut demands, seat } = parked;
+        let attributes: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::attributes).collect();
+        let requests: SmallVec<[Request<'_>; 1]> =
+            owned.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
+        // An offered request has its demand; the others of a batch have not come that far.
+        let waited = Waited { rounds: rounds + 1, landed: &flights, is_repeated: false, next_of: None };
+        let step = match &requests[..] {
+            [request] => {
+                let demand = demands.pop().flatten();
+                let waited = Waited { is_repeated: true, ..waited };
+                let step = if request.may_wait_until.is_some() {
+                    self.admit_patient(request, waited, demand, seat, now)
+                } else {
+                    self.admit_one(request, waited, demand, now)
+                };
+                step.map_err(|source| BatchError::Request { at: 0, source })
+            }
+            requests => self.admit_after(requests, waited, demands, now),
+        };
+        // A reload may have removed a namespace or an attribute that they use.
+        step.unwrap_or_else(|error| {
+            let (at, why) = match error {
+                BatchError::Request { at, source } => (at, source.to_string()),
+                other @ BatchError::TooMany { .. } => (0, other.to_string()),
+            };
+            let namespace = requests.get(at).map_or("", |request| request.namespace);
+            refuse(vec![(at, undecidable(namespace, why))])
+        })
+    }
+}
+
+fn refuse(refusals: Refusals) -> Step {
+    let refused = Refused::of_batch(refusals).expect("only called with a refusal");
+    Step::Decided(Decision::Refuse(refused))
+}

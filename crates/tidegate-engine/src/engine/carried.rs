@@ -1,0 +1,250 @@
+//! Limits that arrive with the request, decided here or in the store.
+//!
+//! Quotas, of an hour or longer, are decided by the store where there is one, so that they outlive
+//! this process; rates are decided here, unless several members share the store. The store is asked
+//! first only after the limits that are decided here were found to admit, and these are charged
+//! when it has answered.
+
+use std::borrow::Cow;
+
+use smallvec::SmallVec;
+use tidegate::algorithm::Verdict;
+use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Timestamp};
+use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::progress::{Progress, Step};
+
+/// Carried limits that outlive their caller's borrow.
+struct Owned {
+    namespace: String,
+    limits: Vec<OwnedLimit>,
+}
+
+struct OwnedLimit {
+    key: Vec<Vec<u8>>,
+    algorithm: Algorithm,
+    cost: u64,
+    is_remote: bool,
+}
+
+impl Owned {
+    /// What `act` makes of the limits that are decided here.
+    fn with_local<R>(&self, act: impl FnOnce(&[CarriedLimit<'_>]) -> R) -> R {
+        let local: Vec<_> = self.limits.iter().filter(|one| !one.is_remote).collect();
+        let keys: Vec<Vec<&[u8]>> =
+            local.iter().map(|one| one.key.iter().map(Vec::as_slice).collect()).collect();
+        let limits = local.iter().zip(&keys).map(|(one, key)| CarriedLimit {
+            key: Cow::Borrowed(key.as_slice()),
+            algorithm: Cow::Borrowed(&one.algorithm),
+            cost: one.cost,
+        });
+        act(&limits.collect::<Vec<_>>())
+    }
+
+    /// The statuses of all limits in their order, of those that are decided here and of the others.
+    fn merged(&self, local: Carried, remote: Vec<CarriedStatus>) -> Carried {
+        let (mut here, mut there) = (local.limits.into_iter(), remote.into_iter());
+        let statuses: SmallVec<[CarriedStatus; 1]> = self
+            .limits
+            .iter()
+            .filter_map(|one| if one.is_remote { there.next() } else { here.next() })
+            .collect();
+        Carried { is_admitted: statuses.iter().all(|one| one.verdict == Verdict::Admit), limits: statuses }
+    }
+}
+
+impl Engine {
+    /// Charges limits that arrived with a request, as `charging` says. The namespace need not be
+    /// one of the policy's, and of one that is, the limits are not looked at.
+    ///
+    /// An error means that nothing was charged, except one of the store, whose outcome may be
+    /// unknown.
+    pub fn carry(
+        &self,
+        namespace: &str,
+        limits: &[CarriedLimit<'_>],
+        charging: Charging,
+        now: Timestamp,
+    ) -> Result<Progress<Carried>, EngineError> {
+        if !limits.iter().any(|limit| self.is_remote(limit)) {
+            return Ok(Progress::Done(self.shared.table.carry(namespace, limits, charging, now)?));
+        }
+        let mut operations = Vec::new();
+        for limit in limits.iter().filter(|limit| self.is_remote(limit)) {
+            let kind = match (Cost::new(limit.cost), charging) {
+                (None, _) => Kind::Peek { cost: Cost::ONE },
+                (Some(cost), Charging::Always) => Kind::Report { cost },
+                (Some(cost), _) => Kind::Check { cost },
+            };
+            operations.push(Operation::new(
+                key_of(namespace, limit)?,
+                limit.algorithm.clone().into_owned(),
+                kind,
+            ));
+        }
+        let owned = self.owned(namespace, limits);
+        let id = self.next_batch_id();
+        if charging != Charging::AllOrNone {
+            return Ok(Progress::ask(Batch::each(id, operations), move |step, batch| {
+                let remote = statuses(&owned, &batch, &step.answer.map_err(EngineError::Store)?);
+                let table = &step.engine.shared.table;
+                let local =
+                    owned.with_local(|limits| table.carry(&owned.namespace, limits, charging, step.now))?;
+                Ok(Progress::Done(owned.merged(local, remote)))
+            }));
+        }
+        let local = owned.with_local(|limits| self.shared.table.peek_carried(namespace, limits, now))?;
+        if !local.is_admitted {
+            // What the store would say does not matter any more, except to those who look.
+            let peeks = operations.into_iter().map(|one| Operation {
+                kind: match one.kind {
+                    Kind::Check { cost } => Kind::Peek { cost },
+                    other => other,
+                },
+                ..one
+            });
+            return Ok(Progress::ask(Batch::each(id, peeks), move |step, batch| {
+                let remote = statuses(&owned, &batch, &step.answer.map_err(EngineError::Store)?);
+                Ok(Progress::Done(owned.merged(local, remote)))
+            }));
+        }
+        Ok(Progress::ask(Batch::all_or_nothing(id, operations), move |step, batch| {
+            carry_all(&owned, step, &batch, local)
+        }))
+    }
+
+    /// Gives the cost of a limit that arrives with the request back, never more than is used; what
+    /// it says then.
+    pub fn refund_carried(
+        &self,
+        namespace: &str,
+        limit: &CarriedLimit<'_>,
+        now: Timestamp,
+    ) -> Result<Progress<CarriedStatus>, EngineError> {
+        if !self.is_remote(limit) {
+            return Ok(Progress::Done(self.shared.table.refund_carried(namespace, limit, now)?));
+        }
+        let kind = Cost::new(limit.cost).map_or(Kind::Peek { cost: Cost::ONE }, |cost| Kind::Refund { cost });
+        let operation = Operation::new(key_of(namespace, limit)?, limit.algorithm.clone().into_owned(), kind);
+        let owned = self.owned(namespace, core::slice::from_ref(limit));
+        Ok(Progress::ask(Batch::each(self.next_batch_id(), [operation]), move |step, batch| {
+            let answer = step.answer.map_err(EngineError::Store)?;
+            let status = statuses(&owned, &batch, &answer).pop();
+            status.map(Progress::Done).ok_or_else(|| EngineError::Store(no_outcome()))
+        }))
+    }
+
+    /// Forgets what is used of a limit that arrives with the request, here and in the store,
+    /// whatever its numbers; whether anything was.
+    pub fn reset_carried(
+        &self,
+        namespace: &str,
+        limit: &CarriedLimit<'_>,
+        now: Timestamp,
+    ) -> Result<Progress<bool>, EngineError> {
+        if !self.shared.config.asks_store {
+            return Ok(Progress::Done(self.shared.table.reset_carried(namespace, limit, now)));
+        }
+        let key = key_of(namespace, limit)?;
+        let operation = |kind| Operation::new(key.clone(), limit.algorithm.clone().into_owned(), kind);
+        let operations = [operation(Kind::Peek { cost: Cost::ONE }), operation(Kind::Reset)];
+        let batch = Batch::each(self.next_batch_id(), operations);
+        let owned = Owned { limits: vec![owned_limit(limit, false)], namespace: namespace.to_owned() };
+        Ok(Progress::ask(batch, move |step, _| {
+            let answer = step.answer.map_err(EngineError::Store)?;
+            let was_stored = answer.outcomes.first().is_some_and(|one| one.used > 0);
+            let table = &step.engine.shared.table;
+            let was_here = owned.with_local(|limits| {
+                limits.iter().any(|limit| table.reset_carried(&owned.namespace, limit, step.now))
+            });
+            Ok(Progress::Done(was_stored || was_here))
+        }))
+    }
+
+    fn is_remote(&self, limit: &CarriedLimit<'_>) -> bool {
+        // Where members share the store, what a caller brings is promised by all of them together.
+        self.shared.config.asks_store && (limit.algorithm.is_quota() || self.shared.leases.is_some())
+    }
+
+    fn owned(&self, namespace: &str, limits: &[CarriedLimit<'_>]) -> Owned {
+        let limits = limits.iter().map(|limit| owned_limit(limit, self.is_remote(limit))).collect();
+        Owned { namespace: namespace.to_owned(), limits }
+    }
+}
+
+fn owned_limit(limit: &CarriedLimit<'_>, is_remote: bool) -> OwnedLimit {
+    OwnedLimit {
+        key: limit.key.iter().map(|part| part.to_vec()).collect(),
+        algorithm: limit.algorithm.clone().into_owned(),
+        cost: limit.cost,
+        is_remote,
+    }
+}
+
+/// Goes on after the store has charged its limits, or refused: charges those that are decided here,
+/// and if they refuse by now, has the store take back what it charged.
+fn carry_all(
+    owned: &Owned,
+    step: Step<'_>,
+    batch: &Batch,
+    looked: Carried,
+) -> Result<Progress<Carried>, EngineError> {
+    let answer = step.answer.map_err(EngineError::Store)?;
+    let remote = statuses(owned, batch, &answer);
+    if answer.refused {
+        return Ok(Progress::Done(owned.merged(looked, remote)));
+    }
+    let table = &step.engine.shared.table;
+    let charge =
+        |limits: &[CarriedLimit<'_>]| table.carry(&owned.namespace, limits, Charging::AllOrNone, step.now);
+    let local = owned.with_local(charge)?;
+    let is_admitted = local.is_admitted;
+    let carried = owned.merged(local, remote);
+    let undo = Batch::undo_of(batch, step.engine.next_batch_id());
+    if is_admitted || undo.operations.is_empty() {
+        return Ok(Progress::Done(carried));
+    }
+    // What could not be taken back stays charged: less is admitted, never more.
+    Ok(Progress::ask(undo, move |_, _| Ok(Progress::Done(carried))))
+}
+
+fn key_of(namespace: &str, limit: &CarriedLimit<'_>) -> Result<Key, EngineError> {
+    Key::new(namespace, &limit.identity(), &limit.key_bytes()).map_err(EngineError::KeyTooLong)
+}
+
+/// What the store says of the limits it was asked about.
+fn statuses(owned: &Owned, batch: &Batch, answer: &Answer) -> Vec<CarriedStatus> {
+    let remote = owned.limits.iter().filter(|one| one.is_remote);
+    let asked = remote.zip(&batch.operations).zip(&answer.outcomes);
+    asked
+        .map(|((limit, operation), outcome)| status(limit, operation.kind, outcome, answer.store_now))
+        .collect()
+}
+
+fn status(limit: &OwnedLimit, kind: Kind, outcome: &Outcome, now: Timestamp) -> CarriedStatus {
+    let is_over = outcome.used > outcome.limit;
+    let verdict = match kind {
+        Kind::Check { .. } => outcome.verdict,
+        // A look at what is used, not at whether there is room for one more.
+        Kind::Peek { .. } if limit.cost > 0 => outcome.verdict,
+        _ if !is_over => Verdict::Admit,
+        _ if limit.cost > outcome.limit => Verdict::Never { largest: outcome.limit },
+        _ => Verdict::Wait { until: limit.algorithm.room_at(limit.cost, outcome.reset_at).max(now) },
+    };
+    CarriedStatus {
+        verdict,
+        is_table_full: false,
+        limit: outcome.limit,
+        used: outcome.used,
+        remaining: outcome.left(),
+        reset_at: outcome.free_at(),
+        window: limit.algorithm.window(),
+    }
+}
+
+/// A store that leaves operations unanswered keeps no contract.
+fn no_outcome() -> StoreError {
+    StoreError::Unsupported { what: "an outcome for each operation".to_owned() }
+}

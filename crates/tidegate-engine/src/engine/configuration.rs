@@ -1,0 +1,147 @@
+//! From limits as they are configured to an engine that decides by them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use tidegate::limit::Override;
+use tidegate::{Gate, Limit, Timestamp};
+
+use super::{Engine, Shared, hasher};
+use crate::error::EngineError;
+use crate::lineage::{Ignored, Lineage};
+use crate::namespace::NamespaceConfig;
+use crate::overrides::{Overrides, RuntimeOverride};
+
+impl Engine {
+    /// An engine with these limits over the state there is; and which `was` it does not obey.
+    pub(super) fn of_world(
+        shared: Arc<Shared>,
+        namespaces: Vec<NamespaceConfig>,
+        lineage: &Lineage,
+        mut overrides: Overrides,
+    ) -> Result<(Self, World), EngineError> {
+        let mut by_name = HashMap::with_hasher(hasher(shared.config.table.seed));
+        for (index, NamespaceConfig { name, .. }) in namespaces.iter().enumerate() {
+            let is_too_long = name.len() > NamespaceConfig::NAME_BYTES_MAX;
+            if name.is_empty() || is_too_long || by_name.insert(name.as_str().into(), index).is_some() {
+                return Err(EngineError::NamespaceName(name.clone()));
+            }
+        }
+        let (lineage, ignored) = lineage.advance(&namespaces);
+        let names = names_now(&namespaces, &lineage);
+        let renamed = overrides
+            .rename(|namespace, counts_as| names.get(&(namespace, counts_as)).map(|name| (*name).to_owned()));
+        drop(names);
+        let mut gates = SmallVec::with_capacity(namespaces.len());
+        for NamespaceConfig { name, limits } in namespaces {
+            gates.push(Arc::new(build_gate(&shared, &name, limits, &lineage, &overrides)?));
+        }
+        shared.divide_among_namespaces();
+        let engine = Self {
+            gates,
+            by_name: Arc::new(by_name),
+            generation: next_generation(&shared),
+            shared,
+            lineage: Arc::new(lineage),
+            overrides,
+        };
+        Ok((engine, World { ignored, renamed }))
+    }
+
+    /// The same engine with other overrides set at run time, of which only those of this namespace
+    /// have changed.
+    pub(super) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, EngineError> {
+        let mut gates = self.gates.clone();
+        // Dormant overrides may name a namespace that is gone.
+        if let Some(index) = self.by_name.get(namespace) {
+            let limits = gates[*index].limits().cloned().collect();
+            gates[*index] = Arc::new(build_gate(&self.shared, namespace, limits, &self.lineage, &overrides)?);
+        }
+        Ok(Self {
+            gates,
+            by_name: Arc::clone(&self.by_name),
+            generation: next_generation(&self.shared),
+            shared: Arc::clone(&self.shared),
+            lineage: Arc::clone(&self.lineage),
+            overrides,
+        })
+    }
+}
+
+impl Shared {
+    /// Divides what namespaces share among those that there have been so far.
+    pub(super) fn divide_among_namespaces(&self) {
+        let owners = self.table.namespaces().owners();
+        self.kept.divide(owners);
+        self.refunds.divide(owners);
+        self.blocks.divide(owners);
+        if let Some(leases) = &self.leases {
+            leases.divide(owners);
+        }
+    }
+}
+
+/// What happened besides, while an engine was made.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) ignored: Vec<Ignored>,
+    /// Overrides whose limit has another name now.
+    pub(super) renamed: Vec<RuntimeOverride>,
+}
+
+fn next_generation(shared: &Shared) -> u32 {
+    // Relaxed: only the number must be new. Two of four thousand million generations apart may
+    // share one.
+    shared.generations.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The name of each limit by its namespace and the name it counts under.
+fn names_now<'a>(
+    namespaces: &'a [NamespaceConfig],
+    lineage: &'a Lineage,
+) -> BTreeMap<(&'a str, &'a str), &'a str> {
+    let all = namespaces.iter().flat_map(|one| one.limits.iter().map(|limit| (one.name.as_str(), limit)));
+    all.map(|(namespace, limit)| {
+        let counts_as = lineage.counts_as(namespace, &limit.name).unwrap_or(&limit.name);
+        ((namespace, counts_as), limit.name.as_str())
+    })
+    .collect()
+}
+
+fn build_gate(
+    shared: &Shared,
+    namespace: &str,
+    limits: Vec<Limit>,
+    lineage: &Lineage,
+    overrides: &Overrides,
+) -> Result<Gate, EngineError> {
+    // Relaxed: whoever changes the number makes the gates anew.
+    let members = shared.members.load(Ordering::Relaxed);
+    let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members);
+    if shared.config.asks_store {
+        builder = builder.exact_in_store();
+    }
+    if shared.leases.is_some() {
+        builder = builder.leased_elsewhere();
+    }
+    let mut by_identity = HashMap::new();
+    for limit in &limits {
+        let counts_as = lineage.counts_as(namespace, &limit.name).unwrap_or(&limit.name);
+        builder = builder.counts_as(&limit.name, counts_as);
+        by_identity.insert(counts_as, limit);
+    }
+    for one in overrides.of(namespace) {
+        let counts_as = one.counts_as.as_ref().unwrap_or(&one.limit);
+        let Some(limit) = by_identity.get(counts_as.as_str()) else { continue };
+        let numbers = Override { when: one.when.clone(), algorithm: one.algorithm.clone() };
+        // One that its limit does not take is dormant.
+        if limit.check_override(&numbers).is_ok() {
+            let until = one.until.unwrap_or(Timestamp::MAX);
+            builder = builder.override_at_run_time(&limit.name, numbers, until);
+        }
+    }
+    let gate = builder.limits(limits).build();
+    gate.map_err(|source| EngineError::Limits { namespace: namespace.to_owned(), source })
+}

@@ -1,0 +1,101 @@
+//! Exact limits as the store is asked about them, and its outcomes as this engine reads them.
+
+use core::time::Duration;
+
+use tidegate::algorithm::Verdict;
+use tidegate::gate::ExactLimit;
+use tidegate::{Algorithm, Gate, Timestamp};
+use tidegate_store::{Key, Kind, Operation, Outcome, StoreError};
+
+use crate::limit_report::LimitReport;
+use crate::pending::{ExactName, LeaseName};
+
+/// The key of a request under an exact limit, as stores have it.
+pub(super) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {
+    Key::new(gate.namespace(), limit.identity, &limit.key)
+}
+
+/// Whether the store has charged something for an operation: for one of a shadow limit only where
+/// there was room.
+pub(super) fn is_charged(outcome: &Outcome) -> bool {
+    outcome.verdict == Verdict::Admit && outcome.counted
+}
+
+/// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they
+/// are blocked.
+pub(super) fn block_exceeded(
+    operations: &[Operation],
+    exact: &[ExactName],
+    outcomes: &mut [Outcome],
+    store_now: Timestamp,
+) -> Vec<Operation> {
+    let mut blocks = Vec::new();
+    for ((operation, limit), outcome) in operations.iter().zip(exact).zip(outcomes) {
+        if let (Some(span), Verdict::Wait { .. }, None, false) =
+            (limit.block_on_exceed, outcome.verdict, outcome.blocked_until, limit.is_shadow)
+        {
+            let until = store_now.saturating_add(span);
+            outcome.blocked_until = Some(until);
+            blocks.push(Operation { kind: Kind::Block { until }, ..operation.clone() });
+        }
+    }
+    blocks
+}
+
+/// What an exact limit has left.
+pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
+    LimitReport {
+        name: limit.name.clone(),
+        limit: limit.limit,
+        remaining: outcome.left(),
+        reset_at: outcome.free_at(),
+        window: limit.window,
+        civil_zone: limit.civil_zone.clone(),
+        shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
+    }
+}
+
+/// Whether an exact limit that enforces refuses what it was asked.
+pub(super) fn refuses(limit: &ExactName, outcome: &Outcome) -> bool {
+    !limit.is_shadow && outcome.verdict != Verdict::Admit
+}
+
+pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
+    ExactName {
+        name: limit.name.to_owned(),
+        limit: limit.algorithm.limit(),
+        window: limit.algorithm.window(),
+        civil_zone: limit.algorithm.civil_zone().map(str::to_owned),
+        reason: limit.reason,
+        is_shadow: limit.is_shadow,
+        on_store_failure: limit.on_store_failure,
+        block_on_exceed: limit.block_on_exceed,
+        place: limit.place,
+        hold: match limit.algorithm {
+            Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),
+            _ => None,
+        },
+        lease: limit.is_leased.then(|| {
+            Box::new(LeaseName {
+                key: limit.place.key(),
+                algorithm: limit.algorithm.clone(),
+                blocked_until: limit.blocked_until,
+            })
+        }),
+        scope: limit.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+    }
+}
+
+/// What exact limits have left.
+pub(super) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {
+    let answered = exact.iter().zip(outcomes);
+    answered.map(|(name, outcome)| report_of(name, outcome)).collect()
+}
+
+/// How long an operation holds a permit, if it does.
+pub(super) fn hold_of(operation: &Operation) -> Option<Duration> {
+    match (&operation.kind, &operation.algorithm) {
+        (Kind::Acquire { .. }, Algorithm::Concurrency(concurrency)) => Some(concurrency.hold()),
+        _ => None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Explaining what the limits of a namespace are to a request, those that a store decides among
+//! them.
+
+use tidegate::Timestamp;
+use tidegate::gate::{Explanation, Level, Outlook, Standing};
+use tidegate::limit::OnStoreFailure;
+use tidegate_store::{Answer, Kind, Outcome, StoreError};
+
+use super::Engine;
+use super::exact_limit::exact_name;
+use super::refusal::{denial, failure};
+use super::store_silence::is_away;
+use crate::error::EngineError;
+use crate::pending::ExactName;
+use crate::progress::Progress;
+use crate::request::{OwnedPairs, Request};
+
+/// What the limits of a namespace are to a request.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// Every limit of the namespace, in the order of the policy.
+    pub limits: Vec<Explanation>,
+    /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
+    /// needed. What they say is then what [`OnStoreFailure`] makes of it.
+    pub store_failure: Option<String>,
+}
+
+impl Explained {
+    /// Whether the limits would admit the request now.
+    pub fn is_admitted(&self) -> bool {
+        !self.limits.iter().any(Explanation::refuses)
+    }
+}
+
+impl Engine {
+    /// What each limit of the request's namespace is to it, and why, changing nothing.
+    ///
+    /// Limits only: what the capacity and overload planes would say is not part of it. Limits that
+    /// a store decides are looked at there, by the same operation as [`Engine::peek`] uses.
+    pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<Explained>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        let exact = gate.remote_limits(request.attributes, now);
+        if exact.is_empty() {
+            let limits = gate.explain(request.attributes, request.cost, now);
+            return Ok(Progress::Done(Explained { limits, store_failure: None }));
+        }
+        let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
+        let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
+        let exact: Vec<ExactName> = exact.iter().map(exact_name).collect();
+        let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
+        let gate = gate.clone();
+        Ok(Progress::ask(batch, move |step, _| {
+            let mut limits = attributes.with(|attributes| gate.explain(attributes, cost, step.now));
+            let (levels, store_failure) = match step.answer {
+                Ok(mut answer) => {
+                    step.engine.with_leases(&exact, &mut answer.outcomes, Some(cost), step.now);
+                    (levels_of(&exact, &answer), None)
+                }
+                Err(error) => {
+                    let places = exact.iter().map(|one| step.engine.alone_place(&gate, one));
+                    let here = gate.levels_located(&places.collect::<Vec<_>>(), cost, step.now);
+                    let levels = exact.iter().zip(here);
+                    let levels = levels.map(|(one, here)| instead(one, here, &error, step.now));
+                    (levels.collect(), Some(error.to_string()))
+                }
+            };
+            for (index, level) in places.iter().zip(levels) {
+                if let Some(Standing::Counts(counting)) =
+                    limits.get_mut(*index).map(|limit| &mut limit.standing)
+                {
+                    counting.level = level;
+                }
+            }
+            Ok(Progress::Done(Explained { limits, store_failure }))
+        }))
+    }
+}
+
+fn levels_of(exact: &[ExactName], answer: &Answer) -> Vec<Option<Level>> {
+    let answered = exact.iter().zip(&answer.outcomes);
+    answered
+        .map(|(one, outcome)| {
+            let Outcome { limit, used, .. } = *outcome;
+            Some(Level::new(limit, used, outcome.left(), outcome.free_at(), outlook(one, outcome)))
+        })
+        .collect()
+}
+
+fn outlook(one: &ExactName, outcome: &Outcome) -> Outlook {
+    match denial(one, outcome) {
+        None => Outlook::Admit,
+        Some((reason, retry)) => Outlook::Refuse { reason, retry },
+    }
+}
+
+/// What an exact limit says while the store does not answer; `None` if it lets everything pass.
+fn instead(one: &ExactName, here: Level, error: &StoreError, now: Timestamp) -> Option<Level> {
+    let is_refused = !is_away(error) || one.on_store_failure == OnStoreFailure::Refuse;
+    if is_refused {
+        let (reason, retry) = failure(error, now);
+        return Some(Level::new(one.limit, 0, 0, now, Outlook::Refuse { reason, retry }));
+    }
+    (one.on_store_failure == OnStoreFailure::Local).then_some(here)
+}

@@ -1,0 +1,390 @@
+//! Step 2, the leases: limits that this member spends from what the store has lent it.
+//!
+//! A request holds nothing while it waits for a lease: everything is given back, and when the ask
+//! has landed it begins anew, as another attempt, so that it is not counted as demand twice. So a
+//! slow store never keeps a counter charged for somebody who waits.
+
+use core::task::{Context, Poll};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate::algorithm::Verdict;
+use tidegate::gate::{CounterPlace, LeasedLimit, LocatedRequest};
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate_overload::Obstacle;
+use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
+
+use super::Engine;
+use super::refusal::STORE_RETRY;
+use super::store_silence::alone_denial;
+use crate::error::EngineError;
+use crate::leases::{
+    About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
+    Silence, Taken,
+};
+use crate::limit_report::LimitReport;
+use crate::pending::ExactName;
+use crate::request::Request;
+
+/// How often a request waits for leases before it is refused instead: once for the ask, and again
+/// where others were faster.
+pub(super) const ROUNDS_MAX: u8 = 3;
+
+/// What the leases of a request say.
+pub(super) enum Leased {
+    /// All have what it costs, or this member has charged it alone.
+    Held(SmallVec<[LeaseCharge; 1]>, Option<Box<Permit>>),
+    /// One has not; nothing is held.
+    Refused(Box<Refusal<'static>>),
+    /// The store is asked first; nothing is held.
+    Waits(Flights),
+}
+
+/// What a request has waited for so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Waited<'a> {
+    pub(super) rounds: u8,
+    pub(super) landed: &'a [Arc<Flight>],
+    /// Whether it has asked before, so that its demand is known.
+    pub(super) is_repeated: bool,
+    /// The obstacle of whose line it is the next, if it has waited in one.
+    pub(super) next_of: Option<Obstacle>,
+}
+
+/// Why one leased limit refuses.
+struct Refusing<'a> {
+    limit: LeasedLimit<'a>,
+    reason: Reason,
+    retry: Retry,
+    left: u64,
+}
+
+impl Engine {
+    /// Whether any limit of a gate is spent from leases.
+    #[inline]
+    pub(super) fn leases_of(&self, gate: &Gate) -> Option<&Leases> {
+        if gate.has_leased() { self.shared.leases.as_ref() } else { None }
+    }
+
+    /// Takes what a request costs from the leases of its keys: from all, or from none.
+    pub(super) fn lease<'g>(
+        &self,
+        leases: &Leases,
+        gate: &'g Gate,
+        request: &Request<'_>,
+        located: &LocatedRequest<'g>,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<Leased, EngineError> {
+        let limits = gate.leased_limits(located, now);
+        let mut held = SmallVec::<[LeaseCharge; 1]>::new();
+        let mut flights = Flights::new();
+        let mut refusing = Vec::new();
+        let mut alone: SmallVec<[(&LeasedLimit<'_>, CounterPlace); 1]> = SmallVec::new();
+        let mut silence = None;
+        let mut result = Ok(());
+        for limit in &limits {
+            if let Some(until) = limit.blocked_until {
+                if limit.is_shadow {
+                    continue;
+                }
+                refusing.push(Refusing {
+                    limit: *limit,
+                    reason: Reason::Blocked,
+                    retry: Retry::At(until),
+                    left: 0,
+                });
+                continue;
+            }
+            let asked = Asked {
+                limit,
+                owner: gate.owner(),
+                cost: request.cost,
+                attempt: if waited.rounds > 0 || waited.is_repeated {
+                    request.attempt.max(1)
+                } else {
+                    request.attempt
+                },
+                landed: waited.landed,
+                must_decide: waited.rounds >= ROUNDS_MAX,
+            };
+            let (reason, retry, left) = match leases.take(&asked, now, || about(gate, limit, located)) {
+                Ok(Taken::All(charge)) => {
+                    held.push(charge);
+                    continue;
+                }
+                Ok(Taken::Waits(flight)) => {
+                    flights.push(flight);
+                    continue;
+                }
+                Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
+                Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
+                Ok(Taken::Silent(silent)) => {
+                    silence = Some(silent.why);
+                    match limit.on_store_failure {
+                        OnStoreFailure::Allow => {
+                            held.push(LeaseCharge::fixed(silent.about, None, now));
+                            continue;
+                        }
+                        OnStoreFailure::Local => {
+                            let share = silent.share;
+                            alone.push((limit, gate.alone(limit.place(), share.holders, share.members)));
+                            continue;
+                        }
+                        _ => (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY)), 0),
+                    }
+                }
+                Ok(Taken::Full { until }) => {
+                    if self.shared.config.table.when_full == tidegate::WhenFull::Admit {
+                        continue;
+                    }
+                    (Reason::TableFull, Retry::At(until), 0)
+                }
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            };
+            if limit.is_shadow {
+                if let Ok(about) = about(gate, limit, located) {
+                    let charge = LeaseCharge::fixed(Arc::new(about), None, now);
+                    held.push(LeaseCharge { shadow_refused: true, ..charge });
+                }
+                continue;
+            }
+            refusing.push(Refusing { limit: *limit, reason, retry, left });
+        }
+        let mut permit = None;
+        if result.is_ok() && refusing.is_empty() && flights.is_empty() && !alone.is_empty() {
+            match self.charge_alone(gate, &alone, request.cost, now) {
+                Ok(charged) => permit = Some(charged),
+                Err(violated) => refusing = violated,
+            }
+        }
+        let goes_ahead = result.is_ok() && refusing.is_empty() && flights.is_empty();
+        if !goes_ahead {
+            self.put_back(&held, now);
+        }
+        if !refusing.is_empty() {
+            held.iter().for_each(|charge| leases.return_idle(charge, now));
+        }
+        held.iter().filter(|charge| charge.renew).for_each(|charge| leases.renew(charge, now));
+        if goes_ahead {
+            return Ok(Leased::Held(held, permit));
+        }
+        result?;
+        if refusing.is_empty() {
+            return Ok(Leased::Waits(flights));
+        }
+        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, located, now))))
+    }
+
+    /// Charges limits whose store is silent by this member's shares of them: all of them, or none.
+    fn charge_alone<'a>(
+        &self,
+        gate: &Gate,
+        alone: &[(&LeasedLimit<'a>, CounterPlace)],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Box<Permit>, Vec<Refusing<'a>>> {
+        let places: SmallVec<[CounterPlace; 1]> = alone.iter().map(|(_, place)| *place).collect();
+        match gate.check_located(&places, cost, now) {
+            Ok(charged) => {
+                self.decided_alone(gate, &charged, now);
+                Ok(Box::new(charged))
+            }
+            Err(violated) => {
+                let refusing = violated.into_iter().map(|(at, violated)| {
+                    let limit = *alone[at].0;
+                    let (reason, retry) = alone_denial(&violated, limit.algorithm.limit(), cost, now);
+                    Refusing { limit, reason, retry, left: violated.remaining }
+                });
+                Err(refusing.collect())
+            }
+        }
+    }
+
+    /// Puts back everything that was taken for a request that does not go ahead.
+    pub(super) fn put_back(&self, held: &[LeaseCharge], now: Timestamp) {
+        let Some(leases) = &self.shared.leases else { return };
+        held.iter().rev().for_each(|charge| leases.undo(charge, now));
+    }
+
+    /// Brings what was taken to what the request truly cost; what the store is to do, where leases
+    /// do not have it.
+    pub(super) fn settle_leased(&self, held: &[LeaseCharge], units: u64, now: Timestamp) -> Vec<Operation> {
+        let Some(leases) = &self.shared.leases else { return Vec::new() };
+        let mut operations = Vec::new();
+        for charge in held {
+            let Some(cost) = charge.cost else { continue };
+            let surplus = cost.units().saturating_sub(units);
+            let surplus = surplus - if surplus > 0 { leases.put_back(charge, surplus, now) } else { 0 };
+            // Of a window that has ended nothing is left to be given back.
+            let surplus = if charge.lasts(now) { surplus } else { 0 };
+            let missing = units.saturating_sub(cost.units());
+            let refund = Cost::new(surplus).map(|cost| OnLedger::Refund { cost });
+            let report = Cost::new(missing).map(|cost| OnLedger::Report { cost });
+            if let Some(what) = refund.or(report) {
+                operations.push(charge.about.operation(what));
+            }
+        }
+        operations
+    }
+
+    /// What leased limits had left when a permit was given.
+    pub(super) fn leased_reports(
+        held: &[LeaseCharge],
+        now: Timestamp,
+    ) -> impl Iterator<Item = LimitReport> + '_ {
+        held.iter().map(move |charge| {
+            let algorithm = &charge.about.algorithm;
+            LimitReport {
+                name: charge.about.names()[0].1.to_owned(),
+                limit: algorithm.limit(),
+                remaining: charge.balance.map_or(0, |balance| balance.remaining(algorithm, now)),
+                reset_at: charge.balance.map_or_else(|| algorithm.full_again(now), |one| one.reset_at(now)),
+                window: algorithm.window(),
+                civil_zone: algorithm.civil_zone().map(str::to_owned),
+                shadow_refused: charge.shadow_refused,
+            }
+        })
+    }
+
+    /// Brings what the store says of ledgers to what this member can do: its own tokens are left,
+    /// too, and there is room for `cost` or not.
+    pub(super) fn with_leases(
+        &self,
+        names: &[ExactName],
+        outcomes: &mut [Outcome],
+        cost: Option<Cost>,
+        now: Timestamp,
+    ) {
+        for (name, outcome) in names.iter().zip(outcomes) {
+            let Some(lease) = &name.lease else { continue };
+            let in_hand = self.in_hand(lease.key, now);
+            outcome.remaining = outcome.remaining.saturating_add(in_hand).min(outcome.limit);
+            outcome.used = outcome.used.saturating_sub(in_hand);
+            outcome.blocked_until = lease.blocked_until;
+            let Some(cost) = cost.map(Cost::units) else { continue };
+            if let Some(until) = lease.blocked_until {
+                outcome.verdict = Verdict::Wait { until };
+            } else if cost > outcome.limit {
+                outcome.verdict = Verdict::Never { largest: outcome.limit };
+            } else if cost > outcome.remaining {
+                outcome.verdict = Verdict::Wait { until: lease.algorithm.room_at(cost, outcome.reset_at) };
+            }
+        }
+    }
+
+    /// Whole tokens that this member has in hand of a key.
+    fn in_hand(&self, key: u64, now: Timestamp) -> u64 {
+        self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
+    }
+
+    /// What the leases of this member want to ask the store: each batch is to be carried there, and
+    /// what became of it handed to [`Engine::lease_answered`], also if it failed. Pending until
+    /// there is something; then the context's waker is woken. One caller at a time. Never ready
+    /// where nothing is leased.
+    ///
+    /// Asks are left by [`Engine::admit`], [`Engine::resume`] and [`Engine::tick`]; see
+    /// [`Engine::take_lease_asks`] for those who look for them after each of these.
+    pub fn poll_lease_asks(&self, context: &mut Context<'_>) -> Poll<LeaseBatches> {
+        match &self.shared.leases {
+            Some(leases) => leases.poll_asks(context, || self.next_batch_id()),
+            None => Poll::Pending,
+        }
+    }
+
+    /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`];
+    /// usually nothing, which costs next to nothing to find out.
+    pub fn take_lease_asks(&self) -> LeaseBatches {
+        let leases = self.shared.leases.as_ref();
+        leases.map_or_else(LeaseBatches::new, |leases| leases.take_asks(|| self.next_batch_id()))
+    }
+
+    /// Takes in what the store has answered, or that it has not; requests that wait for it go on.
+    pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
+        if let Some(leases) = &self.shared.leases {
+            let answered = leases.answered(asked, answer, now);
+            if self.has_decided_alone(now) {
+                answered.into_iter().for_each(|key| self.shared.table.forget_key(key, now));
+            }
+        }
+    }
+
+    /// Gives all leases back, when the member stops: the batches to carry to the store. What they
+    /// bring does not matter, but is handed to [`Engine::lease_answered`] all the same for those
+    /// who wait. A lease that is not given back ends by itself within a period; tokens of a window
+    /// that are not are lost until the window ends.
+    pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
+        let leases = self.shared.leases.as_ref();
+        leases.map_or_else(LeaseBatches::new, |leases| leases.leave(now, || self.next_batch_id()))
+    }
+
+    /// The leases of this member with the most demand, at most `max`, and what all of them have.
+    /// Looks at every lease: for people, not for each request.
+    pub fn leases(&self, max: usize, now: Timestamp) -> LeasesView {
+        self.shared.leases.as_ref().map_or_else(LeasesView::default, |leases| leases.views(max, now))
+    }
+
+    /// All leases of this member in sum; `None` where nothing is leased.
+    pub fn lease_totals(&self) -> Option<LeaseTotals> {
+        self.shared.leases.as_ref().map(Leases::totals)
+    }
+}
+
+/// What a lease of this key is of.
+fn about<'g>(
+    gate: &'g Gate,
+    limit: &LeasedLimit<'_>,
+    located: &LocatedRequest<'g>,
+) -> Result<About, EngineError> {
+    let name = gate.store_name(limit, located);
+    let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
+    Ok(About::new(limit, key, gate.namespace(), &name.scope))
+}
+
+/// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which
+/// blocks for that are blocked.
+fn refused_by<'g>(
+    gate: &'g Gate,
+    mut refusing: Vec<Refusing<'_>>,
+    silence: Option<Silence>,
+    located: &LocatedRequest<'g>,
+    now: Timestamp,
+) -> Refusal<'static> {
+    for one in &mut refusing {
+        if let (Some(span), true) = (one.limit.block_on_exceed, one.reason == one.limit.reason) {
+            let until = now.saturating_add(span);
+            if gate.block_leased(&one.limit, until, now) {
+                (one.reason, one.retry) = (Reason::Blocked, Retry::At(until));
+            }
+        }
+    }
+    refusing.sort_by(|one, other| Retry::longest_first(one.retry, other.retry));
+    let is_away = refusing[0].reason == Reason::StoreUnavailable;
+    let scope = gate.store_name(&refusing[0].limit, located).scope;
+    let scope = scope
+        .into_iter()
+        .map(|(name, value)| (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned())));
+    let scope = scope.collect();
+    let civil_zone = refusing[0].limit.algorithm.civil_zone().map(|zone| Cow::Owned(zone.to_owned()));
+    let mut violated = refusing.into_iter().map(|one| Violated {
+        name: Cow::Owned(one.limit.name.to_owned()),
+        reason: one.reason,
+        retry: one.retry,
+        limit: one.limit.algorithm.limit(),
+        remaining: one.left.min(one.limit.algorithm.limit()),
+        window: one.limit.algorithm.window(),
+    });
+    let first = violated.next().expect("only called when some limit refuses");
+    let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, first);
+    refusal.violated.extend(violated);
+    refusal.civil_zone = civil_zone;
+    if is_away {
+        refusal.detail = silence.map(|silence| Cow::Borrowed(silence.detail()));
+    }
+    refusal
+}

@@ -1,0 +1,75 @@
+//! Taking over what other members of a fleet have written into the store that all share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidegate_store::NoteChange;
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::lineage::Lineage;
+use crate::namespace::NamespaceConfig;
+use crate::overrides::{Overrides, RuntimeOverride};
+
+impl Engine {
+    /// Another engine over the same state and with the same limits, under the names and overrides
+    /// that a shared store has, and what the store does not have yet; `None` if it would be the
+    /// same engine and the store has all there is.
+    ///
+    /// Overrides that the store does not have are gone: another member has taken them away.
+    /// [`EngineError::TooManyOverrides`] if there are more than [`crate::RUNTIME_OVERRIDES_MAX`];
+    /// nothing is changed then.
+    pub fn joined(
+        &self,
+        lineage: &Lineage,
+        overrides: impl IntoIterator<Item = RuntimeOverride>,
+    ) -> Result<Option<(Self, Vec<NoteChange>)>, EngineError> {
+        let mut all = Overrides::default();
+        for one in overrides {
+            if !all.set(one) {
+                return Err(EngineError::TooManyOverrides);
+            }
+        }
+        if all == self.overrides && *lineage == *self.lineage {
+            return Ok(None);
+        }
+        let (engine, world) = Self::of_world(Arc::clone(&self.shared), self.as_configured(), lineage, all)?;
+        let mut notes = engine.lineage.changes_since(lineage);
+        notes.extend(world.renamed.iter().filter_map(|one| one.to_note().map(NoteChange::Put)));
+        // A name that only this member has, of a limit that another policy than its own has, is not
+        // there to be read back.
+        if notes.is_empty() && engine.overrides == self.overrides && engine.lineage == self.lineage {
+            return Ok(None);
+        }
+        Ok(Some((engine, notes)))
+    }
+
+    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said.
+    /// Another engine over the same state if that changes the part that a
+    /// [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
+    ///
+    /// What a key without a lease may spend while the store is silent follows from it, too.
+    pub fn with_members(&self, members: u32) -> Result<Option<Self>, EngineError> {
+        let members = members.max(1);
+        if let Some(leases) = &self.shared.leases {
+            leases.set_members(members);
+        }
+        let before = self.shared.members.swap(members, Ordering::Relaxed);
+        let is_divided = self.gates.iter().any(|gate| gate.limits().any(|limit| limit.is_divided));
+        if before == members || !is_divided {
+            return Ok(None);
+        }
+        let (lineage, overrides) = (Lineage::clone(&self.lineage), self.overrides.clone());
+        let (engine, _) =
+            Self::of_world(Arc::clone(&self.shared), self.as_configured(), &lineage, overrides)?;
+        Ok(Some(engine))
+    }
+
+    fn as_configured(&self) -> Vec<NamespaceConfig> {
+        let namespaces = self.gates.iter().map(|gate| NamespaceConfig {
+            name: gate.namespace().to_owned(),
+            limits: gate.limits().cloned().collect(),
+        });
+        namespaces.collect()
+    }
+}

@@ -1,0 +1,183 @@
+//! Looking at what limits would say, of one request or of several, changing nothing.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tidegate::gate::ExactLimit;
+use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
+use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
+
+use super::Engine;
+use super::exact_limit::{exact_name, refuses, reports};
+use super::refusal::{denied_by_store, store_failed};
+use super::store_silence::{decided_here, denied_alone, refusing_without};
+use crate::error::EngineError;
+use crate::limit_report::LimitReport;
+use crate::pending::ExactName;
+use crate::progress::Progress;
+use crate::request::{OwnedPairs, Request};
+
+/// What a request would meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeekReport {
+    /// The refusal it would get by its limits, if any: that of the local ones before that of the
+    /// exact ones.
+    pub refusal: Option<Refusal<'static>>,
+    /// What its limits have left: the local ones in the order of the policy, then the exact ones.
+    pub limits: Vec<LimitReport>,
+}
+
+impl Engine {
+    /// What the limits would answer, changing nothing.
+    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
+        let (gate, exact) = self.looked_at(request, now)?;
+        if exact.is_empty() {
+            return Ok(Progress::Done(look(gate, request.attributes, request.cost, now)));
+        }
+        let looks = vec![self.look_of(gate, request, &exact)?];
+        let first = |mut reports: Vec<PeekReport>| reports.swap_remove(0);
+        Ok(self.look_on(looks, Vec::with_capacity(1), Box::new(first), now))
+    }
+
+    /// What the limits would answer each of several requests if it came alone, changing nothing:
+    /// the same as [`Engine::peek`] of each, with as few batches as there may be.
+    pub fn peek_all(
+        &self,
+        requests: &[Request<'_>],
+        now: Timestamp,
+    ) -> Result<Progress<Vec<PeekReport>>, EngineError> {
+        let mut looks = Vec::with_capacity(requests.len());
+        for request in requests {
+            let (gate, exact) = self.looked_at(request, now)?;
+            looks.push(self.look_of(gate, request, &exact)?);
+        }
+        Ok(self.look_on(looks, Vec::with_capacity(requests.len()), Box::new(|reports| reports), now))
+    }
+
+    fn looked_at<'a>(
+        &'a self,
+        request: &Request<'a>,
+        now: Timestamp,
+    ) -> Result<(&'a Arc<Gate>, Vec<ExactLimit<'a>>), EngineError> {
+        let gate = self.gate(request.namespace)?;
+        self.check_table(request)?;
+        Ok((gate, gate.remote_limits(request.attributes, now)))
+    }
+
+    fn look_of(
+        &self,
+        gate: &Arc<Gate>,
+        request: &Request<'_>,
+        exact: &[ExactLimit<'_>],
+    ) -> Result<Look, EngineError> {
+        Ok(Look {
+            gate: Arc::clone(gate),
+            operations: self.operations_of(gate, exact, |_| Some(Kind::Peek { cost: request.cost }))?,
+            exact: exact.iter().map(exact_name).collect(),
+            attributes: OwnedPairs::of(request.attributes),
+            cost: request.cost,
+        })
+    }
+
+    /// Looks, from where there are `reports` already: as far as no store needs to be asked, then in
+    /// one batch.
+    fn look_on<T: 'static>(
+        &self,
+        mut looks: Vec<Look>,
+        mut reports: Vec<PeekReport>,
+        end: Box<dyn FnOnce(Vec<PeekReport>) -> T + Send>,
+        now: Timestamp,
+    ) -> Progress<T> {
+        let mut operations: Vec<Operation> = Vec::new();
+        let mut until = reports.len();
+        while let Some(next) = looks.get_mut(until) {
+            if !operations.is_empty() && operations.len() + next.operations.len() > Batch::OPERATIONS_MAX {
+                break;
+            }
+            operations.append(&mut next.operations);
+            until += 1;
+        }
+        if operations.is_empty() {
+            reports.extend(looks[reports.len()..].iter().map(|one| one.here(now)));
+            return Progress::Done(end(reports));
+        }
+        Progress::ask(Batch::each(self.next_batch_id(), operations), move |step, _| {
+            let (mut answered, failed) = match step.answer {
+                Ok(answer) => (answer.outcomes, None),
+                Err(error) => (SmallVec::new(), Some(error)),
+            };
+            let mut outcomes = &mut answered[..];
+            for one in &looks[reports.len()..until] {
+                let (mine, rest) = outcomes.split_at_mut(one.exact.len().min(outcomes.len()));
+                outcomes = rest;
+                let mut report = one.here(step.now);
+                step.engine.with_leases(&one.exact, mine, Some(one.cost), step.now);
+                one.add_exact(step.engine, &mut report, failed.as_ref().map_or(Ok(&*mine), Err), step.now);
+                reports.push(report);
+            }
+            Ok(step.engine.look_on(looks, reports, end, step.now))
+        })
+    }
+}
+
+/// A look at the limits of a request, some of which a store decides.
+struct Look {
+    gate: Arc<Gate>,
+    attributes: OwnedPairs,
+    cost: Cost,
+    exact: Vec<ExactName>,
+    /// One for each exact limit; none any more once they are in a batch.
+    operations: Vec<Operation>,
+}
+
+impl Look {
+    /// What the limits say that are decided here.
+    fn here(&self, now: Timestamp) -> PeekReport {
+        self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now))
+    }
+
+    /// What the exact limits say as well, by what the store has answered, or without it.
+    fn add_exact(
+        &self,
+        engine: &Engine,
+        report: &mut PeekReport,
+        answer: Result<&[Outcome], &StoreError>,
+        now: Timestamp,
+    ) {
+        if self.exact.is_empty() {
+            return;
+        }
+        let (refusal, limits) = match answer {
+            Ok(outcomes) => {
+                let is_refused = self.exact.iter().zip(outcomes).any(|(one, outcome)| refuses(one, outcome));
+                let refusal = is_refused.then(|| denied_by_store(&self.gate, &self.exact, outcomes, now));
+                (refusal, reports(&self.exact, outcomes))
+            }
+            Err(error) => {
+                let refusing = refusing_without(&self.exact, error);
+                let (local, places) = decided_here(engine, &self.gate, &self.exact);
+                let located = self.gate.peek_located(&places, self.cost, now);
+                let refusal = match (refusing.is_empty(), located.violated.is_empty()) {
+                    (false, _) => Some(store_failed(&self.gate, &refusing, error, now)),
+                    (true, false) => {
+                        Some(denied_alone(&self.gate, located.violated, &local, error, self.cost, now))
+                    }
+                    (true, true) => None,
+                };
+                (refusal, located.limits.into_iter().map(LimitReport::from).collect())
+            }
+        };
+        report.refusal = report.refusal.take().or(refusal);
+        report.limits.extend(limits);
+    }
+}
+
+/// What the limits that are decided here say.
+fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> PeekReport {
+    let peek = gate.peek(attributes, cost, now);
+    PeekReport {
+        refusal: peek.refusal.map(Refusal::into_owned),
+        limits: peek.limits.into_iter().map(LimitReport::from).collect(),
+    }
+}

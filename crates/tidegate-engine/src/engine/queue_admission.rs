@@ -1,0 +1,302 @@
+//! Requests that may wait: into the waiting room after a refusal that will pass, and on from there.
+//!
+//! A request that waits holds nothing but its position. When it is called, or its time has come, it
+//! begins anew as a repeated attempt, so that its demand is not counted twice.
+
+use core::cell::Cell;
+use core::hash::{BuildHasher, Hash, Hasher};
+use core::time::Duration;
+
+use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
+use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
+
+use super::admission::outcome_of;
+use super::lease_plane::Waited;
+use super::refusal::{queue_full, undecidable};
+use super::{Engine, hasher};
+use crate::decision::{Decision, Refused, Step};
+use crate::demand::Demand;
+use crate::error::EngineError;
+use crate::pending::{Patience, Pending, Queued, Waiting};
+use crate::permit::Permit;
+use crate::request::{OwnedRequest, Request};
+use crate::waiting_room::{CallReason, Seat};
+
+/// The refusal of a request that may wait, and how the request came to it.
+pub(super) struct Denial {
+    pub(super) refusal: Box<Refusal<'static>>,
+    pub(super) demand: Option<Box<Demand>>,
+    /// Its position, if it has waited before.
+    pub(super) seat: Option<Seat>,
+    /// `Room::returns` before it asked.
+    pub(super) returns: u64,
+}
+
+impl Engine {
+    /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
+    /// each namespace has its share of both, and within a namespace each resource.
+    pub fn set_waiting_bounds(&self, bounds: RoomBounds) {
+        self.shared.room.set_bounds(bounds);
+    }
+
+    /// The number of requests that wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.shared.room.count()
+    }
+
+    /// The requests that wait for their turn, and the memory that their callers hold.
+    pub fn waiting_use(&self) -> RoomUse {
+        self.shared.room.used()
+    }
+
+    /// Refuses all requests that wait for their turn, as well as those that would wait from now on:
+    /// the process stops.
+    pub fn drain_waiting(&self) {
+        self.shared.room.drain();
+    }
+
+    /// [`Engine::admit`] for a request that may wait for its turn.
+    pub(super) fn admit_patient(
+        &self,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        demand: Option<Box<Demand>>,
+        seat: Option<Seat>,
+        now: Timestamp,
+    ) -> Result<Step, EngineError> {
+        let room = &self.shared.room;
+        let returns = room.returns();
+        let seat = if seat.is_none() && room.count() > 0 {
+            match self.join_line(request, returns, now)? {
+                Some(queued) => return Ok(queued),
+                None => None,
+            }
+        } else {
+            seat
+        };
+        let (demand, seat) = (Cell::new(demand), Cell::new(seat));
+        self.pass_row(
+            request,
+            0,
+            waited,
+            now,
+            |refusal, offered| {
+                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                let denial = Denial { refusal, demand, seat: seat.take(), returns };
+                self.wait_or_refuse(request, denial, now)
+            },
+            |flights, offered| {
+                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat.take())))
+            },
+            |gate, first, question, offered| match question {
+                None => {
+                    self.decided(demand.take(), offered, request, OfferOutcome::Admitted, now);
+                    Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }))
+                }
+                Some(question) => {
+                    let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                    let owned = OwnedRequest::new(request, gate.shared_namespace());
+                    let patience = Patience { request: owned, seat: seat.take(), returns };
+                    let patience = Some(Box::new(patience));
+                    self.ask_one(first, gate, request.cost, demand, patience, question, now)
+                }
+            },
+        )
+    }
+
+    /// Lets a new request join the line of others that wait for one of its counters or for a place,
+    /// so that it does not take what they wait for; `None` if there is no such line, or no room.
+    #[cold]
+    fn join_line(
+        &self,
+        request: &Request<'_>,
+        returns: u64,
+        now: Timestamp,
+    ) -> Result<Option<Step>, EngineError> {
+        let gate = self.gate(request.namespace)?;
+        self.check_table(request)?;
+        let counters = gate.counter_keys(request.attributes, now);
+        let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
+        let place = self.resource_of(request).map(Obstacle::Place);
+        let Some(obstacle) = self.shared.room.line_ahead(counters.chain(place), request.class) else {
+            return Ok(None);
+        };
+        let until = until(request);
+        if until <= now {
+            return Ok(None);
+        }
+        let entrant = self.entrant(gate, request, obstacle);
+        Ok(self.shared.room.enter(entrant, returns).map(|seat| {
+            let owned = OwnedRequest::new(request, gate.shared_namespace());
+            let ask_at = Timestamp::MIN;
+            queued(owned, seat, None, None, ask_at, until)
+        }))
+    }
+
+    fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
+        let namespace = u32::from(gate.owner().get());
+        let group = Group { namespace, resource: self.resource_of(request) };
+        Entrant { group, class: request.class, bytes: request.waiting_bytes, obstacle }
+    }
+
+    /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
+    pub(super) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
+        let Denial { refusal, demand, seat, returns } = denial;
+        let until = until(request);
+        let (Some((obstacle, ask_at)), Ok(gate)) =
+            (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
+        else {
+            return self.refuse_finally(refusal, demand, false);
+        };
+        if until <= now || ask_at > until {
+            return self.refuse_finally(refusal, demand, false);
+        }
+        let seat = match seat {
+            Some(mut seat) => {
+                seat.moved(obstacle, returns);
+                Some(seat)
+            }
+            None => self.shared.room.enter(self.entrant(gate, request, obstacle), returns),
+        };
+        let Some(seat) = seat else {
+            // A caller over its own limit is told of that limit, whether or not it may wait.
+            let refusal = match obstacle {
+                Obstacle::Place(_) => self.queue_full(request),
+                Obstacle::Counter(_) => refusal,
+            };
+            return self.refuse_finally(refusal, demand, false);
+        };
+        let owned = OwnedRequest::new(request, gate.shared_namespace());
+        queued(owned, seat, demand, Some(refusal), ask_at, until)
+    }
+
+    /// Goes on with a request that was called, or whose time has come.
+    pub(super) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
+        let Queued { request, seat, demand, refusal, ask_at, until, .. } = queued;
+        let attributes = request.attributes();
+        let mut asked = request.with(&attributes);
+        let call = seat.take_call();
+        match call {
+            Some(CallReason::Displaced) => {
+                return self.refuse_finally(self.queue_full(&asked), demand, false);
+            }
+            Some(CallReason::Drained) => {
+                let refusal = refusal.unwrap_or_else(|| self.queue_full(&asked));
+                return self.refuse_finally(refusal, demand, true);
+            }
+            Some(CallReason::Turn) | None => {}
+        }
+        let (is_next, is_over) = (seat.is_next(), now >= until);
+        let is_due = call.is_some() || now >= ask_at;
+        match (is_over, refusal) {
+            (true, Some(refusal)) if !is_next => return self.refuse_finally(refusal, demand, true),
+            (false, refusal) if !(is_next && is_due) => {
+                drop(attributes);
+                return self::queued(request, seat, demand, refusal, ask_at, until);
+            }
+            (_, refusal) => {
+                if refusal.is_some() {
+                    asked.attempt = asked.attempt.max(1);
+                }
+            }
+        }
+        let next_of = if is_next { Some(seat.obstacle()) } else { None };
+        let waited = Waited { is_repeated: demand.is_some(), next_of, ..Waited::default() };
+        let step = if is_over {
+            // The last attempt; the position is kept until it is decided.
+            asked.may_wait_until = None;
+            let step = self.admit_one(&asked, waited, demand, now);
+            drop(seat);
+            step
+        } else {
+            self.admit_patient(&asked, waited, demand, Some(seat), now)
+        };
+        // A reload may have removed its namespace or an attribute that it uses.
+        step.unwrap_or_else(|error| {
+            let refusal = undecidable(asked.namespace, error.to_string());
+            Step::Decided(Decision::Refuse(Refused::one(refusal)))
+        })
+    }
+
+    /// Refuses a request for good.
+    fn refuse_finally(
+        &self,
+        refusal: Box<Refusal<'static>>,
+        demand: Option<Box<Demand>>,
+        gave_up: bool,
+    ) -> Step {
+        if let Some(demand) = demand {
+            demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
+        }
+        Step::Decided(Decision::Refuse(Refused::one(refusal)))
+    }
+
+    fn queue_full(&self, request: &Request<'_>) -> Box<Refusal<'static>> {
+        let hint = self.resource_of(request).zip(self.overload());
+        let hint = hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id));
+        Box::new(queue_full(request.namespace, request.class, hint))
+    }
+
+    /// The obstacle of a refused request, and when it asks again unless it is called before; `None`
+    /// if waiting is of no use.
+    fn obstacle_of(
+        &self,
+        refusal: &Refusal<'_>,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<(Obstacle, Timestamp)> {
+        match (refusal.reason(), refusal.retry()) {
+            (Reason::OverloadShed, _) if refusal.name() == "in_flight" => {
+                // Each return calls the next one, so there is no instant at which to ask.
+                Some((Obstacle::Place(self.resource_of(request)?), until(request)))
+            }
+            (Reason::Blocked | Reason::StoreUnavailable | Reason::TableFull, _) => None,
+            (Reason::ConcurrencyExceeded, _) => {
+                let again = now.saturating_add(self.shared.room.ask_again());
+                Some((self.counter_of(refusal, request, now), again.min(until(request))))
+            }
+            // Two attempts never fall on one instant, or a clock that stands still would be asked
+            // for ever.
+            (_, Retry::At(at)) => {
+                let at = at.max(now.saturating_add(Duration::from_nanos(1)));
+                Some((self.counter_of(refusal, request, now), at))
+            }
+            _ => None,
+        }
+    }
+
+    /// The counter that a refusal is about.
+    fn counter_of(&self, refusal: &Refusal<'_>, request: &Request<'_>, now: Timestamp) -> Obstacle {
+        let keys = self.gate(request.namespace).map(|gate| gate.counter_keys(request.attributes, now));
+        let key = keys
+            .ok()
+            .and_then(|keys| keys.iter().find(|(name, _)| *name == refusal.name()).map(|(_, key)| *key));
+        Obstacle::Counter(key.unwrap_or_else(|| {
+            // Another plane has refused, which has no limits.
+            let mut hash = hasher(self.shared.config.table.seed).build_hasher();
+            (&*refusal.namespace, refusal.name()).hash(&mut hash);
+            refusal.scope.iter().for_each(|(name, value)| (&**name, &**value).hash(&mut hash));
+            hash.finish()
+        }))
+    }
+}
+
+/// Until when a request waits: not to its deadline, at which it is late already.
+fn until(request: &Request<'_>) -> Timestamp {
+    let latest = request.deadline.map_or(Timestamp::MAX, |at| at.saturating_sub(Duration::from_nanos(1)));
+    request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
+}
+
+fn queued(
+    request: OwnedRequest,
+    seat: Seat,
+    demand: Option<Box<Demand>>,
+    refusal: Option<Box<Refusal<'static>>>,
+    ask_at: Timestamp,
+    until: Timestamp,
+) -> Step {
+    let wake_at = if seat.is_next() { ask_at.min(until) } else { until };
+    let queued = Queued { request, seat, demand, refusal, ask_at, until, wake_at };
+    Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
+}

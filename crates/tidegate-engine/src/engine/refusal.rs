@@ -1,0 +1,208 @@
+//! The refusals of each plane, and which of several comes first.
+
+use core::time::Duration;
+use std::borrow::Cow;
+
+use smallvec::smallvec;
+use tidegate::algorithm::Verdict;
+use tidegate::permits::retry_hint;
+use tidegate::refusal::ScopeValues;
+use tidegate::{Class, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate_overload::Shed;
+use tidegate_store::StoreError;
+
+use super::exact_limit::refuses;
+use crate::leases::Silence;
+use crate::pending::ExactName;
+
+/// How long a caller is told to stay away when the store does not answer.
+pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// The refusal of a request past its deadline.
+pub(super) fn past_deadline(namespace: &str) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Borrowed("deadline"),
+        reason: Reason::DeadlineUnmeetable,
+        retry: Retry::Never,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    Refusal::new(namespace.to_owned(), ScopeValues::new(), violated)
+}
+
+/// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
+pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Borrowed("queue"),
+        reason: Reason::QueueFull,
+        retry: Retry::Backoff,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
+    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    refusal.retry_hint = Some(retry_hint);
+    refusal
+}
+
+pub(super) fn into_owned(violated: Violated<'_>) -> Violated<'static> {
+    Violated { name: Cow::Owned(violated.name.into_owned()), ..violated }
+}
+
+pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Borrowed(shed.name()),
+        reason: Reason::OverloadShed,
+        retry: Retry::Backoff,
+        limit: shed.limit(),
+        remaining: 0,
+        window: None,
+    };
+    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
+    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    refusal.retry_hint = Some(shed.retry_after_hint());
+    refusal
+}
+
+pub(super) fn throttled_by(gate: &Gate, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal<'static> {
+    let violated = Violated {
+        name: Cow::Owned(throttled.table.to_owned()),
+        reason: throttled.reason,
+        retry: Retry::At(throttled.retry),
+        limit: throttled.limit.whole_left(),
+        remaining: throttled.remaining.whole_left(),
+        window: None,
+    };
+    let partition = Cow::Owned(throttled.partition.to_string());
+    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("partition"), partition)];
+    Refusal::new(gate.namespace().to_owned(), scope, violated)
+}
+
+pub(super) fn denied_by_store(
+    gate: &Gate,
+    exact: &[ExactName],
+    outcomes: &[tidegate_store::Outcome],
+    store_now: Timestamp,
+) -> Refusal<'static> {
+    let mut violated: Vec<(Violated<'static>, &ExactName)> = Vec::new();
+    let mut hint = None;
+    for (name, outcome) in exact.iter().zip(outcomes).filter(|(name, outcome)| refuses(name, outcome)) {
+        let Some((reason, retry)) = denial(name, outcome) else { continue };
+        let violation = Violated {
+            name: Cow::Owned(name.name.clone()),
+            reason,
+            retry,
+            limit: name.limit,
+            remaining: outcome.left(),
+            window: name.window,
+        };
+        if reason == Reason::ConcurrencyExceeded {
+            hint = Some(permit_hint(name, outcome, store_now));
+        }
+        violated.push((violation, name));
+    }
+    let mut refusal = refusal_by(gate, violated);
+    refusal.retry_hint = hint.filter(|_| refusal.retry() == Retry::Backoff);
+    refusal
+}
+
+/// How long a caller waits before its first retry of a request that an exact concurrency limit
+/// refused: the age of the oldest permit divided by how many are held, which is how often one comes
+/// back while all are given back.
+fn permit_hint(limit: &ExactName, outcome: &tidegate_store::Outcome, store_now: Timestamp) -> Duration {
+    let Verdict::Wait { until } = outcome.verdict else { return retry_hint(Duration::ZERO) };
+    let age = limit.hold.unwrap_or_default().saturating_sub(until.saturating_since(store_now));
+    let held = u32::try_from(outcome.used).unwrap_or(u32::MAX).max(1);
+    retry_hint(age / held)
+}
+
+/// Why an exact limit denies, and until when, if it does.
+pub(super) fn denial(limit: &ExactName, outcome: &tidegate_store::Outcome) -> Option<(Reason, Retry)> {
+    match (outcome.verdict, outcome.blocked_until) {
+        (_, Some(until)) => Some((Reason::Blocked, Retry::At(until))),
+        (Verdict::Never { .. }, None) => Some((Reason::CostExceedsLimit, Retry::Never)),
+        (Verdict::Wait { .. }, None) if limit.hold.is_some() => Some((limit.reason, Retry::Backoff)),
+        (Verdict::Wait { until }, None) => Some((limit.reason, Retry::At(until))),
+        (Verdict::Admit, None) => None,
+    }
+}
+
+/// The reason for which exact limits refuse where the store does not answer, and when to come back.
+pub(super) fn failure(error: &StoreError, now: Timestamp) -> (Reason, Retry) {
+    match error {
+        StoreError::Full { until } => (Reason::TableFull, Retry::At(*until)),
+        _ => (Reason::StoreUnavailable, Retry::At(now.saturating_add(STORE_RETRY))),
+    }
+}
+
+pub(super) fn store_failed(
+    gate: &Gate,
+    exact: &[&ExactName],
+    error: &StoreError,
+    now: Timestamp,
+) -> Refusal<'static> {
+    let (reason, retry) = failure(error, now);
+    let violated = exact.iter().map(|name| {
+        let violation = Violated {
+            name: Cow::Owned(name.name.clone()),
+            reason,
+            retry,
+            limit: name.limit,
+            remaining: 0,
+            window: name.window,
+        };
+        (violation, *name)
+    });
+    let mut refusal = refusal_by(gate, violated.collect());
+    if reason == Reason::StoreUnavailable {
+        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+    }
+    refusal
+}
+
+/// The refusal of a request that cannot be decided any more after it has waited.
+pub(super) fn undecidable(namespace: &str, why: String) -> Refusal<'static> {
+    Refusal { detail: Some(Cow::Owned(why)), ..refused_by_store(namespace) }
+}
+
+/// The refusal where nobody says what refuses.
+fn refused_by_store(namespace: &str) -> Refusal<'static> {
+    let unknown = Violated {
+        name: Cow::Borrowed("store"),
+        reason: Reason::StoreUnavailable,
+        retry: Retry::Backoff,
+        limit: 0,
+        remaining: 0,
+        window: None,
+    };
+    Refusal::new(namespace.to_owned(), ScopeValues::new(), unknown)
+}
+
+/// The refusal by these limits, the one that binds longest first.
+pub(super) fn refusal_by(
+    gate: &Gate,
+    mut violated: Vec<(Violated<'static>, &ExactName)>,
+) -> Refusal<'static> {
+    if violated.is_empty() {
+        // A store that refuses must say why; one that does not is taken at its word all the same.
+        return refused_by_store(gate.namespace());
+    }
+    // A permit that is expected back soon binds for less long than anything else.
+    let binds = |one: &Violated<'_>| match one.reason {
+        Reason::ConcurrencyExceeded => Retry::At(Timestamp::MIN),
+        _ => one.retry,
+    };
+    violated.sort_by(|(one, _), (other, _)| Retry::longest_first(binds(one), binds(other)));
+    let scope = violated[0].1.scope.iter();
+    let scope = scope.map(|(name, value)| (Cow::Owned(name.clone()), Cow::Owned(value.clone()))).collect();
+    let namespace = gate.namespace().to_owned();
+    let civil_zone = violated[0].1.civil_zone.clone().map(Cow::Owned);
+    let mut all = violated.into_iter().map(|(violation, _)| violation);
+    let first = all.next().expect("checked above");
+    let mut refusal = Refusal::new(namespace, scope, first);
+    refusal.violated.extend(all);
+    refusal.civil_zone = civil_zone;
+    refusal
+}

@@ -1,0 +1,202 @@
+//! Settlement: what a permit leaves behind when its work has ended, and taking charges back.
+
+use smallvec::SmallVec;
+use tidegate::{Algorithm, Cost, Gate, Timestamp};
+use tidegate_overload::Obstacle;
+use tidegate_store::{Batch, Kind, Operation, RequestId};
+
+use super::Engine;
+use crate::permit::{Completion, Holds, Outcome, Permit, Settled};
+use crate::place::Loan;
+use crate::sync::Arc;
+
+impl Engine {
+    /// Settles a permit, of one request or of a batch: returns loans, and brings the charges to
+    /// what the completion says. The limits it was charged to may have changed or be gone since.
+    ///
+    /// [`Outcome::Cancelled`] undoes every charge. One exception: a permit [taken apart] from a
+    /// batch refunds an exact limit whose key another request of the batch was charged on as well,
+    /// since an undo in the store would take back both charges.
+    ///
+    /// [taken apart]: Permit#impl-IntoIterator-for-Permit
+    pub fn settle(&self, permit: Permit, completion: impl Into<Completion>, now: Timestamp) -> Settled {
+        let completion = completion.into();
+        if completion.outcome == Outcome::Cancelled {
+            let mut permit = permit;
+            let loans = permit.holds_mut().filter_map(|holds| holds.loan.take()).collect();
+            let batches = if permit.rest.is_empty() {
+                self.take_back(permit.first, now).into_iter().collect()
+            } else {
+                self.take_back_all(permit.into_holds(), now)
+            };
+            return Settled { batches, loans };
+        }
+        let (mut operations, mut loans) = (Vec::new(), Vec::new());
+        for holds in permit.into_holds() {
+            operations.extend(self.complete(holds, completion, &mut loans, now));
+        }
+        Settled { batches: self.each_in_batches(&operations), loans }
+    }
+
+    /// Batches that do each of these operations by itself, as few as there may be.
+    pub(super) fn each_in_batches(&self, operations: &[Operation]) -> Vec<Batch> {
+        let batches = operations.chunks(Batch::OPERATIONS_MAX);
+        batches.map(|some| Batch::each(self.next_batch_id(), some.iter().cloned())).collect()
+    }
+
+    /// Brings what was charged here to a completion that is no cancellation; what the store is to
+    /// do.
+    fn complete(
+        &self,
+        holds: Holds,
+        completion: Completion,
+        loans: &mut Vec<Box<Loan>>,
+        now: Timestamp,
+    ) -> Vec<Operation> {
+        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        loans.extend(loan);
+        drop(place);
+        let charged = limits.cost();
+        let complete = |limits: tidegate::Permit| match completion.true_cost {
+            Some(units) => limits.settle(&self.shared.table, units, now),
+            None => {
+                limits.release(now);
+            }
+        };
+        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+            capacity.settle(units, completion.true_units, now);
+        }
+        complete(limits);
+        let mut operations = match completion.true_cost {
+            Some(units) if !leased.is_empty() => self.settle_leased(&leased, units, now),
+            _ => Vec::new(),
+        };
+        let Some(stored) = stored else { return operations };
+        stored.fallback.map(complete);
+        operations
+            .extend(stored.batch.iter().flat_map(|batch| settling(&batch.operations, charged, completion)));
+        operations
+    }
+
+    /// A loan of these concurrency limits.
+    #[cold]
+    pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Box<Loan> {
+        Box::new(Loan { room: Arc::clone(&self.shared.room), keys })
+    }
+
+    /// Adds what there is to know of a request to which concurrency limits lent permits: how long
+    /// they are held, and which waiting requests to call when they are returned.
+    #[cold]
+    pub(super) fn lend(&self, gate: &Gate, holds: &mut Holds) {
+        holds.longest_hold = longest_hold(gate);
+        holds.loan = Some(self.loan(holds.limits.lent_keys().collect()));
+    }
+
+    /// Returns what a request holds, the last first; charges of the store are left as a batch to
+    /// be sent.
+    pub(super) fn take_back(&self, holds: Holds, now: Timestamp) -> Option<Batch> {
+        let Holds { limits, leased, units, place, stored, loan, .. } = holds;
+        let room = &self.shared.room;
+        let counters: SmallVec<[u64; 4]> = if room.count() > 0 {
+            limits.keys().chain(leased.iter().map(|charge| charge.about.number)).collect()
+        } else {
+            SmallVec::new()
+        };
+        let mut batch = None;
+        if let Some(stored) = stored {
+            batch = stored.batch.map(|batch| match stored.shared {
+                0 => Batch::undo_of(&batch, self.next_batch_id()),
+                shared => undo_beside(&batch, shared, self.next_batch_id()),
+            });
+            if let Some(fallback) = stored.fallback {
+                fallback.take_back(&self.shared.table, now);
+            }
+        }
+        drop(place);
+        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+            capacity.give_back(units, now);
+        }
+        if !leased.is_empty() {
+            self.put_back(&leased, now);
+            if let Some(leases) = &self.shared.leases {
+                leased.iter().for_each(|charge| leases.return_idle(charge, now));
+            }
+        }
+        limits.take_back(&self.shared.table, now);
+        drop(loan);
+        counters.into_iter().for_each(|key| room.returned(Obstacle::Counter(key)));
+        batch.filter(|batch| !batch.operations.is_empty())
+    }
+
+    /// Returns what requests hold, the last first; charges of the store are left as batches to be
+    /// sent. All the requests of a batch are among them, so that the batch can be undone whole.
+    pub(super) fn take_back_all(
+        &self,
+        holds: impl IntoIterator<Item = Holds, IntoIter: DoubleEndedIterator>,
+        now: Timestamp,
+    ) -> Vec<Batch> {
+        let mut charged: Vec<Batch> = Vec::new();
+        for mut one in holds.into_iter().rev() {
+            if let Some(batch) = one.stored.as_mut().and_then(|stored| stored.batch.take()) {
+                match charged.last_mut() {
+                    Some(last) if last.id == batch.id => {
+                        // Back to the order in which they were charged.
+                        let later = core::mem::replace(&mut last.operations, batch.operations);
+                        last.operations.extend(later);
+                    }
+                    _ => charged.push(batch),
+                }
+            }
+            let batch = self.take_back(one, now);
+            debug_assert!(batch.is_none(), "its batch is taken out");
+        }
+        let undo = charged.iter().map(|batch| Batch::undo_of(batch, self.next_batch_id()));
+        undo.filter(|undo| !undo.operations.is_empty()).collect()
+    }
+}
+
+/// A batch that takes back what one of several requests charged, and leaves the others theirs: on
+/// keys that only it has charged by undoing, on those of `shared` by giving back.
+fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
+    let take_back = |(at, operation): (usize, &Operation)| {
+        let kind = match operation.kind {
+            kind if shared >> at & 1 == 0 && kind.may_charge() => Kind::Undo { batch: charged.id },
+            Kind::Check { cost } => Kind::Refund { cost },
+            Kind::Acquire { holder } => Kind::Release { holder },
+            _ => return None,
+        };
+        Some(Operation { kind, ..operation.clone() })
+    };
+    let operations: Vec<_> = charged.operations.iter().enumerate().filter_map(take_back).collect();
+    Batch::each(id, operations.into_iter().rev())
+}
+
+/// What brings charges in a store, each of `cost`, to what the request truly cost.
+pub(super) fn settling(charged: &[Operation], cost: Cost, completion: Completion) -> Vec<Operation> {
+    let units = match (completion.outcome, completion.true_cost) {
+        (Outcome::Cancelled, _) => Some(Kind::Refund { cost }),
+        (_, Some(true_units)) => {
+            let surplus =
+                Cost::new(cost.units().saturating_sub(true_units)).map(|cost| Kind::Refund { cost });
+            let rest =
+                || Cost::new(true_units.saturating_sub(cost.units())).map(|cost| Kind::Report { cost });
+            surplus.or_else(rest)
+        }
+        (_, None) => None,
+    };
+    let kind = |operation: &Operation| match operation.kind {
+        Kind::Acquire { holder } => Some(Kind::Release { holder }),
+        Kind::Check { .. } => units,
+        _ => None,
+    };
+    charged.iter().filter_map(|one| Some(Operation { kind: kind(one)?, ..one.clone() })).collect()
+}
+
+/// The longest time that a permit of the gate's concurrency limits is held.
+fn longest_hold(gate: &Gate) -> Option<core::time::Duration> {
+    let holds = gate.limits().filter_map(|limit| match &limit.algorithm {
+        Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),
+        _ => None,
+    });
+    holds.max()
+}

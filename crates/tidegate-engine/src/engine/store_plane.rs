@@ -1,0 +1,307 @@
+//! Step 5: one batch to the store for all exact limits, and what its answer leads to.
+//!
+//! A single request is decided like a batch of one. The store is asked about all requests in one
+//! all-or-nothing batch as long as that has room, and its answer is split up again.
+
+use core::mem;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use tidegate::gate::LocatedRequest;
+use tidegate::{Cost, Gate, Refusal, Timestamp};
+use tidegate_overload::OfferOutcome;
+use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
+
+use super::Engine;
+use super::admission::outcome_of;
+use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of, refuses, report_of};
+use super::queue_admission::Denial;
+use super::refusal::denied_by_store;
+use super::store_silence::charge_instead;
+use crate::decision::{Decision, Refused, Step};
+use crate::demand::Demand;
+use crate::error::EngineError;
+use crate::pending::{
+    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+};
+use crate::permit::{Holds, Permit, StoreCharge};
+use crate::request::Request;
+
+/// Refusals, each with the position of its request.
+pub(super) type Refusals = Vec<(usize, Refusal<'static>)>;
+
+impl Engine {
+    /// The question of a request for the store; `None` if it has no exact limits.
+    #[inline]
+    pub(super) fn question<'g>(
+        &self,
+        at: usize,
+        gate: &'g Gate,
+        request: &Request<'_>,
+        located: &LocatedRequest<'g>,
+        now: Timestamp,
+    ) -> Result<Option<LimitQuestion>, EngineError> {
+        let exact = gate.exact_limits(located, now);
+        if exact.is_empty() {
+            return Ok(None);
+        }
+        let id = self.next_batch_id();
+        let mut operations = Vec::with_capacity(exact.len());
+        for limit in &exact {
+            let key = key_of(gate, limit).map_err(EngineError::KeyTooLong)?;
+            let operation = Operation::admit(key, limit.algorithm.clone(), request.cost, HolderId(id.0));
+            operations.push(if limit.is_shadow { operation.shadow() } else { operation });
+        }
+        Ok(Some(LimitQuestion { at, id, exact: exact.iter().map(exact_name).collect(), operations }))
+    }
+
+    /// Asks the store about one request.
+    pub(super) fn ask_one(
+        &self,
+        holds: Holds,
+        gate: &Arc<Gate>,
+        cost: Cost,
+        demand: Option<Box<Demand>>,
+        patience: Option<Box<Patience>>,
+        question: LimitQuestion,
+        now: Timestamp,
+    ) -> Step {
+        self.ask(
+            BatchAdmission {
+                holds: smallvec![holds],
+                origins: smallvec![Origin { gate: Arc::clone(gate), cost, demand, patience }],
+                questions: smallvec![question],
+                asked: 0..0,
+            },
+            now,
+        )
+    }
+
+    /// Asks the store about as many of the questions as one batch takes; admits the requests when
+    /// every question has been asked.
+    ///
+    /// The operations of one request stay in one batch, so that its refusal is complete.
+    pub(super) fn ask(&self, mut admission: BatchAdmission, now: Timestamp) -> Step {
+        let first = admission.asked.end;
+        let mut until = first;
+        let mut operations: Vec<Operation> = Vec::new();
+        while let Some(question) = admission.questions.get_mut(until) {
+            if until > first && operations.len() + question.operations.len() > Batch::OPERATIONS_MAX {
+                break;
+            }
+            if until == first {
+                operations = mem::take(&mut question.operations);
+            } else {
+                operations.append(&mut question.operations);
+            }
+            until += 1;
+        }
+        let Some(question) = admission.questions.get(first) else {
+            for demand in admission.origins.iter_mut().filter_map(|origin| origin.demand.take()) {
+                demand.decide(OfferOutcome::Admitted);
+            }
+            return Step::Decided(Decision::Admit(self.permit_of(admission.holds, now)));
+        };
+        let batch = Batch::all_or_nothing(question.id, operations);
+        admission.asked = first..until;
+        let asked = StoreQuestion { batch, then: Then::Admit(admission) };
+        Step::Ask(Pending(Waiting::Store(Box::new(asked))))
+    }
+
+    /// The permit of requests that were admitted together, perhaps of none.
+    pub(super) fn permit_of(&self, holds: impl IntoIterator<Item = Holds>, now: Timestamp) -> Permit {
+        Permit::of_batch(holds).unwrap_or_else(|| Permit::of_nothing(now))
+    }
+
+    /// Goes on after the store has answered, or failed to.
+    pub(super) fn resume_store(
+        &self,
+        asked: StoreQuestion,
+        answer: Result<Answer, StoreError>,
+        now: Timestamp,
+    ) -> Step {
+        let StoreQuestion { batch, then } = asked;
+        let mut admission = match then {
+            Then::Admit(admission) => admission,
+            // Charges that could not be taken back stay: less is admitted, never more.
+            Then::Conclude { step, more } => return conclude(*step, more),
+        };
+        let mut blocks = Vec::new();
+        let refused = match answer {
+            Ok(answer) if answer.refused => {
+                admission.forget_alone(self, now);
+                admission.denied(&batch, answer, &mut blocks)
+            }
+            Ok(answer) => {
+                admission.forget_alone(self, now);
+                admission.charged(self, batch, &answer);
+                Vec::new()
+            }
+            Err(error) => {
+                let refused = admission.charge_instead(self, &error, now);
+                self.undo_late(&batch, &error, !refused.is_empty());
+                refused
+            }
+        };
+        if refused.is_empty() {
+            return self.ask(admission, now);
+        }
+        let BatchAdmission { holds, mut origins, .. } = admission;
+        let mut batches = self.take_back_all(holds, now);
+        if !blocks.is_empty() {
+            batches.push(Batch::each(self.next_batch_id(), blocks));
+        }
+        let step = self.refuse_stored(&mut origins, refused, now);
+        conclude(step, batches.into_iter())
+    }
+
+    /// Has the store undo a batch that it may have carried out although its answer did not come in
+    /// time, if its requests are refused for that. Where they are admitted all the same, what the
+    /// store has charged is right.
+    fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
+        if let (true, true, Some(leases)) = (error.is_outcome_unknown(), is_refused, &self.shared.leases) {
+            leases.post_undo(Batch::undo_of(batch, self.next_batch_id()));
+        }
+    }
+
+    /// Refuses requests that the store has refused; a single one that may wait does so.
+    fn refuse_stored(&self, origins: &mut [Origin], mut refused: Refusals, now: Timestamp) -> Step {
+        if let ([origin], [_]) = (&mut *origins, &refused[..])
+            && let Some(patience) = origin.patience.take()
+            && let Some((_, refusal)) = refused.pop()
+        {
+            let Patience { request, seat, returns } = *patience;
+            let attributes = request.attributes();
+            let denial = Denial { refusal: Box::new(refusal), demand: origin.demand.take(), seat, returns };
+            return self.wait_or_refuse(&request.with(&attributes), denial, now);
+        }
+        for (at, origin) in origins.iter_mut().enumerate() {
+            let outcome = refused.iter().find(|(of, _)| *of == at).map(|(_, refusal)| outcome_of(refusal));
+            if let Some(demand) = origin.demand.take() {
+                demand.decide(outcome.unwrap_or(OfferOutcome::Denied));
+            }
+        }
+        let refused = Refused::of_batch(refused).expect("only called with a refusal");
+        Step::Decided(Decision::Refuse(refused))
+    }
+}
+
+impl BatchAdmission {
+    /// What each of those that were asked is refused with, after the store has refused.
+    fn denied(&self, batch: &Batch, mut answer: Answer, blocks: &mut Vec<Operation>) -> Refusals {
+        let mut refused = Vec::new();
+        let (mut operations, mut outcomes) = (&batch.operations[..], &mut answer.outcomes[..]);
+        for question in &self.questions[self.asked.clone()] {
+            let count = question.exact.len();
+            let (mine, rest) = operations.split_at(count.min(operations.len()));
+            operations = rest;
+            let (answered, rest) = outcomes.split_at_mut(count.min(outcomes.len()));
+            outcomes = rest;
+            blocks.extend(block_exceeded(mine, &question.exact, answered, answer.store_now));
+            if question.exact.iter().zip(&*answered).any(|(limit, outcome)| refuses(limit, outcome)) {
+                let gate = &self.origins[question.at].gate;
+                refused
+                    .push((question.at, denied_by_store(gate, &question.exact, answered, answer.store_now)));
+            }
+        }
+        if let (true, Some(first)) = (refused.is_empty(), self.questions.get(self.asked.start)) {
+            // A store that refuses must say why; one that does not is taken at its word all the
+            // same.
+            refused
+                .push((first.at, denied_by_store(&self.origins[first.at].gate, &[], &[], answer.store_now)));
+        }
+        refused
+    }
+
+    /// Forgets what this member has decided alone of the limits that the store was asked about.
+    fn forget_alone(&self, engine: &Engine, now: Timestamp) {
+        for question in &self.questions[self.asked.clone()] {
+            engine.forget_alone(&question.exact, now);
+        }
+    }
+
+    /// Gives each of those that were asked its part of what the store has charged.
+    fn charged(&mut self, engine: &Engine, batch: Batch, answer: &Answer) {
+        let Batch { id, mode, operations, .. } = batch;
+        let is_shared = shared_keys(&operations, &answer.outcomes, self.asked.len());
+        let mut asked = operations.into_iter().zip(is_shared);
+        let mut outcomes = &answer.outcomes[..];
+        for question in &self.questions[self.asked.clone()] {
+            let count = question.exact.len();
+            let (answered, rest) = outcomes.split_at(count.min(outcomes.len()));
+            outcomes = rest;
+            let mut mine = Batch { id, mode, operations: SmallVec::new(), notes: Vec::new() };
+            let mut shared = 0;
+            let mut lent: SmallVec<[u64; 2]> = SmallVec::new();
+            for ((operation, is_shared), place) in asked.by_ref().take(count).zip(0..) {
+                if answered.get(place).is_some_and(is_charged) {
+                    if matches!(operation.kind, Kind::Acquire { .. }) {
+                        lent.push(question.exact[place].place.key());
+                    }
+                    // Where requests share a batch it has at most 64 operations.
+                    shared |= u64::from(is_shared).checked_shl(mine.operations.len() as u32).unwrap_or(0);
+                    mine.operations.push(operation);
+                }
+            }
+            let reports = question.exact.iter().zip(answered);
+            let reports = reports.map(|(name, outcome)| report_of(name, outcome)).collect();
+            let holds = &mut self.holds[question.at];
+            let held = mine.operations.iter().filter_map(hold_of);
+            holds.longest_hold = held.chain(holds.longest_hold).max();
+            if !lent.is_empty() {
+                holds.loan.get_or_insert_with(|| engine.loan(SmallVec::new())).keys.extend(lent);
+            }
+            holds.stored = Some(Box::new(StoreCharge { batch: Some(mine), shared, fallback: None, reports }));
+        }
+    }
+
+    /// Charges those that were asked here, as their limits say for while the store is away; the
+    /// refusals of those whose limits say that they refuse, or have no room.
+    fn charge_instead(&mut self, engine: &Engine, error: &StoreError, now: Timestamp) -> Refusals {
+        let mut refused = Vec::new();
+        for question in &self.questions[self.asked.clone()] {
+            let about = &self.origins[question.at];
+            match charge_instead(engine, &about.gate, &question.exact, error, about.cost, now) {
+                Ok(stored) => self.holds[question.at].stored = Some(Box::new(stored)),
+                Err(refusal) => refused.push((question.at, *refusal)),
+            }
+        }
+        refused
+    }
+}
+
+/// For each operation of a batch that `requests` have together, whether another of them has charged
+/// its key as well.
+fn shared_keys(
+    operations: &[Operation],
+    outcomes: &[tidegate_store::Outcome],
+    requests: usize,
+) -> SmallVec<[bool; 4]> {
+    let mut shared: SmallVec<[bool; 4]> = smallvec![false; operations.len()];
+    if requests < 2 {
+        return shared;
+    }
+    // A batch has at most 64 operations. The limits of one request have different keys.
+    let charged: Vec<_> =
+        operations.iter().zip(outcomes).enumerate().filter(|(_, (_, one))| is_charged(one)).collect();
+    for (nth, (at, (operation, _))) in charged.iter().enumerate() {
+        for (other, (beside, _)) in &charged[nth + 1..] {
+            if operation.key == beside.key {
+                shared[*at] = true;
+                shared[*other] = true;
+            }
+        }
+    }
+    shared
+}
+
+/// The step, once the store has been told what to take back.
+fn conclude(step: Step, mut more: std::vec::IntoIter<Batch>) -> Step {
+    match more.next() {
+        None => step,
+        Some(batch) => {
+            let asked = StoreQuestion { batch, then: Then::Conclude { step: Box::new(step), more } };
+            Step::Ask(Pending(Waiting::Store(Box::new(asked))))
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Exact limits while the store is silent: each decided as its policy says, by this member's share.
+
+use core::sync::atomic::Ordering;
+use std::borrow::Cow;
+
+use tidegate::gate::CounterPlace;
+use tidegate::lease::Share;
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate_store::StoreError;
+
+use super::Engine;
+use super::refusal::{STORE_RETRY, into_owned, refusal_by, store_failed};
+use crate::leases::Silence;
+use crate::limit_report::LimitReport;
+use crate::pending::ExactName;
+use crate::permit::StoreCharge;
+
+/// Whether an error says that the store is away, so that limits may go on without it.
+pub(super) fn is_away(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Unavailable { .. }
+            | StoreError::Timeout { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::DataLost { .. }
+    )
+}
+
+/// Those of some exact limits that refuse without an answer of the store.
+pub(super) fn refusing_without<'a>(exact: &'a [ExactName], error: &StoreError) -> Vec<&'a ExactName> {
+    let refuses = |one: &&ExactName| {
+        !one.is_shadow && (!is_away(error) || one.on_store_failure == OnStoreFailure::Refuse)
+    };
+    exact.iter().filter(refuses).collect()
+}
+
+/// Those of some limits that are decided here while the store is away, and where: each by this
+/// member's share of it.
+pub(super) fn decided_here<'a>(
+    engine: &Engine,
+    gate: &Gate,
+    exact: &'a [ExactName],
+) -> (Vec<&'a ExactName>, Vec<CounterPlace>) {
+    let here = |one: &&ExactName| one.on_store_failure == OnStoreFailure::Local;
+    let local = exact.iter().filter(here);
+    local.map(|one| (one, engine.alone_place(gate, one))).unzip()
+}
+
+/// Why a member that decides alone refuses, and when to come back: the store is missing until this
+/// member alone has admitted the whole limit, and from then on it is exceeded.
+pub(super) fn alone_denial(
+    violated: &Violated<'_>,
+    whole: u64,
+    cost: Cost,
+    now: Timestamp,
+) -> (Reason, Retry) {
+    let used = violated.limit.saturating_sub(violated.remaining);
+    let is_exceeded = used.saturating_add(cost.units()) > whole;
+    if is_exceeded || matches!(violated.reason, Reason::Blocked | Reason::TableFull) {
+        return (violated.reason, violated.retry);
+    }
+    let soon = now.saturating_add(STORE_RETRY);
+    let retry = match violated.retry {
+        Retry::At(until) => until.min(soon),
+        _ => soon,
+    };
+    (Reason::StoreUnavailable, Retry::At(retry))
+}
+
+/// What exact limits do while the store is away, each as its policy says; a refusal if one of them
+/// refuses.
+pub(super) fn charge_instead(
+    engine: &Engine,
+    gate: &Gate,
+    exact: &[ExactName],
+    error: &StoreError,
+    cost: Cost,
+    now: Timestamp,
+) -> Result<StoreCharge, Box<Refusal<'static>>> {
+    let refusing = refusing_without(exact, error);
+    if !refusing.is_empty() {
+        return Err(Box::new(store_failed(gate, &refusing, error, now)));
+    }
+    let (local, places) = decided_here(engine, gate, exact);
+    match gate.check_located(&places, cost, now) {
+        Ok(permit) => {
+            engine.decided_alone(gate, &permit, now);
+            let reports = gate.statuses(&permit).map(LimitReport::from).collect();
+            Ok(StoreCharge { batch: None, shared: 0, fallback: Some(permit), reports })
+        }
+        Err(violated) => Err(Box::new(denied_alone(gate, violated, &local, error, cost, now))),
+    }
+}
+
+/// The refusal by limits that this member decides alone.
+pub(super) fn denied_alone(
+    gate: &Gate,
+    violated: Vec<(usize, Violated<'_>)>,
+    local: &[&ExactName],
+    error: &StoreError,
+    cost: Cost,
+    now: Timestamp,
+) -> Refusal<'static> {
+    let violated = violated.into_iter().map(|(at, one)| {
+        let (reason, retry) = alone_denial(&one, local[at].limit, cost, now);
+        (Violated { reason, retry, limit: local[at].limit, ..into_owned(one) }, local[at])
+    });
+    let mut refusal = refusal_by(gate, violated.collect());
+    if refusal.reason() == Reason::StoreUnavailable {
+        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+    }
+    refusal
+}
+
+impl Engine {
+    /// Where this member counts a key while it decides alone.
+    pub(super) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
+        let members = self.shared.members.load(Ordering::Relaxed).max(1);
+        let leases = self.shared.leases.as_ref();
+        let share = leases.zip(limit.lease.as_ref()).and_then(|(leases, lease)| leases.share(lease.key));
+        let share = share.unwrap_or(Share { holders: members, members });
+        gate.alone(limit.place, share.holders, share.members)
+    }
+
+    /// Remembers until when something counts that this member has decided alone.
+    pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate::Permit, now: Timestamp) {
+        let until = gate.statuses(permit).map(|status| status.reset_at).max().unwrap_or(now);
+        // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had
+        // come.
+        self.shared.alone_until.fetch_max(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether something still counts that this member has decided alone.
+    pub(super) fn has_decided_alone(&self, now: Timestamp) -> bool {
+        // Relaxed: as where it is written.
+        now.as_nanos() < self.shared.alone_until.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what this member has decided alone of exact limits that the store has just decided.
+    pub(super) fn forget_alone(&self, exact: &[ExactName], now: Timestamp) {
+        if !self.has_decided_alone(now) {
+            return;
+        }
+        for one in exact.iter().filter(|one| one.lease.is_none()) {
+            self.shared.table.forget_key(one.place.key(), now);
+        }
+    }
+}

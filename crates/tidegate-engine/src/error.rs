@@ -1,0 +1,112 @@
+//! Why the engine could not decide, or could not be made.
+
+use tidegate::{GateError, Timestamp};
+use tidegate_capacity::CapacityError;
+use tidegate_store::StoreError;
+
+use crate::notes::NoteError;
+use crate::permit_id::PermitId;
+
+/// Why the engine could not decide, or could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No such namespace.
+    #[error("namespace \"{0}\" does not exist; use one of the policy's, or add it")]
+    UnknownNamespace(String),
+    /// No such limit in the namespace, or it does not apply to the request.
+    #[error(
+        "limit \"{limit}\" of namespace \"{namespace}\" does not exist or does not apply to these attributes"
+    )]
+    UnknownLimit {
+        /// The namespace.
+        namespace: String,
+        /// The limit.
+        limit: String,
+    },
+    /// No such permit, or not any more.
+    #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
+    UnknownPermit(PermitId),
+    /// The namespace keeps as many permits as it may: its share of all.
+    #[error("the namespace keeps as many permits as its share of {0} allows; settle or release some")]
+    TooManyPermits(usize),
+    /// The namespace has as many refund keys remembered as it may: its share of all.
+    #[error("no room to remember another refund before {until}; nothing was given back, repeat it then")]
+    RefundKeysFull {
+        /// When the oldest is forgotten.
+        until: Timestamp,
+    },
+    /// The table has no room for another key.
+    #[error(transparent)]
+    TableFull(#[from] tidegate::gate::TableFull),
+    /// Two namespaces of one name, or one without a name.
+    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
+    NamespaceName(String),
+    /// A namespace with limits that make no gate.
+    #[error("namespace \"{namespace}\": {source}")]
+    Limits {
+        /// The namespace.
+        namespace: String,
+        /// What is wrong with its limits.
+        #[source]
+        source: GateError,
+    },
+    /// An access to a table that the namespace lacks.
+    #[error(
+        "namespace \"{namespace}\" has no table \"{table}\"; leave the access out, or name a table that it has"
+    )]
+    UnknownTable {
+        /// The namespace.
+        namespace: String,
+        /// The table.
+        table: String,
+    },
+    /// An access that the capacity plane cannot place.
+    #[error(transparent)]
+    Access(#[from] CapacityError),
+    /// The store did not carry out what it was asked.
+    #[error("the store did not answer, and what it does not count was left as it is; repeat it: {0}")]
+    Store(#[source] StoreError),
+    /// A note that cannot be read.
+    #[error(transparent)]
+    Note(#[from] NoteError),
+    /// As many overrides as can be set at run time are set.
+    #[error("limit of {max} run-time overrides reached; remove one", max = crate::RUNTIME_OVERRIDES_MAX)]
+    TooManyOverrides,
+    /// One namespace has set as many overrides as leave the others their shares.
+    #[error(
+        "namespace \"{namespace}\" has used its share of the {max} run-time overrides; remove one of its own",
+        max = crate::RUNTIME_OVERRIDES_MAX
+    )]
+    TooManyOverridesHere {
+        /// The namespace.
+        namespace: String,
+    },
+    /// No such override.
+    #[error(
+        "limit \"{limit}\" of namespace \"{namespace}\" has no override set at run time for these attributes"
+    )]
+    UnknownOverride {
+        /// The namespace.
+        namespace: String,
+        /// The limit.
+        limit: String,
+    },
+    /// An override with a text that is too long, or that has expired already.
+    #[error("override of limit \"{limit}\": {why}")]
+    Override {
+        /// The limit.
+        limit: String,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// A permit that holds too much to be written down.
+    #[error("the permit cannot be kept over a restart: {0}")]
+    Unstorable(String),
+    /// A limit that arrived with the request cannot be used.
+    #[error(transparent)]
+    Carry(#[from] tidegate::CarryError),
+    /// The key of an exact limit is too long for a store.
+    #[error("the key of an exact limit is too long for a store: {0}")]
+    KeyTooLong(#[source] tidegate_store::StoreError),
+}

@@ -1,0 +1,247 @@
+//! Requests that are not decided yet: what they wait for, and what they go on with.
+
+use core::future::poll_fn;
+use core::ops::Range;
+use core::pin::pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::Arc;
+use std::vec;
+
+use smallvec::SmallVec;
+use tidegate::gate::CounterPlace;
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Cost, Gate, Reason, Refusal, Timestamp};
+use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
+
+use crate::decision::Step;
+use crate::demand::Demand;
+use crate::leases::{Flights, Landing};
+use crate::permit::Holds;
+use crate::request::OwnedRequest;
+use crate::waiting_room::{Seat, Turn};
+
+/// A request, or a batch of them, that waits: for the store, or for leases. Dropping it while it
+/// waits for the store leaves its local charges as they are, as if the answer were lost; while it
+/// waits for a lease it holds nothing.
+///
+/// It is resumed by the engine that began it, or by one of a later configuration.
+#[derive(Debug)]
+#[must_use = "an undecided request holds its charges"]
+pub struct Pending(pub(crate) Waiting);
+
+impl Pending {
+    /// What it waits for.
+    pub fn wants(&self) -> Wants<'_> {
+        match &self.0 {
+            Waiting::Store(asked) => Wants::Store(&asked.batch),
+            Waiting::Lease(parked) => Wants::Lease(Landing(&parked.flights)),
+            Waiting::Turn(queued) => Wants::Turn(Turn { seat: &queued.seat, wake_at: queued.wake_at }),
+        }
+    }
+
+    /// What to ask the store, if it waits for that.
+    pub fn batch(&self) -> Option<&Batch> {
+        self.wants().batch()
+    }
+}
+
+/// What an undecided request waits for.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing happens unless it is brought"]
+pub enum Wants<'a> {
+    /// The answer of the store to this batch. It goes on with [`Answered::Store`].
+    Store(&'a Batch),
+    /// The end of asks that are under way; see `Engine::poll_lease_asks`. It goes on with
+    /// [`Answered::Lease`].
+    Lease(Landing<'a>),
+    /// Its turn in the waiting room, or the instant [`Turn::wake_at`]. It goes on with
+    /// [`Answered::Turn`].
+    Turn(Turn<'a>),
+}
+
+impl<'a> Wants<'a> {
+    /// Brings it: `ask` carries a batch to the store, asks for leases are waited for, and `sleep`
+    /// waits for an instant unless the request is called before.
+    pub async fn bring<F, S>(
+        self,
+        ask: impl FnOnce(&'a Batch) -> F,
+        sleep: impl FnOnce(Timestamp) -> S,
+    ) -> Answered
+    where
+        F: Future<Output = Result<Answer, StoreError>>,
+        S: Future<Output = ()>,
+    {
+        match self {
+            Self::Store(batch) => Answered::Store(ask(batch).await),
+            Self::Lease(landing) => {
+                landing.await;
+                Answered::Lease
+            }
+            Self::Turn(turn) => {
+                let (mut turn, mut sleep) = (pin!(turn), pin!(sleep(turn.wake_at())));
+                poll_fn(|context| match turn.as_mut().poll(context) {
+                    Poll::Ready(()) => Poll::Ready(()),
+                    Poll::Pending => sleep.as_mut().poll(context),
+                })
+                .await;
+                Answered::Turn
+            }
+        }
+    }
+
+    pub(crate) fn batch(self) -> Option<&'a Batch> {
+        match self {
+            Self::Store(batch) => Some(batch),
+            Self::Lease(_) | Self::Turn(_) => None,
+        }
+    }
+}
+
+/// What an undecided request goes on with.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed over at once, and most answers are the store's")]
+pub enum Answered {
+    /// The store has answered, or failed to.
+    Store(Result<Answer, StoreError>),
+    /// The asks it waited for have landed.
+    Lease,
+    /// It was called, or the instant to go on has come.
+    Turn,
+}
+
+impl From<Result<Answer, StoreError>> for Answered {
+    fn from(answer: Result<Answer, StoreError>) -> Self {
+        Self::Store(answer)
+    }
+}
+
+/// What undecided requests wait for. Boxed, since they are handed on often.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    /// The store is asked something.
+    Store(Box<StoreQuestion>),
+    /// The store is asked for leases.
+    Lease(Box<Parked>),
+    /// Something that other requests use has to be returned first, or time has to pass.
+    Turn(Box<Queued>),
+}
+
+/// A batch for the store, and what its answer leads to.
+#[derive(Debug)]
+pub(crate) struct StoreQuestion {
+    pub(crate) batch: Batch,
+    pub(crate) then: Then,
+}
+
+/// What an answer of the store leads to.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would cost more than the move, and most batches charge")]
+pub(crate) enum Then {
+    /// The batch charges exact limits; go on with the order.
+    Admit(BatchAdmission),
+    /// The batch takes charges back, and so do `more` of them; then this step is taken.
+    Conclude { step: Box<Step>, more: vec::IntoIter<Batch> },
+}
+
+/// Requests that hold nothing and begin anew when their leases are there.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) requests: SmallVec<[OwnedRequest; 1]>,
+    pub(crate) flights: Flights,
+    /// How often they have waited before.
+    pub(crate) rounds: u8,
+    /// The demand of each, if it was offered.
+    pub(crate) demands: SmallVec<[Option<Box<Demand>>; 1]>,
+    /// The position in the waiting room of a single request that has waited there.
+    pub(crate) seat: Option<Seat>,
+}
+
+/// A request in the waiting room. It holds nothing but its position.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) request: OwnedRequest,
+    pub(crate) seat: Seat,
+    pub(crate) demand: Option<Box<Demand>>,
+    /// Its last refusal; `None` if it has joined a line without asking.
+    pub(crate) refusal: Option<Box<Refusal<'static>>>,
+    /// When it asks again, if it is the next of its line.
+    pub(crate) ask_at: Timestamp,
+    /// When it stops waiting.
+    pub(crate) until: Timestamp,
+    /// When its driver resumes it, unless it is called before.
+    pub(crate) wake_at: Timestamp,
+}
+
+/// Requests on their way through the planes, past all that is decided without the store.
+#[derive(Debug)]
+pub(crate) struct BatchAdmission {
+    /// What each holds.
+    pub(crate) holds: SmallVec<[Holds; 1]>,
+    /// What the rest of the order needs to know of each.
+    pub(crate) origins: SmallVec<[Origin; 1]>,
+    /// Of those that have exact limits, in the order of the requests.
+    pub(crate) questions: SmallVec<[LimitQuestion; 1]>,
+    /// The questions that are asked now. Those before have been asked, those after will be.
+    pub(crate) asked: Range<usize>,
+}
+
+/// A request, as far as the rest of the order needs to know of it.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) cost: Cost,
+    pub(crate) demand: Option<Box<Demand>>,
+    /// Set for a single request that may wait.
+    pub(crate) patience: Option<Box<Patience>>,
+}
+
+/// A request that may wait after the store has refused it.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    pub(crate) request: OwnedRequest,
+    /// Its position, if it has waited before.
+    pub(crate) seat: Option<Seat>,
+    /// [`Room::returns`](crate::waiting_room::Room::returns) before it asked.
+    pub(crate) returns: u64,
+}
+
+/// What the store is asked on behalf of one request.
+#[derive(Debug)]
+pub(crate) struct LimitQuestion {
+    /// The position of the request.
+    pub(crate) at: usize,
+    /// A unique name: of the holder of loans, and of the batch whose first question it is.
+    pub(crate) id: RequestId,
+    pub(crate) exact: Vec<ExactName>,
+    /// One for each exact limit; empty once they are in a batch.
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// A limit that the store was asked about, in the order of the batch.
+#[derive(Clone, Debug)]
+pub(crate) struct ExactName {
+    pub(crate) name: String,
+    pub(crate) limit: u64,
+    pub(crate) window: Option<Duration>,
+    pub(crate) civil_zone: Option<String>,
+    pub(crate) reason: Reason,
+    pub(crate) is_shadow: bool,
+    pub(crate) scope: Vec<(String, String)>,
+    pub(crate) on_store_failure: OnStoreFailure,
+    pub(crate) block_on_exceed: Option<Duration>,
+    pub(crate) place: CounterPlace,
+    /// Of a concurrency limit: after which time a permit expires.
+    pub(crate) hold: Option<Duration>,
+    /// Set for a leased limit.
+    pub(crate) lease: Option<Box<LeaseName>>,
+}
+
+/// A leased limit that the store was asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseName {
+    /// The fingerprint of the key.
+    pub(crate) key: u64,
+    pub(crate) algorithm: tidegate::Algorithm,
+    pub(crate) blocked_until: Option<Timestamp>,
+}

@@ -1,0 +1,231 @@
+//! The permit of admitted requests: everything they hold, and how their work ended.
+
+use core::time::Duration;
+use std::vec;
+
+use smallvec::SmallVec;
+use tidegate::{Cost, Timestamp};
+use tidegate_capacity::{Units, UnitsHold};
+use tidegate_store::{Batch, Kind};
+
+use crate::leases::LeaseCharge;
+use crate::limit_report::LimitReport;
+use crate::place::{Loan, Place};
+
+/// Everything that admitted requests hold, until it is settled, expires or is dropped: those of
+/// one request, or of several that were admitted together.
+///
+/// Dropping it returns loans (permits of concurrency limits, places in flight). Charges stay.
+#[derive(Debug)]
+#[must_use = "dropping a permit returns its loans"]
+pub struct Permit {
+    pub(crate) first: Holds,
+    /// Of a batch the holds of the other requests, in their order.
+    pub(crate) rest: Vec<Holds>,
+}
+
+impl Permit {
+    /// The permit of requests that were admitted together, in their order; `None` without any.
+    pub(crate) fn of_batch(holds: impl IntoIterator<Item = Holds>) -> Option<Self> {
+        let mut holds = holds.into_iter();
+        Some(Self { first: holds.next()?, rest: holds.collect() })
+    }
+
+    /// The permit of no request, which an empty batch gets.
+    pub(crate) fn of_nothing(now: Timestamp) -> Self {
+        let first = Holds::new(Home::NOWHERE, tidegate::Permit::without_charges(Cost::ONE, now));
+        Self { first, rest: Vec::new() }
+    }
+
+    /// The holds of each request, in their order.
+    pub(crate) fn holds(&self) -> impl Iterator<Item = &Holds> {
+        core::iter::once(&self.first).chain(&self.rest)
+    }
+
+    /// The holds of each request, in their order.
+    pub(crate) fn holds_mut(&mut self) -> impl Iterator<Item = &mut Holds> {
+        core::iter::once(&mut self.first).chain(&mut self.rest)
+    }
+
+    /// The holds of each request, in their order.
+    pub(crate) fn into_holds(self) -> impl DoubleEndedIterator<Item = Holds> {
+        core::iter::once(self.first).chain(self.rest)
+    }
+
+    /// The number of requests it was given for: 1, except for a batch.
+    pub fn requests(&self) -> usize {
+        if self.first.home == Home::NOWHERE { 0 } else { 1 + self.rest.len() }
+    }
+
+    /// When the requests were admitted.
+    pub fn admitted_at(&self) -> Timestamp {
+        self.first.limits.admitted_at()
+    }
+
+    /// Whether this member alone decided any of the limits, by its share, while the store was
+    /// silent.
+    pub fn is_alone(&self) -> bool {
+        self.holds().any(Holds::is_alone)
+    }
+
+    /// Whether it holds a loan that should be returned when the work is done.
+    pub fn must_be_settled(&self) -> bool {
+        self.holds().any(Holds::lends)
+    }
+
+    /// When all loans have expired by themselves; `None` without a loan, or for one that does not
+    /// expire.
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        let longest = self.holds().filter_map(|one| one.longest_hold).max();
+        longest.map(|hold| self.admitted_at().saturating_add(hold))
+    }
+}
+
+/// A permit of a batch taken apart: one permit for each request, in their order.
+///
+/// A part that is settled as [`Outcome::Cancelled`] refunds an exact limit whose key another part
+/// was charged on as well, since an undo in the store would take back both charges. Settling the
+/// whole permit undoes them all.
+impl IntoIterator for Permit {
+    type Item = Self;
+    type IntoIter = vec::IntoIter<Self>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let count = self.requests();
+        let each = self.into_holds().take(count).map(|first| Self { first, rest: Vec::new() });
+        each.collect::<Vec<_>>().into_iter()
+    }
+}
+
+/// How the work of an admitted request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was done.
+    #[default]
+    Succeeded,
+    /// It was tried and failed. Charges stay.
+    Failed,
+    /// It was never started: all charges are taken back as if the request had not come.
+    Cancelled,
+}
+
+/// The end of the work of an admitted request, as the caller reports it to
+/// [`crate::Engine::settle`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Completion {
+    /// How the work ended.
+    pub outcome: Outcome,
+    /// The true cost, in units of the limits: a surplus is refunded, the rest is charged, if need
+    /// be as debt. `None`: the cost that was charged. Without meaning for
+    /// [`Outcome::Cancelled`].
+    pub true_cost: Option<u64>,
+    /// The true capacity units of the access. `None`: those that were charged.
+    pub true_units: Option<Units>,
+}
+
+impl Completion {
+    /// Work that was done and cost this many units of the limits.
+    pub fn of_cost(units: u64) -> Self {
+        Self { true_cost: Some(units), ..Self::default() }
+    }
+}
+
+impl From<Outcome> for Completion {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, ..Self::default() }
+    }
+}
+
+/// What settling a permit leaves to do.
+#[derive(Debug, Default)]
+#[must_use = "the store must be told what was returned"]
+pub struct Settled {
+    /// Batches for the store, as few as there may be and usually none, in this order; their answers
+    /// change nothing any more.
+    pub batches: Vec<Batch>,
+    /// The loans that these batches return. Dropped afterwards, they call the requests that wait.
+    #[expect(dead_code, reason = "dropping it is its use")]
+    pub(crate) loans: Vec<Box<Loan>>,
+}
+
+/// The gate that charged a request: its namespace in an engine of that generation. Needed only to
+/// look up names; loans are returned without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) namespace: u32,
+    pub(crate) generation: u32,
+}
+
+impl Home {
+    /// The home of the permit of no request.
+    pub(crate) const NOWHERE: Self = Self { namespace: u32::MAX, generation: u32::MAX };
+}
+
+/// Everything one request holds, in the order of the planes. Returned in reverse.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    pub(crate) home: Home,
+    pub(crate) limits: tidegate::Permit,
+    /// Charges to leases.
+    pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
+    pub(crate) units: Option<UnitsHold>,
+    pub(crate) place: Option<Place>,
+    /// The exact limits charged in the store, with what they had left.
+    pub(crate) stored: Option<Box<StoreCharge>>,
+    /// Dropped after the limits, which lend.
+    pub(crate) loan: Option<Box<Loan>>,
+    pub(crate) longest_hold: Option<Duration>,
+    /// Whether a leased limit was decided here by this member's share of it.
+    pub(crate) is_alone: bool,
+}
+
+impl Holds {
+    pub(crate) fn new(home: Home, limits: tidegate::Permit) -> Self {
+        Self {
+            home,
+            limits,
+            leased: SmallVec::new(),
+            units: None,
+            place: None,
+            stored: None,
+            loan: None,
+            longest_hold: None,
+            is_alone: false,
+        }
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone || self.stored.as_ref().is_some_and(|stored| stored.fallback.is_some())
+    }
+
+    /// Whether there is a loan among them.
+    pub(crate) fn lends(&self) -> bool {
+        let stored_lends = self.stored.as_ref().is_some_and(|stored| stored.lends());
+        self.limits.must_be_settled() || stored_lends || self.place.is_some()
+    }
+}
+
+/// Charges to exact limits.
+#[derive(Debug)]
+pub(crate) struct StoreCharge {
+    /// The operations that the store admitted and counted, under the id they were sent with. `None`
+    /// while the store is away.
+    pub(crate) batch: Option<Batch>,
+    /// The operations on keys that another request of the same batch has charged as well: one bit
+    /// each, the first operation the lowest. An undo of the batch would take back both charges.
+    pub(crate) shared: u64,
+    /// The charges made here instead, while the store is away.
+    pub(crate) fallback: Option<tidegate::Permit>,
+    pub(crate) reports: Vec<LimitReport>,
+}
+
+impl StoreCharge {
+    /// Whether there is a loan among them.
+    pub(crate) fn lends(&self) -> bool {
+        let mut operations = self.batch.iter().flat_map(|batch| &batch.operations);
+        operations.any(|one| matches!(one.kind, Kind::Acquire { .. }))
+            || self.fallback.as_ref().is_some_and(tidegate::Permit::must_be_settled)
+    }
+}

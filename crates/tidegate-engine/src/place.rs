@@ -1,0 +1,57 @@
+//! Loans that requests may wait for: places in flight, and permits of concurrency limits.
+
+use std::sync::Arc as StdArc;
+
+use smallvec::SmallVec;
+use tidegate_overload::{InFlightPermit, Obstacle, Overload};
+
+use crate::sync::Arc;
+use crate::waiting_room::Room;
+
+/// The overload plane with the room in which requests wait for its places.
+#[derive(Debug)]
+pub(crate) struct OverloadPlane {
+    pub(crate) overload: Overload,
+    pub(crate) room: Arc<Room>,
+}
+
+/// A place in flight, returned by dropping it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    plane: StdArc<OverloadPlane>,
+    permit: Option<InFlightPermit>,
+}
+
+impl Place {
+    #[inline]
+    pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
+        Self { plane: StdArc::clone(plane), permit: Some(permit) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            let resource = permit.resource();
+            self.plane.overload.give_back(permit);
+            self.plane.room.returned(Obstacle::Place(resource));
+        }
+    }
+}
+
+/// The concurrency limits that lent a permit to a request. Dropped after the permits are returned,
+/// it calls the requests that wait for one.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    pub(crate) room: Arc<Room>,
+    /// The fingerprints of the keys.
+    pub(crate) keys: SmallVec<[u64; 2]>,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            self.room.returned(Obstacle::Counter(*key));
+        }
+    }
+}

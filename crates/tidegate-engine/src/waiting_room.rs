@@ -1,0 +1,295 @@
+//! The waiting room of an engine: the pure [`tidegate_overload::WaitingRoom`] behind a lock, with a
+//! waker beside each position.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::HashMap;
+
+use tidegate::{Class, Timestamp};
+use tidegate_overload::{Entrant, Obstacle, Position, RoomBounds, RoomUse, WaitingRoom};
+
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+
+/// How often the first request of a line asks again although nothing of its obstacle was returned:
+/// permits expire, and other members of a fleet return theirs in a shared store.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// By how much [`ASK_AGAIN`] grows with each line, so that all lines together ask at most a
+/// thousand times a second.
+const ASK_AGAIN_FOR_EACH_LINE: Duration = Duration::from_millis(1);
+
+/// All requests that wait.
+#[derive(Debug)]
+pub(crate) struct Room {
+    state: Mutex<RoomState>,
+    /// How many wait: read on each decision, which costs one load while nothing waits.
+    count: AtomicUsize,
+    /// How often something was returned. `SeqCst`, as `count`: a request that enters sees here what
+    /// was returned before, and a later return sees the request in `count`.
+    returns: AtomicU64,
+    is_draining: AtomicBool,
+}
+
+#[derive(Debug)]
+struct RoomState {
+    room: WaitingRoom,
+    calls: HashMap<Position, Arc<Call>>,
+}
+
+impl RoomState {
+    /// The call of a request, to be made without the lock: a waker may run any code.
+    fn call_of(&self, position: Option<Position>) -> Option<Arc<Call>> {
+        self.calls.get(&position?).map(Arc::clone)
+    }
+}
+
+/// Why a waiting request goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallReason {
+    /// It may be its turn.
+    Turn,
+    /// A request of a higher class has taken its position.
+    Displaced,
+    /// The process stops.
+    Drained,
+}
+
+fn make(call: Option<Arc<Call>>) {
+    if let Some(call) = call {
+        call.make(CallReason::Turn);
+    }
+}
+
+/// The call of one waiting request: made by the room, looked at by its driver.
+#[derive(Debug, Default)]
+struct Call(Mutex<CallState>);
+
+#[derive(Debug, Default)]
+struct CallState {
+    reason: Option<CallReason>,
+    waker: Option<Waker>,
+}
+
+impl Call {
+    /// A reason other than a turn is final.
+    fn make(&self, reason: CallReason) {
+        let mut state = lock(&self.0);
+        if matches!(state.reason, None | Some(CallReason::Turn)) {
+            state.reason = Some(reason);
+        }
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = lock(&self.0);
+        if state.reason.is_some() {
+            return Poll::Ready(());
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            state.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn take(&self) -> Option<CallReason> {
+        let mut state = lock(&self.0);
+        let reason = state.reason;
+        if reason == Some(CallReason::Turn) {
+            state.reason = None;
+        }
+        reason
+    }
+
+    fn is_made(&self) -> bool {
+        lock(&self.0).reason.is_some()
+    }
+}
+
+impl Room {
+    pub(crate) fn new(bounds: RoomBounds) -> Self {
+        Self {
+            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), calls: HashMap::new() }),
+            count: AtomicUsize::new(0),
+            returns: AtomicU64::new(0),
+            is_draining: AtomicBool::new(false),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, RoomState> {
+        lock(&self.state)
+    }
+
+    /// How many requests wait.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// The part of the room that is in use.
+    pub(crate) fn used(&self) -> RoomUse {
+        self.state().room.used()
+    }
+
+    pub(crate) fn set_bounds(&self, bounds: RoomBounds) {
+        self.state().room.set_bounds(bounds);
+    }
+
+    /// A number that changes with every return.
+    pub(crate) fn returns(&self) -> u64 {
+        self.returns.load(Ordering::SeqCst)
+    }
+
+    /// Calls the next request of an obstacle of which something was returned.
+    pub(crate) fn returned(&self, obstacle: Obstacle) {
+        self.returns.fetch_add(1, Ordering::SeqCst);
+        if self.count() > 0 {
+            let state = self.state();
+            let next = state.call_of(state.room.returned(obstacle));
+            drop(state);
+            make(next);
+        }
+    }
+
+    /// The first of these obstacles for which a request of this class or a higher one waits.
+    pub(crate) fn line_ahead(
+        &self,
+        obstacles: impl IntoIterator<Item = Obstacle>,
+        class: Class,
+    ) -> Option<Obstacle> {
+        if self.count() == 0 { None } else { self.state().room.line_ahead(obstacles, class) }
+    }
+
+    /// How long the first request of a line waits before it asks again for a loan.
+    pub(crate) fn ask_again(&self) -> Duration {
+        let lines = u32::try_from(self.state().room.lines()).unwrap_or(u32::MAX);
+        ASK_AGAIN.max(ASK_AGAIN_FOR_EACH_LINE.saturating_mul(lines))
+    }
+
+    /// Lets a request wait; `None` if the room is full for it.
+    ///
+    /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
+    /// something was returned since then, the request is called at once.
+    pub(crate) fn enter(self: &Arc<Self>, entrant: Entrant, returns: u64) -> Option<Seat> {
+        let obstacle = entrant.obstacle;
+        let mut state = self.state();
+        let entered = state.room.enter(entrant).ok()?;
+        let call = Arc::new(Call::default());
+        state.calls.insert(entered.position, Arc::clone(&call));
+        let displaced = entered.displaced.and_then(|displaced| state.calls.remove(&displaced));
+        if displaced.is_none() {
+            self.count.fetch_add(1, Ordering::SeqCst);
+        }
+        let next = state.call_of(entered.called);
+        drop(state);
+        make(next);
+        if let Some(displaced) = displaced {
+            displaced.make(CallReason::Displaced);
+        }
+        if self.is_draining.load(Ordering::SeqCst) {
+            call.make(CallReason::Drained);
+        } else if self.returns() != returns {
+            call.make(CallReason::Turn);
+        }
+        Some(Seat { room: Arc::clone(self), position: entered.position, obstacle, call })
+    }
+
+    /// Calls all waiting requests, so that they are refused; and every one that enters from now on.
+    pub(crate) fn drain(&self) {
+        self.is_draining.store(true, Ordering::SeqCst);
+        let all: Vec<_> = self.state().calls.values().map(Arc::clone).collect();
+        all.iter().for_each(|call| call.make(CallReason::Drained));
+    }
+}
+
+/// The position of one waiting request, left by dropping it.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    room: Arc<Room>,
+    position: Position,
+    obstacle: Obstacle,
+    call: Arc<Call>,
+}
+
+impl Seat {
+    /// Whether the request is the first of its line.
+    pub(crate) fn is_next(&self) -> bool {
+        self.room.state().room.is_next(self.position)
+    }
+
+    /// The thing that the request lacks.
+    pub(crate) fn obstacle(&self) -> Obstacle {
+        self.obstacle
+    }
+
+    /// Takes the reason for which the request was called, if it was.
+    pub(crate) fn take_call(&self) -> Option<CallReason> {
+        self.call.take()
+    }
+
+    /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
+    /// [`Room::enter`].
+    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64) {
+        if obstacle == self.obstacle {
+            // In its line it is called for every return.
+            return;
+        }
+        self.obstacle = obstacle;
+        let mut state = self.room.state();
+        let next = state.room.moved(self.position, obstacle);
+        let next = state.call_of(next);
+        drop(state);
+        make(next);
+        if self.room.returns() != returns {
+            self.call.make(CallReason::Turn);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut state = self.room.state();
+        // A displaced request has no position any more.
+        if state.calls.remove(&self.position).is_some() {
+            let next = state.room.leave(self.position);
+            self.room.count.fetch_sub(1, Ordering::SeqCst);
+            let next = state.call_of(next);
+            drop(state);
+            make(next);
+        }
+    }
+}
+
+/// The turn of a waiting request: completes when the request is called. It goes on at
+/// [`Turn::wake_at`] too, whether or not it was called by then.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Turn<'a> {
+    pub(crate) seat: &'a Seat,
+    pub(crate) wake_at: Timestamp,
+}
+
+impl Turn<'_> {
+    /// The instant at which the request goes on although it was not called.
+    pub fn wake_at(&self) -> Timestamp {
+        self.wake_at
+    }
+
+    /// Whether the request was called.
+    pub fn is_called(&self) -> bool {
+        self.seat.call.is_made()
+    }
+}
+
+impl Future for Turn<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.seat.call.poll(context)
+    }
+}

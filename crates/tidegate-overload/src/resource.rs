@@ -1,0 +1,194 @@
+//! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use tidegate::{Cost, Timestamp};
+
+use crate::backoff::Backoff;
+use crate::cursor::{Cursor, LEVELS};
+use crate::cursor_control::{CursorControl, TICK};
+use crate::in_flight::InFlight;
+use crate::outcome::OfferCounts;
+use crate::shed::{Binding, Shed};
+use crate::sync::{AtomicU16, AtomicU64, Mutex, Ordering, lock};
+
+/// The most of one request's cost that counts as offered.
+pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
+
+/// A resource of one overload plane: an upstream of the proxy, a tower layer, a namespace at the
+/// API.
+///
+/// Only `Overload::find` and `Overload::resources` make one. It belongs to the plane that made it;
+/// a plane panics at an id that is larger than the number of its resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub(crate) u16);
+
+/// The settings of one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResourceConfig {
+    /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
+    pub in_flight_max: u64,
+}
+
+impl ResourceConfig {
+    /// The largest bound: a million requests in flight.
+    pub const IN_FLIGHT_MAX: u64 = 1_000_000;
+
+    /// A resource that works on at most `in_flight_max` requests at once.
+    pub const fn new(in_flight_max: u64) -> Self {
+        Self { in_flight_max }
+    }
+}
+
+/// A place in flight. Dropping it does not return it: its owner passes it to
+/// `Overload::give_back`.
+#[derive(Debug)]
+#[must_use = "a place that is not given back is lost"]
+pub struct InFlightPermit {
+    resource: ResourceId,
+}
+
+impl InFlightPermit {
+    pub(crate) const fn new(resource: ResourceId) -> Self {
+        Self { resource }
+    }
+
+    /// The resource that the place belongs to.
+    pub const fn resource(&self) -> ResourceId {
+        self.resource
+    }
+}
+
+/// The state of one resource.
+#[derive(Debug)]
+pub(crate) struct Resource {
+    /// `None`: the default resource.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) counts: OfferCounts,
+    cursor: AtomicU16,
+    retry_seconds: AtomicU64,
+    /// The cost offered at each level since the last tick, that of shed requests included.
+    offered: Box<[AtomicU64; LEVELS]>,
+    /// The requests shed since the last tick, retries included.
+    shed: AtomicU64,
+    control: Mutex<ResourceControl>,
+}
+
+/// The part of the state that only ticks, signals and pins change.
+#[derive(Debug)]
+struct ResourceControl {
+    cursor: CursorControl,
+    backoff: Backoff,
+    /// The number of offered requests at the last tick.
+    offered_before: u64,
+}
+
+impl Resource {
+    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig) -> Self {
+        let control =
+            ResourceControl { cursor: CursorControl::new(), backoff: Backoff::new(), offered_before: 0 };
+        Self {
+            name,
+            in_flight: InFlight::new(config.in_flight_max),
+            counts: OfferCounts::new(),
+            cursor: AtomicU16::new(Cursor::OPEN.level()),
+            retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
+            offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
+            shed: AtomicU64::new(0),
+            control: Mutex::new(control),
+        }
+    }
+
+    /// Counts a first attempt as demand.
+    #[inline]
+    pub(crate) fn offer(&self, level: u16, cost: Cost) {
+        // Relaxed: sums for the next tick, ordered with nothing. The tick reads the number of
+        // offered requests before the sums, so a request between the two additions is in this
+        // tick's sums or in the next one's.
+        self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
+        self.counts.offer();
+    }
+
+    /// Takes the demand of one request back, never below zero.
+    pub(crate) fn withdraw(&self, level: u16, cost: Cost) {
+        let cost = offered_cost(cost);
+        let _ = self.offered[usize::from(level)]
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(cost)));
+    }
+
+    #[inline]
+    pub(crate) fn cursor(&self) -> Cursor {
+        // Relaxed: one word, ordered with nothing.
+        Cursor::at(self.cursor.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn retry_after_hint(&self) -> Duration {
+        Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
+    }
+
+    /// Counts a shed request for the retry hint.
+    pub(crate) fn count_shed(&self) {
+        self.shed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The refusal of a request at `level`, below `cursor`.
+    #[cold]
+    pub(crate) fn below_cursor(&self, level: u16, cursor: Cursor) -> Shed {
+        self.refusal(Binding::AdmissionCursor { level }, cursor)
+    }
+
+    /// The refusal where all places are taken.
+    #[cold]
+    pub(crate) fn no_place(&self) -> Shed {
+        self.refusal(Binding::InFlight, self.cursor())
+    }
+
+    fn refusal(&self, binding: Binding, cursor: Cursor) -> Shed {
+        Shed {
+            resource: self.name.clone(),
+            binding,
+            cursor,
+            in_flight_max: self.in_flight.max(),
+            retry_after_hint: self.retry_after_hint(),
+        }
+    }
+
+    pub(crate) fn signal(&self, pressure: f64) {
+        lock(&self.control).cursor.signal(pressure);
+    }
+
+    pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
+        let mut control = lock(&self.control);
+        control.cursor.pin(cursor, until);
+        self.cursor.store(control.cursor.position(now).level(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn pinned_until(&self, now: Timestamp) -> Option<Timestamp> {
+        lock(&self.control).cursor.pinned_until(now)
+    }
+
+    /// Moves the cursor by what was offered since the last tick.
+    pub(crate) fn tick(&self, now: Timestamp) {
+        let mut control = lock(&self.control);
+        let offered_total = self.counts.offered();
+        // Of hundreds of resources most are idle at any instant, and their sums are all zero.
+        let offered: [u64; LEVELS] = if offered_total == control.offered_before {
+            [0; LEVELS]
+        } else {
+            core::array::from_fn(|level| self.offered[level].swap(0, Ordering::Relaxed))
+        };
+        control.offered_before = offered_total;
+        let shed = self.shed.swap(0, Ordering::Relaxed);
+        control.backoff.observe(shed, TICK);
+        self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
+        let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        self.cursor.store(cursor.level(), Ordering::Relaxed);
+    }
+}
+
+fn offered_cost(cost: Cost) -> u64 {
+    cost.units().min(OFFERED_COST_MAX)
+}

@@ -1,0 +1,69 @@
+//! The numbers of one resource, for metrics and operators.
+
+use tidegate::Timestamp;
+
+use crate::cursor::Cursor;
+use crate::outcome::OfferOutcome;
+use crate::resource::Resource;
+
+/// The numbers of one resource at one instant.
+///
+/// Each request that was offered ends in one outcome:
+///
+/// ```text
+/// offered == admitted + shed + no_place + denied + throttled + queue_full + gave_up + failed
+///          + undecided
+/// ```
+///
+/// `undecided` are the requests that are being decided or wait; without any, `offered` equals the
+/// sum of the outcomes. Counters are read one after the other, so while requests are decided a
+/// request may be counted as undecided although it was decided a moment before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResourceStats<'a> {
+    /// The name; `None` for the default resource.
+    pub name: Option<&'a str>,
+    /// The requests in flight.
+    pub in_flight: u64,
+    /// The most requests in flight at once.
+    pub in_flight_max: u64,
+    /// The position of the admission cursor.
+    pub cursor: Cursor,
+    /// The end of an operator's pin of the cursor, if there is one in force.
+    pub pinned_until: Option<Timestamp>,
+    /// The requests whose first attempt was offered.
+    pub offered: u64,
+    outcomes: [u64; OfferOutcome::ALL.len()],
+}
+
+impl<'a> ResourceStats<'a> {
+    pub(crate) fn of(resource: &'a Resource, now: Timestamp) -> Self {
+        // Outcomes before offers: a request that is decided in between is undecided here, rather
+        // than decided without having been offered.
+        let outcomes = OfferOutcome::ALL.map(|outcome| resource.counts.decided(outcome));
+        Self {
+            name: resource.name.as_deref(),
+            in_flight: resource.in_flight.count(),
+            in_flight_max: resource.in_flight.max(),
+            cursor: resource.cursor(),
+            pinned_until: resource.pinned_until(now),
+            offered: resource.counts.offered(),
+            outcomes,
+        }
+    }
+
+    /// The requests that ended in `outcome`.
+    pub const fn count(&self, outcome: OfferOutcome) -> u64 {
+        self.outcomes[outcome as usize]
+    }
+
+    /// The requests that are decided, whatever the outcome.
+    pub fn decided(&self) -> u64 {
+        self.outcomes.iter().sum()
+    }
+
+    /// The requests that were offered and are not decided yet.
+    pub fn undecided(&self) -> u64 {
+        self.offered.saturating_sub(self.decided())
+    }
+}

@@ -1,0 +1,73 @@
+//! The words of the waiting room, and the function that says which request is next.
+
+use tidegate::Class;
+
+use crate::resource::ResourceId;
+
+/// The thing that a waiting request lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Obstacle {
+    /// A limit's counter, by the fingerprint of its key. Requests for two counters of one
+    /// fingerprint wait in one line: one of them may then wait longer than it needs to, and none is
+    /// admitted that should not be.
+    Counter(u64),
+    /// A place in flight of a resource.
+    Place(ResourceId),
+}
+
+/// The position of one waiting request: its number by arrival.
+///
+/// A position is never used again. Positions compare by arrival, the earlier one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(u64);
+
+impl Position {
+    pub(crate) const fn new(arrival: u64) -> Self {
+        Self(arrival)
+    }
+
+    /// The number: positions are counted from 0 in order of arrival.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The requests that share one part of the room: those of one namespace for one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Group {
+    /// The number of the namespace, as `tidegate::shares::Owner` counts them.
+    pub namespace: u32,
+    /// The resource that the request is for.
+    pub resource: Option<ResourceId>,
+}
+
+/// A request that enters the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entrant {
+    /// The group in whose share it waits.
+    pub group: Group,
+    /// How much it matters.
+    pub class: Class,
+    /// The memory that it occupies while it waits.
+    pub bytes: usize,
+    /// The thing that it lacks.
+    pub obstacle: Obstacle,
+}
+
+/// The order in which waiting requests are called: for each obstacle, which request is next.
+///
+/// The room calls these functions for requests that wait only, and keeps bounds, shares and
+/// displacement itself. Each takes at most O(log n) for n waiting requests.
+pub trait Order {
+    /// A request begins to wait at its obstacle.
+    fn push(&mut self, position: Position, entrant: &Entrant);
+
+    /// The request that is next at this obstacle.
+    fn next(&self, obstacle: Obstacle) -> Option<Position>;
+
+    /// A request stops waiting.
+    fn cancel(&mut self, position: Position);
+
+    /// A request waits at another obstacle from now on; its arrival stays the same.
+    fn moved(&mut self, position: Position, obstacle: Obstacle);
+}

@@ -1,0 +1,223 @@
+//! The bounds of the room, and the shares of its groups.
+//!
+//! A bound is divided in equal shares among the namespaces, and half of a namespace's share in
+//! equal parts among its resources. A share is reserved: as much of it as its group does not use
+//! stays free. With `B` requests in all, `N` namespaces and `R` resources of each:
+//!
+//! - A namespace that has fewer than `B / N` requests in the room gets another one in, except into
+//!   the parts of its own resources.
+//! - A resource that has fewer than `B / N / 2R` requests of a namespace in the room (`B / N` if
+//!   the namespace has only one) always gets another one in.
+//! - The remainder of `B / N` goes to the namespace that asks first.
+//!
+//! The same holds for bytes. A group never loses what it already uses: after a change of the bounds
+//! the guarantees hold again as soon as the room is within them.
+
+use std::collections::BTreeMap;
+
+use super::order::Group;
+
+/// The bounds of the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RoomBounds {
+    /// The most requests that wait; 0: none may wait.
+    pub requests: usize,
+    /// The most bytes that they occupy together.
+    pub bytes: usize,
+    /// The namespaces whose requests may wait, at least 1; requests of more than these share the
+    /// remainder.
+    pub namespaces: usize,
+    /// The resources for which the requests of one namespace may wait, at least 1.
+    pub resources: usize,
+}
+
+impl RoomBounds {
+    /// The bounds of a room for one namespace and one resource, which may use all of it.
+    pub const fn new(requests: usize, bytes: usize) -> Self {
+        Self { requests, bytes, namespaces: 1, resources: 1 }
+    }
+
+    /// The same bounds, shared by so many namespaces with so many resources each.
+    #[must_use]
+    pub const fn shared_by(self, namespaces: usize, resources: usize) -> Self {
+        Self { namespaces, resources, ..self }
+    }
+}
+
+/// The part of the room that is in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RoomUse {
+    /// The waiting requests.
+    pub requests: usize,
+    /// The bytes that they occupy.
+    pub bytes: usize,
+}
+
+impl RoomUse {
+    /// One request of so many bytes.
+    pub(super) const fn of_one(bytes: usize) -> Self {
+        Self { requests: 1, bytes }
+    }
+
+    fn combine(self, other: Self, of: impl Fn(usize, usize) -> usize) -> Self {
+        Self { requests: of(self.requests, other.requests), bytes: of(self.bytes, other.bytes) }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        self.combine(other, usize::saturating_add)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.combine(other, usize::saturating_sub)
+    }
+
+    fn max(self, other: Self) -> Self {
+        self.combine(other, usize::max)
+    }
+
+    fn times(self, factor: usize) -> Self {
+        Self { requests: self.requests.saturating_mul(factor), bytes: self.bytes.saturating_mul(factor) }
+    }
+
+    const fn divided_by(self, divisor: usize) -> Self {
+        Self { requests: self.requests / divisor, bytes: self.bytes / divisor }
+    }
+
+    const fn is_within(self, most: Self) -> bool {
+        self.requests <= most.requests && self.bytes <= most.bytes
+    }
+}
+
+/// The use of all groups, and the parts of the room reserved for them.
+#[derive(Clone, Debug)]
+pub(super) struct RoomShares {
+    bounds: RoomBounds,
+    /// The share of a namespace.
+    of_namespace: RoomUse,
+    /// The share of one resource within its namespace's.
+    of_resource: RoomUse,
+    used: RoomUse,
+    /// Used or reserved, over all namespaces that have requests in the room.
+    claimed: RoomUse,
+    by_group: BTreeMap<Group, RoomUse>,
+    by_namespace: BTreeMap<u32, NamespaceUse>,
+}
+
+/// The use of one namespace.
+#[derive(Clone, Copy, Debug, Default)]
+struct NamespaceUse {
+    /// The groups that have requests in the room.
+    groups: usize,
+    /// The sum over them of the use of each, or of its share if that is larger.
+    claimed: RoomUse,
+}
+
+impl RoomShares {
+    pub(super) fn new(bounds: RoomBounds) -> Self {
+        let (namespaces, resources) = (bounds.namespaces.max(1), bounds.resources.max(1));
+        let of_namespace = RoomUse { requests: bounds.requests, bytes: bounds.bytes }.divided_by(namespaces);
+        let of_resource =
+            if resources == 1 { of_namespace } else { of_namespace.divided_by(2).divided_by(resources) };
+        Self {
+            bounds: RoomBounds { namespaces, resources, ..bounds },
+            of_namespace,
+            of_resource,
+            used: RoomUse::default(),
+            claimed: RoomUse::default(),
+            by_group: BTreeMap::new(),
+            by_namespace: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn bounds(&self) -> RoomBounds {
+        self.bounds
+    }
+
+    pub(super) const fn used(&self) -> RoomUse {
+        self.used
+    }
+
+    /// The same use under other bounds.
+    pub(super) fn set_bounds(&mut self, bounds: RoomBounds) {
+        let groups = core::mem::take(&mut self.by_group);
+        *self = Self::new(bounds);
+        for (group, used) in groups {
+            self.change(group, RoomUse::default(), used);
+        }
+    }
+
+    /// Lets a request in if the bounds and the shares of the others allow it.
+    pub(super) fn take(&mut self, group: Group, bytes: usize) -> bool {
+        let before = self.by_group.get(&group).copied().unwrap_or_default();
+        let after = before.plus(RoomUse::of_one(bytes));
+        let claimed_before = self.claimed_in_all();
+        self.change(group, before, after);
+        // A request within its reservations claims nothing more. It fits even where other claims
+        // exceed the bounds, because these have shrunk.
+        let most = RoomUse { requests: self.bounds.requests, bytes: self.bounds.bytes };
+        let claimed = self.claimed_in_all();
+        let fits = |of: fn(&RoomUse) -> usize| {
+            of(&claimed) <= of(&most) || (of(&claimed) == of(&claimed_before) && of(&self.used) <= of(&most))
+        };
+        let is_in = fits(|room| room.requests) && fits(|room| room.bytes);
+        if !is_in {
+            self.change(group, after, before);
+        }
+        debug_assert!(!is_in || self.used.is_within(most));
+        is_in
+    }
+
+    /// Lets a request in, whatever the bounds are.
+    pub(super) fn take_anyway(&mut self, group: Group, bytes: usize) {
+        let before = self.by_group.get(&group).copied().unwrap_or_default();
+        self.change(group, before, before.plus(RoomUse::of_one(bytes)));
+    }
+
+    /// A request has left.
+    pub(super) fn give_back(&mut self, group: Group, bytes: usize) {
+        if let Some(before) = self.by_group.get(&group).copied() {
+            self.change(group, before, before.minus(RoomUse::of_one(bytes)));
+        }
+    }
+
+    /// Used or reserved, the shares of absent namespaces included.
+    fn claimed_in_all(&self) -> RoomUse {
+        let absent = self.bounds.namespaces.saturating_sub(self.by_namespace.len());
+        self.claimed.plus(self.of_namespace.times(absent))
+    }
+
+    fn change(&mut self, group: Group, before: RoomUse, after: RoomUse) {
+        let namespace = self.by_namespace.get(&group.namespace).copied().unwrap_or_default();
+        if namespace.groups > 0 {
+            self.claimed = self.claimed.minus(self.claim_of(namespace));
+        }
+        let mut changed = namespace;
+        if before.requests > 0 {
+            changed.groups -= 1;
+            changed.claimed = changed.claimed.minus(before.max(self.of_resource));
+        }
+        if after.requests > 0 {
+            changed.groups += 1;
+            changed.claimed = changed.claimed.plus(after.max(self.of_resource));
+            self.by_group.insert(group, after);
+        } else {
+            self.by_group.remove(&group);
+        }
+        if changed.groups > 0 {
+            self.claimed = self.claimed.plus(self.claim_of(changed));
+            self.by_namespace.insert(group.namespace, changed);
+        } else {
+            self.by_namespace.remove(&group.namespace);
+        }
+        self.used = self.used.minus(before).plus(after);
+    }
+
+    /// Used by or reserved for a namespace: the sum over its resources of the use of each, or of
+    /// its share if that is larger; at least the share of the namespace.
+    fn claim_of(&self, namespace: NamespaceUse) -> RoomUse {
+        let absent = self.bounds.resources.saturating_sub(namespace.groups);
+        namespace.claimed.plus(self.of_resource.times(absent)).max(self.of_namespace)
+    }
+}

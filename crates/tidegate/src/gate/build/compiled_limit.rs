@@ -1,0 +1,182 @@
+//! A limit in the form in which every request is checked against it.
+
+use core::hash::Hasher;
+use core::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+use super::error::{GateError, too_many};
+use super::limit_check::check_limit;
+use super::overrides::{OverrideNumbers, Overrides, RunTimeFacts};
+use crate::algorithm::Algorithm;
+use crate::limit::{Condition, Consistency, Limit};
+use crate::matcher::Matcher;
+use crate::scope::{Keyed, Names, Part, Scope, Values};
+use crate::shares::Owner;
+use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
+use crate::time::Timestamp;
+
+/// The suffix of the identity of a limit's ledgers.
+const LEDGER: &[u8] = b"\0ledger";
+
+/// A limit ready to be checked.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) limit: Limit,
+    /// Its algorithm with the numbers it is decided by, which are a part of the limit's where it is
+    /// divided.
+    algorithm: Algorithm,
+    conditions: Box<[(u16, Matcher)]>,
+    pub(crate) scope: Scope,
+    pub(crate) spec: SpecId,
+    /// Keeps `spec` in use as long as this limit is there.
+    _pin: SpecPin,
+    overrides: Option<Overrides>,
+    /// The name it counts under: its own, or the one it had when it was first counted.
+    pub(crate) counts_as: Box<str>,
+    ledger_identity: Box<[u8]>,
+    /// Whether any key of this limit was ever blocked; until then decisions look for no blocks.
+    /// Shared with the same limit of other gates over the table, so that a block outlives a reload,
+    /// also a block that is set during the reload.
+    pub(crate) has_blocks: Arc<AtomicBool>,
+    /// Whether the caller decides it.
+    pub(crate) is_elsewhere: bool,
+}
+
+impl Compiled {
+    pub(super) fn new(
+        (namespace, owner): (&str, Owner),
+        limit: Limit,
+        members: u32,
+        run_time: &RunTimeFacts,
+        table: &KeyTable,
+        names: &mut Names,
+    ) -> Result<Self, GateError> {
+        check_limit(&limit)?;
+        let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
+        let algorithm = part(&limit.algorithm);
+        let pin = table
+            .specs
+            .intern(Spec::Algorithm(algorithm.clone()), SpecOwner::policy(owner))
+            .ok_or_else(|| too_many(limit.name.clone(), SpecOwner::policy(owner)))?;
+        let conditions = limit
+            .matches
+            .iter()
+            .map(|Condition { attribute, matcher }| (names.intern(attribute), matcher.clone()))
+            .collect();
+        let parts: Box<[Part]> = limit.key.iter().map(|part| Part::new(part, names)).collect();
+        let counts_as: Box<str> = run_time.identities.get(&limit.name).unwrap_or(&limit.name).as_str().into();
+        let mut identity_bytes = identity_bytes(&counts_as, &limit);
+        let identity = identity(namespace, &identity_bytes, table);
+        identity_bytes.extend(LEDGER);
+        let ledger_identity = identity_bytes.into();
+        let scope = Scope::new(parts, limit.missing, identity, table);
+        let overrides = Overrides::new(&limit, &run_time.overrides, part, &scope, owner, table)?;
+        let has_blocks = table.blocks.of(identity);
+        let is_elsewhere = false;
+        Ok(Self {
+            limit,
+            algorithm,
+            conditions,
+            scope,
+            spec: pin.id(),
+            _pin: pin,
+            overrides,
+            counts_as,
+            ledger_identity,
+            has_blocks,
+            is_elsewhere,
+        })
+    }
+
+    /// Whether this limit applies to the request with these values.
+    #[inline]
+    pub(crate) fn matches(&self, values: &Values<'_>) -> bool {
+        self.unmet(values).is_none()
+    }
+
+    /// The first of its conditions that the request with these values does not meet.
+    #[inline]
+    pub(crate) fn unmet(&self, values: &Values<'_>) -> Option<&(u16, Matcher)> {
+        self.conditions.iter().find(|(attribute, matcher)| !matcher.matches(values[usize::from(*attribute)]))
+    }
+
+    /// The key of a request under this limit.
+    #[inline]
+    pub(crate) fn key(&self, values: &Values<'_>) -> Keyed {
+        self.scope.key(values)
+    }
+
+    /// The algorithm for a request at `now`: the limit's, or that of the override that fits best.
+    #[inline]
+    pub(crate) fn numbers(&self, values: &Values<'_>, now: Timestamp) -> (&Algorithm, SpecId) {
+        match self.overriding(values, now) {
+            Some(numbers) => (&numbers.algorithm, numbers.spec),
+            None => (&self.algorithm, self.spec),
+        }
+    }
+
+    /// The algorithm of that spec, if this limit or an override of it uses the spec.
+    pub(crate) fn algorithm_of(&self, spec: SpecId) -> Option<&Algorithm> {
+        if spec == self.spec {
+            return Some(&self.algorithm);
+        }
+        self.overrides.as_ref().and_then(|overrides| overrides.algorithm_of(spec))
+    }
+
+    /// The override that fits a request at `now` best, if one does.
+    #[inline]
+    pub(crate) fn overriding(&self, values: &Values<'_>, now: Timestamp) -> Option<&OverrideNumbers> {
+        self.overrides.as_ref().and_then(|overrides| overrides.find(values, now))
+    }
+
+    /// The identity of its counters, the same on every member and across reloads.
+    pub(crate) fn identity(&self) -> &[u8] {
+        &self.ledger_identity[..self.ledger_identity.len() - LEDGER.len()]
+    }
+
+    /// The identity of its ledgers. It differs from [`Self::identity`], so that a ledger is never
+    /// taken for a counter of the same limit.
+    pub(crate) fn ledger_identity(&self) -> &[u8] {
+        &self.ledger_identity
+    }
+
+    pub(crate) fn is_exact(&self) -> bool {
+        self.limit.consistency == Consistency::Exact
+    }
+
+    pub(crate) fn is_leased(&self) -> bool {
+        self.limit.consistency == Consistency::Leased
+    }
+}
+
+/// The bytes that identify a limit of a namespace across a reload and on every member: the name it
+/// counts under, key attributes, algorithm, civil unit. Numbers are not part of them, nor is the
+/// zone of a calendar: usage is kept when those change.
+fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(64);
+    let mut write = |text: &str| {
+        bytes.extend((text.len() as u64).to_be_bytes());
+        bytes.extend(text.as_bytes());
+    };
+    write(counts_as);
+    for part in &limit.key {
+        write(&part.attribute);
+        write(&part.ipv6_prefix.map_or(String::new(), |prefix| prefix.to_string()));
+    }
+    write(limit.algorithm.name());
+    match &limit.algorithm {
+        Algorithm::SlidingCounter(_) => write("approximate"),
+        Algorithm::Calendar(calendar) => write(calendar.unit().as_str()),
+        _ => {}
+    }
+    bytes
+}
+
+/// The identity of a limit in its namespace, as the number that seeds its keys.
+fn identity(namespace: &str, identity_bytes: &[u8], table: &KeyTable) -> u64 {
+    let mut hasher = table.hasher();
+    hasher.write_u64(namespace.len() as u64);
+    hasher.write(namespace.as_bytes());
+    hasher.write(identity_bytes);
+    hasher.finish()
+}

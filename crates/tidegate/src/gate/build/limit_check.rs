@@ -1,0 +1,64 @@
+//! The checks of a limit before it is compiled.
+
+use super::error::GateError;
+use crate::algorithm::{Algorithm, WINDOW_MAX, WINDOW_MIN};
+use crate::lease::Terms;
+use crate::limit::{Consistency, Limit, OnExceed, Override};
+use crate::time::Timestamp;
+
+pub(super) fn check_limit(limit: &Limit) -> Result<(), GateError> {
+    let name = || limit.name.clone();
+    if limit.name.is_empty() || limit.name.len() > Limit::NAME_BYTES_MAX {
+        return Err(GateError::Name(limit.name.chars().take(Limit::NAME_BYTES_MAX).collect()));
+    }
+    if limit.key.len() > Limit::KEY_PARTS_MAX {
+        return Err(GateError::KeyTooLong { limit: name(), parts: limit.key.len() });
+    }
+    for (index, part) in limit.key.iter().enumerate() {
+        if limit.key[..index].iter().any(|earlier| earlier.attribute == part.attribute) {
+            return Err(GateError::DuplicateKeyPart { limit: name(), attribute: part.attribute.clone() });
+        }
+    }
+    if let OnExceed::Block(span) = limit.on_exceed
+        && !(WINDOW_MIN..=WINDOW_MAX).contains(&span)
+    {
+        return Err(GateError::Block(name()));
+    }
+    if limit.consistency == Consistency::Leased {
+        limit.check_leasable(&limit.algorithm)?;
+    }
+    limit.overrides.iter().try_for_each(|one| limit.check_override(one))
+}
+
+impl Limit {
+    /// Whether `algorithm` can be leased, with its numbers.
+    fn check_leasable(&self, algorithm: &Algorithm) -> Result<(), GateError> {
+        let not_leasable = |why| GateError::NotLeasable { limit: self.name.clone(), why };
+        Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
+    }
+
+    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
+    /// the limit's algorithm with whatever numbers.
+    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
+        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
+            return Err(GateError::OverrideAlgorithm {
+                limit: self.name.clone(),
+                expected: self.algorithm.name(),
+                given: one.algorithm.name(),
+            });
+        }
+        if self.consistency == Consistency::Leased {
+            self.check_leasable(&one.algorithm)?;
+        }
+        let attribute = |attribute: &str| GateError::OverrideAttribute {
+            limit: self.name.clone(),
+            attribute: attribute.to_owned(),
+        };
+        let foreign = one.when.iter().find(|(name, _)| !self.key.iter().any(|part| part.attribute == *name));
+        match (foreign, one.when.is_empty()) {
+            (Some((name, _)), _) => Err(attribute(name)),
+            (None, true) => Err(attribute("")),
+            (None, false) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A request as a gate has located it: attributes read, limits matched and keys hashed, once.
+
+use smallvec::SmallVec;
+
+use super::Gate;
+use super::decide::Decision;
+use super::probe::{LocatedKey, Probes};
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::scope::Values;
+use crate::time::Timestamp;
+
+/// The limits of one request that a store decides or lends, with the keys it falls on.
+///
+/// [`Gate::check_and_locate`] fills it while it decides the other limits, so that no attribute is
+/// read and no key hashed a second time for [`Gate::leased_limits`] and [`Gate::exact_limits`].
+#[derive(Debug, Default)]
+pub struct LocatedRequest<'g> {
+    pub(super) values: Values<'g>,
+    pub(super) elsewhere: SmallVec<[LocatedKey<'g>; 2]>,
+}
+
+impl Gate {
+    /// Whether a store decides or lends any of the limits.
+    #[inline]
+    pub const fn has_elsewhere(&self) -> bool {
+        self.has_leased || self.exact_elsewhere
+    }
+
+    /// [`Gate::check`] that also locates the limits which a store decides or lends. `located` is
+    /// a new one for each request.
+    pub fn check_and_locate<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        located: &mut LocatedRequest<'a>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Decision<'a> {
+        let LocatedRequest { values, elsewhere } = located;
+        self.names.read(attributes.into(), values);
+        let mut probes = Probes::new();
+        self.locate_all(values, now, &mut probes, elsewhere);
+        if probes.len() > 1 {
+            self.touch(probes.iter().map(|probe| probe.key));
+        }
+        self.decide(&mut probes, values, cost, now)
+    }
+
+    /// The limits of a request that a store decides or lends, without deciding the others.
+    pub fn locate_elsewhere<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> LocatedRequest<'a> {
+        let mut located = LocatedRequest::default();
+        self.names.read(attributes.into(), &mut located.values);
+        self.locate_all(&located.values, now, &mut Probes::new(), &mut located.elsewhere);
+        located
+    }
+
+    /// The counters of a request: the [keys](super::CounterPlace::key) of all limits that apply to
+    /// it, with the name of each limit, in the order of the policy.
+    pub fn counter_keys<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> SmallVec<[(&'a str, u64); 4]> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let (mut probes, mut elsewhere) = (Probes::new(), SmallVec::new());
+        self.locate_all(&values, now, &mut probes, &mut elsewhere);
+        let here = probes.iter().map(|probe| (probe.limit, probe.key));
+        let all = here.chain(elsewhere.iter().map(|located| (located.limit, located.key)));
+        all.map(|(limit, key)| (&*self.limits[usize::from(limit)].limit.name, key.0)).collect()
+    }
+}

@@ -1,0 +1,291 @@
+//! Limits that a store decides or leases: the data that a caller needs to ask the store, and
+//! decisions in the gate's own table while the store is unavailable.
+
+use core::time::Duration;
+
+use super::Gate;
+use super::build::Compiled;
+use super::decide::{reason_of, retry_of};
+use super::explain::Level;
+use super::located::LocatedRequest;
+use super::operations::TableFull;
+use super::permit::{LimitStatus, Permit};
+use super::probe::{Answer, Probe, Probes};
+use crate::algorithm::Algorithm;
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::{Mode, OnStoreFailure};
+use crate::refusal::{Reason, ScopeValues, Violated};
+use crate::scope::{KeyBytes, Keyed, Values};
+use crate::table::{KeyHash, KeyTable, Spec, SpecId, SpecOwner};
+use crate::time::Timestamp;
+
+/// A limit that is decided in a store, or lent by one, with the key of a request under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExactLimit<'a> {
+    /// The position of the limit in the policy.
+    pub index: usize,
+    /// The name of the limit.
+    pub name: &'a str,
+    /// Its algorithm, with the numbers for this key.
+    pub algorithm: &'a Algorithm,
+    /// The identity of the limit on every member and across reloads, as bytes: the name it counts
+    /// under, the attributes of its key, its algorithm; not its numbers.
+    pub identity: &'a [u8],
+    /// The values of its key as bytes that no other tuple of values gives.
+    pub key: KeyBytes,
+    /// The attributes of its key with their values, for people.
+    pub scope: ScopeValues<'a>,
+    /// The reason for which it denies.
+    pub reason: Reason,
+    /// Whether it is a shadow limit, which refuses nothing.
+    pub is_shadow: bool,
+    /// The behaviour while the store does not answer.
+    pub on_store_failure: OnStoreFailure,
+    /// For how long a key that exceeds it is blocked; `None` for not at all.
+    pub block_on_exceed: Option<Duration>,
+    /// Where this gate's own table would count it.
+    pub place: CounterPlace,
+    /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
+    pub is_leased: bool,
+    /// Of a leased limit the first instant at which its key is no longer blocked here, if it is;
+    /// others are blocked in the store.
+    pub blocked_until: Option<Timestamp>,
+}
+
+/// The place of one key of one limit in a gate's own table. Valid for the gate that returned it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterPlace {
+    pub(super) limit: u16,
+    pub(super) key: KeyHash,
+    pub(super) spec: SpecId,
+}
+
+impl CounterPlace {
+    /// The key as a seeded fingerprint; see [`super::LeasedLimit::key`].
+    pub const fn key(self) -> u64 {
+        self.key.0
+    }
+}
+
+/// A limit that this member decides itself, with the key of a request under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocalLimit<'a> {
+    /// The name of the limit.
+    pub name: &'a str,
+    /// As [`ExactLimit::identity`].
+    pub identity: &'a [u8],
+    /// As [`ExactLimit::key`].
+    pub key: KeyBytes,
+    /// The attributes of its key with their values as the request has them; those it lacks are left
+    /// out.
+    pub attributes: Vec<(&'a str, &'a str)>,
+}
+
+/// The answers of some limits to a request, each with its position in the list of places.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Located<'a> {
+    /// The limits that would refuse it.
+    pub violated: Vec<(usize, Violated<'a>)>,
+    /// The status of the limits that have a counter.
+    pub limits: Vec<LimitStatus<'a>>,
+}
+
+impl KeyTable {
+    /// Resets the counter of a key, by its [fingerprint](CounterPlace::key).
+    pub fn forget_key(&self, key: u64, now: Timestamp) {
+        self.forget(KeyHash(key), now);
+    }
+}
+
+impl Gate {
+    /// The limits with `Consistency::Exact` of a located request, for a caller that asks a store
+    /// about them.
+    #[inline]
+    pub fn exact_limits<'a>(&'a self, located: &LocatedRequest<'a>, now: Timestamp) -> Vec<ExactLimit<'a>> {
+        if self.exact_elsewhere { self.remote(located, now, Compiled::is_exact) } else { Vec::new() }
+    }
+
+    /// The limits of a request that a store decides or leases.
+    pub fn remote_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        now: Timestamp,
+    ) -> Vec<ExactLimit<'a>> {
+        self.remote(&self.locate_elsewhere(attributes, now), now, |_| true)
+    }
+
+    fn remote<'a>(
+        &'a self,
+        located: &LocatedRequest<'a>,
+        now: Timestamp,
+        is_meant: impl Fn(&Compiled) -> bool,
+    ) -> Vec<ExactLimit<'a>> {
+        let limits = located.elsewhere.iter().map(|one| (one, &self.limits[usize::from(one.limit)]));
+        limits
+            .filter(|(_, limit)| is_meant(limit))
+            .map(|(one, limit)| ExactLimit {
+                index: usize::from(one.limit),
+                name: &limit.limit.name,
+                algorithm: one.algorithm,
+                identity: if limit.is_leased() { limit.ledger_identity() } else { limit.identity() },
+                key: limit.scope.key_bytes(&located.values),
+                scope: self.scope_values(&limit.scope.parts, &located.values),
+                reason: reason_of(&limit.limit.algorithm),
+                is_shadow: limit.limit.mode == Mode::Shadow,
+                on_store_failure: limit.limit.on_store_failure,
+                block_on_exceed: limit.limit.on_exceed.blocks_for(),
+                place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
+                is_leased: limit.is_leased(),
+                blocked_until: self.blocked_here(limit, one.key, now),
+            })
+            .collect()
+    }
+
+    /// The limits that match a request and are decided here, by this member's own table or by its
+    /// leases: all of them, or the one called `limit`.
+    pub fn local_limits<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: Option<&str>,
+    ) -> Vec<LocalLimit<'a>> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let is_meant = |compiled: &&Compiled| {
+            let is_local = !compiled.is_elsewhere || compiled.is_leased();
+            is_local
+                && limit.is_none_or(|name| name == compiled.limit.name)
+                && compiled.matches(&values)
+                && matches!(compiled.key(&values), Keyed::On(_))
+        };
+        let limits = self.limits.iter().filter(is_meant);
+        limits
+            .map(|limit| LocalLimit {
+                name: &limit.limit.name,
+                identity: limit.identity(),
+                key: limit.scope.key_bytes(&values),
+                attributes: limit
+                    .scope
+                    .parts
+                    .iter()
+                    .filter_map(|part| {
+                        let value = values[usize::from(part.attribute)]?;
+                        Some((self.names.get(part.attribute), value))
+                    })
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// Blocks a key again that was blocked before a restart: that of these attributes under the
+    /// limit with this [identity](LocalLimit::identity). `Ok(false)` if there is no such limit any
+    /// more.
+    pub fn restore_block<'a>(
+        &'a self,
+        identity: &[u8],
+        attributes: impl Into<Attributes<'a>>,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<bool, TableFull> {
+        let Some(compiled) = self.limits.iter().find(|limit| limit.identity() == identity) else {
+            return Ok(false);
+        };
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
+        self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
+        Ok(true)
+    }
+
+    /// Where this gate's table counts a key while this member decides alone, by its
+    /// [share](Algorithm::alone) of the limit. The place is unchanged when no spec number is free.
+    #[must_use]
+    pub fn alone(&self, place: CounterPlace, holders: u32, members: u32) -> CounterPlace {
+        let Some(whole) = self.algorithm_at(&place) else { return place };
+        let share = whole.alone(holders, members);
+        if share == *whole {
+            return place;
+        }
+        let owner = SpecOwner::policy(self.owner);
+        let Some(pin) = self.table.specs.intern(Spec::Algorithm(share), owner) else { return place };
+        let spec = pin.id();
+        if self.alone_specs.keep(pin) { CounterPlace { spec, ..place } } else { place }
+    }
+
+    /// Decides limits that a store should have decided, in this gate's own table and by the numbers
+    /// of these places: charges all of them or none, and then returns those that refuse.
+    pub fn check_located(
+        &self,
+        places: &[CounterPlace],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Permit, Vec<(usize, Violated<'_>)>> {
+        let mut probes = self.probes_at(places);
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+        }
+        if !probes.iter().any(|probe| self.refuses(probe)) {
+            let mut permit = Permit::new(cost, now);
+            if self.charge_all(&mut probes, cost, now, &mut permit) {
+                return Ok(permit);
+            }
+        }
+        self.block_exceeded(&mut probes, now);
+        Err(self.violated_at(&probes, now))
+    }
+
+    /// The answer of [`Gate::check_located`], without changing anything.
+    pub fn peek_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Located<'_> {
+        let mut probes = self.probes_at(places);
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+        }
+        let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
+        Located { violated: self.violated_at(&probes, now), limits }
+    }
+
+    /// The level of each of these limits in this table, as [`Gate::peek_located`] decides it.
+    pub fn levels_located(&self, places: &[CounterPlace], cost: Cost, now: Timestamp) -> Vec<Level> {
+        let mut probes = self.probes_at(places);
+        let level = |probe: &mut Probe<'_>| {
+            self.assess(probe, cost, now);
+            self.level(probe, now)
+        };
+        probes.iter_mut().map(level).collect()
+    }
+
+    /// Charges limits that a store should have charged whether or not there is room, as
+    /// [`Gate::report`], and returns their new status.
+    pub fn report_located(
+        &self,
+        places: &[CounterPlace],
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Vec<LimitStatus<'_>>, TableFull> {
+        self.report_probes(self.probes_at(places), cost, now)
+    }
+
+    fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
+        let probe = |place: &CounterPlace| {
+            Some(Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec))
+        };
+        places.iter().filter_map(probe).collect()
+    }
+
+    /// The algorithm of a place that this gate returned.
+    fn algorithm_at(&self, place: &CounterPlace) -> Option<&Algorithm> {
+        let own = self.limits.get(usize::from(place.limit)).and_then(|limit| limit.algorithm_of(place.spec));
+        own.or_else(|| self.alone_specs.find(place.spec))
+    }
+
+    fn refuses(&self, probe: &Probe<'_>) -> bool {
+        probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
+    }
+
+    fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated<'a>)> {
+        let refusing = probes.iter().enumerate().filter(|(_, probe)| self.refuses(probe));
+        refusing.map(|(at, probe)| (at, self.violated(probe, retry_of(probe, now), now))).collect()
+    }
+}

@@ -1,0 +1,170 @@
+//! The rules for English that a program can check, in comments, messages and documents.
+//!
+//! A comment sentence does not begin with a question word used as a noun, two phrases of ours are
+//! not used at all, and comment lines have at most [`COLUMNS`] columns. Code blocks in comments,
+//! tables and lines with an address are left alone. The number of hits of each crate is compared
+//! with its allowance.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::allowances::{self, Counts, Finding};
+use crate::checkout;
+
+use comment_lines::{CommentLine, Syntax};
+
+mod comment_lines;
+mod phrases;
+
+/// Columns of a comment line at most, indentation included.
+const COLUMNS: usize = 100;
+
+/// Folders and files of the checkout that are looked through, besides files in its root.
+const FOLDERS: &[&str] =
+    &[".cargo", ".ci", ".github", "crates", "deploy", "docs", "examples", "fuzz", "xtask"];
+
+/// Folders anywhere below those whose files are not ours or are not read by people.
+const SKIPPED_FOLDERS: &[&str] = &["corpus", "generated", "node_modules", "proto", "target", "__pycache__"];
+
+/// A line that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hit {
+    /// Path from the root of the checkout.
+    file: String,
+    /// From 1.
+    line: usize,
+    pattern: &'static str,
+    text: String,
+}
+
+/// Prints every hit, and every difference from the allowances; true when there is no difference.
+pub(crate) fn run() -> bool {
+    report(|_| true)
+}
+
+/// As [`run`], and prints the hits of those crates only that exceed their allowance.
+pub(crate) fn check() -> bool {
+    let exceeded = differences().unwrap_or_default();
+    report(|hit| {
+        let start = format!("{}: {} ", area_of(&hit.file), "language");
+        exceeded.iter().any(|difference| difference.starts_with(&start))
+    })
+}
+
+/// The number of hits of each crate or folder.
+pub(crate) fn counts() -> Result<Counts, String> {
+    Ok(count(&hits()?))
+}
+
+fn report(is_shown: impl Fn(&Hit) -> bool) -> bool {
+    let hits = match hits() {
+        Ok(hits) => hits,
+        Err(error) => {
+            println!("language: {error}");
+            return false;
+        }
+    };
+    for hit in hits.iter().filter(|hit| is_shown(hit)) {
+        println!("{}:{}: {}: {}", hit.file, hit.line, hit.pattern, hit.text);
+    }
+    println!("{} lines to rewrite", hits.len());
+    let differences =
+        allowances::read().map_or_else(|error| vec![error], |allowed| compare(&allowed, &count(&hits)));
+    for difference in &differences {
+        println!("language: {difference}");
+    }
+    differences.is_empty()
+}
+
+fn differences() -> Result<Vec<String>, String> {
+    Ok(compare(&allowances::read()?, &counts()?))
+}
+
+fn compare(allowed: &Counts, found: &Counts) -> Vec<String> {
+    allowances::differences(allowed, found, &[Finding::Language])
+}
+
+fn count(hits: &[Hit]) -> Counts {
+    let mut counts = Counts::new();
+    for hit in hits {
+        *counts.entry((area_of(&hit.file).to_owned(), Finding::Language)).or_default() += 1;
+    }
+    counts
+}
+
+/// The name under which hits in `file` are counted: its crate, its folder in the root, or `root`.
+fn area_of(file: &str) -> &str {
+    let mut parts = file.split('/');
+    match (parts.next(), parts.next()) {
+        (Some("crates"), Some(name)) => name,
+        (Some(folder), Some(_)) if !folder.starts_with('.') => folder,
+        _ => "root",
+    }
+}
+
+/// Every hit of the checkout, by file and line.
+fn hits() -> Result<Vec<Hit>, String> {
+    let root = checkout::root();
+    let mut hits = Vec::new();
+    for path in files(root)? {
+        let Some(syntax) = Syntax::of(&path) else { continue };
+        let text = fs::read_to_string(&path)
+            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let file = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        hits.extend(hits_in(&file, &text, syntax));
+    }
+    Ok(hits)
+}
+
+/// The files to look through, in the order of their paths.
+fn files(root: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let mut files = BTreeSet::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
+        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            if !entry.file_type().map_err(unreadable)?.is_dir() {
+                files.insert(path);
+            } else if if folder == root {
+                FOLDERS.contains(&&*name)
+            } else {
+                !SKIPPED_FOLDERS.contains(&&*name)
+            } {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+/// The hits in one file. A line that breaks two rules is two hits.
+fn hits_in(file: &str, text: &str, syntax: Syntax) -> Vec<Hit> {
+    let mut hits = Vec::new();
+    let mut add = |line: usize, pattern: &'static str, text: &str| {
+        hits.push(Hit { file: file.to_owned(), line, pattern, text: text.trim().to_owned() });
+    };
+    for (index, pattern, line) in phrases::unwanted(text, syntax) {
+        add(index + 1, pattern, line);
+    }
+    for line in comment_lines::of(text, syntax) {
+        let CommentLine { index, text, is_prose, .. } = line;
+        if !is_prose {
+            continue;
+        }
+        if phrases::begins_with_question_word(&line) {
+            add(index + 1, "sentence begins with who, what or whoever", text);
+        }
+        if line.is_too_long(COLUMNS) {
+            add(index + 1, "more than 100 columns", text);
+        }
+    }
+    hits.sort_by_key(|hit| hit.line);
+    hits
+}
+
+#[cfg(test)]
+mod tests;

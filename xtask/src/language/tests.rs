@@ -1,0 +1,165 @@
+use super::*;
+
+fn lines_hit(text: &str, syntax: Syntax) -> Vec<usize> {
+    hits_in("crates/tidegate/src/x.rs", text, syntax).into_iter().map(|hit| hit.line).collect()
+}
+
+fn hits(text: &str) -> usize {
+    lines_hit(text, Syntax::Rust).len()
+}
+
+const TWICE: &str = concat!("stands ", "twice");
+const NONE: &str = concat!("is ", "none");
+
+#[test]
+fn a_comment_sentence_that_begins_with_a_question_word_hits_wherever_it_begins() {
+    for text in [
+        "/// What a store answers.",
+        "//! who reads this?",
+        "    // Whoever comes first wins.",
+        "/// The answer. What it holds is bounded.",
+        "/// The answer (of a store). Who asked is in it.",
+        "/// The answer is bounded.\n/// What it holds is not.",
+        "/// - what a store answers",
+        "/// 1. Who asks",
+        "/// # What happens at zero",
+        "/// \"Who\" is the caller.",
+        "/// **What** is a noun here.",
+        "/// Two things: What comes, and its cost.",
+        "/// The answer.\n///\n/// what it holds",
+    ] {
+        assert_eq!(hits(text), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_question_word_elsewhere_in_a_sentence_is_no_hit() {
+    for text in [
+        "/// The caller who asks.",
+        "/// A limit says\n/// what it denies, e.g. what came late.",
+        "/// The rest, e.g.\n/// what came late.",
+        "/// Whole tables. Whatever they hold. Whose they are.",
+        "/// `what` is the name of the field.",
+        "/// The field `a.what`; see x.who and `A. What`_b.",
+        "let what = who; // code before the comment",
+        "let text = \"\n// What a fixture says\n\";",
+        "let text = r#\"\n/// Who\n\"#;",
+        "/// ```\n/// // What an example says\n/// ```",
+        "/// The order: what comes first is first.",
+    ] {
+        let expected = usize::from(text.contains("`A. What`"));
+        assert_eq!(hits(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn prose_after_a_code_block_is_checked_again() {
+    assert_eq!(lines_hit("/// ```\n/// // What\n/// ```\n/// What follows.", Syntax::Rust), [4]);
+    let open_fence_ends_with_its_comment = "/// ```\nfn f() {}\n/// What follows.";
+    assert_eq!(lines_hit(open_fence_ends_with_its_comment, Syntax::Rust), [3]);
+}
+
+#[test]
+fn unwanted_phrases_hit_in_comments_messages_and_documents() {
+    for text in [
+        format!("// The key {TWICE}."),
+        format!("    return Err(\"a limit {TWICE}\");"),
+        format!("/// The address {NONE}."),
+        format!("/// {}", NONE.to_uppercase()),
+        "/// The address is\n/// none of those.".to_owned(),
+        "/// A key stands\n/// twice in it.".to_owned(),
+    ] {
+        assert_eq!(hits(&text), 1, "{text}");
+    }
+    let document = format!("A key {TWICE}.\n\nThere is\nnone.\n");
+    assert_eq!(lines_hit(&document, Syntax::Markdown), [1, 4]);
+}
+
+#[test]
+fn similar_words_are_no_unwanted_phrase() {
+    for text in [
+        "if place.is_none() { stands(twice) }",
+        "/// The list is nonempty. It stands. Twice it falls.",
+        "/// What\u{a0}it", // a different blank is no word boundary that anyone types
+        "/// There is. None of it.",
+        "let is = none;\nlet none = is;",
+    ] {
+        let expected = usize::from(text.starts_with("/// What"));
+        assert_eq!(hits(text), expected, "{text}");
+    }
+}
+
+/// A comment line of `columns` columns in words of nine letters.
+fn line_of(marker: &str, columns: usize) -> String {
+    let mut line = format!("{marker} ");
+    while line.chars().count() < columns {
+        line.push_str("abcdefghi ");
+    }
+    line.chars().take(columns - 1).chain(['z']).collect()
+}
+
+#[test]
+fn comment_lines_have_a_hundred_columns_and_no_more() {
+    for (marker, syntax) in [
+        ("//", Syntax::Rust),
+        ("        ///", Syntax::Rust),
+        ("//!", Syntax::Rust),
+        ("--", Syntax::Lua),
+        ("#", Syntax::Hash),
+    ] {
+        assert!(lines_hit(&line_of(marker, 100), syntax).is_empty(), "{marker}");
+        assert_eq!(lines_hit(&line_of(marker, 101), syntax), [1], "{marker}");
+    }
+    let accented = line_of("//", 100).replace('a', "\u{e4}");
+    assert!(lines_hit(&accented, Syntax::Rust).is_empty(), "columns are characters, not bytes");
+}
+
+#[test]
+fn tables_code_addresses_and_single_words_may_be_longer() {
+    let long = line_of("//", 140);
+    let body = long.trim_start_matches("// ");
+    for text in [
+        format!("/// | {body} |"),
+        format!("/// ```\n/// {body}\n/// ```"),
+        format!("/// See https://example.org/{body}"),
+        format!("/// [name]: crate::{body}"),
+        format!("// {}", "x".repeat(140)),
+        format!("let text = \"{body}\";"),
+    ] {
+        assert_eq!(hits(&text), 0, "{text}");
+    }
+    assert_eq!(lines_hit(&format!("{body}\n# {body}"), Syntax::Markdown), [0; 0]);
+}
+
+#[test]
+fn lines_of_shell_and_configuration_are_comments_only_after_a_hash() {
+    let text = "#!/bin/sh what\n# What this does\necho What # Who\nkey: what # What\n  # who reads it\n";
+    assert_eq!(lines_hit(text, Syntax::Hash), [2, 5]);
+}
+
+#[test]
+fn kinds_of_files_are_known_by_their_names() {
+    let syntax = |path: &str| Syntax::of(Path::new(path));
+    assert_eq!(syntax("a/b.rs"), Some(Syntax::Rust));
+    assert_eq!(syntax("script/main.lua"), Some(Syntax::Lua));
+    assert_eq!(syntax("Cargo.toml"), Some(Syntax::Hash));
+    assert_eq!(syntax("/checkout/.ci/run"), Some(Syntax::Hash));
+    assert_eq!(syntax("deploy/docker/Dockerfile"), Some(Syntax::Hash));
+    assert_eq!(syntax("README.md"), Some(Syntax::Markdown));
+    assert_eq!(syntax("Cargo.lock"), None);
+    assert_eq!(syntax("LICENSE-MIT"), None);
+}
+
+#[test]
+fn hits_are_counted_by_crate_folder_or_root() {
+    assert_eq!(area_of("crates/tidegate-wire/src/lib.rs"), "tidegate-wire");
+    assert_eq!(area_of("docs/performance.md"), "docs");
+    assert_eq!(area_of("README.md"), "root");
+    assert_eq!(area_of(".ci/run"), "root");
+}
+
+#[test]
+fn this_workspace_keeps_its_allowances() {
+    let differences = differences().unwrap();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

@@ -1,0 +1,236 @@
+//! The layers: which crate may depend on which, what a pure crate must not reach, and how the
+//! source of each crate is ordered and named.
+//!
+//! The rules between crates are the table in [`rules`]; this file compares them with the output of
+//! cargo. Dependencies of tests are free, since users of a crate do not get them. The rules within
+//! a crate are in [`crate_source`].
+
+use std::fs;
+
+use crate::allowances::{self, Counts};
+use crate::cargo::{cargo, output_of};
+use crate::checkout;
+use crate::workspace::{self, Member};
+
+use rules::{ANY, IMPURE_PACKAGES, INHERITED, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for};
+
+mod circles;
+mod crate_source;
+mod file_names;
+mod imports;
+mod module_tree;
+mod rules;
+mod type_names;
+
+/// Prints every broken rule of this workspace; true if every rule is kept.
+pub(crate) fn run() -> bool {
+    match problems() {
+        Ok(problems) if problems.is_empty() => {
+            println!("every crate keeps its layer, and no crate exceeds its allowances");
+            true
+        }
+        Ok(problems) => {
+            for problem in &problems {
+                println!("layering: {problem}");
+            }
+            false
+        }
+        Err(error) => {
+            println!("layering: {error}");
+            false
+        }
+    }
+}
+
+/// Prints every circle, duplicate type name and bad file name there is, allowed or not.
+pub(crate) fn list() -> bool {
+    let listed = workspace::members().and_then(|members| {
+        for member in &members {
+            for line in crate_source::look_through(member)?.lines() {
+                println!("{}: {line}", member.name);
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = &listed {
+        println!("layering: {error}");
+    }
+    listed.is_ok()
+}
+
+/// The numbers of circles, duplicate type names and bad file names, by crate.
+pub(crate) fn counts() -> Result<Counts, String> {
+    let mut counts = Counts::new();
+    for member in workspace::members()? {
+        crate_source::look_through(&member)?.count(&member.name, &mut counts);
+    }
+    Ok(counts)
+}
+
+/// Every broken rule of this workspace.
+pub(crate) fn problems() -> Result<Vec<String>, String> {
+    let members = workspace::members()?;
+    let mut problems = broken_arrows(&members);
+    problems.extend(unallowed_findings(&members)?);
+    let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
+    let bans = bans.as_deref().map(bans_in).unwrap_or_default();
+    for ban in LEAST_BANS.iter().filter(|ban| !bans.contains(ban)) {
+        problems.push(format!(
+            "crates/{MODEL_OF_BANS}/clippy.toml, the model for pure crates, does not ban {ban}"
+        ));
+    }
+    for member in &members {
+        let manifest = fs::read_to_string(member.folder.join("Cargo.toml"))
+            .map_err(|error| format!("{}: Cargo.toml cannot be read: {error}", member.name))?;
+        problems.extend(not_inherited(&member.name, &manifest));
+        if rule_for(&member.name).is_some_and(|rule| rule.kind == Kind::Pure) {
+            let own = fs::read_to_string(member.folder.join("clippy.toml")).unwrap_or_default();
+            problems.extend(missing_bans(&member.name, &own, &bans));
+            problems.extend(impure_packages(&member.name, &tree_of(&member.name)?));
+        }
+    }
+    Ok(problems)
+}
+
+/// Differences between the findings in the source of each crate and the allowances for them, with
+/// the findings of each crate that exceeds its allowances.
+fn unallowed_findings(members: &[Member]) -> Result<Vec<String>, String> {
+    let mut counts = Counts::new();
+    let mut findings = Vec::new();
+    for member in members {
+        let found = crate_source::look_through(member)?;
+        found.count(&member.name, &mut counts);
+        findings.push((&member.name, found));
+    }
+    let mut problems = allowances::differences(&allowances::read()?, &counts, &crate_source::KINDS);
+    for (name, found) in findings {
+        let start = format!("{name}: ");
+        if problems.iter().any(|problem| problem.starts_with(&start) && problem.contains("allowed are")) {
+            problems.extend(found.lines().map(|line| format!("{name}: {line}")));
+        }
+    }
+    Ok(problems)
+}
+
+/// The packages that the crate of that name is built from, each line a depth and a package.
+///
+/// A tree for each crate rather than one `cargo metadata` for all: the metadata unites the features
+/// of the whole workspace, so that a feature the daemon turns on would be charged to a pure crate
+/// that never asked for it.
+fn tree_of(name: &str) -> Result<String, String> {
+    output_of(&mut cargo(&[
+        "tree",
+        "--package",
+        name,
+        "--edges",
+        "normal",
+        "--all-features",
+        "--prefix",
+        "depth",
+        "--format",
+        " {p}",
+    ]))
+}
+
+/// Dependencies that the table does not allow, crates without a rule, and wrong `publish` settings.
+fn broken_arrows(members: &[Member]) -> Vec<String> {
+    let mut problems = Vec::new();
+    for member in members {
+        let name = &member.name;
+        let Some(rule) = rule_for(name) else {
+            problems.push(format!(
+                "{name} is in no layer; add it to CRATES in xtask/src/layers/rules.rs and to ARCHITECTURE.md"
+            ));
+            continue;
+        };
+        let is_apart = rule.kind == Kind::Apart;
+        if is_apart && member.is_published {
+            problems.push(format!("{name} is never published; say `publish = false`"));
+        }
+        if !is_apart && !member.is_published {
+            problems.push(format!("{name} is part of the product; remove `publish = false`"));
+        }
+        if !member.has_description {
+            problems.push(format!("{name} has no `description`"));
+        }
+        for needed in &member.needs {
+            let Some(below) = members.iter().find(|other| other.name == *needed) else { continue };
+            let is_tool = rule_for(&below.name).is_some_and(|rule| rule.kind == Kind::Apart);
+            let is_allowed =
+                rule.may_use.iter().any(|allowed| *allowed == ANY && !is_tool || matches(allowed, needed));
+            if !is_allowed {
+                let allowed = match rule.may_use {
+                    [] => "no other crate of the workspace".to_owned(),
+                    crates => crates.join(", "),
+                };
+                problems.push(format!("{name} depends on {needed}; it may depend on {allowed}"));
+            }
+        }
+    }
+    problems
+}
+
+/// Impure packages in the dependency tree of the pure crate `name`, each with the way that leads to
+/// it.
+fn impure_packages(name: &str, tree: &str) -> Vec<String> {
+    let mut way: Vec<&str> = Vec::new();
+    let mut problems = Vec::new();
+    for line in tree.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(depth), Some(package)) = (words.next().and_then(|depth| depth.parse().ok()), words.next())
+        else {
+            continue;
+        };
+        way.truncate(depth);
+        way.push(package);
+        if IMPURE_PACKAGES.contains(&package) {
+            problems.push(format!("{name} is pure and must not reach {package}: {}", way.join(" -> ")));
+        }
+    }
+    problems
+}
+
+/// The bans that the `clippy.toml` of the pure crate `name` lacks.
+fn missing_bans(name: &str, clippy: &str, bans: &[&str]) -> Vec<String> {
+    let own = bans_in(clippy);
+    let missing = bans.iter().filter(|ban| !own.contains(ban));
+    missing
+        .map(|ban| {
+            format!("{name} is pure, and its clippy.toml does not ban {ban}; copy crates/{MODEL_OF_BANS}/clippy.toml")
+        })
+        .collect()
+}
+
+/// The paths that a `clippy.toml` bans.
+fn bans_in(clippy: &str) -> Vec<&str> {
+    let lines = clippy.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once("path = \"")?.1.split('"').next()).collect()
+}
+
+/// Fields that the `Cargo.toml` of the crate `name` must inherit from the workspace and does not.
+fn not_inherited(name: &str, manifest: &str) -> Vec<String> {
+    let mut section = "";
+    let mut inherited: Vec<(&str, &str)> = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']');
+        } else if let Some((key, "true")) =
+            line.split_once('=').map(|(key, value)| (key.trim(), value.trim()))
+            && let Some(field) = key.strip_suffix("workspace")
+        {
+            inherited.push((section, field.trim_end_matches('.')));
+        }
+    }
+    let required =
+        INHERITED.iter().flat_map(|(section, fields)| fields.iter().map(move |field| (*section, *field)));
+    let missing = required.filter(|field| !inherited.contains(field));
+    missing
+        .map(|(section, field)| {
+            let dot = if field.is_empty() { "" } else { "." };
+            format!("{name}: [{section}] in its Cargo.toml must say `{field}{dot}workspace = true`")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! The rules of the layers, as data. A new crate is one more row in [`CRATES`].
+
+/// The rule for one crate, or for a family of crates.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    /// The name of the crate; a trailing `*` stands for every crate that begins so.
+    pub(crate) name: &'static str,
+    /// The kind of the crate.
+    pub(crate) kind: Kind,
+    /// The crates of this workspace that it may depend on, apart from its tests.
+    pub(crate) may_use: &'static [&'static str],
+}
+
+/// The kinds of crates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Reads no clock, opens no socket or file, starts no thread. Published.
+    Pure,
+    /// Talks to the world. Published.
+    Edge,
+    /// A tool of the project, never published. No other crate may depend on it.
+    Apart,
+}
+
+use Kind::{Apart, Edge, Pure};
+
+/// Stands in `may_use` for every crate that is not [`Kind::Apart`].
+pub(crate) const ANY: &str = "any";
+
+/// Every crate there is or is meant to be, lowest layer first. The reasons are in
+/// `ARCHITECTURE.md`.
+pub(crate) const CRATES: &[Rule] = &[
+    Rule { name: "tidegate", kind: Pure, may_use: &[] },
+    Rule { name: "tidegate-capacity", kind: Pure, may_use: &["tidegate"] },
+    Rule { name: "tidegate-overload", kind: Pure, may_use: &["tidegate"] },
+    Rule { name: "tidegate-store", kind: Pure, may_use: &["tidegate"] },
+    Rule { name: "tidegate-wire", kind: Pure, may_use: &["tidegate"] },
+    Rule {
+        name: "tidegate-engine",
+        kind: Pure,
+        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store"],
+    },
+    Rule {
+        name: "tidegate-policy",
+        kind: Pure,
+        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-engine"],
+    },
+    Rule {
+        name: "tidegate-sim",
+        kind: Pure,
+        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
+    },
+    Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate", "tidegate-store"] },
+    Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate"] },
+    Rule {
+        name: "tidegate-driver",
+        kind: Edge,
+        may_use: &["tidegate", "tidegate-clock", "tidegate-store", "tidegate-engine"],
+    },
+    Rule {
+        name: "tidegate-tower",
+        kind: Edge,
+        may_use: &[
+            "tidegate",
+            "tidegate-overload",
+            "tidegate-store",
+            "tidegate-engine",
+            "tidegate-driver",
+            "tidegate-wire",
+        ],
+    },
+    Rule { name: "tidegate-client", kind: Edge, may_use: &["tidegate-wire"] },
+    Rule {
+        name: "tidegate-server",
+        kind: Edge,
+        may_use: &[
+            "tidegate",
+            "tidegate-capacity",
+            "tidegate-overload",
+            "tidegate-store",
+            "tidegate-clock",
+            "tidegate-wire",
+            "tidegate-engine",
+            "tidegate-driver",
+            "tidegate-policy",
+            "tidegate-store-*",
+            "tidegate-tower",
+            "tidegate-client",
+        ],
+    },
+    Rule {
+        name: "tidegate-cli",
+        kind: Edge,
+        may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
+    },
+    Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
+    Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
+    Rule { name: "xtask", kind: Apart, may_use: &[] },
+];
+
+/// Packages that bring a clock, a socket, a thread or randomness of their own. A pure crate reaches
+/// none of them, under any of its features and over however many dependencies.
+pub(crate) const IMPURE_PACKAGES: &[&str] = &[
+    "async-std",
+    "axum",
+    "fastrand",
+    "getrandom",
+    "hyper",
+    "mio",
+    "quanta",
+    "rand",
+    "redis",
+    "reqwest",
+    "smol",
+    "socket2",
+    "tokio",
+    "tonic",
+];
+
+/// The crate whose `clippy.toml` is the text that every pure crate repeats.
+pub(crate) const MODEL_OF_BANS: &str = "tidegate";
+
+/// The least bans of that text. The check fails if one of them is removed from the model.
+pub(crate) const LEAST_BANS: &[&str] = &[
+    "std::env::var",
+    "std::fs::File",
+    "std::net::TcpStream",
+    "std::net::UdpSocket",
+    "std::thread::sleep",
+    "std::thread::spawn",
+    "std::time::Instant::now",
+    "std::time::SystemTime::now",
+];
+
+/// Fields that every `Cargo.toml` inherits from the workspace.
+pub(crate) const INHERITED: &[(&str, &[&str])] = &[
+    ("package", &["authors", "edition", "license", "repository", "rust-version", "version"]),
+    ("lints", &[""]),
+];
+
+/// The rule for the crate of that name; an exact name wins over a beginning.
+pub(crate) fn rule_for(name: &str) -> Option<&'static Rule> {
+    CRATES
+        .iter()
+        .find(|rule| rule.name == name)
+        .or_else(|| CRATES.iter().find(|rule| matches(rule.name, name)))
+}
+
+/// Whether `name` is `pattern`, or begins with it where the pattern ends in `*`.
+pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+}
