@@ -123,8 +123,7 @@ impl<S: Read + Write> Http1Connection<S> {
         let mut body = Vec::new();
         if header_in(head, "transfer-encoding").is_some() {
             loop {
-                let length =
-                    usize::from_str_radix(self.line()?.trim(), 16).map_err(|_| invalid("chunk length"))?;
+                let length = chunk_length(self.line()?.trim()).ok_or_else(|| invalid("chunk length"))?;
                 if length > BODY_BYTES_MAX {
                     return Err(invalid("a chunk is too large"));
                 }
@@ -245,4 +244,23 @@ fn flood_one(
         next = until;
     }
     Ok(tally)
+}
+
+/// The length of a chunk in hexadecimal digits, without a sign, which `from_str_radix` would take.
+fn chunk_length(digits: &str) -> Option<usize> {
+    let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hex.then(|| usize::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_length_has_hexadecimal_digits_and_no_sign() {
+        assert_eq!(chunk_length("fF"), Some(255));
+        for invalid in ["", "+f", "-0", "0x1", "f;name", " f"] {
+            assert_eq!(chunk_length(invalid), None, "{invalid:?}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 use crate::bytes::{Reader, Writer};
+use crate::call_format;
 use crate::epochs::EpochSetting;
 use crate::ledger;
 use crate::names::{Names, Place};
@@ -225,6 +226,7 @@ impl Call {
             .map(|run| if run.same { builder.same(asked, run) } else { builder.batch(asked[run.of[0]]) })
             .collect();
         let mut header = Writer::default();
+        header.byte(call_format::CALL_FORMAT);
         // An instant that is given is never 0, which stands for the server's clock.
         header.double(setting.given.map_or(0.0, |now| to_micros(now).max(1.0)));
         header.double(to_micros(setting.latest));
@@ -305,7 +307,7 @@ impl Builder<'_> {
     fn same(&mut self, asked: &[&Asked], run: &Run) -> Vec<u8> {
         let first = asked[run.of[0]];
         let mut bytes = Writer::default();
-        bytes.byte(3);
+        bytes.byte(call_format::SAME);
         self.operation(first, &first.batch.operations[0], &first.numbers[0], &mut bytes);
         bytes.short(run.of.len() as u16);
         for index in &run.of {
@@ -337,16 +339,16 @@ impl Builder<'_> {
             _ => (0, 0),
         };
         let kind = match operation.kind {
-            Kind::Check { .. } => 1,
-            Kind::Peek { .. } => 2,
-            Kind::Report { .. } => 3,
-            Kind::Refund { .. } => 4,
-            Kind::Undo { .. } if asked.manner == Manner::GiveBack => 10,
-            Kind::Undo { .. } => 5,
-            Kind::Acquire { .. } => 6,
-            Kind::Release { .. } => 7,
-            Kind::Reset => 8,
-            Kind::Block { .. } => 9,
+            Kind::Check { .. } => call_format::CHECK,
+            Kind::Peek { .. } => call_format::PEEK,
+            Kind::Report { .. } => call_format::REPORT,
+            Kind::Refund { .. } => call_format::REFUND,
+            Kind::Undo { .. } if asked.manner == Manner::GiveBack => call_format::GIVE_BACK,
+            Kind::Undo { .. } => call_format::UNDO,
+            Kind::Acquire { .. } => call_format::ACQUIRE,
+            Kind::Release { .. } => call_format::RELEASE,
+            Kind::Reset => call_format::RESET,
+            Kind::Block { .. } => call_format::BLOCK,
             Kind::Ledger(ref operation) => ledger::kind(operation),
             // None of this version.
             _ => 0,
@@ -376,10 +378,10 @@ impl Builder<'_> {
         let batch = &asked.batch;
         let mut bytes = Writer::default();
         bytes.byte(match (asked.manner, batch.mode) {
-            (Manner::Try, _) => 2,
-            (Manner::Forestall, _) => 4,
-            (_, BatchMode::AllOrNothing) => 0,
-            (_, BatchMode::Each) => 1,
+            (Manner::Try, _) => call_format::TRY,
+            (Manner::Forestall, _) => call_format::FORESTALL,
+            (_, BatchMode::AllOrNothing) => call_format::ALL_OR_NOTHING,
+            (_, BatchMode::Each) => call_format::EACH,
         });
         let answer = if asked.remembered { self.key(self.names.answer(self.place, batch.id)) } else { 0 };
         bytes.short(answer).long(asked.fingerprint).bytes(&batch.id.0.to_be_bytes());

@@ -9,6 +9,7 @@ use tidegate::{Algorithm, Timestamp};
 use tidegate_store::{Grants, OnLedger};
 
 use crate::bytes::{Reader, Writer};
+use crate::call_format;
 use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, whole};
 
 /// The largest integer that the script counts exactly, and the most that one holder is lent.
@@ -63,11 +64,11 @@ pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
 /// The number under which the script knows an operation.
 pub(crate) fn kind(operation: &OnLedger) -> u8 {
     match operation {
-        OnLedger::Ask(_) => 11,
-        OnLedger::Look => 12,
-        OnLedger::Report { .. } => 13,
-        OnLedger::Refund { .. } => 14,
-        OnLedger::Reset => 15,
+        OnLedger::Ask(_) => call_format::ASK,
+        OnLedger::Look => call_format::LOOK,
+        OnLedger::Report { .. } => call_format::LEDGER_REPORT,
+        OnLedger::Refund { .. } => call_format::LEDGER_REFUND,
+        OnLedger::Reset => call_format::LEDGER_RESET,
     }
 }
 

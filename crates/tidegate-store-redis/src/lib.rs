@@ -52,6 +52,8 @@ mod answer;
 mod bounded_stream;
 mod bytes;
 mod call;
+#[macro_use]
+mod call_format;
 mod connect;
 mod dial;
 mod epochs;

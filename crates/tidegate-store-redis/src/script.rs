@@ -1,9 +1,11 @@
-//! The script: its parts in the order they are read, as one text.
+//! The script: the numbers of the call format and its parts in the order they are read, as one
+//! text.
 
 use redis::Script;
 
 /// All of it.
 const TEXT: &str = concat!(
+    lua_numbers!(),
     include_str!("script/prelude.lua"),
     include_str!("script/epoch.lua"),
     include_str!("script/bucket.lua"),
@@ -31,3 +33,6 @@ impl Sha {
         Self { hash: Script::new(TEXT).get_hash().to_owned(), text: TEXT }
     }
 }
+
+#[cfg(test)]
+mod tests;

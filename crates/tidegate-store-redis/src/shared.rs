@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use crate::answer::{self, Decided};
 use crate::breaker::Breaker;
 use crate::call::{Asked, Call, Setting};
+use crate::call_format::{ANSWERED, LOSS_HOLDS, LOST, NEWER_PROTOCOL};
 use crate::config::{Clock, OnLoss, RedisConfig, without_credentials};
 use crate::epochs::{Epochs, home};
 use crate::error::{CallError, Fault, OpenError};
@@ -470,12 +471,6 @@ impl Shared {
         }
     }
 }
-
-/// The status at the beginning of a reply of the script.
-const ANSWERED: i64 = 0;
-const LOST: i64 = 1;
-const NEWER_PROTOCOL: i64 = 3;
-const LOSS_HOLDS: i64 = 4;
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

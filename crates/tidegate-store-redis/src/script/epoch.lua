@@ -1,12 +1,14 @@
 -- The marker of the epoch: `<id>.<number>.<began>.<flag>.<protocol>`, and `.<acknowledged>` after
 -- an acknowledgement.
 --
---   id which life of the store it is; a loss is recognised by it alone number the epoch that
---   ledgers count in; it grows only when data was lost began when the epoch began, in microseconds
---   flag 1 if a living member noticed a loss at its beginning and the loss is not acknowledged
---   protocol the lease protocol of the members; a higher one stops this member, a lower one is
---   raised in place acknowledged losses that began at this instant or before it are acknowledged,
---   in microseconds
+--   id            the life of the store; a loss is recognised by it alone
+--   number        the epoch that ledgers count in; it grows only when data was lost
+--   began         when the epoch began, in microseconds
+--   flag          1 if a living member noticed a loss at its beginning and the loss is not
+--                 acknowledged
+--   protocol      the lease protocol of the members; a higher one stops this member, a lower one is
+--                 raised in place
+--   acknowledged  losses that began at this instant or before it are acknowledged, in microseconds
 --
 -- Earlier versions wrote four parts, or only the id: protocol 1, and for an id alone number 1,
 -- begun in 1970.

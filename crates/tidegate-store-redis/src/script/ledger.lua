@@ -9,7 +9,6 @@ local function ledgers()
   local m, known, records = { now = now, big = big, HOLDERS_MAX = 256, SPACING = 100000, RECHECK = 800000 }, {}, {}
   local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
   local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
-  local ASK, LOOK, LEDGER_REPORT, LEDGER_REFUND, LEDGER_RESET = 11, 12, 13, 14, 15
   local LEDGER_BUCKET, LEDGER_CALENDAR = 7, 9
   local LAYOUT, U32_MAX = 1, 4294967295
   local HEAD, HEAD_BYTES = '>BBI4dddddddI4d', 74

@@ -13,18 +13,13 @@
 -- calendars, and the batches.
 --
 -- The answer is { status, now, marker, one string a batch }.
+--
+-- The numbers of the call format stand above: `call_format.rs` generates them.
 local T32, T53 = 4294967296, 9007199254740992
 local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, math.fmod
 local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
 
-local ANSWERED, LOST, NO_WINDOW, NEWER_PROTOCOL, LOSS_HOLDS = 0, 1, 2, 3, 4
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
-local CHECK, PEEK, REPORT, REFUND, UNDO, ACQUIRE, RELEASE, RESET, BLOCK = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local GIVE_BACK = 10
--- `TRY` is all or nothing and in the end nothing: what would happen, for a batch over several
--- servers. `FORESTALL` is each by itself, and what is undone is not carried out when it arrives
--- later.
-local ALL_OR_NOTHING, EACH, TRY, FORESTALL = 0, 1, 2, 4
 -- The layout of what is kept. Another one is never written over.
 local LAYOUT = 1
 
@@ -32,8 +27,11 @@ local LAYOUT = 1
 -- so, `remembers` if it is the marker that all members read that from, `refuses_loss` if nothing is
 -- decided while a loss is not acknowledged. The number, the beginning and the flag of the marker
 -- seen are told apart, so that most calls need not read it.
-local given, latest, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
-  acknowledges, remembers, refuses_loss = read('>dddI2I2I4dBI4dBBB', ARGV[1])
+local call_format, given, latest, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
+  acknowledges, remembers, refuses_loss = read('>BdddI2I2I4dBI4dBBB', ARGV[1])
+if call_format ~= CALL_FORMAT then
+  error('call format ' .. call_format .. ' is not ' .. CALL_FORMAT .. ', which this script reads')
+end
 local now = given
 if given == 0 then
   local time = call('TIME')
@@ -144,19 +142,25 @@ end
 -- functions between calls, and making them all would cost more than most decisions. `numbers` of a
 -- limit are read once a call.
 --
--- Algorithms whose state is at most three numbers have numbers(spec, at) what the limit is, read
--- from its bytes admits(n, a, b, c, op) whether there is room, and the state afterwards charge(n,
--- a, b, c, op) the state after work already done, with the units booked refund(n, a, b, c, units,
--- op) `op` where the units are those of an operation undo(n, a, b, c, made) the state without one
--- earlier charge used(n, a, b, c) units carry(n, a, b, c, from) the state under these numbers of
--- what was counted under others on_load(n, a, b, c) the state brought back to what use explains,
--- for a clock that has stepped back drains(n, a, b, c) in how many microseconds it will have
--- drained, about Each is what the function of that name in `tidegate::algorithm::Counter` is.
+-- Algorithms whose state is at most three numbers have
+--   numbers(spec, at)       the limit, read from its bytes
+--   admits(n, a, b, c, op)  whether there is room, and the state afterwards
+--   charge(n, a, b, c, op)  the state after work already done, with the units booked
+--   refund(n, a, b, c, units, op)  `op` where the units are those of an operation
+--   undo(n, a, b, c, made)  the state without one earlier charge
+--   used(n, a, b, c)        units
+--   carry(n, a, b, c, from) the state under these numbers of units counted under others
+--   on_load(n, a, b, c)     the state brought back to what use explains, for a clock that has
+--                           stepped back
+--   drains(n, a, b, c)      in how many microseconds it will have drained, about
+-- Each is what the function of that name in `tidegate::algorithm::Counter` is.
 local algorithms = {}
 --
--- Those that keep more have a view instead: what is kept, with what this call has changed and not
--- written yet. view(record, op), save(view) usage(n, v) units used, and when none will be
--- snapshot(v), restore(v, saved)
+-- Those that keep more have a view instead: the stored parts, with the changes of this call that are
+-- not written yet.
+--   view(record, op), save(view)
+--   usage(n, v)             units used, and when none will be
+--   snapshot(v), restore(v, saved)
 
 -- The window of each calendar that holds now: its number, its end and its begin.
 local windows = {}

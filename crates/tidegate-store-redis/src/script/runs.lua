@@ -1,7 +1,7 @@
 -- Many batches that ask for the same: one check each, of one counter by the same numbers for the
 -- same cost. They are decided one after the other as any others, by the same functions, without
 -- what other batches need room for: that is what makes a hot key cheap.
-local SAME = 3
+
 -- Where the first of them stands in the bytes, and how many bytes each takes.
 local SAME_FROM, SAME_BYTES = 30, 26
 

@@ -6,8 +6,8 @@ use std::thread;
 
 use tidegate::algorithm::Verdict;
 
-use super::ConformanceStore;
 use super::executor::take_turns;
+use super::harness::ConformanceStore;
 use super::trial::{Passed, Stopped, Trial, ensure, every_algorithm, key};
 use crate::{Answer, Batch, HolderId, Operation, RequestId, Store, StoreError};
 

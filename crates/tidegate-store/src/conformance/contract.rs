@@ -3,7 +3,7 @@
 use tidegate::algorithm::{Rolling, Verdict};
 use tidegate::{Algorithm, Cost};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, Stopped, Trial, WINDOW, cost, ensure, key};
 use crate::{Batch, HolderId, Key, Kind, Operation, Operations, Store, StoreError};
 

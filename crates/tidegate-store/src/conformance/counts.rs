@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::algorithm::{Concurrency, Verdict};
 use tidegate::{Algorithm, Cost};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, cost, ensure, every_algorithm, key};
 use crate::{Kind, Operation, Store};
 

@@ -1,6 +1,6 @@
 //! That keys are kept apart, whatever they are made of.
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{Passed, Trial, ensure};
 use crate::Key;
 

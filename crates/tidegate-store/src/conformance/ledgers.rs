@@ -10,7 +10,7 @@ use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowSta
 use tidegate::lease::{Ask, Epoch, Grant, HOLDERS_MAX, HolderName, Ledger, Terms};
 use tidegate::{Algorithm, Rate, Timestamp};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::random::Random;
 use super::trial::{LIMIT, Passed, Stopped, Trial, cost, ensure, key};
 use crate::{Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Store};

@@ -7,7 +7,7 @@ use tidegate::algorithm::{
 };
 use tidegate::{Algorithm, Rate, Timestamp};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::model::Model;
 use super::random::Random;
 use super::trial::{Passed, Trial, cost, ensure, key};

@@ -2,7 +2,7 @@
 
 use tidegate::{Cost, Timestamp};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{Passed, Stopped, Trial, WINDOW, ensure, key};
 use crate::{Batch, Kind, Note, NoteChange, NoteKind, Operation, StoreError};
 

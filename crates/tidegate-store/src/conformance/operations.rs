@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::Cost;
 use tidegate::algorithm::{REPORT_DEBT_LIMITS, Verdict};
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, cost, ensure, key};
 use crate::{Batch, Kind, Operation};
 

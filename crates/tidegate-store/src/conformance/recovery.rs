@@ -2,7 +2,7 @@
 
 use tidegate::algorithm::Verdict;
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, Stopped, Trial, WINDOW, ensure, key};
 use crate::{Batch, Kind, Note, NoteChange, NoteKind, Operation};
 

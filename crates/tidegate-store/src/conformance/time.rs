@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::Algorithm;
 use tidegate::algorithm::Verdict;
 
-use super::ConformanceStore;
+use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, ensure, key};
 
 /// Callers learn the time of the store from its answers.

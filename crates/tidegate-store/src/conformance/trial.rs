@@ -9,8 +9,8 @@ use tidegate::algorithm::{
 };
 use tidegate::{Algorithm, Cost, Rate, Timestamp};
 
+use super::harness::{Capabilities, ConformanceStore};
 use super::random::Random;
-use super::{Capabilities, ConformanceStore};
 use crate::{
     Answer, Batch, HolderId, Key, Kind, Note, NoteKind, Operation, Outcome, Outcomes, RequestId, Store,
     StoreError,
