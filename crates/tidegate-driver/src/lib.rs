@@ -48,7 +48,7 @@ pub mod admission;
 
 pub mod driver;
 pub mod hold;
-pub mod pending;
+pub mod pending_request;
 
 pub mod engine_handle;
 pub mod store_call;
@@ -61,6 +61,6 @@ pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};
 pub use driver::Driver;
 pub use engine_handle::EngineHandle;
 pub use hold::Hold;
-pub use pending::{Decided, Driving};
+pub use pending_request::{Decided, PendingRequest};
 pub use store_call::{StoreHooks, Undoing};
 pub use tidegate_clock::{Clock, ManualClock, SystemClock};

@@ -21,7 +21,7 @@ use tidegate_wire::text::Text;
 use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
 use crate::daemon::Desk;
-use crate::decide::{Begun, Keep, Style, Terms};
+use crate::decide::{Keep, RequestProgress, Style, Terms};
 use crate::operations::request;
 use crate::parameters::{decoded_leniently, malformed};
 use crate::query::parameters;
@@ -52,7 +52,7 @@ impl Desk<'_> {
         caller: &Caller,
         query: Option<&str>,
         headers: &HeaderMap,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<RequestProgress, Fault> {
         let names = &self.in_force.config.authorize_headers;
         let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;

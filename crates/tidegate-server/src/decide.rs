@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate::{GateError, Refusal, Timestamp};
 use tidegate_capacity::CapacityError;
-use tidegate_driver::Driving;
+use tidegate_driver::PendingRequest;
 use tidegate_engine::{
     Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,
     Step,
@@ -64,7 +64,7 @@ impl Style {
 }
 
 /// How far a request has come without waiting.
-pub(crate) enum Begun {
+pub(crate) enum RequestProgress {
     /// It is answered.
     Done(Reply),
     /// It waits for the store, for a lease, or for files of envoyproxy/ratelimit.
@@ -83,13 +83,13 @@ pub(crate) enum Waiting {
     Domain(Box<DomainCheck>),
 }
 
-impl From<Waiting> for Begun {
+impl From<Waiting> for RequestProgress {
     fn from(waiting: Waiting) -> Self {
         Self::Wait(waiting)
     }
 }
 
-impl From<DomainCheck> for Begun {
+impl From<DomainCheck> for RequestProgress {
     fn from(check: DomainCheck) -> Self {
         Self::Wait(Waiting::Domain(Box::new(check)))
     }
@@ -97,7 +97,7 @@ impl From<DomainCheck> for Begun {
 
 pub(crate) struct WaitingDecision {
     asked: Asked<'static>,
-    pending: Driving,
+    pending: PendingRequest,
     terms: Terms,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct WaitingPeek {
 
 impl Desk<'_> {
     /// Decides and answers a request, as far as that needs no waiting.
-    pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<Begun, Fault> {
+    pub(crate) fn begin(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {
         let now = terms.now;
         if let Some(files) = self.files_of(request.namespace) {
             return Ok(DomainCheck::new(files, request, false, terms)?.into());
@@ -135,10 +135,10 @@ impl Desk<'_> {
     }
 
     /// Brings what the request waits for, and answers.
-    pub(crate) async fn end(&self, begun: Result<Begun, Fault>) -> Result<Reply, Fault> {
+    pub(crate) async fn end(&self, begun: Result<RequestProgress, Fault>) -> Result<Reply, Fault> {
         match begun? {
-            Begun::Done(reply) => Ok(reply),
-            Begun::Wait(waiting) => Box::pin(self.wait(waiting)).await,
+            RequestProgress::Done(reply) => Ok(reply),
+            RequestProgress::Wait(waiting) => Box::pin(self.wait(waiting)).await,
         }
     }
 
@@ -152,18 +152,18 @@ impl Desk<'_> {
                 Waiting::Permit(waiting) => {
                     let WaitingPermit { namespace, asking, limits, terms } = *waiting;
                     let id = self.complete(Ok(Progress::Ask(asking))).await?;
-                    Begun::Done(self.admitted(&namespace, Some(id), &limits, terms))
+                    RequestProgress::Done(self.admitted(&namespace, Some(id), &limits, terms))
                 }
-                Waiting::Domain(check) => Begun::Done(self.check_domain(*check).await?),
+                Waiting::Domain(check) => RequestProgress::Done(self.check_domain(*check).await?),
                 Waiting::Peek(waiting) => {
                     let WaitingPeek { namespace, asking, terms } = *waiting;
                     let peek = self.complete(Ok(Progress::Ask(asking))).await?;
-                    Begun::Done(self.peeked(&namespace, &peek, terms))
+                    RequestProgress::Done(self.peeked(&namespace, &peek, terms))
                 }
             };
             waiting = match begun {
-                Begun::Done(reply) => return Ok(reply),
-                Begun::Wait(next) => next,
+                RequestProgress::Done(reply) => return Ok(reply),
+                RequestProgress::Wait(next) => next,
             };
         }
     }
@@ -184,11 +184,16 @@ impl Desk<'_> {
     }
 
     /// Counts a decision, keeps its permit if the caller is to settle it, and makes the answer.
-    fn conclude(&self, asked: &Asked<'_>, decision: Decision, terms: Terms) -> Result<Begun, Fault> {
+    fn conclude(
+        &self,
+        asked: &Asked<'_>,
+        decision: Decision,
+        terms: Terms,
+    ) -> Result<RequestProgress, Fault> {
         let now = terms.now;
         let (permit, limits) = match self.note(asked, decision, now) {
             Noted::Admitted(permit, limits) => (permit, limits),
-            Noted::Refused(refusal) => return Ok(Begun::Done(self.refused(&refusal, terms))),
+            Noted::Refused(refusal) => return Ok(RequestProgress::Done(self.refused(&refusal, terms))),
         };
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
@@ -196,11 +201,13 @@ impl Desk<'_> {
             Keep::Expiring => permit.expires_at(),
         };
         let Some(expires) = expires else {
-            return Ok(Begun::Done(self.admitted(&asked.namespace, None, &limits, terms)));
+            return Ok(RequestProgress::Done(self.admitted(&asked.namespace, None, &limits, terms)));
         };
         let kept = self.in_force.engine.keep(permit, expires, now);
         Ok(match kept.map_err(|error| engine_fault(&error, now))? {
-            Progress::Done(id) => Begun::Done(self.admitted(&asked.namespace, Some(id), &limits, terms)),
+            Progress::Done(id) => {
+                RequestProgress::Done(self.admitted(&asked.namespace, Some(id), &limits, terms))
+            }
             Progress::Ask(asking) => {
                 let namespace = asked.namespace.clone().into_owned();
                 Waiting::Permit(Box::new(WaitingPermit { namespace, asking, limits, terms })).into()

@@ -1,5 +1,5 @@
-//! Decisions by a domain of envoyproxy/ratelimit's files: the files name the counters to charge, the
-//! engine charges them, and the files make the answer.
+//! Decisions by a domain of envoyproxy/ratelimit's files: the files name the counters to charge,
+//! the engine charges them, and the files make the answer.
 //!
 //! Envoy sends descriptors. `/v1/check` and `/v1/authorize` have attributes instead: every path of
 //! the domain's tree from its root to a rule, all of whose entries are among the attributes, is one
@@ -142,8 +142,8 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// Counts the decision about each descriptor of a request of Envoy, and logs it if decisions are
-    /// logged.
+    /// Counts the decision about each descriptor of a request of Envoy, and logs it if decisions
+    /// are logged.
     pub(crate) fn note_descriptors(
         &self,
         files: &CurrentFiles,

@@ -20,21 +20,21 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::daemon::Desk;
-use crate::decide::{Begun, Keep, Style, Terms, Waiting, WaitingPeek, engine_fault};
+use crate::decide::{Keep, RequestProgress, Style, Terms, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::reply::{self, Reply};
 
 /// The attribute that names the tenant.
 pub(crate) const TENANT: &str = "tenant";
 
-type Answered = Result<Reply, Fault>;
+type OperationResult = Result<Reply, Fault>;
 
 impl Desk<'_> {
-    pub(crate) async fn check(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn check(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         self.end(self.begin_check(caller, body)).await
     }
 
-    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<Begun, Fault> {
+    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<RequestProgress, Fault> {
         let check: Check<'_> = read(body)?;
         caller.may(Verb::Check, &check.namespace)?;
         if let Some(fault) = check.unavailable() {
@@ -53,13 +53,13 @@ impl Desk<'_> {
         self.begin(&request, terms)
     }
 
-    fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<Begun, Fault> {
+    fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {
         if let Some(files) = self.files_of(request.namespace) {
             return Ok(DomainCheck::new(files, request, true, terms)?.into());
         }
         let peek = self.in_force.engine.peek(request, terms.now);
         Ok(match peek.map_err(|error| engine_fault(&error, terms.now))? {
-            Progress::Done(peek) => Begun::Done(self.peeked(request.namespace, &peek, terms)),
+            Progress::Done(peek) => RequestProgress::Done(self.peeked(request.namespace, &peek, terms)),
             Progress::Ask(asking) => {
                 let namespace = request.namespace.to_owned();
                 Waiting::Peek(Box::new(WaitingPeek { namespace, asking, terms })).into()
@@ -75,11 +75,11 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) async fn reserve(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn reserve(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         self.end(self.begin_reserve(caller, body)).await
     }
 
-    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<Begun, Fault> {
+    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<RequestProgress, Fault> {
         let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
         self.refuse_domain(&reserve.namespace)?;
@@ -158,7 +158,7 @@ impl Desk<'_> {
         limits.iter().filter(enforces).collect()
     }
 
-    pub(crate) async fn report(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn report(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         let report: Report<'_> = read(body)?;
         caller.may(Verb::Report, &report.namespace)?;
         self.refuse_domain(&report.namespace)?;
@@ -175,7 +175,7 @@ impl Desk<'_> {
         Ok(reply)
     }
 
-    pub(crate) async fn refund(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn refund(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         let refund: Refund<'_> = read(body)?;
         caller.may(Verb::Refund, &refund.namespace)?;
         self.refuse_domain(&refund.namespace)?;
@@ -193,7 +193,7 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &RefundAnswer { refund }))
     }
 
-    pub(crate) async fn settle(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn settle(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         // Only the caller that was given a permit knows its name, so a caller that may check
         // anywhere may settle it.
         caller.may_somewhere(Verb::Check)?;
@@ -210,7 +210,7 @@ impl Desk<'_> {
         self.settle_permit(&settle.permit, completion).await
     }
 
-    pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn release(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         // Only the caller that was given a permit knows its name, so a caller that may check
         // anywhere may settle it.
         caller.may_somewhere(Verb::Check)?;
@@ -218,7 +218,7 @@ impl Desk<'_> {
         self.settle_permit(&release.permit, Outcome::Succeeded.into()).await
     }
 
-    async fn settle_permit(&self, permit: &str, completion: Completion) -> Answered {
+    async fn settle_permit(&self, permit: &str, completion: Completion) -> OperationResult {
         let id: PermitId =
             permit.parse().map_err(|error| Fault::new(FaultCode::MalformedBody, error).field("permit"))?;
         let now = self.daemon.clock.now();
@@ -231,7 +231,7 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
     }
 
-    pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         let reset: Reset<'_> = read(body)?;
         caller.may(Verb::Reset, &reset.namespace)?;
         self.refuse_domain(&reset.namespace)?;
@@ -251,7 +251,7 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &ResetAnswer { counters }))
     }
 
-    pub(crate) async fn block(&self, caller: &Caller, body: &[u8]) -> Answered {
+    pub(crate) async fn block(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         let block: Block<'_> = read(body)?;
         caller.may(Verb::Block, &block.namespace)?;
         self.refuse_domain(&block.namespace)?;

@@ -22,10 +22,10 @@ mod from_policy;
 mod headers;
 mod host;
 mod page;
+mod request_context;
 mod routes;
 mod tunnel;
 mod upstream;
-mod visit;
 
 pub(crate) use answer::{Peer, answer};
 pub use config::{

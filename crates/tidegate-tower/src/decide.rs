@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
 use tidegate::{Refusal, Timestamp};
-use tidegate_driver::{Decided, Driving};
+use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, EngineError, Permit, Request, Step};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -146,7 +146,7 @@ fn fault_of(error: &EngineError) -> Fault {
     Fault::new(code, error)
 }
 
-async fn decide_later(settings: Arc<Settings>, driving: Driving, speech: Speech) -> Verdict {
+async fn decide_later(settings: Arc<Settings>, driving: PendingRequest, speech: Speech) -> Verdict {
     let decided = driving.decided().await;
     settings.conclude(decided, speech)
 }

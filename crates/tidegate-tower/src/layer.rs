@@ -26,8 +26,8 @@ pub const WAITERS_MAX: usize = 1024;
 /// Admits requests to a service, or refuses them with an answer that says why and when to come
 /// back.
 ///
-/// Clones share everything, and so do layers of one engine: they have one waiting room. The service it wraps must be
-/// `Clone`, as axum, hyper and tonic ask for anyway.
+/// Clones share everything, and so do layers of one engine: they have one waiting room. The service
+/// it wraps must be `Clone`, as axum, hyper and tonic ask for anyway.
 #[derive(Clone)]
 pub struct AdmitLayer {
     settings: Arc<Settings>,

@@ -14,12 +14,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **What a request meets.** [`AdmitLayer`] makes attributes of its head, asks the engine, and
+//! **Admission.** [`AdmitLayer`] makes attributes of its head, asks the engine, and
 //! either answers a refusal (problem details, or a gRPC status for gRPC) or calls the service. Both
 //! answers carry the `RateLimit` fields. With [`AdmitLayer::wait`] a request that would soon be
 //! admitted waits for it instead. [`ConcurrencyLayer`] only bounds what is under way.
 //!
-//! **What it holds, and until when.** The permit lives in the body of the response. It is settled
+//! **Settlement.** The permit lives in the body of the response. It is settled
 //! when the body has ended, or failed; when the request or the body is dropped before, because the
 //! client went away or something panicked, what was lent is given back at once. A request that is
 //! cancelled while the store is asked gives back everything.

@@ -38,7 +38,7 @@ pub struct Check<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// The cost of the request, in units. Default 1; 0 is an error, see `peek`.
+    /// How much the request weighs, in units. Default 1; 0 is an error, see `peek`.
     #[serde(default)]
     #[schema(value_type = Option<u64>, minimum = 1)]
     pub cost: Weight,

@@ -2,10 +2,11 @@
 //! settled.
 
 use tidegate_driver::Verdict;
+use tidegate_driver::store_call::STORE_TIMEOUT;
 use tidegate_engine::{Request, Step};
 use tidegate_store::Kind;
 
-use crate::world::{MANY, SECOND, World, leased, let_run, mixed, poll, request};
+use crate::world::{Health, MANY, SECOND, World, leased, let_run, mixed, poll, request};
 
 #[tokio::test]
 async fn a_request_that_is_dropped_while_the_store_is_called_gives_everything_back() {
@@ -93,9 +94,28 @@ async fn a_caller_that_panics_gives_back_its_permit() {
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_later() {
     let world = World::new(mixed(), 0);
+    let since = tokio::time::Instant::now();
     let refusal = world.admission.admit(&request()).await.unwrap();
+    assert!(since.elapsed() < 2 * STORE_TIMEOUT, "{:?}", since.elapsed());
     assert_eq!(refusal.refused().unwrap().reason(), tidegate::Reason::StoreUnavailable);
     assert_eq!(world.left(), [5, 2, 0], "the store has charged, for nothing");
+    world.store.answers.add_permits(MANY);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_request_is_undone_even_if_the_second_call_does_not_reach_the_store() {
+    let world = World::new(mixed(), 0);
+    let request = request();
+    {
+        let mut admit = Box::pin(world.admission.admit(&request));
+        assert!(poll(admit.as_mut()).is_pending());
+    }
+    world.set_health(Health::Refuses);
+    let_run().await;
+    assert_eq!(world.left(), [5, 2, 0], "the first call has charged");
+    world.set_health(Health::Good);
     world.store.answers.add_permits(MANY);
     tokio::time::sleep(SECOND).await;
     assert_eq!(world.left(), [5, 3, 1]);

@@ -90,8 +90,8 @@ impl Engine {
         )
     }
 
-    /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the store
-    /// and without waiting.
+    /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the
+    /// store and without waiting.
     ///
     /// Goes on with what the request then holds, the gate that charged it and the question for the
     /// store, if there is one; or with its refusal, or with the leases it waits for. In these cases
@@ -222,8 +222,8 @@ impl Engine {
         Ok(Passage::Passed)
     }
 
-    /// Whether requests of the same class or a higher one wait for the places of a resource, so that
-    /// a free one is theirs.
+    /// Whether requests of the same class or a higher one wait for the places of a resource, so
+    /// that a free one is theirs.
     #[cold]
     fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
         let place = Obstacle::Place(resource);

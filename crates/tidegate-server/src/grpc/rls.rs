@@ -1,9 +1,9 @@
 //! Decisions for Envoy's rate limit service: each descriptor is a request, and the questions of one
 //! call are admitted together or not at all.
 //!
-//! Envoy sends a charge after the response in the same message as a question before it. A descriptor
-//! with a cost of its own is a charge: it is booked whether or not it fits. A descriptor whose cost
-//! comes from the request, or is the default, is a question: a refusal leaves no trace.
+//! Envoy sends a charge after the response in the same message as a question before it. A
+//! descriptor with a cost of its own is a charge: it is booked whether or not it fits. A descriptor
+//! whose cost comes from the request, or is the default, is a question: a refusal leaves no trace.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -35,7 +35,7 @@ use crate::operations::TENANT;
 use crate::protocol::Protocol;
 
 /// A descriptor with its entries as attributes.
-struct Line<'a> {
+struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
     attributes: SmallVec<[(&'a str, &'a str); 8]>,
 }
@@ -48,7 +48,7 @@ struct Questions<'a> {
 }
 
 impl<'a> Questions<'a> {
-    fn of(domain: &'a str, lines: &'a [Line<'_>], outcomes: &[Option<Outcome>]) -> Self {
+    fn of(domain: &'a str, lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
         let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new() };
         for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
             if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
@@ -80,11 +80,11 @@ impl Desk<'_> {
             return Box::pin(self.by_files(&files.get(), request, now)).await;
         }
         let pairs: Vec<_> = asked.descriptors.iter().map(Descriptor::attributes).collect();
-        let lines = asked.descriptors.iter().zip(&pairs).map(|(descriptor, pairs)| Line {
+        let lines = asked.descriptors.iter().zip(&pairs).map(|(descriptor, pairs)| DescriptorLine {
             descriptor,
             attributes: pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect(),
         });
-        let lines: SmallVec<[Line<'_>; 2]> = lines.collect();
+        let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect();
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
         Ok(answer(&outcomes, now, self.in_force.config.older_headers))
     }
@@ -93,7 +93,7 @@ impl Desk<'_> {
         &self,
         domain: &str,
         is_known: bool,
-        lines: &[Line<'_>],
+        lines: &[DescriptorLine<'_>],
         now: Timestamp,
     ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
         let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
@@ -123,7 +123,7 @@ impl Desk<'_> {
         &self,
         domain: &str,
         is_known: bool,
-        line: &Line<'_>,
+        line: &DescriptorLine<'_>,
         now: Timestamp,
     ) -> Result<Option<Outcome>, Fault> {
         let Some(limit) = &line.descriptor.limit else {
@@ -150,7 +150,7 @@ impl Desk<'_> {
     async fn ask_together(
         &self,
         domain: &str,
-        lines: &[Line<'_>],
+        lines: &[DescriptorLine<'_>],
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
     ) -> Result<(), Fault> {
@@ -188,7 +188,7 @@ impl Desk<'_> {
             Ok(Step::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
             Err(BatchError::Request { at, source: EngineError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
-                outcomes[places[at]] = self.note_refused(&requests[at], refusal, now);
+                outcomes[places[at]] = Some(self.note_refused(&requests[at], refusal, now));
                 return Ok(None);
             }
             Err(BatchError::Request { source, .. }) => return Err(engine_fault(&source, now)),
@@ -200,7 +200,7 @@ impl Desk<'_> {
                 let refusals = refused.into_each(requests.len());
                 for ((at, request), refusal) in places.iter().zip(requests).zip(refusals) {
                     let Some(refusal) = refusal else { continue };
-                    outcomes[*at] = self.note_refused(request, refusal, now);
+                    outcomes[*at] = Some(self.note_refused(request, refusal, now));
                 }
                 Ok(None)
             }
@@ -211,7 +211,7 @@ impl Desk<'_> {
     async fn look_at_the_rest(
         &self,
         domain: &str,
-        lines: &[Line<'_>],
+        lines: &[DescriptorLine<'_>],
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
     ) -> Result<(), Fault> {
@@ -243,7 +243,7 @@ impl Desk<'_> {
     async fn ask_own(
         &self,
         domain: &str,
-        lines: &[Line<'_>],
+        lines: &[DescriptorLine<'_>],
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
     ) -> Result<bool, Fault> {
@@ -271,7 +271,7 @@ impl Desk<'_> {
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
-                    outcomes[*at] = self.note_refused(&request(domain, line, *cost), *refusal, now);
+                    outcomes[*at] = Some(self.note_refused(&request(domain, line, *cost), *refusal, now));
                 }
                 within if carried.is_admitted => {
                     self.note_own(&request(domain, line, *cost), status, now);
@@ -306,7 +306,7 @@ impl Desk<'_> {
             // The debt makes the wait longer.
             return Ok(Outcome::Over(refusal));
         }
-        Ok(refused.unwrap_or(Outcome::Within(Vec::new())))
+        Ok(refused)
     }
 
     /// The outcome that a request would have now.
@@ -335,7 +335,7 @@ impl Desk<'_> {
     async fn book_own(
         &self,
         domain: &str,
-        line: &Line<'_>,
+        line: &DescriptorLine<'_>,
         limit: &OwnLimit,
         cost: Cost,
         now: Timestamp,
@@ -366,7 +366,7 @@ impl Desk<'_> {
     async fn look_at_own(
         &self,
         domain: &str,
-        line: &Line<'_>,
+        line: &DescriptorLine<'_>,
         limit: &OwnLimit,
         cost: Cost,
         now: Timestamp,
@@ -386,7 +386,7 @@ impl Desk<'_> {
     async fn carry_own(
         &self,
         domain: &str,
-        line: &Line<'_>,
+        line: &DescriptorLine<'_>,
         (limit, units): (&OwnLimit, u64),
         charging: Charging,
         now: Timestamp,
@@ -401,7 +401,7 @@ impl Desk<'_> {
     async fn give_back_own(
         &self,
         domain: &str,
-        line: &Line<'_>,
+        line: &DescriptorLine<'_>,
         limit: &OwnLimit,
         cost: Cost,
         now: Timestamp,
@@ -413,15 +413,10 @@ impl Desk<'_> {
         Ok(Outcome::Within(vec![own_left(&Box::pin(self.complete(refunded)).await?)]))
     }
 
-    fn note_refused(
-        &self,
-        request: &Request<'_>,
-        refusal: Refusal<'static>,
-        now: Timestamp,
-    ) -> Option<Outcome> {
+    fn note_refused(&self, request: &Request<'_>, refusal: Refusal<'static>, now: Timestamp) -> Outcome {
         let asked = decisions::Asked::borrowed(request, Protocol::Rls);
         self.note_refusal(&self.in_force.metrics, &asked, &refusal, now);
-        Some(Outcome::Over(Box::new(refusal)))
+        Outcome::Over(Box::new(refusal))
     }
 
     /// Settles the permit of questions that were admitted together. After an error of the store its
@@ -458,7 +453,7 @@ fn left(report: LimitReport) -> Left {
     }
 }
 
-fn request<'a>(domain: &'a str, line: &'a Line<'_>, cost: Cost) -> Request<'a> {
+fn request<'a>(domain: &'a str, line: &'a DescriptorLine<'_>, cost: Cost) -> Request<'a> {
     let request = Request::new(domain, line.attributes.as_slice()).cost(cost);
     match line.attributes.iter().find(|(name, _)| *name == TENANT) {
         Some((_, tenant)) => request.tenant(tenant),
@@ -467,7 +462,7 @@ fn request<'a>(domain: &'a str, line: &'a Line<'_>, cost: Cost) -> Request<'a> {
 }
 
 /// A limit that came with the request. It counts by every key and value of its descriptor.
-fn own_limit<'a>(line: &'a Line<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimit<'a> {
+fn own_limit<'a>(line: &'a DescriptorLine<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimit<'a> {
     let parts = line.attributes.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
     let fixed = Fixed::new(limit.requests_per_unit.into(), limit.window, WindowStart::Epoch);
     CarriedLimit {
@@ -503,7 +498,7 @@ fn own_left(status: &CarriedStatus) -> Left {
     }
 }
 
-fn own_outcome(domain: &str, line: &Line<'_>, status: &CarriedStatus, now: Timestamp) -> Outcome {
+fn own_outcome(domain: &str, line: &DescriptorLine<'_>, status: &CarriedStatus, now: Timestamp) -> Outcome {
     let (reason, retry) = match status.verdict {
         Verdict::Admit => return Outcome::Within(vec![own_left(status)]),
         Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),

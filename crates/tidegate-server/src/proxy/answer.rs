@@ -26,8 +26,8 @@ use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
 use super::rejection::Rejection;
+use super::request_context::{AccessLogRecord, ActiveRequest, Ending, Held, RequestContext};
 use super::routes::Route;
-use super::visit::{Ending, Held, Told, UnderWay, Visit};
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::decide::{Noted, engine_fault};
@@ -44,7 +44,7 @@ pub(super) enum Unforwarded {
 }
 
 /// The next step for a request that was read without error.
-enum Begun {
+enum ProxyStep {
     /// It goes to an upstream.
     Forward(Box<UpstreamRequest>),
     /// It is refused with this answer.
@@ -52,7 +52,7 @@ enum Begun {
 }
 
 /// The same before its body is set up.
-enum Admission<'r> {
+enum RouteAdmission<'r> {
     Admitted(&'r Route, Origin),
     Refused(Reply),
 }
@@ -76,8 +76,8 @@ pub(crate) struct Peer {
     pub(crate) address: Option<IpAddr>,
     /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
-    /// Whether the address is the peer's own. Behind a load balancer that names no client it is not,
-    /// and forwarding headers are then ignored: any client of the balancer may have sent them.
+    /// Whether the address is the peer's own. Behind a load balancer that names no client it is
+    /// not, and forwarding headers are then ignored: any client of the balancer may have sent them.
     pub(crate) is_named: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) async fn answer(
     let is_http1 = request.version() < http::Version::HTTP_2;
     let in_force = daemon.in_force.load_full();
     let routes = &in_force.routes;
-    let told = Told {
+    let record = AccessLogRecord {
         started: Instant::now(),
         method: request.method().clone(),
         path: routes.config.access_log.then(|| request.uri().path().into()),
@@ -103,7 +103,8 @@ pub(crate) async fn answer(
         until: None,
         is_wanted: routes.config.access_log,
     };
-    let mut visit = Visit::new(UnderWay::new(Arc::clone(line)), Arc::clone(&routes.other), told);
+    let mut context =
+        RequestContext::new(ActiveRequest::new(Arc::clone(line)), Arc::clone(&routes.other), record);
     // Costs nothing unless spans are collected.
     let span = tracing::debug_span!(
         target: "tidegate::proxy",
@@ -113,13 +114,15 @@ pub(crate) async fn answer(
         upstream_ms = tracing::field::Empty,
         status = tracing::field::Empty,
     );
-    let begun = begin(daemon, &in_force, peer, request, &mut visit).instrument(span.clone()).await;
-    span.record("route", visit.counts.route());
-    span.record("decision", visit.told.decision);
+    let begun = begin(daemon, &in_force, peer, request, &mut context).instrument(span.clone()).await;
+    span.record("route", context.counts.route());
+    span.record("decision", context.record.decision);
     let mut answer = match begun {
-        Ok(Begun::Forward(errand)) => forward(daemon, visit, *errand, &span).instrument(span.clone()).await,
-        Ok(Begun::Refused(reply)) => answered(visit, reply),
-        Err(unforwarded) => answered(visit, reply_to(daemon, unforwarded)),
+        Ok(ProxyStep::Forward(request)) => {
+            forward(daemon, context, *request, &span).instrument(span.clone()).await
+        }
+        Ok(ProxyStep::Refused(reply)) => answered(context, reply),
+        Err(unforwarded) => answered(context, reply_to(daemon, unforwarded)),
     };
     span.record("status", answer.status().as_u16());
     // Relaxed: a caller that misses it gets it with its next answer, or when the grace is over.
@@ -130,9 +133,9 @@ pub(crate) async fn answer(
 }
 
 /// Ends a request with an answer of the daemon's own.
-fn answered(mut visit: Visit, reply: Reply) -> Response<AnswerBody> {
-    visit.told.status = reply.status().as_u16();
-    visit.end(Ending::Whole);
+fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
+    context.record.status = reply.status().as_u16();
+    context.end(Ending::Whole);
     whole(reply)
 }
 
@@ -167,8 +170,8 @@ async fn begin(
     in_force: &Arc<InForce>,
     peer: Peer,
     request: Request<Incoming>,
-    visit: &mut Visit,
-) -> Result<Begun, Unforwarded> {
+    context: &mut RequestContext,
+) -> Result<ProxyStep, Unforwarded> {
     let (mut head, incoming) = request.into_parts();
     // A caller that expects 100-continue has sent no body yet, and reading one would ask for it.
     let sends_anyway = !head.headers.contains_key(EXPECT);
@@ -178,14 +181,15 @@ async fn begin(
             upload.discard(daemon.config.bounds.linger);
         }
     };
-    match admit(daemon, in_force, peer, &mut head, &upload, visit).await {
-        Ok(Admission::Admitted(route, origin)) => {
-            let errand = UpstreamRequest::new(daemon, route, head, origin, upload, &in_force.routes.headers);
-            Ok(Begun::Forward(Box::new(errand)))
+    match admit(daemon, in_force, peer, &mut head, &upload, context).await {
+        Ok(RouteAdmission::Admitted(route, origin)) => {
+            let upstream =
+                UpstreamRequest::new(daemon, route, head, origin, upload, &in_force.routes.headers);
+            Ok(ProxyStep::Forward(Box::new(upstream)))
         }
-        Ok(Admission::Refused(reply)) => {
+        Ok(RouteAdmission::Refused(reply)) => {
             discard(upload);
-            Ok(Begun::Refused(reply))
+            Ok(ProxyStep::Refused(reply))
         }
         Err(unforwarded) => {
             discard(upload);
@@ -194,7 +198,7 @@ async fn begin(
     }
 }
 
-/// Finds the route of a request and has it admitted; the permit is held by `visit`. The head is
+/// Finds the route of a request and has it admitted; the permit is held by `context`. The head is
 /// brought into the form in which its address goes on.
 async fn admit<'r>(
     daemon: &Arc<Daemon>,
@@ -202,8 +206,8 @@ async fn admit<'r>(
     peer: Peer,
     head: &mut Parts,
     upload: &RequestBody,
-    visit: &mut Visit,
-) -> Result<Admission<'r>, Unforwarded> {
+    context: &mut RequestContext,
+) -> Result<RouteAdmission<'r>, Unforwarded> {
     let config = &in_force.routes.config;
     let is_trusted = peer.is_named && config.client_address.is_trusted_peer(peer.address);
     let client = if is_trusted {
@@ -211,7 +215,7 @@ async fn admit<'r>(
     } else {
         peer.address.map(|address| address.to_canonical())
     };
-    visit.told.client = client;
+    context.record.client = client;
     check_head(head, &daemon.config.bounds)?;
     if is_refused_method(&head.method) {
         let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
@@ -228,7 +232,7 @@ async fn admit<'r>(
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
         return Err(fault.fix("see proxy.routes of the configuration").into());
     };
-    visit.counts = Arc::clone(&route.counts);
+    context.counts = Arc::clone(&route.counts);
     upload.prepare(route.config.timeouts.idle, &in_force.routes.headers);
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
@@ -237,17 +241,17 @@ async fn admit<'r>(
             }
             _ => None,
         };
-        let context = Context { client, host, path: &path, claims: claims.as_ref() };
-        let request = RoutedRequest { route, namespace, head, context, upload };
-        if let Some(reply) = decide(daemon, in_force, &request, visit).await?.admit(visit) {
-            return Ok(Admission::Refused(reply));
+        let source = Context { client, host, path: &path, claims: claims.as_ref() };
+        let request = RoutedRequest { route, namespace, head, source, upload };
+        if let Some(reply) = decide(daemon, in_force, &request, context).await?.admit(context) {
+            return Ok(RouteAdmission::Refused(reply));
         }
-        visit.upload = visit.measured.map(|_| upload.share());
+        context.upload = context.measured.map(|_| upload.share());
     }
     if path.is_rewritten() {
         readdress(head, path.forwarded())?;
     }
-    Ok(Admission::Admitted(route, Origin { peer, is_trusted }))
+    Ok(RouteAdmission::Admitted(route, Origin { peer, is_trusted }))
 }
 
 /// The sender of a request, for the headers that are forwarded.
@@ -280,13 +284,13 @@ struct RoutedRequest<'a> {
     route: &'a Route,
     namespace: &'a str,
     head: &'a Parts,
-    context: Context<'a>,
+    source: Context<'a>,
     upload: &'a RequestBody,
 }
 
 /// The decision about a request, and how long it took.
-struct Decided {
-    verdict: RouteVerdict,
+struct ProxyDecision {
+    verdict: ProxyVerdict,
     /// How long it has waited for its turn.
     waited: Duration,
     /// When its caller stops waiting, if it says so.
@@ -296,26 +300,26 @@ struct Decided {
     measured: Option<(u64, u64)>,
 }
 
-enum RouteVerdict {
-    Admitted(Held, Vec<LimitReport>),
+enum ProxyVerdict {
+    Admitted(Box<Held>, Vec<LimitReport>),
     Refused(Reply),
 }
 
-impl Decided {
-    /// Hands an admission over to `visit`, or returns the answer of a refusal.
-    fn admit(self, visit: &mut Visit) -> Option<Reply> {
-        visit.told.until = self.until;
-        visit.told.waited = self.waited;
+impl ProxyDecision {
+    /// Hands an admission over to `context`, or returns the answer of a refusal.
+    fn admit(self, context: &mut RequestContext) -> Option<Reply> {
+        context.record.until = self.until;
+        context.record.waited = self.waited;
         match self.verdict {
-            RouteVerdict::Admitted(held, limits) => {
-                visit.held = Some(held);
-                visit.limits = limits;
-                visit.measured = self.measured;
-                visit.told.decision = "admit";
+            ProxyVerdict::Admitted(held, limits) => {
+                context.held = Some(*held);
+                context.limits = limits;
+                context.measured = self.measured;
+                context.record.decision = "admit";
                 None
             }
-            RouteVerdict::Refused(reply) => {
-                visit.told.decision = "refuse";
+            ProxyVerdict::Refused(reply) => {
+                context.record.decision = "refuse";
                 Some(reply)
             }
         }
@@ -327,10 +331,10 @@ async fn decide(
     daemon: &Arc<Daemon>,
     in_force: &Arc<InForce>,
     routed: &RoutedRequest<'_>,
-    visit: &Visit,
-) -> Result<Decided, Unforwarded> {
+    context: &RequestContext,
+) -> Result<ProxyDecision, Unforwarded> {
     let (config, head) = (&routed.route.config, routed.head);
-    let extracted = config.attributes.extract(head, &routed.context)?;
+    let extracted = config.attributes.extract(head, &routed.source)?;
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
     let read_at = daemon.clock.now();
@@ -346,7 +350,7 @@ async fn decide(
         tracing::debug!(header = %ignored, "a wait that cannot be read was ignored");
     }
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
-    let until = wait.within.map(|within| visit.told.started + within.min(FAR));
+    let until = wait.within.map(|within| context.record.started + within.min(FAR));
     let desk = Desk { daemon, in_force };
     request.resource = Some(&config.upstream);
     let (decision, waited) = if config.wait.is_zero() {
@@ -354,20 +358,20 @@ async fn decide(
     } else {
         request.may_wait_until = Some(read_at.saturating_add(config.wait));
         request.waiting_bytes = head_bytes(head);
-        let line = visit.under_way.line();
+        let line = context.active.line();
         let _held = line.hold();
-        (desk.decide(&request).await, visit.told.started.elapsed())
+        (desk.decide(&request).await, context.record.started.elapsed())
     };
     let decision = decision.map_err(|error| engine_fault(&error, daemon.clock.now()))?;
     // From here on every exit gives the permit back.
     let verdict = match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            let held = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
-            RouteVerdict::Admitted(held, limits)
+            let permit = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
+            ProxyVerdict::Admitted(Box::new(permit), limits)
         }
-        Noted::Refused(refusal) => RouteVerdict::Refused(refused(desk, routed.route, head, &refusal)),
+        Noted::Refused(refusal) => ProxyVerdict::Refused(refused(desk, routed.route, head, &refusal)),
     };
-    Ok(Decided { verdict, waited, until, measured })
+    Ok(ProxyDecision { verdict, waited, until, measured })
 }
 
 /// Long enough to be no bound, and short enough to be added to an instant.

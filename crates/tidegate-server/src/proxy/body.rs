@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::headers::HeaderRules;
-use super::visit::{Ending, Visit};
+use super::request_context::{Ending, RequestContext};
 use crate::connections::BodyProgressGuard;
 
 /// How long a body may pause that no route has taken yet.
@@ -107,16 +107,16 @@ pub(crate) struct ProxiedBody<B: Body = Incoming> {
     rest: Bytes,
     patience: StallTimer,
     progress: BodyProgressGuard,
-    visit: Visit,
+    context: RequestContext,
 }
 
 impl<B> ProxiedBody<B>
 where
     B: Body<Data = Bytes, Error: Into<BodyError>> + Unpin,
 {
-    pub(crate) fn new(body: B, visit: Visit, idle: Duration, until: Option<Instant>) -> Self {
-        let progress = BodyProgressGuard::begin(visit.under_way.line(), idle, until);
-        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), progress, visit }
+    pub(crate) fn new(body: B, context: RequestContext, idle: Duration, until: Option<Instant>) -> Self {
+        let progress = BodyProgressGuard::begin(context.active.line(), idle, until);
+        Self { body, rest: Bytes::new(), patience: StallTimer::new(idle, until), progress, context }
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -129,23 +129,23 @@ where
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience.refresh();
                 if self.patience.until.is_some_and(|until| until <= Instant::now()) {
-                    self.visit.end(Ending::Late);
+                    self.context.end(Ending::Late);
                     return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
                 }
                 self.progress.gave();
                 Poll::Ready(Some(Ok(self.piece(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
-                self.visit.end(Ending::Broken);
+                self.context.end(Ending::Broken);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
-                self.visit.end(Ending::Whole);
+                self.context.end(Ending::Whole);
                 Poll::Ready(None)
             }
             Poll::Pending => match self.patience.poll_over(cx) {
                 Poll::Ready(()) => {
-                    self.visit.end(Ending::Late);
+                    self.context.end(Ending::Late);
                     Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
                 }
                 Poll::Pending => {
@@ -204,7 +204,7 @@ impl<B: Body> ProxiedBody<B> {
 impl<B: Body> Drop for ProxiedBody<B> {
     fn drop(&mut self) {
         let ending = self.ending();
-        self.visit.end(ending);
+        self.context.end(ending);
     }
 }
 

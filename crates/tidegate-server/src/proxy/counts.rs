@@ -9,8 +9,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
+use super::request_context::Ending;
 use super::routes::Routes;
-use super::visit::Ending;
 use crate::histogram::Histogram;
 
 /// The kinds of failures of a server, and the retry at another server.

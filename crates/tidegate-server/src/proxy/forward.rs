@@ -16,10 +16,10 @@ use super::answer::{Origin, Unforwarded, reply_to, whole};
 use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
+use super::request_context::{Ending, RequestContext};
 use super::routes::Route;
 use super::tunnel;
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
-use super::visit::{Ending, Visit};
 use crate::daemon::Daemon;
 
 /// A request that is admitted and not sent yet.
@@ -133,27 +133,27 @@ impl UpstreamRequest {
 /// Sends a request to its upstream and returns the answer, or the fault of the upstream.
 pub(super) async fn forward(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
+    mut context: RequestContext,
     mut outgoing: UpstreamRequest,
     span: &tracing::Span,
 ) -> Response<AnswerBody> {
-    let total = outgoing.timeouts.total.map(|total| visit.told.started + total);
-    let until = [total, visit.told.until].into_iter().flatten().min();
+    let total = outgoing.timeouts.total.map(|total| context.record.started + total);
+    let until = [total, context.record.until].into_iter().flatten().min();
     let sent = Instant::now();
     match send(daemon, &mut outgoing, until).await {
         Ok(response) => {
             let took = sent.elapsed();
             daemon.metrics.proxy.upstream_duration.observe(took);
-            visit.told.upstream = Some(took);
+            context.record.upstream = Some(took);
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
-            pass_on(daemon, visit, outgoing, response, until)
+            pass_on(daemon, context, outgoing, response, until)
         }
         Err(failure) => {
             let outcome = match failure {
                 UpstreamFailure::Unreachable(_) => Outcome::Cancelled,
                 _ => Outcome::Failed,
             };
-            if let Some(held) = &mut visit.held {
+            if let Some(held) = &mut context.held {
                 held.settle(outcome);
             }
             let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
@@ -162,8 +162,8 @@ pub(super) async fn forward(
                 // request.
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
-            visit.told.status = reply.status().as_u16();
-            visit.end(Ending::Whole);
+            context.record.status = reply.status().as_u16();
+            context.end(Ending::Whole);
             whole(reply)
         }
     }
@@ -352,13 +352,13 @@ fn causes(error: &dyn core::error::Error) -> String {
 /// Makes the answer of an upstream that of the proxy.
 fn pass_on(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
+    mut context: RequestContext,
     outgoing: UpstreamRequest,
     response: Response<Incoming>,
     until: Option<Instant>,
 ) -> Response<AnswerBody> {
     let (mut head, body) = response.into_parts();
-    visit.told.status = head.status.as_u16();
+    context.record.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
     head.extensions.clear();
     let asked = outgoing.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
@@ -366,14 +366,14 @@ fn pass_on(
     if let Some(name) = &outgoing.cost_header
         && let Some(cost) = head.headers.remove(name)
     {
-        visit.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
+        context.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
     }
-    visit.write_limits(&mut head.headers);
+    context.write_limits(&mut head.headers);
     // Each connection has a version of its own.
     head.version = Version::HTTP_11;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
-            visit.told.status = 502;
+            context.record.status = 502;
             let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
             return whole(reply_to(daemon, Unforwarded::Fault(fault)));
@@ -382,10 +382,10 @@ fn pass_on(
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        tunnel::open(daemon, visit, client_side, server_side, outgoing.timeouts.idle);
+        tunnel::open(daemon, context, client_side, server_side, outgoing.timeouts.idle);
         let empty = http_body_util::Full::new(bytes::Bytes::new());
         return Response::from_parts(head, AnswerBody::Whole(empty));
     }
-    let body = ProxiedBody::new(body, visit, outgoing.timeouts.idle, until);
+    let body = ProxiedBody::new(body, context, outgoing.timeouts.idle, until);
     Response::from_parts(head, AnswerBody::Proxied(Box::new(body)))
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::visit::{Ending, Visit};
+use super::request_context::{Ending, RequestContext};
 use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 use crate::daemon::Daemon;
 
@@ -34,7 +34,7 @@ impl Drop for TunnelGuard {
 /// drained for as long as it may.
 pub(super) fn open(
     daemon: &Arc<Daemon>,
-    mut visit: Visit,
+    mut context: RequestContext,
     client: OnUpgrade,
     server: OnUpgrade,
     idle: Duration,
@@ -53,7 +53,7 @@ pub(super) fn open(
             () = silence(&line, idle) => Ending::Late,
             () = closed(&line) => Ending::Abandoned,
         };
-        visit.end(ending);
+        context.end(ending);
     });
 }
 

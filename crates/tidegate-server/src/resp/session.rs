@@ -13,7 +13,7 @@ use super::authorization::{LoginError, LoginState, permitted};
 use super::command::Command;
 use super::command_error::{CommandError, EscapedBytes, unknown, unknown_subcommand, wrong_number};
 use super::counts::CommandTally;
-use super::throttle::{Asking, LastBucket, NAMESPACE, RUN_MAX, Run, any_bucket};
+use super::throttle::{LastBucket, NAMESPACE, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
 use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
 use crate::daemon::{Daemon, Desk};
@@ -104,7 +104,7 @@ impl Session {
         // One instant for all that came together.
         let mut now = daemon.clock.now();
         let mut arguments = Arguments::new();
-        let mut run = Run::new();
+        let mut run = ThrottleRun::new();
         loop {
             if replies.bytes() >= until || self.ending.is_some() {
                 turn.is_cut_short = self.ending.is_none();
@@ -133,7 +133,7 @@ impl Session {
             {
                 let permitted = self.identity.may_send(command);
                 let asking = permitted.and_then(|()| {
-                    Asking::read(command, &mut arguments, &mut self.last).map_err(CommandError::err)
+                    ThrottleRequest::read(command, &mut arguments, &mut self.last).map_err(CommandError::err)
                 });
                 match asking {
                     Ok(asking) => {
@@ -173,7 +173,7 @@ impl Session {
     async fn decide(
         &self,
         desk: &Desk<'_>,
-        run: &mut Run<'_>,
+        run: &mut ThrottleRun<'_>,
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
         tally: &mut CommandTally,

@@ -44,7 +44,7 @@ pub(super) const RUN_MAX: usize = 64;
 
 /// The numbers of a command, as they were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Numbers {
+struct BucketNumbers {
     max_burst: u64,
     count: u64,
     period: u64,
@@ -52,11 +52,11 @@ struct Numbers {
 
 /// The bucket of the numbers that were seen last: most callers send the same ones again and again.
 #[derive(Debug, Default)]
-pub(super) struct LastBucket(Option<(Numbers, Algorithm)>);
+pub(super) struct LastBucket(Option<(BucketNumbers, Algorithm)>);
 
 /// One command that is to be decided.
 #[derive(Debug)]
-pub(super) struct Asking<'a> {
+pub(super) struct ThrottleRequest<'a> {
     pub(super) command: Command,
     key: Cow<'a, [u8]>,
     algorithm: Algorithm,
@@ -64,9 +64,9 @@ pub(super) struct Asking<'a> {
 }
 
 /// Commands that follow each other and are decided together.
-pub(super) type Run<'a> = SmallVec<[Asking<'a>; 1]>;
+pub(super) type ThrottleRun<'a> = SmallVec<[ThrottleRequest<'a>; 1]>;
 
-impl<'a> Asking<'a> {
+impl<'a> ThrottleRequest<'a> {
     /// Reads the arguments of a command, at least five of them; an error is a sentence for its
     /// sender.
     pub(super) fn read(
@@ -80,7 +80,7 @@ impl<'a> Asking<'a> {
             [quantity] => number("quantity", quantity)?,
             _ => return Err(usage(command)),
         };
-        let numbers = Numbers {
+        let numbers = BucketNumbers {
             max_burst: number("max_burst", max_burst)?,
             count: number("count", count)?,
             period: number("period", period)?,
@@ -96,7 +96,7 @@ impl<'a> Asking<'a> {
 }
 
 impl LastBucket {
-    fn of(&mut self, numbers: Numbers) -> Result<&Algorithm, String> {
+    fn of(&mut self, numbers: BucketNumbers) -> Result<&Algorithm, String> {
         let is_known = self.0.as_ref().is_some_and(|(known, _)| *known == numbers);
         if !is_known {
             self.0 = Some((numbers, bucket(numbers)?));
@@ -115,8 +115,8 @@ fn usage(command: Command) -> String {
     )
 }
 
-fn bucket(numbers: Numbers) -> Result<Algorithm, String> {
-    let Numbers { max_burst, count, period } = numbers;
+fn bucket(numbers: BucketNumbers) -> Result<Algorithm, String> {
+    let BucketNumbers { max_burst, count, period } = numbers;
     if count == 0 {
         return Err("count 0 admits nothing; use at least 1".to_owned());
     }
@@ -152,7 +152,7 @@ impl Desk<'_> {
     /// Decides a run of commands and writes their replies. Whether the clock has to be read again.
     pub(super) async fn throttle(
         &self,
-        run: &Run<'_>,
+        run: &ThrottleRun<'_>,
         now: Timestamp,
         replies: &mut Replies<'_>,
     ) -> Result<bool, ()> {
@@ -196,7 +196,7 @@ impl Desk<'_> {
     }
 
     /// Counts the decisions of a run, and logs them if decisions are logged.
-    fn note_throttled(&self, run: &Run<'_>, carried: &Carried, now: Timestamp) {
+    fn note_throttled(&self, run: &ThrottleRun<'_>, carried: &Carried, now: Timestamp) {
         let metrics = &self.daemon.metrics;
         let throttled = metrics.resp.throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
         let mut admitted = 0;
@@ -230,7 +230,7 @@ impl Desk<'_> {
     }
 }
 
-fn refusal<'k>(asking: &Asking<'_>, status: &CarriedStatus, key: &'k str) -> Option<Refusal<'k>> {
+fn refusal<'k>(asking: &ThrottleRequest<'_>, status: &CarriedStatus, key: &'k str) -> Option<Refusal<'k>> {
     let (reason, retry) = match status.verdict {
         Verdict::Admit => return None,
         Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
@@ -251,7 +251,7 @@ fn refusal<'k>(asking: &Asking<'_>, status: &CarriedStatus, key: &'k str) -> Opt
     Some(Refusal::new(NAMESPACE, scope, violated))
 }
 
-fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &mut Replies<'_>) {
+fn reply(asking: &ThrottleRequest<'_>, status: &CarriedStatus, now: Timestamp, replies: &mut Replies<'_>) {
     let up = if asking.command == Command::Throttle { seconds_up } else { millis_up };
     let integer = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let retry = match status.verdict {
@@ -269,6 +269,6 @@ fn reply(asking: &Asking<'_>, status: &CarriedStatus, now: Timestamp, replies: &
 
 /// A bucket to reset a key by. Its numbers do not matter, but a store keeps quotas apart.
 pub(super) fn any_bucket() -> Algorithm {
-    let numbers = Numbers { max_burst: 0, count: 1, period: 24 * 60 * 60 };
+    let numbers = BucketNumbers { max_burst: 0, count: 1, period: 24 * 60 * 60 };
     bucket(numbers).expect("one a day is a bucket")
 }

@@ -23,7 +23,7 @@ fn a_path_is_read_by_position_and_decoded() {
     let request = request("/v1/orgs/%61cme//x?y=1", &[]);
     assert_eq!(taken(&segment(0), &request), some("v1"));
     assert_eq!(taken(&segment(2), &request), some("acme"), "another spelling is no other counter");
-    assert_eq!(taken(&segment(3), &request), Ok(None), "an empty segment is none");
+    assert_eq!(taken(&segment(3), &request), Ok(None), "an empty segment is absent");
     assert_eq!(taken(&segment(5), &request), Ok(None));
 }
 

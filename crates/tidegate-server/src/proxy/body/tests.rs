@@ -5,7 +5,7 @@ use http_body_util::BodyExt;
 use hyper::rt::Executor;
 
 use super::super::counts::ProxyMetrics;
-use super::super::visit::{Told, UnderWay};
+use super::super::request_context::{AccessLogRecord, ActiveRequest};
 use super::*;
 use crate::connections::{Connections, OpenConnection, Streams};
 
@@ -39,8 +39,8 @@ impl Body for Silent {
     }
 }
 
-fn visit(connection: &OpenConnection) -> Visit {
-    let told = Told {
+fn context(connection: &OpenConnection) -> RequestContext {
+    let record = AccessLogRecord {
         started: Instant::now(),
         method: http::Method::GET,
         path: None,
@@ -53,7 +53,7 @@ fn visit(connection: &OpenConnection) -> Visit {
         is_wanted: false,
     };
     let counts = Arc::new(ProxyMetrics::default().route("all"));
-    Visit::new(UnderWay::new(Arc::clone(&connection.line)), counts, told)
+    RequestContext::new(ActiveRequest::new(Arc::clone(&connection.line)), counts, record)
 }
 
 fn connection() -> OpenConnection {
@@ -64,7 +64,7 @@ const IDLE: Duration = Duration::from_mins(1);
 const TOTAL: Duration = Duration::from_secs(10);
 
 fn endless(connection: &OpenConnection) -> ProxiedBody<Endless> {
-    ProxiedBody::new(Endless, visit(connection), IDLE, Some(Instant::now() + TOTAL))
+    ProxiedBody::new(Endless, context(connection), IDLE, Some(Instant::now() + TOTAL))
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +88,7 @@ async fn an_answer_that_pauses_ends_when_its_pause_or_all_its_time_is_over() {
         let connection = connection();
         let started = Instant::now();
         let until = until.map(|until| started + until);
-        let mut body = ProxiedBody::new(Silent, visit(&connection), idle, until);
+        let mut body = ProxiedBody::new(Silent, context(&connection), idle, until);
         let ended = core::future::poll_fn(|cx| body.poll_frame(cx)).await;
         assert!(matches!(ended, Some(Err(_))));
         // A timer of tokio is as exact as a millisecond.
@@ -102,7 +102,7 @@ async fn a_stream_is_given_pieces_of_a_frame_and_a_connection_all_that_there_is(
     async fn pieces() -> Vec<usize> {
         let connection = connection();
         let all = Full::new(Bytes::from(vec![7; 2 * PIECE_BYTES_MAX + 5]));
-        let body = ProxiedBody::new(all, visit(&connection), IDLE, None);
+        let body = ProxiedBody::new(all, context(&connection), IDLE, None);
         let mut body = AnyBody(body);
         let mut pieces = Vec::new();
         let mut left = 2 * PIECE_BYTES_MAX + 5;

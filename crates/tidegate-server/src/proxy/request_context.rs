@@ -1,8 +1,8 @@
 //! The context of one proxied request: its hold, its counters and its access log record.
 //!
-//! The context lives as long as the request: while it is decided, while an upstream works on it, and
-//! in the body of the answer until that has ended or is dropped. Dropping the context settles the
-//! hold, so no exit has to.
+//! The context lives as long as the request: while it is decided, while an upstream works on it,
+//! and in the body of the answer until that has ended or is dropped. Dropping the context settles
+//! the hold, so no exit has to.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -49,23 +49,23 @@ impl Ending {
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<ConnectionActivity>);
+pub(crate) struct ActiveRequest(Arc<ConnectionActivity>);
 
-impl UnderWay {
+impl ActiveRequest {
     pub(crate) fn new(line: Arc<ConnectionActivity>) -> Self {
         line.request_started();
         Self(line)
     }
 }
 
-impl UnderWay {
+impl ActiveRequest {
     /// The connection it came on.
     pub(crate) fn line(&self) -> Arc<ConnectionActivity> {
         Arc::clone(&self.0)
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.request_finished();
     }
@@ -108,12 +108,12 @@ impl Drop for Held {
 }
 
 /// The context of one request.
-pub(crate) struct Visit {
+pub(crate) struct RequestContext {
     /// Counted as active on its connection until all of it is dropped.
-    pub(crate) under_way: UnderWay,
+    pub(crate) active: ActiveRequest,
     pub(crate) held: Option<Held>,
     pub(crate) counts: Arc<RouteCounts>,
-    pub(crate) told: Told,
+    pub(crate) record: AccessLogRecord,
     /// The body of the request, if the true cost depends on its length.
     pub(crate) upload: Option<RequestBody>,
     /// The true cost, if the upstream reported one.
@@ -128,7 +128,7 @@ pub(crate) struct Visit {
 
 /// The line of the access log about one request.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct AccessLogRecord {
     pub(crate) started: Instant,
     pub(crate) method: http::Method,
     pub(crate) path: Option<Box<str>>,
@@ -143,13 +143,17 @@ pub(crate) struct Told {
     pub(crate) is_wanted: bool,
 }
 
-impl Visit {
-    pub(crate) const fn new(under_way: UnderWay, counts: Arc<RouteCounts>, told: Told) -> Self {
+impl RequestContext {
+    pub(crate) const fn new(
+        active: ActiveRequest,
+        counts: Arc<RouteCounts>,
+        record: AccessLogRecord,
+    ) -> Self {
         Self {
-            under_way,
+            active,
             held: None,
             counts,
-            told,
+            record,
             upload: None,
             true_cost: None,
             measured: None,
@@ -190,33 +194,33 @@ impl Visit {
             let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
             return Completion::of_cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
         }
-        let is_success = ending == Ending::Whole && self.told.status < 500;
+        let is_success = ending == Ending::Whole && self.record.status < 500;
         if is_success { Outcome::Succeeded.into() } else { Outcome::Failed.into() }
     }
 }
 
-impl Drop for Visit {
+impl Drop for RequestContext {
     fn drop(&mut self) {
         self.end(Ending::Abandoned);
-        let told = &mut self.told;
-        if told.status == 0 {
+        let record = &mut self.record;
+        if record.status == 0 {
             // The client was gone before it was answered; nginx uses this status for it.
-            told.status = 499;
+            record.status = 499;
         }
-        self.counts.answered(told.status);
-        if told.is_wanted {
+        self.counts.answered(record.status);
+        if record.is_wanted {
             tracing::info!(
                 target: "tidegate::access",
                 route = self.counts.route(),
-                method = %told.method,
-                path = told.path.as_deref().unwrap_or(""),
-                client = told.client.map(tracing::field::display),
-                status = told.status,
-                decision = told.decision,
+                method = %record.method,
+                path = record.path.as_deref().unwrap_or(""),
+                client = record.client.map(tracing::field::display),
+                status = record.status,
+                decision = record.decision,
                 ending = self.ended.map_or("", Ending::as_str),
-                took_ms = told.started.elapsed().as_secs_f64() * 1e3,
-                waited_ms = told.waited.as_secs_f64() * 1e3,
-                upstream_ms = told.upstream.map(|took| took.as_secs_f64() * 1e3),
+                took_ms = record.started.elapsed().as_secs_f64() * 1e3,
+                waited_ms = record.waited.as_secs_f64() * 1e3,
+                upstream_ms = record.upstream.map(|took| took.as_secs_f64() * 1e3),
                 "answered"
             );
         }

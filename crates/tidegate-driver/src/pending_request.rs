@@ -1,4 +1,4 @@
-//! Driving undecided requests: the loop that brings what they want and resumes them.
+//! Pending requests: the loop that brings what a request waits for and resumes it.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ pub struct Decided {
     pub engine: Arc<Engine>,
 }
 
-/// A pending request that is being driven. [`Driving::decided`] drives it to its decision.
+/// A pending request that is being driven. [`PendingRequest::decided`] drives it to its decision.
 ///
 /// Dropping it, or that future, gives everything back: the request is carried to its decision in
 /// the background, by the same batches under the same ids, which charge nothing twice, and then
 /// cancelled.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the request"]
-pub struct Driving {
+pub struct PendingRequest {
     driver: Driver,
     pending: Option<Pending>,
 }
 
 impl Driver {
     /// Drives a pending request.
-    pub fn drive(&self, pending: Pending) -> Driving {
-        Driving { driver: self.clone(), pending: Some(pending) }
+    pub fn drive(&self, pending: Pending) -> PendingRequest {
+        PendingRequest { driver: self.clone(), pending: Some(pending) }
     }
 
     /// Brings what a pending request wants.
@@ -55,7 +55,7 @@ impl Driver {
     }
 }
 
-impl Driving {
+impl PendingRequest {
     /// Brings what the request wants until it is decided.
     pub async fn decided(mut self) -> Decided {
         loop {
@@ -70,7 +70,7 @@ impl Driving {
     }
 }
 
-impl Drop for Driving {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(pending) = self.pending.take() else { return };
         if let Wants::Lease(_) | Wants::Turn(_) = pending.wants() {
