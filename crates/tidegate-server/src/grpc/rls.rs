@@ -264,7 +264,8 @@ impl Desk<'_> {
         let carried = Box::pin(self.complete(carried)).await?;
         if let Some(refusal) = &carried.refusal {
             for (at, line, _, cost) in &questions {
-                outcomes[*at] = self.note_refused(&request(domain, line, *cost), (**refusal).clone(), now);
+                outcomes[*at] =
+                    Some(self.note_refused(&request(domain, line, *cost), (**refusal).clone(), now));
             }
             return Ok(false);
         }
