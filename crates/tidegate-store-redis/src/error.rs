@@ -11,7 +11,6 @@ use tidegate_store::StoreError;
 
 use crate::dial::DialError;
 use crate::resp_frame::FrameError;
-use crate::shared::Shared;
 use crate::stats::Loss;
 
 /// Why a store cannot be opened. Whether the engine can be reached shows with the first batch.
@@ -211,41 +210,6 @@ impl CallError {
             && detail_has(error, "user_script");
         error.code() == Some("WRONGTYPE") || is_script_error
     }
-
-    /// The error for one of the batches.
-    pub(crate) fn for_one(&self, shared: &Shared) -> StoreError {
-        match self {
-            Self::Timeout(after) => StoreError::Timeout { after: *after },
-            Self::Said(error) if error.is_timeout() => StoreError::Timeout { after: shared.config.deadline },
-            Self::NotConnected(error) => said(error.clone(), false, &shared.at),
-            Self::Said(error) => said(error.clone(), true, &shared.at),
-            Self::Lost(loss) => {
-                StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() }
-            }
-            Self::NewerProtocol { store, member } => {
-                let source = Fault::NewerProtocol { store: *store, member: *member };
-                StoreError::Unavailable { at: shared.at.clone(), sent: false, source: Some(Box::new(source)) }
-            }
-            Self::Unreadable => {
-                let source = Some(Box::new(Fault::Unreadable) as _);
-                StoreError::Unavailable { at: shared.at.clone(), sent: true, source }
-            }
-            // A call that met another epoch or window was not decided.
-            Self::Unsettled => shared.unavailable(Fault::Unsettled),
-        }
-    }
-
-    /// The error and its causes, in one line.
-    pub(crate) fn text(&self, shared: &Shared) -> String {
-        let error = self.for_one(shared);
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        text
-    }
 }
 
 impl From<DialError> for CallError {
@@ -276,7 +240,7 @@ fn detail_has(error: &RedisError, text: &str) -> bool {
 
 /// An error of the client library as one of stores. `at` is where it came from, `sent` whether a
 /// batch was sent before.
-fn said(error: RedisError, sent: bool, at: &str) -> StoreError {
+pub(crate) fn said(error: RedisError, sent: bool, at: &str) -> StoreError {
     let (may_have_taken_effect, advice) = advice(&error);
     let source = Fault::Said { advice, source: error };
     StoreError::Unavailable {

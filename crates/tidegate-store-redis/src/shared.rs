@@ -3,6 +3,7 @@
 
 use core::fmt;
 use std::collections::HashMap;
+use std::error::Error as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use crate::call::{Asked, Call, Setting};
 use crate::call_format::{ANSWERED, LOSS_HOLDS, LOST, NEWER_PROTOCOL};
 use crate::config::{Clock, OnLoss, RedisConfig, without_credentials};
 use crate::epochs::{Epochs, home};
-use crate::error::{CallError, Fault, OpenError};
+use crate::error::{CallError, Fault, OpenError, said};
 use crate::lanes::{LaneName, Lanes, Purpose, Sent, Waiting};
 use crate::link::Link;
 use crate::marker::Marker;
@@ -230,6 +231,43 @@ impl Shared {
         }
     }
 
+    /// The error for one of the batches of a call that failed.
+    pub(crate) fn error_for_one(&self, error: &CallError) -> StoreError {
+        match error {
+            CallError::Timeout(after) => StoreError::Timeout { after: *after },
+            CallError::Said(error) if error.is_timeout() => {
+                StoreError::Timeout { after: self.config.deadline }
+            }
+            CallError::NotConnected(error) => said(error.clone(), false, &self.at),
+            CallError::Said(error) => said(error.clone(), true, &self.at),
+            CallError::Lost(loss) => {
+                StoreError::DataLost { expected: loss.expected.clone(), found: loss.found.clone() }
+            }
+            CallError::NewerProtocol { store, member } => {
+                let source = Fault::NewerProtocol { store: *store, member: *member };
+                StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(source)) }
+            }
+            CallError::Unreadable => {
+                let source = Some(Box::new(Fault::Unreadable) as _);
+                StoreError::Unavailable { at: self.at.clone(), sent: true, source }
+            }
+            // A call that met another epoch or window was not decided.
+            CallError::Unsettled => self.unavailable(Fault::Unsettled),
+        }
+    }
+
+    /// The error and its causes, in one line.
+    fn text_of(&self, error: &CallError) -> String {
+        let error = self.error_for_one(error);
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        text
+    }
+
     pub(crate) fn unavailable(&self, fault: Fault) -> StoreError {
         StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(fault)) }
     }
@@ -308,7 +346,7 @@ impl Shared {
                     if name.purpose == Purpose::Decide {
                         self.failed(&error);
                     }
-                    let errors = asked.iter().map(|_| Err(error.for_one(self)));
+                    let errors = asked.iter().map(|_| Err(self.error_for_one(&error)));
                     errors.collect::<Vec<Result<Decided, StoreError>>>()
                 }
             };
@@ -333,7 +371,7 @@ impl Shared {
             return;
         }
         add(&self.counts.failed, 1);
-        *lock(&self.last_failure) = error.text(self);
+        *lock(&self.last_failure) = self.text_of(&error);
         lock(&self.breaker).failed(self.opened.elapsed());
         probe::start(self);
     }

@@ -123,7 +123,7 @@ impl RedisStore {
         command.arg("CONFIG").arg("GET").arg("maxmemory-policy");
         let reply = self.looked_up(&command).await?;
         let (_, policy) = redis::from_redis_value::<(String, String)>(reply)
-            .map_err(|error| CallError::Said(error.into()).for_one(&self.shared))?;
+            .map_err(|error| self.shared.error_for_one(&CallError::Said(error.into())))?;
         Ok(policy)
     }
 
@@ -131,7 +131,7 @@ impl RedisStore {
     async fn looked_up(&self, command: &Cmd) -> Result<Value, StoreError> {
         let after = self.shared.config.connect_timeout;
         match tokio::time::timeout(after, self.shared.link.send(command)).await {
-            Ok(reply) => reply.map_err(|error| CallError::from(error).for_one(&self.shared)),
+            Ok(reply) => reply.map_err(|error| self.shared.error_for_one(&CallError::from(error))),
             Err(_) => Err(StoreError::Timeout { after }),
         }
     }
@@ -154,7 +154,7 @@ impl RedisStore {
                 .arg(NOTES_SCANNED);
             let reply = self.looked_up(&command).await?;
             let Some((next, fields)) = scanned(reply) else {
-                return Err(CallError::Unreadable.for_one(&self.shared));
+                return Err(self.shared.error_for_one(&CallError::Unreadable));
             };
             bytes += fields.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
             // A change in the meantime may be reported twice.

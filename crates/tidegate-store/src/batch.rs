@@ -1,31 +1,11 @@
 //! The batch that a store is asked: operations on counters that belong together.
 
-use core::fmt;
-
 use smallvec::SmallVec;
 use tidegate::lease::{Ask, Terms};
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
-use crate::{Key, NoteChange, StoreError};
-
-/// The name of one batch: 128 bits that no other batch has, drawn at random or counted by one
-/// member.
-///
-/// A batch that is sent again, because its answer did not arrive, is sent under the same id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub u128);
-
-impl fmt::Display for RequestId {
-    /// 32 hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-/// The holder of a permit of a [`Algorithm::Concurrency`] limit: 128 bits that no other holder has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HolderId(pub u128);
+use crate::{HolderId, Key, NoteChange, RequestId, StoreError};
 
 /// The operations of a batch: mostly one.
 pub type Operations = SmallVec<[Operation; 1]>;

@@ -34,12 +34,14 @@ pub mod own_clock;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
+mod id;
 mod record;
 mod step;
 
 pub use answer::{Answer, Grants, Outcome, Outcomes};
-pub use batch::{Batch, BatchMode, HolderId, Kind, OnLedger, Operation, Operations, RequestId};
+pub use batch::{Batch, BatchMode, Kind, OnLedger, Operation, Operations};
 pub use error::StoreError;
+pub use id::{HolderId, RequestId};
 pub use keeper::Keeper;
 pub use key::Key;
 pub use memory::{MemoryConfig, MemoryStats, MemoryStore};
