@@ -232,6 +232,13 @@ impl Seat {
         self.call.take()
     }
 
+    /// Leaves the line without losing the arrival, while the request waits for an answer of the
+    /// store: what is returned meanwhile goes to the others.
+    pub(crate) fn step_aside(&mut self) {
+        let returns = self.room.returns();
+        self.moved(Obstacle::Answer(self.position), returns);
+    }
+
     /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
     /// [`Room::enter`].
     pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64) {

@@ -87,7 +87,8 @@ impl Engine {
             },
             |flights, offered| {
                 let demand = demand.take().or_else(|| self.demand(offered, request, now));
-                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat.take())))
+                let seat = seat.take().map(aside);
+                Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
             |gate, first, question, offered| match question {
                 None => {
@@ -97,7 +98,7 @@ impl Engine {
                 Some(question) => {
                     let demand = demand.take().or_else(|| self.demand(offered, request, now));
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
-                    let patience = Patience { request: owned, seat: seat.take(), returns };
+                    let patience = Patience { request: owned, seat: seat.take().map(aside), returns };
                     let patience = Some(Box::new(patience));
                     self.ask_one(first, gate, request.cost, demand, patience, question, now)
                 }
@@ -280,6 +281,11 @@ impl Engine {
             hash.finish()
         }))
     }
+}
+
+fn aside(mut seat: Seat) -> Seat {
+    seat.step_aside();
+    seat
 }
 
 /// Until when a request waits: not to its deadline, at which it is late already.

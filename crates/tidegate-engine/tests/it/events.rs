@@ -104,3 +104,27 @@ fn a_request_that_may_wait_begins_anew_when_a_place_is_returned() {
     assert!(matches!(step, Step::Decided(Decision::Admit(_))));
     assert_eq!(world.engine.waiting(), 0);
 }
+
+#[test]
+fn a_request_that_asks_the_store_keeps_nobody_behind_it_from_a_second_place() {
+    let world = World::new(Room { in_flight: 2, ..Room::WIDE });
+    let held = [world.decide(&request()), world.decide(&request())];
+    let patient = request().may_wait_until(NOW.saturating_add(MINUTE));
+    let wait = || match world.engine.admit(&patient, NOW).unwrap() {
+        Step::Ask(pending) => pending,
+        Step::Decided(decision) => panic!("it waits: {decision:?}"),
+    };
+    let is_called = |pending: &tidegate_engine::Pending| match pending.wants() {
+        tidegate_engine::Wants::Turn(turn) => turn.is_called(),
+        other => panic!("{other:?}"),
+    };
+    let (first, second) = (wait(), wait());
+    drop(held);
+    assert!(is_called(&first) && !is_called(&second));
+    let step = world.engine.resume(first, tidegate_engine::Answered::Turn, NOW);
+    let Step::Ask(asking) = step else { panic!("{step:?}") };
+    assert!(asking.batch().is_some(), "the first asks the store, and holds a place");
+    assert!(is_called(&second), "there is another place");
+    let step = world.engine.resume(second, tidegate_engine::Answered::Turn, NOW);
+    assert!(matches!(&step, Step::Ask(pending) if pending.batch().is_some()), "{step:?}");
+}

@@ -13,6 +13,9 @@ pub enum Obstacle {
     Counter(u64),
     /// A place in flight of a resource.
     Place(ResourceId),
+    /// An answer that only this request waits for, of the store or of a ledger. It is alone in its
+    /// line, so that others are called meanwhile, and keeps its arrival.
+    Answer(Position),
 }
 
 /// The position of one waiting request: its number by arrival.
