@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::pending::Pending;
 use crate::permit::Permit;
 
-/// What the caller has to do next.
+/// The next step of the caller.
 #[derive(Debug)]
 #[must_use = "an undecided request holds its charges"]
 #[expect(

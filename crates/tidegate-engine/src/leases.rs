@@ -92,7 +92,7 @@ pub struct LeaseBatch {
 }
 
 impl LeaseBatch {
-    /// What to ask the store.
+    /// The batch to send to the store.
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
@@ -134,12 +134,12 @@ struct Due {
     flight: Arc<Flight>,
 }
 
-/// What was taken from a lease.
+/// A charge that was taken from a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseCharge {
     pub(crate) about: Arc<About>,
-    /// What it took; none of a shadow limit that would have refused, or of one that admits while
-    /// the store is away.
+    /// The cost taken; `None` for a shadow limit that would have refused, or a limit that admits
+    /// while the store is away.
     pub(crate) cost: Option<Cost>,
     /// When it was taken.
     pub(crate) taken_at: Timestamp,
@@ -173,7 +173,7 @@ impl LeaseCharge {
     }
 }
 
-/// What a lease says of a request.
+/// The decision of a lease about a request.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// All of it is taken.
@@ -242,7 +242,7 @@ struct Outbox {
     refunds: Vec<Refund>,
     /// Batches that undo what the store may have charged although it did not answer in time.
     undos: Vec<Batch>,
-    /// Who empties it.
+    /// The waker of the task that empties the outbox.
     waker: Option<Waker>,
 }
 
@@ -254,7 +254,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) owner: Owner,
     pub(crate) cost: Cost,
     pub(crate) attempt: u32,
-    /// What it has waited for, if it has.
+    /// The answered asks that the request has waited for, if any.
     pub(crate) landed: &'a [Arc<Flight>],
     /// Whether it has waited so often that it must not again.
     pub(crate) must_decide: bool,
@@ -305,7 +305,8 @@ impl Leases {
         slot.look_at = at;
         looks.push(Reverse((at, key)));
         let next = &self.next_looks[self.place(key)];
-        // Relaxed: written under the lock of the shard only. Who reads it without comes again.
+        // Relaxed: written under the lock of the shard only. A reader without the lock reads it
+        // again later.
         if at.as_nanos() < next.load(Ordering::Relaxed) {
             next.store(at.as_nanos(), Ordering::Relaxed);
         }
@@ -413,9 +414,10 @@ impl Leases {
         }
     }
 
-    /// Undoes what was taken for a request that does not go ahead. What was granted to it alone,
-    /// and of a window that has not ended what finds no place in the lease any more, is given back
-    /// to the ledger with the next asks; what trickled in comes again by itself.
+    /// Undoes the charge of a request that does not go ahead. Two parts of the charge go back to
+    /// the ledger with the next asks: tokens granted to this request alone, and tokens of a window
+    /// that has not ended that no longer fit into the lease. Tokens that trickled in come again by
+    /// themselves.
     pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
@@ -747,7 +749,7 @@ impl Outbox {
 }
 
 impl Shard {
-    /// When the next holder is looked at, in nanoseconds; at the end of time if there is none.
+    /// When the next holder is looked at, in nanoseconds; at the end of time without holders.
     fn first_look(&self) -> u64 {
         self.looks.peek().map_or(u64::MAX, |Reverse((at, _))| at.as_nanos())
     }

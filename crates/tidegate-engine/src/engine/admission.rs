@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The planes after the local limits, in their order. What they take is added to `holds`; the
+    /// The planes after the local limits, in their order. Their charges are added to `holds`; the
     /// caller returns it unless the request has passed.
     #[expect(clippy::inline_always, reason = "as `Engine::pass_row`")]
     #[inline(always)]

@@ -187,7 +187,7 @@ impl Engine {
 }
 
 impl BatchAdmission {
-    /// What each of those that were asked is refused with, after the store has refused.
+    /// The refusal of each request in the batch, after the store has refused.
     fn denied(&self, batch: &Batch, mut answer: Answer, blocks: &mut Vec<Operation>) -> Refusals {
         let mut refused = Vec::new();
         let (mut operations, mut outcomes) = (&batch.operations[..], &mut answer.outcomes[..]);

@@ -68,8 +68,8 @@ pub(super) fn alone_denial(
     (Reason::StoreUnavailable, Retry::At(retry))
 }
 
-/// What exact limits do while the store is away, each as its policy says; a refusal if one of them
-/// refuses.
+/// Applies the policy of each exact limit for a store that is away; returns a refusal if one of
+/// them refuses.
 pub(super) fn charge_instead(
     engine: &Engine,
     gate: &Gate,

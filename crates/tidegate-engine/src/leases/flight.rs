@@ -16,7 +16,7 @@ pub(crate) struct Flight {
     state: Mutex<State>,
 }
 
-/// What a request waits for.
+/// The asks in flight that a request waits for.
 pub(crate) type Flights = SmallVec<[Arc<Flight>; 1]>;
 
 #[derive(Debug, Default)]
@@ -83,8 +83,8 @@ impl Flight {
     }
 }
 
-/// Waits until the leases of a request are answered, or it is known that they will not be. Whoever
-/// drives the engine brings every ask to an end, so this ends too.
+/// Waits until the leases of a request are answered, or it is known that they will not be. The
+/// caller that drives the engine brings every ask to an end, so this wait ends too.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Landing<'a>(pub(crate) &'a [Arc<Flight>]);

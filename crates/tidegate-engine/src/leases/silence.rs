@@ -33,7 +33,7 @@ impl Silence {
     }
 }
 
-/// What there is to know of a leased limit that its store does not decide.
+/// The state of a leased limit that its store does not decide.
 #[derive(Debug)]
 pub(crate) struct Silent {
     pub(crate) about: Arc<About>,

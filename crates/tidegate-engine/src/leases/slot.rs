@@ -14,12 +14,12 @@ use super::LOOK_MIN;
 use super::flight::Flight;
 use crate::request::{OwnedPairs, Pairs};
 
-/// What a lease is of.
+/// The limit and key that a lease belongs to.
 #[derive(Debug)]
 pub(crate) struct About {
     /// The fingerprint of the key, by which this member finds it.
     pub(crate) number: u64,
-    /// What the store calls it.
+    /// The key in the store.
     pub(crate) key: Key,
     pub(crate) algorithm: Algorithm,
     /// The namespace and the limit, and after those the attributes of the key with their values.
@@ -64,7 +64,7 @@ pub(super) struct Slot {
     /// Whether this member has decided alone since the store answered last, or may have before this
     /// slot was made.
     pub(super) may_be_alone: bool,
-    /// What the ledger then said is [gone](Grant::gone), and when its window ends.
+    /// The units that the ledger then reported as [gone](Grant::gone), and the end of their window.
     pub(super) gone: (u64, Timestamp),
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
     pub(super) look_at: Timestamp,
@@ -125,7 +125,7 @@ impl Slot {
 
     /// Whether nothing would be lost if it were dropped.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
-        // What is asked for now and then is remembered, so that it gets a lease of its own. Without
+        // A key with occasional requests is remembered, so that it gets a lease of its own. Without
         // the store, the last grant says by which share this member decides alone.
         let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };
         self.is_idle(now) && self.holder.demand(&self.terms, now) < least

@@ -298,7 +298,7 @@ fn a_request_that_waits_for_a_lease_holds_nothing() {
     let step = fleet.members[0].admit(&Request::new("api", &ADA), NOW).unwrap();
     assert!(matches!(step, Step::Ask(_)));
     assert_eq!(fleet.members[0].fingerprint(), before);
-    // Whoever goes away leaves nothing undone: the next finds the lease.
+    // A caller that drops its step leaves nothing undone: the next caller finds the lease.
     drop(step);
 }
 
