@@ -20,7 +20,7 @@
 //! functions whose last digit differs from machine to machine are not used. So a scenario gives the
 //! same report, byte for byte.
 //!
-//! **What is checked.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
+//! **Checks.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
 //! what is measured.
 
 #![forbid(unsafe_code)]

@@ -24,7 +24,7 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 ///   could be, never more. Batches that [only peek, or ask ledgers](Batch::is_forgettable), need
 ///   not be remembered, nor those that ended in an error. A repeated ask is known to the ledger
 ///   itself, under whatever id it comes: it gets the same tokens and changes nothing.
-/// - **What is lent is used.** What members may still spend of a [`tidegate::lease::Ledger`] counts
+/// - **Lent units are used.** Units of a [`tidegate::lease::Ledger`] that members may still spend count
 ///   as used. A store that has lost what it held begins another [`tidegate::lease::Epoch`], so that
 ///   nothing is lent twice.
 /// - **An unknown outcome counts as charged.** After an error with
