@@ -665,19 +665,22 @@ impl Leases {
     /// afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
         let (mut dues, refunds, undos) = lock(&self.outbox).take();
+        let mut slots: Vec<Box<Slot>> = Vec::new();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
             shard.looks.clear();
             at.store(u64::MAX, Ordering::Relaxed);
-            let slots: Vec<Box<Slot>> = shard.slots.drain().map(|(_, slot)| slot).collect();
-            self.held.fetch_sub(slots.len(), Ordering::Relaxed);
-            for mut slot in slots {
-                self.shares.give_back(slot.owner, 1);
-                let ask = slot.holder.leave(&slot.terms, self.config.member, now);
-                let flight =
-                    slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
-                dues.push(Due { about: slot.about, ask, flight });
-            }
+            self.held.fetch_sub(shard.slots.len(), Ordering::Relaxed);
+            slots.extend(shard.slots.drain().map(|(_, slot)| slot));
+        }
+        // A hash map drains in an order that depends on its hasher, and a shard holds the keys that
+        // the hash assigns to it. Messages are in the order of the keys, so that a seed gives one run.
+        slots.sort_unstable_by(|one, other| one.about.key.cmp(&other.about.key));
+        for mut slot in slots {
+            self.shares.give_back(slot.owner, 1);
+            let ask = slot.holder.leave(&slot.terms, self.config.member, now);
+            let flight = slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
+            dues.push(Due { about: slot.about, ask, flight });
         }
         batches(dues, &refunds, undos, id)
     }

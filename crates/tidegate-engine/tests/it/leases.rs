@@ -417,6 +417,21 @@ fn leases_that_are_given_back_are_there_for_others_at_once() {
 }
 
 #[test]
+fn leases_are_given_back_in_the_order_of_their_keys() {
+    let mut fleet = Fleet::new(1, &[leased("daily", window(100, Duration::from_hours(24)))]);
+    for number in 0..40 {
+        let user = format!("user-{number}");
+        let attributes = [("user", &*user)];
+        assert!(matches!(fleet.decide(0, &Request::new("api", &attributes)), Decision::Admit(_)));
+    }
+    let batches = fleet.members[0].leave_leases(fleet.now());
+    let operations = batches.iter().flat_map(|asked| &asked.batch().operations);
+    let keys: Vec<_> = operations.map(|operation| operation.key.clone()).collect();
+    assert_eq!(keys.len(), 40);
+    assert!(keys.is_sorted(), "{keys:?}");
+}
+
+#[test]
 fn other_numbers_count_from_the_next_request_on() {
     let mut fleet = Fleet::new(1, &[leased("daily", window(10, Duration::from_hours(24)))]);
     assert_eq!(fleet.burst(0), 10);
