@@ -5,8 +5,8 @@ use core::ops::Deref;
 
 use tidegate::Refusal;
 
+use crate::continuation::Pending;
 use crate::error::EngineError;
-use crate::pending::Pending;
 use crate::permit::Permit;
 
 /// The next step of the caller.

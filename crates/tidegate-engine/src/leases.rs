@@ -12,6 +12,7 @@
 //! a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
+mod leased_key;
 mod silence;
 mod slot;
 mod view;
@@ -35,9 +36,9 @@ use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, Re
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
+pub(crate) use self::leased_key::LeasedKey;
 pub(crate) use self::silence::{Silence, Silent};
-pub(crate) use self::slot::About;
-use self::slot::Slot;
+use self::slot::{LOOK_MIN, Slot};
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 
 /// How a member holds leases.
@@ -66,9 +67,6 @@ const LOCKS_MAX: usize = 1024;
 
 /// How many holders a lock is made for before there is another.
 const SHARD_HOLDERS: usize = 256;
-
-/// The shortest time after which a holder is looked at again.
-const LOOK_MIN: Duration = Duration::from_millis(10);
 
 /// How far the clocks of member and store may be apart for units to be given back to a window
 /// shortly before its end.
@@ -115,7 +113,7 @@ impl LeaseBatch {
 }
 
 /// Tokens of a key that are given back without a lease.
-type Refund = (Arc<About>, Cost);
+type Refund = (Arc<LeasedKey>, Cost);
 
 /// Keys by their fingerprints.
 pub(crate) type Keys = SmallVec<[u64; 4]>;
@@ -129,7 +127,7 @@ type Dues = SmallVec<[Due; 1]>;
 /// An ask that is to be sent.
 #[derive(Debug)]
 struct Due {
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
     ask: Ask,
     flight: Arc<Flight>,
 }
@@ -137,7 +135,7 @@ struct Due {
 /// A charge that was taken from a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseCharge {
-    pub(crate) about: Arc<About>,
+    pub(crate) about: Arc<LeasedKey>,
     /// The cost taken; `None` for a shadow limit that would have refused, or a limit that admits
     /// while the store is away.
     pub(crate) cost: Option<Cost>,
@@ -156,7 +154,7 @@ pub(crate) struct LeaseCharge {
 
 impl LeaseCharge {
     /// Nothing that could be put into a lease: of `cost` granted to this request alone, or of none.
-    pub(crate) fn fixed(about: Arc<About>, cost: Option<Cost>, now: Timestamp) -> Self {
+    pub(crate) fn fixed(about: Arc<LeasedKey>, cost: Option<Cost>, now: Timestamp) -> Self {
         let (balance, stamp) = (None, None);
         Self { about, cost, taken_at: now, balance, shadow_refused: false, stamp, renew: false }
     }
@@ -318,7 +316,7 @@ impl Leases {
         &self,
         asked: &Asked<'_>,
         now: Timestamp,
-        about: impl FnOnce() -> Result<About, E>,
+        about: impl FnOnce() -> Result<LeasedKey, E>,
     ) -> Result<Taken, E> {
         let key = asked.limit.key();
         let mut shard = self.shard(key);

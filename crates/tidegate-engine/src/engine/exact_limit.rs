@@ -7,8 +7,8 @@ use tidegate::gate::ExactLimit;
 use tidegate::{Algorithm, Gate, Timestamp};
 use tidegate_store::{Key, Kind, Operation, Outcome, StoreError};
 
+use crate::continuation::{ExactName, LeaseName};
 use crate::limit_report::LimitReport;
-use crate::pending::{ExactName, LeaseName};
 
 /// The key of a request under an exact limit, as stores have it.
 pub(super) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {

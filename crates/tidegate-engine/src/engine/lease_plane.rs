@@ -19,13 +19,13 @@ use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 use super::Engine;
 use super::refusal::STORE_RETRY;
 use super::store_silence::alone_denial;
+use crate::continuation::ExactName;
 use crate::error::EngineError;
 use crate::leases::{
-    About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
-    Silence, Taken,
+    Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, LeasedKey, Leases,
+    LeasesView, Silence, Taken,
 };
 use crate::limit_report::LimitReport;
-use crate::pending::ExactName;
 use crate::request::Request;
 
 /// How often a request waits for leases before it is refused instead: once for the ask, and again
@@ -340,10 +340,10 @@ fn about<'g>(
     gate: &'g Gate,
     limit: &LeasedLimit<'_>,
     located: &LocatedRequest<'g>,
-) -> Result<About, EngineError> {
+) -> Result<LeasedKey, EngineError> {
     let name = gate.store_name(limit, located);
     let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
-    Ok(About::new(limit, key, gate.namespace(), &name.scope))
+    Ok(LeasedKey::new(limit, key, gate.namespace(), &name.scope))
 }
 
 /// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which

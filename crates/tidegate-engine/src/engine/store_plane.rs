@@ -18,12 +18,12 @@ use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of
 use super::queue_admission::Denial;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
+use crate::continuation::{
+    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::Demand;
 use crate::error::EngineError;
-use crate::pending::{
-    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
-};
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 

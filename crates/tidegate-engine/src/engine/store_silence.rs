@@ -11,9 +11,9 @@ use tidegate_store::StoreError;
 
 use super::Engine;
 use super::refusal::{STORE_RETRY, into_owned, refusal_by, store_failed};
+use crate::continuation::ExactName;
 use crate::leases::Silence;
 use crate::limit_report::LimitReport;
-use crate::pending::ExactName;
 use crate::permit::StoreCharge;
 
 /// Whether an error says that the store is away, so that limits may go on without it.

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::slot::About;
+use super::leased_key::LeasedKey;
 
 /// An ask that is under way.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
     state: Mutex<State>,
 }
 
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Flight {
-    pub(crate) fn new(about: Arc<About>) -> Self {
+    pub(crate) fn new(about: Arc<LeasedKey>) -> Self {
         Self { about, state: Mutex::default() }
     }
 
@@ -38,7 +38,7 @@ impl Flight {
         self.about.number
     }
 
-    pub(crate) fn about(&self) -> Arc<About> {
+    pub(crate) fn about(&self) -> Arc<LeasedKey> {
         Arc::clone(&self.about)
     }
 

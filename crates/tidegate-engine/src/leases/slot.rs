@@ -3,48 +3,18 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use tidegate::Timestamp;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
-use tidegate::refusal::ScopeValues;
 use tidegate::shares::Owner;
-use tidegate::{Algorithm, Timestamp};
-use tidegate_store::{Key, Kind, OnLedger, Operation};
 
-use super::LOOK_MIN;
 use super::flight::Flight;
-use crate::request::{OwnedPairs, Pairs};
+use super::leased_key::LeasedKey;
 
-/// The limit and key that a lease belongs to.
-#[derive(Debug)]
-pub(crate) struct About {
-    /// The fingerprint of the key, by which this member finds it.
-    pub(crate) number: u64,
-    /// The key in the store.
-    pub(crate) key: Key,
-    pub(crate) algorithm: Algorithm,
-    /// The namespace and the limit, and after those the attributes of the key with their values.
-    names: OwnedPairs,
-}
+/// The shortest time after which a holder is looked at again.
+pub(super) const LOOK_MIN: Duration = Duration::from_millis(10);
 
-impl About {
-    pub(crate) fn new(limit: &LeasedLimit<'_>, key: Key, namespace: &str, scope: &ScopeValues<'_>) -> Self {
-        let scope = scope.iter().map(|(name, value)| (&**name, &**value));
-        let names = OwnedPairs::new(&core::iter::once((namespace, limit.name)).chain(scope));
-        Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
-    }
-
-    /// The namespace and the limit, and after those the attributes of the key with their values.
-    pub(crate) fn names(&self) -> Pairs<'_> {
-        self.names.pairs()
-    }
-
-    /// Has the store do this with the ledger of the key.
-    pub(crate) fn operation(&self, what: OnLedger) -> Operation {
-        Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what))
-    }
-}
-
-/// Units in a period: who is asked for fewer is forgotten when its lease has ended.
+/// Units in a period: a key with a smaller demand is forgotten when its lease has ended.
 const FORGOTTEN_BELOW: u64 = 2;
 
 /// After what time a holder is looked at again that is only remembered.
@@ -56,7 +26,7 @@ pub(super) struct Slot {
     pub(super) terms: Arc<Terms>,
     /// Which numbers the terms are of.
     pub(super) numbers: u32,
-    pub(super) about: Arc<About>,
+    pub(super) about: Arc<LeasedKey>,
     /// The namespace whose share of the places it counts against.
     pub(super) owner: Owner,
     /// The ask under way.
@@ -71,7 +41,12 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(holder: Holder, limit: &LeasedLimit<'_>, terms: Arc<Terms>, about: Arc<About>) -> Self {
+    pub(super) fn new(
+        holder: Holder,
+        limit: &LeasedLimit<'_>,
+        terms: Arc<Terms>,
+        about: Arc<LeasedKey>,
+    ) -> Self {
         Self {
             holder,
             terms,
@@ -111,16 +86,7 @@ impl Slot {
         self.numbers = limit.numbers();
         self.terms = terms;
         self.holder.ask_soon(now);
-        let owned = {
-            let names = self.about.names();
-            OwnedPairs::new(&core::iter::once((names[0].0, limit.name)).chain(names[1..].iter().copied()))
-        };
-        self.about = Arc::new(About {
-            number: self.about.number,
-            key: self.about.key.clone(),
-            algorithm: limit.algorithm.clone(),
-            names: owned,
-        });
+        self.about = Arc::new(self.about.renumbered(limit));
     }
 
     /// Whether nothing would be lost if it were dropped.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tidegate::Timestamp;
 
-use super::slot::{About, Slot};
+use super::leased_key::LeasedKey;
+use super::slot::Slot;
 use super::{Leases, lock};
 
 /// One lease of this member.
@@ -96,7 +97,7 @@ impl Leases {
     }
 
     /// The view of a key's lease; `None` if the lease is gone.
-    fn view(&self, about: &About, now: Timestamp) -> Option<LeaseView> {
+    fn view(&self, about: &LeasedKey, now: Timestamp) -> Option<LeaseView> {
         let shard = self.shard(about.number);
         let slot = shard.slots.get(&about.number)?;
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -121,7 +122,7 @@ impl Leases {
 #[derive(Debug)]
 struct Rank {
     demand: u64,
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
 }
 
 impl Rank {

@@ -1,6 +1,6 @@
 //! Several requests that go ahead together or not at all.
 
-mod one_by_one;
+mod equivalence;
 mod settlement;
 mod silence;
 
