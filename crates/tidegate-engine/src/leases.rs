@@ -671,8 +671,8 @@ impl Leases {
             self.held.fetch_sub(shard.slots.len(), Ordering::Relaxed);
             slots.extend(shard.slots.drain().map(|(_, slot)| slot));
         }
-        // A hash map drains in an order that depends on its hasher, and a shard holds the keys that
-        // the hash assigns to it. Messages are in the order of the keys, so that a seed gives one run.
+        // The order in which a hash map drains depends on its hasher. Messages are in the order of
+        // the keys instead, so that a seed always gives the same run.
         slots.sort_unstable_by(|one, other| one.about.key.cmp(&other.about.key));
         for mut slot in slots {
             self.shares.give_back(slot.owner, 1);

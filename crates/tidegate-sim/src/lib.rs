@@ -12,7 +12,7 @@
 //! # Ok::<(), tidegate_sim::ScenarioError>(())
 //! ```
 //!
-//! **What is real.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
+//! **Real parts.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
 //! store is a [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated
 //! are clients, time, messages, crashes.
 //!

@@ -244,7 +244,7 @@ fn four_hundred_who_come_at_once_wait_for_one_ask() {
     for _ in 0..400 {
         match fleet.members[0].admit(&request, now).unwrap() {
             Step::Ask(pending) => waiting.push(pending),
-            other => panic!("{other:?}"),
+            other @ Step::Decided(_) => panic!("{other:?}"),
         }
     }
     assert!(waiting.iter().all(|one| matches!(one.wants(), Wants::Lease(landing) if !landing.is_over())));
@@ -257,7 +257,7 @@ fn four_hundred_who_come_at_once_wait_for_one_ask() {
                 fleet.drive(0);
                 waiting.push(pending);
             }
-            _ => {}
+            Step::Decided(_) => {}
         }
     }
     assert_eq!(admitted, 400);
