@@ -5,11 +5,11 @@ use core::ops::Deref;
 
 use tidegate::Refusal;
 
+use crate::continuation::Pending;
 use crate::error::EngineError;
-use crate::pending::Pending;
 use crate::permit::Permit;
 
-/// What the caller has to do next.
+/// The next step of the caller.
 #[derive(Debug)]
 #[must_use = "an undecided request holds its charges"]
 #[expect(

@@ -47,7 +47,7 @@ pub enum EngineError {
     Limits {
         /// The namespace.
         namespace: String,
-        /// What is wrong with its limits.
+        /// The error in its limits.
         #[source]
         source: GateError,
     },
@@ -100,7 +100,7 @@ pub enum EngineError {
     Override {
         /// The limit.
         limit: String,
-        /// What is wrong with it, and what to do.
+        /// The error in it, and the remedy.
         why: String,
     },
     /// A permit that holds too much to be written down.

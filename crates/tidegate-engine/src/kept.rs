@@ -51,14 +51,14 @@ impl KeptSource {
     }
 }
 
-/// What a kept permit holds.
+/// The charges that a kept permit holds.
 #[derive(Debug)]
 pub(crate) enum KeptHolds {
-    /// What it was given.
+    /// The permit as it was given.
     All(Box<Permit>),
-    /// What the store still holds for it after a restart: these charges, each of this cost.
+    /// The charges that the store still holds for it after a restart, each of this cost.
     Stored {
-        /// What each operation charged.
+        /// The cost that each operation charged.
         cost: Cost,
         /// The charges.
         operations: Vec<Operation>,

@@ -12,6 +12,7 @@
 //! a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
+mod leased_key;
 mod silence;
 mod slot;
 mod view;
@@ -35,9 +36,9 @@ use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, Re
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
+pub(crate) use self::leased_key::LeasedKey;
 pub(crate) use self::silence::{Silence, Silent};
-pub(crate) use self::slot::About;
-use self::slot::Slot;
+use self::slot::{LOOK_MIN, Slot};
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 
 /// How a member holds leases.
@@ -67,9 +68,6 @@ const LOCKS_MAX: usize = 1024;
 /// How many holders a lock is made for before there is another.
 const SHARD_HOLDERS: usize = 256;
 
-/// The shortest time after which a holder is looked at again.
-const LOOK_MIN: Duration = Duration::from_millis(10);
-
 /// How far the clocks of member and store may be apart for units to be given back to a window
 /// shortly before its end.
 const CLOCKS_APART: Duration = Duration::from_secs(1);
@@ -92,7 +90,7 @@ pub struct LeaseBatch {
 }
 
 impl LeaseBatch {
-    /// What to ask the store.
+    /// The batch to send to the store.
     pub fn batch(&self) -> &Batch {
         &self.batch
     }
@@ -115,7 +113,7 @@ impl LeaseBatch {
 }
 
 /// Tokens of a key that are given back without a lease.
-type Refund = (Arc<About>, Cost);
+type Refund = (Arc<LeasedKey>, Cost);
 
 /// Keys by their fingerprints.
 pub(crate) type Keys = SmallVec<[u64; 4]>;
@@ -129,17 +127,17 @@ type Dues = SmallVec<[Due; 1]>;
 /// An ask that is to be sent.
 #[derive(Debug)]
 struct Due {
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
     ask: Ask,
     flight: Arc<Flight>,
 }
 
-/// What was taken from a lease.
+/// A charge that was taken from a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseCharge {
-    pub(crate) about: Arc<About>,
-    /// What it took; none of a shadow limit that would have refused, or of one that admits while
-    /// the store is away.
+    pub(crate) about: Arc<LeasedKey>,
+    /// The cost taken; `None` for a shadow limit that would have refused, or a limit that admits
+    /// while the store is away.
     pub(crate) cost: Option<Cost>,
     /// When it was taken.
     pub(crate) taken_at: Timestamp,
@@ -156,7 +154,7 @@ pub(crate) struct LeaseCharge {
 
 impl LeaseCharge {
     /// Nothing that could be put into a lease: of `cost` granted to this request alone, or of none.
-    pub(crate) fn fixed(about: Arc<About>, cost: Option<Cost>, now: Timestamp) -> Self {
+    pub(crate) fn fixed(about: Arc<LeasedKey>, cost: Option<Cost>, now: Timestamp) -> Self {
         let (balance, stamp) = (None, None);
         Self { about, cost, taken_at: now, balance, shadow_refused: false, stamp, renew: false }
     }
@@ -173,7 +171,7 @@ impl LeaseCharge {
     }
 }
 
-/// What a lease says of a request.
+/// The decision of a lease about a request.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// All of it is taken.
@@ -242,7 +240,7 @@ struct Outbox {
     refunds: Vec<Refund>,
     /// Batches that undo what the store may have charged although it did not answer in time.
     undos: Vec<Batch>,
-    /// Who empties it.
+    /// The waker of the task that empties the outbox.
     waker: Option<Waker>,
 }
 
@@ -254,7 +252,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) owner: Owner,
     pub(crate) cost: Cost,
     pub(crate) attempt: u32,
-    /// What it has waited for, if it has.
+    /// The answered asks that the request has waited for, if any.
     pub(crate) landed: &'a [Arc<Flight>],
     /// Whether it has waited so often that it must not again.
     pub(crate) must_decide: bool,
@@ -305,7 +303,8 @@ impl Leases {
         slot.look_at = at;
         looks.push(Reverse((at, key)));
         let next = &self.next_looks[self.place(key)];
-        // Relaxed: written under the lock of the shard only. Who reads it without comes again.
+        // Relaxed: written under the lock of the shard only. A reader without the lock reads it
+        // again later.
         if at.as_nanos() < next.load(Ordering::Relaxed) {
             next.store(at.as_nanos(), Ordering::Relaxed);
         }
@@ -317,7 +316,7 @@ impl Leases {
         &self,
         asked: &Asked<'_>,
         now: Timestamp,
-        about: impl FnOnce() -> Result<About, E>,
+        about: impl FnOnce() -> Result<LeasedKey, E>,
     ) -> Result<Taken, E> {
         let key = asked.limit.key();
         let mut shard = self.shard(key);
@@ -413,9 +412,10 @@ impl Leases {
         }
     }
 
-    /// Undoes what was taken for a request that does not go ahead. What was granted to it alone,
-    /// and of a window that has not ended what finds no place in the lease any more, is given back
-    /// to the ledger with the next asks; what trickled in comes again by itself.
+    /// Undoes the charge of a request that does not go ahead. Two parts of the charge go back to
+    /// the ledger with the next asks: tokens granted to this request alone, and tokens of a window
+    /// that has not ended that no longer fit into the lease. Tokens that trickled in come again by
+    /// themselves.
     pub(crate) fn undo(&self, charge: &LeaseCharge, now: Timestamp) {
         let Some(cost) = charge.cost else { return };
         let left = cost.units() - self.put_back(charge, cost.units(), now);
@@ -663,19 +663,22 @@ impl Leases {
     /// afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
         let (mut dues, refunds, undos) = lock(&self.outbox).take();
+        let mut slots: Vec<Box<Slot>> = Vec::new();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
             shard.looks.clear();
             at.store(u64::MAX, Ordering::Relaxed);
-            let slots: Vec<Box<Slot>> = shard.slots.drain().map(|(_, slot)| slot).collect();
-            self.held.fetch_sub(slots.len(), Ordering::Relaxed);
-            for mut slot in slots {
-                self.shares.give_back(slot.owner, 1);
-                let ask = slot.holder.leave(&slot.terms, self.config.member, now);
-                let flight =
-                    slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
-                dues.push(Due { about: slot.about, ask, flight });
-            }
+            self.held.fetch_sub(shard.slots.len(), Ordering::Relaxed);
+            slots.extend(shard.slots.drain().map(|(_, slot)| slot));
+        }
+        // The order in which a hash map drains depends on its hasher. Messages are in the order of
+        // the keys instead, so that a seed always gives the same run.
+        slots.sort_unstable_by(|one, other| one.about.key.cmp(&other.about.key));
+        for mut slot in slots {
+            self.shares.give_back(slot.owner, 1);
+            let ask = slot.holder.leave(&slot.terms, self.config.member, now);
+            let flight = slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
+            dues.push(Due { about: slot.about, ask, flight });
         }
         batches(dues, &refunds, undos, id)
     }
@@ -747,7 +750,7 @@ impl Outbox {
 }
 
 impl Shard {
-    /// When the next holder is looked at, in nanoseconds; at the end of time if there is none.
+    /// When the next holder is looked at, in nanoseconds; at the end of time without holders.
     fn first_look(&self) -> u64 {
         self.looks.peek().map_or(u64::MAX, |Reverse((at, _))| at.as_nanos())
     }

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod continuation;
 mod decision;
 mod demand;
 mod engine;
@@ -37,7 +38,6 @@ mod namespace;
 mod notes;
 mod numbers;
 mod overrides;
-mod pending;
 mod permit;
 mod permit_id;
 mod place;
@@ -49,6 +49,7 @@ mod sync;
 mod waiting_room;
 
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
+pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
@@ -63,7 +64,6 @@ pub use namespace::NamespaceConfig;
 pub use notes::NoteError;
 pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
-pub use pending::{Answered, Pending, Wants};
 pub use permit::{Completion, Outcome, Permit, Settled};
 pub use permit_id::{NotAPermitId, PermitId};
 pub use progress::{Asking, Progress};

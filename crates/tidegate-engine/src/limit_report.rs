@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate::{LimitStatus, Timestamp};
 
-/// What one limit has left.
+/// The remaining quota of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitReport {

@@ -1,6 +1,6 @@
 //! Under which name a limit counts, however often it was renamed.
 //!
-//! What a limit has used belongs to its identity: namespace, name, attributes of the key,
+//! The usage of a limit belongs to its identity: namespace, name, attributes of the key,
 //! algorithm. A limit that is renamed with `was:` goes on counting under the name it first had, so
 //! that nothing moves in memory or in a store. That name is remembered for every limit, also when
 //! `was:` is no longer written; and when a new limit takes the old name, it gets a name of its own
@@ -59,7 +59,7 @@ pub(crate) struct Ignored {
 }
 
 impl Lineage {
-    /// What notes of kind [`NoteKind::Lineage`] say.
+    /// Reads the notes of kind [`NoteKind::Lineage`].
     pub fn from_notes<'a>(notes: impl IntoIterator<Item = &'a Note>) -> Result<Self, NoteError> {
         let mut lineage = Self::default();
         for note in notes {
@@ -84,7 +84,7 @@ impl Lineage {
         self.len() == 0
     }
 
-    /// What to tell a store that remembers `before`.
+    /// The changes to write into a store that remembers `before`.
     pub fn changes_since(&self, before: &Self) -> Vec<NoteChange> {
         let mut changes = Vec::new();
         for (namespace, limits) in &self.namespaces {

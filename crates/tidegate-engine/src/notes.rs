@@ -1,4 +1,5 @@
-//! What the engine writes into notes that outlive it, and what it makes of them at its next start.
+//! The notes that outlive the engine: their format, and how the engine reads them at its next
+//! start.
 
 use core::fmt;
 
@@ -14,9 +15,9 @@ use crate::numbers::Numbers;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a stored {kind} cannot be read: {why}; start the version that wrote it, or remove it")]
 pub struct NoteError {
-    /// What it is about.
+    /// The kind of the note.
     pub kind: NoteKind,
-    /// What is wrong with it.
+    /// The error in the note.
     pub why: String,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct OperationNote {
     /// The parts of the key in hexadecimal digits.
     key: Vec<Option<String>>,
     numbers: Numbers,
-    /// Who holds a permit of a concurrency limit; units are charged otherwise.
+    /// The holder of a permit of a concurrency limit; `None` where units are charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
 }

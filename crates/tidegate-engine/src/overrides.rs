@@ -42,7 +42,7 @@ pub struct RuntimeOverride {
     pub until: Option<Timestamp>,
     /// Why, for whoever reads it later; at most [`RuntimeOverride::TEXT_BYTES_MAX`] bytes.
     pub reason: String,
-    /// Who set it; at most [`RuntimeOverride::TEXT_BYTES_MAX`] bytes.
+    /// The author of the override; at most [`RuntimeOverride::TEXT_BYTES_MAX`] bytes.
     pub by: String,
     /// When it was set.
     pub set_at: Timestamp,
@@ -180,7 +180,7 @@ struct OverrideNote {
     counts_as: Option<String>,
 }
 
-/// What tells one override from another.
+/// The identity of an override.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OverrideName {
     pub(crate) namespace: String,
@@ -205,10 +205,10 @@ impl Overrides {
 
     /// Whether this namespace may set one more and leave every other of these namespaces its share.
     ///
-    /// What all hold and what the shares leave unused together is at most [`RUNTIME_OVERRIDES_MAX`]
-    /// after every call that says yes, so one that holds less than its share finds room. After a
-    /// reload with more namespaces the shares are smaller, and what was set before stays set: until
-    /// some are removed, a namespace may then find less.
+    /// The overrides of all and the unused parts of the shares together are at most
+    /// [`RUNTIME_OVERRIDES_MAX`] after every call that says yes, so one that holds less than its
+    /// share finds room. After a reload with more namespaces the shares are smaller, and what was
+    /// set before stays set: until some are removed, a namespace may then find less.
     pub(crate) fn has_share<'n>(&self, namespace: &str, all: impl Iterator<Item = &'n str> + Clone) -> bool {
         let share = RUNTIME_OVERRIDES_MAX / 2 / all.clone().count().max(1);
         if self.0.len() < RUNTIME_OVERRIDES_MAX / 2 || self.0.len() >= RUNTIME_OVERRIDES_MAX {

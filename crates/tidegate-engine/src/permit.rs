@@ -138,7 +138,7 @@ impl From<Outcome> for Completion {
     }
 }
 
-/// What settling a permit leaves to do.
+/// The work that remains after a permit is settled.
 #[derive(Debug, Default)]
 #[must_use = "the store must be told what was returned"]
 pub struct Settled {

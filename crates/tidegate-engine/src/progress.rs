@@ -19,7 +19,7 @@ pub enum Progress<T> {
 }
 
 impl<T> Progress<T> {
-    /// What it came to, where it asks nothing; for callers whose engine has no store.
+    /// The result, if no store has to be asked; for callers whose engine has no store.
     pub fn done(self) -> Option<T> {
         match self {
             Self::Done(value) => Some(value),
@@ -75,7 +75,7 @@ pub struct Asking<T> {
 }
 
 impl<T> Asking<T> {
-    /// What to ask the store.
+    /// The batch to send to the store.
     pub fn batch(&self) -> &Batch {
         &self.batch
     }

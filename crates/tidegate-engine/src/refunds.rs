@@ -17,7 +17,7 @@ pub const REFUND_KEYS_MAX: usize = 1 << 18;
 /// How long a refund key is remembered. A repetition after that is a new refund.
 pub const REFUND_KEY_KEPT: Duration = Duration::from_hours(1);
 
-/// What became of a refund.
+/// The outcome of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refunded {
     /// It was given back.
@@ -61,18 +61,18 @@ struct Seen {
 struct Remembered {
     until: Timestamp,
     owner: Owner,
-    /// What the store was asked, while nobody knows that it was done.
+    /// The batch sent to the store, until the store has confirmed it.
     asked: Option<Box<Batch>>,
 }
 
-/// What is known of a refund.
+/// The state of a refund.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// It was applied.
     Applied,
     /// It is not known whether the store applied it: ask the store this.
     Ask {
-        /// What to ask: the same whenever the refund is repeated.
+        /// The batch to send: the same whenever the refund is repeated.
         batch: Box<Batch>,
         /// Whether it was asked before, so that a store that has applied it did so for this member.
         again: bool,
@@ -106,9 +106,9 @@ impl RefundKeys {
         Ok(true)
     }
 
-    /// What to ask the store about a refund. The same refund asks the same again, whoever asks it
-    /// how often, until it is [remembered](RefundKeys::remember) or [given
-    /// up](RefundKeys::give_up): so the store sees one batch, and does it once.
+    /// The batch to send to the store for a refund. Every repetition of the refund, by any caller,
+    /// sends the same batch until the refund is [remembered](RefundKeys::remember) or [given
+    /// up](RefundKeys::give_up): so the store sees one batch, and applies it once.
     pub(crate) fn ask(
         &self,
         key: RefundKey,
@@ -164,7 +164,7 @@ impl RefundKeys {
         if is_free { Ok(()) } else { Err(seen.full(now)) }
     }
 
-    /// What is remembered at `now`.
+    /// The refunds that are remembered at `now`.
     fn seen(&self, now: Timestamp) -> MutexGuard<'_, Seen> {
         // A panic elsewhere leaves both parts whole: nothing between two changes can panic.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What the engine is asked.
+//! The requests that the engine decides.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use tidegate_capacity::{Access, AccessKind};
 pub struct Request<'a> {
     /// The namespace whose limits apply.
     pub namespace: &'a str,
-    /// What limits match on and count by.
+    /// The attributes that limits match on and count by.
     pub attributes: Attributes<'a>,
-    /// Who pays; decides the cohort when the system sheds. Default: nobody, one cohort for all such
-    /// requests.
+    /// The tenant that pays; decides the cohort when the system sheds. Default: `None`, one cohort
+    /// for all such requests.
     pub tenant: Option<&'a str>,
-    /// What it weighs. Default 1.
+    /// The cost of the request. Default 1.
     pub cost: Cost,
     /// How much it matters. Default [`Class::SheddablePlus`].
     pub class: Class,
@@ -143,7 +143,7 @@ impl OwnedPairs {
         self.ends.chunks_exact(2).map(|ends| (part(ends[0]), part(ends[1]))).collect()
     }
 
-    /// What `act` makes of them.
+    /// Calls `act` with the attributes.
     pub(crate) fn with<R>(&self, act: impl FnOnce(Attributes<'_>) -> R) -> R {
         act(Attributes::new(&self.pairs()))
     }

@@ -1,9 +1,9 @@
 //! A hash that is the same in every process and every version: SipHash-2-4 of Aumasson and
 //! Bernstein, twice.
 //!
-//! What is named by it outlives the process, so it must not come from a hasher that is seeded anew
-//! at each start or that may change with its version. The two keys are fixed and public: it tells
-//! names apart, it keeps no secret.
+//! Names made of this hash outlive the process, so it must not come from a hasher that is seeded
+//! anew at each start or that may change with its version. The two keys are fixed and public: it
+//! tells names apart, it keeps no secret.
 
 use siphasher::sip::SipHasher24;
 

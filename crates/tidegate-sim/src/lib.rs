@@ -12,7 +12,7 @@
 //! # Ok::<(), tidegate_sim::ScenarioError>(())
 //! ```
 //!
-//! **What is real.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
+//! **Real parts.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
 //! store is a [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated
 //! are clients, time, messages, crashes.
 //!
@@ -20,7 +20,7 @@
 //! functions whose last digit differs from machine to machine are not used. So a scenario gives the
 //! same report, byte for byte.
 //!
-//! **What is checked.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
+//! **Checks.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
 //! what is measured.
 
 #![forbid(unsafe_code)]

@@ -18,7 +18,7 @@
 //! memory is short and read again when asked for. Counters that have drained are removed from the
 //! disk when they are met, and by a few with every commit.
 //!
-//! **What a restart forgets** is which batches were answered: a batch sent again after a restart is
+//! **A restart forgets** the batches that were answered: a batch sent again after a restart is
 //! charged again, and one from before it cannot be undone. Notes are remembered, and change
 //! together with counters: whoever writes a note with a refund can tell whether it was given.
 //!

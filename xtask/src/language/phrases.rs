@@ -9,6 +9,9 @@ const QUESTION_WORDS: &[&str] = &["who", "what", "whoever"];
 const UNWANTED: &[((&str, &str), &str)] =
     &[(("stands", "twice"), concat!("stands ", "twice")), (("is", "none"), concat!("is ", "none"))];
 
+/// A comparison of Python, which is code and no phrase.
+const PYTHON_NONE: &str = concat!("is ", "None");
+
 /// Whether a sentence that begins in this line begins with one of [`QUESTION_WORDS`].
 pub(super) fn begins_with_question_word(line: &CommentLine) -> bool {
     let first = first_word(line.body);
@@ -47,7 +50,10 @@ pub(super) fn unwanted(text: &str, syntax: Syntax) -> Vec<(usize, &'static str, 
     let mut last_word: Option<String> = None;
     for (index, line) in text.lines().enumerate() {
         let body = body_of(index, line);
-        let words = words_of(body.unwrap_or(line));
+        let words = match body {
+            None if syntax == Syntax::Hash => words_of(&line.replace(PYTHON_NONE, "")),
+            _ => words_of(body.unwrap_or(line)),
+        };
         let begins = last_word.take().filter(|_| body.is_some());
         for ((first, second), name) in UNWANTED {
             let is_within = words

@@ -163,3 +163,10 @@ fn this_workspace_keeps_its_allowances() {
     let differences = differences().unwrap();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
+
+#[test]
+fn a_comparison_of_python_is_no_hit_and_its_comment_is() {
+    let python = concat!("if answer is ", "None:\n");
+    assert!(lines_hit(python, Syntax::Hash).is_empty());
+    assert_eq!(lines_hit(&format!("{python}# There {NONE}.\n"), Syntax::Hash), [2]);
+}

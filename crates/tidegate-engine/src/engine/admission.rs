@@ -20,11 +20,11 @@ use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::{past_deadline, shed_by, throttled_by};
+use crate::continuation::{LimitQuestion, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, is_withdrawn};
 use crate::error::EngineError;
 use crate::leases::Flights;
-use crate::pending::{LimitQuestion, Pending};
 use crate::permit::{Holds, Home, Permit};
 use crate::place::Place;
 use crate::request::Request;
@@ -169,7 +169,7 @@ impl Engine {
         }
     }
 
-    /// The planes after the local limits, in their order. What they take is added to `holds`; the
+    /// The planes after the local limits, in their order. Their charges are added to `holds`; the
     /// caller returns it unless the request has passed.
     #[expect(clippy::inline_always, reason = "as `Engine::pass_row`")]
     #[inline(always)]

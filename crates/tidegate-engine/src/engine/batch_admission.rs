@@ -13,16 +13,16 @@ use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::Refusals;
 use crate::BATCH_REQUESTS_MAX;
+use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
 use crate::demand::Demand;
 use crate::leases::Flights;
-use crate::pending::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::permit::Holds;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::Seat;
 
 /// How far one request of a batch has come.
-enum Passage {
+enum BatchPassage {
     /// It has passed the planes that are asked here.
     Passed(Option<LimitQuestion>),
     /// It waits for leases.
@@ -71,8 +71,8 @@ impl Engine {
                 at,
                 waited,
                 now,
-                Passage::Refused,
-                Passage::Waits,
+                BatchPassage::Refused,
+                BatchPassage::Waits,
                 |gate, holds, question, offered| {
                     let demand = demands[at].take().or_else(|| self.demand(offered, request, now));
                     origins.push(Origin {
@@ -82,11 +82,11 @@ impl Engine {
                         patience: None,
                     });
                     passed.push(holds);
-                    Passage::Passed(question)
+                    BatchPassage::Passed(question)
                 },
             );
             let stopped = match passage {
-                Ok(Passage::Passed(question)) => {
+                Ok(BatchPassage::Passed(question)) => {
                     questions.extend(question);
                     continue;
                 }
@@ -106,7 +106,7 @@ impl Engine {
                     end(demands, OfferOutcome::Failed);
                     Err(BatchError::Request { at, source })
                 }
-                Ok(Passage::Waits(mut flights, offered)) => {
+                Ok(BatchPassage::Waits(mut flights, offered)) => {
                     demands[at] = demands[at].take().or_else(|| self.demand(offered, request, now));
                     // Those that follow ask at the same time.
                     for after in &requests[at + 1..] {
@@ -117,12 +117,12 @@ impl Engine {
                     let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
                     Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
-                Ok(Passage::Refused(refusal, offered)) => {
+                Ok(BatchPassage::Refused(refusal, offered)) => {
                     self.decided(demands[at].take(), offered, request, outcome_of(&refusal), now);
                     end(demands, OfferOutcome::Denied);
                     Ok(refuse(vec![(at, *refusal)]))
                 }
-                Ok(Passage::Passed(_)) => unreachable!("a request that has passed does not stop"),
+                Ok(BatchPassage::Passed(_)) => unreachable!("a request that has passed does not stop"),
             };
         }
         Ok(self.ask(BatchAdmission { holds: passed, origins, questions, asked: 0..0 }, now))

@@ -83,7 +83,7 @@ impl Shared {
     }
 }
 
-/// What happened besides, while an engine was made.
+/// Side results of making an engine.
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) ignored: Vec<Ignored>,

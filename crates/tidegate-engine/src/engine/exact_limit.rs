@@ -7,8 +7,8 @@ use tidegate::gate::ExactLimit;
 use tidegate::{Algorithm, Gate, Timestamp};
 use tidegate_store::{Key, Kind, Operation, Outcome, StoreError};
 
+use crate::continuation::{ExactName, LeaseName};
 use crate::limit_report::LimitReport;
-use crate::pending::{ExactName, LeaseName};
 
 /// The key of a request under an exact limit, as stores have it.
 pub(super) fn key_of(gate: &Gate, limit: &ExactLimit<'_>) -> Result<Key, StoreError> {
@@ -21,8 +21,8 @@ pub(super) fn is_charged(outcome: &Outcome) -> bool {
     outcome.verdict == Verdict::Admit && outcome.counted
 }
 
-/// What blocks the keys that exceeded a limit which blocks for that; the answer then says that they
-/// are blocked.
+/// Operations that block the keys that exceeded a limit with a block; the answer then says that
+/// they are blocked.
 pub(super) fn block_exceeded(
     operations: &[Operation],
     exact: &[ExactName],
@@ -42,7 +42,7 @@ pub(super) fn block_exceeded(
     blocks
 }
 
-/// What an exact limit has left.
+/// The remaining quota of an exact limit.
 pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
     LimitReport {
         name: limit.name.clone(),
@@ -86,7 +86,7 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
     }
 }
 
-/// What exact limits have left.
+/// The remaining quota of exact limits.
 pub(super) fn reports(exact: &[ExactName], outcomes: &[Outcome]) -> Vec<LimitReport> {
     let answered = exact.iter().zip(outcomes);
     answered.map(|(name, outcome)| report_of(name, outcome)).collect()

@@ -10,8 +10,8 @@ use super::Engine;
 use super::exact_limit::exact_name;
 use super::refusal::{denial, failure};
 use super::store_silence::is_away;
+use crate::continuation::ExactName;
 use crate::error::EngineError;
-use crate::pending::ExactName;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 

@@ -19,20 +19,20 @@ use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 use super::Engine;
 use super::refusal::STORE_RETRY;
 use super::store_silence::alone_denial;
+use crate::continuation::ExactName;
 use crate::error::EngineError;
 use crate::leases::{
-    About, Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, Leases, LeasesView,
-    Silence, Taken,
+    Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, LeasedKey, Leases,
+    LeasesView, Silence, Taken,
 };
 use crate::limit_report::LimitReport;
-use crate::pending::ExactName;
 use crate::request::Request;
 
 /// How often a request waits for leases before it is refused instead: once for the ask, and again
 /// where others were faster.
 pub(super) const ROUNDS_MAX: u8 = 3;
 
-/// What the leases of a request say.
+/// The decision of the leases of a request.
 pub(super) enum Leased {
     /// All have what it costs, or this member has charged it alone.
     Held(SmallVec<[LeaseCharge; 1]>, Option<Box<Permit>>),
@@ -42,7 +42,7 @@ pub(super) enum Leased {
     Waits(Flights),
 }
 
-/// What a request has waited for so far.
+/// The store answers that a request has waited for so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Waited<'a> {
     pub(super) rounds: u8,
@@ -233,7 +233,7 @@ impl Engine {
         operations
     }
 
-    /// What leased limits had left when a permit was given.
+    /// The quota that leased limits had left when a permit was given.
     pub(super) fn leased_reports(
         held: &[LeaseCharge],
         now: Timestamp,
@@ -283,7 +283,7 @@ impl Engine {
         self.shared.leases.as_ref().map_or(0, |leases| leases.tokens(key, now))
     }
 
-    /// What the leases of this member want to ask the store: each batch is to be carried there, and
+    /// The batches that the leases of this member send to the store: carry each batch there, and
     /// what became of it handed to [`Engine::lease_answered`], also if it failed. Pending until
     /// there is something; then the context's waker is woken. One caller at a time. Never ready
     /// where nothing is leased.
@@ -297,8 +297,8 @@ impl Engine {
         }
     }
 
-    /// What the leases of this member want to ask the store by now, as [`Engine::poll_lease_asks`];
-    /// usually nothing, which costs next to nothing to find out.
+    /// The batches that the leases of this member send to the store by now, as
+    /// [`Engine::poll_lease_asks`]; usually nothing, which costs next to nothing to find out.
     pub fn take_lease_asks(&self) -> LeaseBatches {
         let leases = self.shared.leases.as_ref();
         leases.map_or_else(LeaseBatches::new, |leases| leases.take_asks(|| self.next_batch_id()))
@@ -314,10 +314,10 @@ impl Engine {
         }
     }
 
-    /// Gives all leases back, when the member stops: the batches to carry to the store. What they
-    /// bring does not matter, but is handed to [`Engine::lease_answered`] all the same for those
-    /// who wait. A lease that is not given back ends by itself within a period; tokens of a window
-    /// that are not are lost until the window ends.
+    /// Gives all leases back, when the member stops: the batches to carry to the store. Their
+    /// answers do not matter to this member, but hand them to [`Engine::lease_answered`] all the
+    /// same for the requests that wait. A lease that is not given back ends by itself within a
+    /// period; tokens of a window that are not are lost until the window ends.
     pub fn leave_leases(&self, now: Timestamp) -> LeaseBatches {
         let leases = self.shared.leases.as_ref();
         leases.map_or_else(LeaseBatches::new, |leases| leases.leave(now, || self.next_batch_id()))
@@ -335,15 +335,15 @@ impl Engine {
     }
 }
 
-/// What a lease of this key is of.
+/// The limit and key that a lease of this key belongs to.
 fn about<'g>(
     gate: &'g Gate,
     limit: &LeasedLimit<'_>,
     located: &LocatedRequest<'g>,
-) -> Result<About, EngineError> {
+) -> Result<LeasedKey, EngineError> {
     let name = gate.store_name(limit, located);
     let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
-    Ok(About::new(limit, key, gate.namespace(), &name.scope))
+    Ok(LeasedKey::new(limit, key, gate.namespace(), &name.scope))
 }
 
 /// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which

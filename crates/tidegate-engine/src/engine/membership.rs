@@ -48,7 +48,8 @@ impl Engine {
     /// Another engine over the same state if that changes the part that a
     /// [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
     ///
-    /// What a key without a lease may spend while the store is silent follows from it, too.
+    /// The number of members also sets the share that a key without a lease may spend while the
+    /// store is silent.
     pub fn with_members(&self, members: u32) -> Result<Option<Self>, EngineError> {
         let members = members.max(1);
         if let Some(leases) = &self.shared.leases {

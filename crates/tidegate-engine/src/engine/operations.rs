@@ -1,7 +1,7 @@
 //! Everything a caller may do besides asking and looking: report, refund, reset, block.
 //!
 //! Each begins here, and goes on after the store has answered where exact limits or a durable
-//! memory are concerned. What is local is done after the store has done its part, so that an error
+//! memory are concerned. Local changes are made after the store has done its part, so that an error
 //! leaves nothing half done here.
 
 use tidegate::gate::{ExactLimit, LocalLimit};
@@ -14,10 +14,10 @@ use super::Engine;
 use super::exact_limit::{exact_name, key_of, reports};
 use super::store_silence::{decided_here, is_away};
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
+use crate::continuation::ExactName;
 use crate::error::EngineError;
 use crate::limit_report::LimitReport;
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
-use crate::pending::ExactName;
 use crate::permit::{Holds, Permit};
 use crate::progress::Progress;
 use crate::refunds::{Known, REFUND_KEY_KEPT, RefundKey, RefundKeysFull, RefundName, Refunded};
@@ -25,7 +25,7 @@ use crate::request::{OwnedPairs, Request};
 use crate::stable_hash::name_of;
 
 impl Engine {
-    /// What the limits that a permit was charged to had left when it was given.
+    /// The remaining quota of the limits that a permit was charged to, when it was given.
     ///
     /// The names of local limits are known to the engine that gave it only; another one leaves them
     /// out.

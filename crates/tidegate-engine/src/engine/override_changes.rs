@@ -13,7 +13,7 @@ impl Engine {
     /// Another engine over the same state in which this override applies, and what a store should
     /// remember of it.
     ///
-    /// It takes the place of one for the same limit and attributes. What a key has used stays used.
+    /// It replaces an override of the same limit and attributes. The usage of a key stays counted.
     /// Which of several overrides counts is told at [`RuntimeOverride`]'s module: those set at run
     /// time win over those of the policy.
     ///

@@ -12,9 +12,9 @@ use super::Engine;
 use super::exact_limit::{exact_name, refuses, reports};
 use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
+use crate::continuation::ExactName;
 use crate::error::EngineError;
 use crate::limit_report::LimitReport;
-use crate::pending::ExactName;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 

@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// What to remember of a permit; `None` if the store holds nothing for it.
+    /// The note to keep about a permit; `None` if the store holds nothing for it.
     fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, EngineError> {
         let stored = permit.holds().filter_map(|holds| holds.stored.as_ref());
         let charged = stored.filter_map(|stored| stored.batch.as_ref()).flat_map(|batch| &batch.operations);

@@ -12,8 +12,8 @@ use tidegate_overload::Shed;
 use tidegate_store::StoreError;
 
 use super::exact_limit::refuses;
+use crate::continuation::ExactName;
 use crate::leases::Silence;
-use crate::pending::ExactName;
 
 /// How long a caller is told to stay away when the store does not answer.
 pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);

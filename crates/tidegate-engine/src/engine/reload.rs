@@ -12,18 +12,18 @@ use crate::error::EngineError;
 use crate::namespace::NamespaceConfig;
 use crate::numbers::in_words;
 
-/// What a reload did to every limit.
+/// The changes that a reload made to every limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReloadReport {
     /// One for each limit there is or was: those of the new policy in its order, then those that
     /// are gone.
     pub limits: Vec<LimitChange>,
-    /// What a store should remember of it: see [`Engine::note_batches`].
+    /// The notes that a store should keep about the reload: see [`Engine::note_batches`].
     pub notes: Vec<NoteChange>,
 }
 
-/// What a reload did to one limit.
+/// The change that a reload made to one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimitChange {
@@ -31,13 +31,13 @@ pub struct LimitChange {
     pub namespace: String,
     /// Its name.
     pub limit: String,
-    /// What was done.
+    /// The change.
     pub change: Change,
     /// Why its `was` was not obeyed, if it has one that was not.
     pub ignored: Option<String>,
 }
 
-/// What a reload does to a limit.
+/// A change that a reload makes to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
@@ -59,12 +59,12 @@ pub enum Change {
     },
     /// It counts from nothing, because part of its identity has changed.
     Fresh {
-        /// What has changed, from what to what.
+        /// The setting that changed, with its old and its new value.
         why: String,
     },
     /// It is new.
     Added,
-    /// It is gone. What its counters hold drains by itself.
+    /// The policy no longer has the limit. Its counters drain by themselves.
     Removed,
 }
 

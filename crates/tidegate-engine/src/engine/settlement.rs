@@ -175,7 +175,8 @@ fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
     Batch::each(id, operations.into_iter().rev())
 }
 
-/// What brings charges in a store, each of `cost`, to what the request truly cost.
+/// The operations that correct charges in a store, each of `cost`, to the actual cost of the
+/// request.
 pub(super) fn settling(charged: &[Operation], cost: Cost, completion: Completion) -> Vec<Operation> {
     let units = match (completion.outcome, completion.true_cost) {
         (Outcome::Cancelled, _) => Some(Kind::Refund { cost }),

@@ -18,12 +18,12 @@ use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of
 use super::queue_admission::Denial;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
+use crate::continuation::{
+    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::Demand;
 use crate::error::EngineError;
-use crate::pending::{
-    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
-};
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 
@@ -187,7 +187,7 @@ impl Engine {
 }
 
 impl BatchAdmission {
-    /// What each of those that were asked is refused with, after the store has refused.
+    /// The refusal of each request in the batch, after the store has refused.
     fn denied(&self, batch: &Batch, mut answer: Answer, blocks: &mut Vec<Operation>) -> Refusals {
         let mut refused = Vec::new();
         let (mut operations, mut outcomes) = (&batch.operations[..], &mut answer.outcomes[..]);

@@ -11,9 +11,9 @@ use tidegate_store::StoreError;
 
 use super::Engine;
 use super::refusal::{STORE_RETRY, into_owned, refusal_by, store_failed};
+use crate::continuation::ExactName;
 use crate::leases::Silence;
 use crate::limit_report::LimitReport;
-use crate::pending::ExactName;
 use crate::permit::StoreCharge;
 
 /// Whether an error says that the store is away, so that limits may go on without it.
@@ -68,8 +68,8 @@ pub(super) fn alone_denial(
     (Reason::StoreUnavailable, Retry::At(retry))
 }
 
-/// What exact limits do while the store is away, each as its policy says; a refusal if one of them
-/// refuses.
+/// Applies the policy of each exact limit for a store that is away; returns a refusal if one of
+/// them refuses.
 pub(super) fn charge_instead(
     engine: &Engine,
     gate: &Gate,

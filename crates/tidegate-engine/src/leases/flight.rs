@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
-use super::slot::About;
+use super::leased_key::LeasedKey;
 
 /// An ask that is under way.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
     state: Mutex<State>,
 }
 
-/// What a request waits for.
+/// The asks in flight that a request waits for.
 pub(crate) type Flights = SmallVec<[Arc<Flight>; 1]>;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Flight {
-    pub(crate) fn new(about: Arc<About>) -> Self {
+    pub(crate) fn new(about: Arc<LeasedKey>) -> Self {
         Self { about, state: Mutex::default() }
     }
 
@@ -38,7 +38,7 @@ impl Flight {
         self.about.number
     }
 
-    pub(crate) fn about(&self) -> Arc<About> {
+    pub(crate) fn about(&self) -> Arc<LeasedKey> {
         Arc::clone(&self.about)
     }
 
@@ -83,8 +83,8 @@ impl Flight {
     }
 }
 
-/// Waits until the leases of a request are answered, or it is known that they will not be. Whoever
-/// drives the engine brings every ask to an end, so this ends too.
+/// Waits until the leases of a request are answered, or it is known that they will not be. The
+/// caller that drives the engine brings every ask to an end, so this wait ends too.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Landing<'a>(pub(crate) &'a [Arc<Flight>]);

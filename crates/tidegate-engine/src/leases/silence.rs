@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::lease::Share;
 use tidegate_store::StoreError;
 
-use super::slot::About;
+use super::leased_key::LeasedKey;
 
 /// Why a limit whose store is silent is not decided by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +33,10 @@ impl Silence {
     }
 }
 
-/// What there is to know of a leased limit that its store does not decide.
+/// The state of a leased limit that its store does not decide.
 #[derive(Debug)]
 pub(crate) struct Silent {
-    pub(crate) about: Arc<About>,
+    pub(crate) about: Arc<LeasedKey>,
     pub(crate) why: Silence,
     /// By which part of the limit this member decides alone.
     pub(crate) share: Share,

@@ -3,48 +3,18 @@
 use core::time::Duration;
 use std::sync::Arc;
 
+use tidegate::Timestamp;
 use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
-use tidegate::refusal::ScopeValues;
 use tidegate::shares::Owner;
-use tidegate::{Algorithm, Timestamp};
-use tidegate_store::{Key, Kind, OnLedger, Operation};
 
-use super::LOOK_MIN;
 use super::flight::Flight;
-use crate::request::{OwnedPairs, Pairs};
+use super::leased_key::LeasedKey;
 
-/// What a lease is of.
-#[derive(Debug)]
-pub(crate) struct About {
-    /// The fingerprint of the key, by which this member finds it.
-    pub(crate) number: u64,
-    /// What the store calls it.
-    pub(crate) key: Key,
-    pub(crate) algorithm: Algorithm,
-    /// The namespace and the limit, and after those the attributes of the key with their values.
-    names: OwnedPairs,
-}
+/// The shortest time after which a holder is looked at again.
+pub(super) const LOOK_MIN: Duration = Duration::from_millis(10);
 
-impl About {
-    pub(crate) fn new(limit: &LeasedLimit<'_>, key: Key, namespace: &str, scope: &ScopeValues<'_>) -> Self {
-        let scope = scope.iter().map(|(name, value)| (&**name, &**value));
-        let names = OwnedPairs::new(&core::iter::once((namespace, limit.name)).chain(scope));
-        Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
-    }
-
-    /// The namespace and the limit, and after those the attributes of the key with their values.
-    pub(crate) fn names(&self) -> Pairs<'_> {
-        self.names.pairs()
-    }
-
-    /// Has the store do this with the ledger of the key.
-    pub(crate) fn operation(&self, what: OnLedger) -> Operation {
-        Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what))
-    }
-}
-
-/// Units in a period: who is asked for fewer is forgotten when its lease has ended.
+/// Units in a period: a key with a smaller demand is forgotten when its lease has ended.
 const FORGOTTEN_BELOW: u64 = 2;
 
 /// After what time a holder is looked at again that is only remembered.
@@ -56,7 +26,7 @@ pub(super) struct Slot {
     pub(super) terms: Arc<Terms>,
     /// Which numbers the terms are of.
     pub(super) numbers: u32,
-    pub(super) about: Arc<About>,
+    pub(super) about: Arc<LeasedKey>,
     /// The namespace whose share of the places it counts against.
     pub(super) owner: Owner,
     /// The ask under way.
@@ -64,14 +34,19 @@ pub(super) struct Slot {
     /// Whether this member has decided alone since the store answered last, or may have before this
     /// slot was made.
     pub(super) may_be_alone: bool,
-    /// What the ledger then said is [gone](Grant::gone), and when its window ends.
+    /// The units that the ledger then reported as [gone](Grant::gone), and the end of their window.
     pub(super) gone: (u64, Timestamp),
     /// When it is looked at again; [`Timestamp::MAX`] while an ask is under way.
     pub(super) look_at: Timestamp,
 }
 
 impl Slot {
-    pub(super) fn new(holder: Holder, limit: &LeasedLimit<'_>, terms: Arc<Terms>, about: Arc<About>) -> Self {
+    pub(super) fn new(
+        holder: Holder,
+        limit: &LeasedLimit<'_>,
+        terms: Arc<Terms>,
+        about: Arc<LeasedKey>,
+    ) -> Self {
         Self {
             holder,
             terms,
@@ -111,21 +86,12 @@ impl Slot {
         self.numbers = limit.numbers();
         self.terms = terms;
         self.holder.ask_soon(now);
-        let owned = {
-            let names = self.about.names();
-            OwnedPairs::new(&core::iter::once((names[0].0, limit.name)).chain(names[1..].iter().copied()))
-        };
-        self.about = Arc::new(About {
-            number: self.about.number,
-            key: self.about.key.clone(),
-            algorithm: limit.algorithm.clone(),
-            names: owned,
-        });
+        self.about = Arc::new(self.about.renumbered(limit));
     }
 
     /// Whether nothing would be lost if it were dropped.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
-        // What is asked for now and then is remembered, so that it gets a lease of its own. Without
+        // A key with occasional requests is remembered, so that it gets a lease of its own. Without
         // the store, the last grant says by which share this member decides alone.
         let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };
         self.is_idle(now) && self.holder.demand(&self.terms, now) < least

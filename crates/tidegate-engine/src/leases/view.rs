@@ -1,4 +1,4 @@
-//! What a member holds, for people.
+//! A readable view of the leases that a member holds.
 
 use core::cmp::{Ordering, Reverse};
 use core::sync::atomic::Ordering::Relaxed;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use tidegate::Timestamp;
 
-use super::slot::{About, Slot};
+use super::leased_key::LeasedKey;
+use super::slot::Slot;
 use super::{Leases, lock};
 
 /// One lease of this member.
@@ -20,9 +21,9 @@ pub struct LeaseView {
     pub limit: String,
     /// The attributes of the key with their values.
     pub scope: Vec<(String, String)>,
-    /// What is asked for here, in units each lease period; first attempts only.
+    /// Demand at this member, in units each lease period; first attempts only.
     pub demand: u64,
-    /// What trickles in, in units each lease period.
+    /// The rate at which the lease refills, in units each lease period.
     pub rate: u64,
     /// Whole tokens that may be spent at once.
     pub tokens: u64,
@@ -95,8 +96,8 @@ impl Leases {
         LeasesView { leases: largest.filter_map(view).collect(), tokens, gone }
     }
 
-    /// What there is to say of a key's lease; `None` if it is gone.
-    fn view(&self, about: &About, now: Timestamp) -> Option<LeaseView> {
+    /// The view of a key's lease; `None` if the lease is gone.
+    fn view(&self, about: &LeasedKey, now: Timestamp) -> Option<LeaseView> {
         let shard = self.shard(about.number);
         let slot = shard.slots.get(&about.number)?;
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -121,7 +122,7 @@ impl Leases {
 #[derive(Debug)]
 struct Rank {
     demand: u64,
-    about: Arc<About>,
+    about: Arc<LeasedKey>,
 }
 
 impl Rank {

@@ -1,6 +1,6 @@
 //! Several requests that go ahead together or not at all.
 
-mod one_by_one;
+mod equivalence;
 mod settlement;
 mod silence;
 
@@ -67,7 +67,7 @@ fn finish(world: &World, settled: Settled) {
     }
 }
 
-/// What the limits of a user have left, in the order of the policy.
+/// The remaining quota of the limits of a user, in the order of the policy.
 fn left(world: &World, user: &str) -> Vec<u64> {
     let peek = world.engine.peek(&Request::new("api", &[("user", user)]), world.now());
     world.carry(peek).unwrap().limits.iter().map(|one| one.remaining).collect()

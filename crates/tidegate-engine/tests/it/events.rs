@@ -1,4 +1,4 @@
-//! What the engine takes in that is not a request, and what all planes say of one.
+//! Events that the engine takes in besides requests, and the answers of all planes to a request.
 
 use core::time::Duration;
 use std::borrow::Cow;

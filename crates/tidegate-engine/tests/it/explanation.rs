@@ -1,4 +1,4 @@
-//! What the engine says of each limit, those in a store among them.
+//! The explanation of each limit, limits in a store included.
 
 use core::time::Duration;
 

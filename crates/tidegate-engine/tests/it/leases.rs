@@ -244,7 +244,7 @@ fn four_hundred_who_come_at_once_wait_for_one_ask() {
     for _ in 0..400 {
         match fleet.members[0].admit(&request, now).unwrap() {
             Step::Ask(pending) => waiting.push(pending),
-            other => panic!("{other:?}"),
+            other @ Step::Decided(_) => panic!("{other:?}"),
         }
     }
     assert!(waiting.iter().all(|one| matches!(one.wants(), Wants::Lease(landing) if !landing.is_over())));
@@ -257,7 +257,7 @@ fn four_hundred_who_come_at_once_wait_for_one_ask() {
                 fleet.drive(0);
                 waiting.push(pending);
             }
-            _ => {}
+            Step::Decided(_) => {}
         }
     }
     assert_eq!(admitted, 400);
@@ -298,7 +298,7 @@ fn a_request_that_waits_for_a_lease_holds_nothing() {
     let step = fleet.members[0].admit(&Request::new("api", &ADA), NOW).unwrap();
     assert!(matches!(step, Step::Ask(_)));
     assert_eq!(fleet.members[0].fingerprint(), before);
-    // Whoever goes away leaves nothing undone: the next finds the lease.
+    // A caller that drops its step leaves nothing undone: the next caller finds the lease.
     drop(step);
 }
 
@@ -414,6 +414,21 @@ fn leases_that_are_given_back_are_there_for_others_at_once() {
         admitted += fleet.burst(1);
     }
     assert_eq!(admitted, 99);
+}
+
+#[test]
+fn leases_are_given_back_in_the_order_of_their_keys() {
+    let mut fleet = Fleet::new(1, &[leased("daily", window(100, Duration::from_hours(24)))]);
+    for number in 0..40 {
+        let user = format!("user-{number}");
+        let attributes = [("user", &*user)];
+        assert!(matches!(fleet.decide(0, &Request::new("api", &attributes)), Decision::Admit(_)));
+    }
+    let batches = fleet.members[0].leave_leases(fleet.now());
+    let operations = batches.iter().flat_map(|asked| &asked.batch().operations);
+    let keys: Vec<_> = operations.map(|operation| operation.key.clone()).collect();
+    assert_eq!(keys.len(), 40);
+    assert!(keys.is_sorted(), "{keys:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod answers;
 mod batch;
 mod carried;
 mod events;
-mod exact;
+mod exact_limits;
 mod explanation;
 mod leases;
 mod membership;

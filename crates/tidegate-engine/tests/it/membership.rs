@@ -1,4 +1,4 @@
-//! What one member sets is in force at the others that share its store.
+//! An override that one member sets is in force at the others that share its store.
 
 use tidegate_engine::{Engine, Lineage, RuntimeOverride};
 use tidegate_store::NoteChange;
@@ -11,7 +11,7 @@ fn raised(units: u64) -> RuntimeOverride {
     RuntimeOverride::new("api", "a", when, bucket(units, MINUTE), NOW)
 }
 
-/// What a store hands back of what was written into it.
+/// The override as a store hands it back after it was written.
 fn read_back(change: &NoteChange) -> RuntimeOverride {
     match change {
         NoteChange::Put(note) => RuntimeOverride::from_note(note).unwrap(),

@@ -30,7 +30,7 @@ pub(crate) fn admit(engine: &Engine, units: u64, now: Timestamp) -> Option<Permi
     }
 }
 
-/// What each limit has left.
+/// The remaining quota of each limit.
 pub(crate) fn left(engine: &Engine, now: Timestamp) -> Vec<u64> {
     let peek = done(engine.peek(&Request::new("api", &USER), now));
     peek.limits.iter().map(|one| one.remaining).collect()

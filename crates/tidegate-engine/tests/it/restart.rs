@@ -1,4 +1,4 @@
-//! What a store remembers over a restart of the member that asks it.
+//! The state that a store remembers over a restart of a member.
 
 use core::time::Duration;
 

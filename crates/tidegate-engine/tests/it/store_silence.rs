@@ -1,4 +1,4 @@
-//! What exact limits do while the store is away.
+//! The behavior of exact limits while the store is away.
 
 use core::time::Duration;
 

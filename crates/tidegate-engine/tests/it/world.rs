@@ -47,7 +47,7 @@ pub(crate) fn stored_by(config: EngineConfig, limits: impl IntoIterator<Item = L
         .namespace(NamespaceConfig { name: "api".into(), limits: limits.into_iter().collect() })
 }
 
-/// What each position of the order admits.
+/// The number of requests that each position of the order admits.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) local: u64,
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// What each limit of the user has left.
+    /// The remaining quota of each limit of the user.
     pub(crate) fn left(&self) -> Vec<(String, u64)> {
         let peek = self.carry(self.engine.peek(&Request::new("api", &USER), self.now())).unwrap();
         peek.limits.into_iter().map(|one| (one.name, one.remaining)).collect()
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// What an operation came to that asks no store.
+/// The result of an operation that needs no store.
 pub(crate) fn done<T>(progress: Result<Progress<T>, EngineError>) -> T {
     progress.unwrap().done().unwrap()
 }

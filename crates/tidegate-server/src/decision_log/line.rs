@@ -143,8 +143,8 @@ struct AttributesJson<'a> {
 }
 
 impl<'a> AttributesJson<'a> {
-    /// The pairs that fit into `bytes_left`, which becomes smaller by them. Of a name that stands
-    /// twice the first counts.
+    /// The pairs that fit into `bytes_left`, which becomes smaller by them. The first
+    /// value of a duplicate name is kept.
     fn take(pairs: impl Iterator<Item = (&'a str, &'a str)>, bytes_left: &mut usize) -> Self {
         let mut taken = Self { kept: smallvec::SmallVec::new(), cut: 0 };
         for (name, value) in pairs {

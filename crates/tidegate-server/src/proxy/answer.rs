@@ -26,7 +26,7 @@ use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
 use super::rejection::Rejection;
-use super::request_context::{AccessLogRecord, ActiveRequest, Ending, Held, RequestContext};
+use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext, ResponseEnd};
 use super::routes::Route;
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
@@ -135,7 +135,7 @@ pub(crate) async fn answer(
 /// Ends a request with an answer of the daemon's own.
 fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
     context.record.status = reply.status().as_u16();
-    context.end(Ending::Whole);
+    context.end(ResponseEnd::Whole);
     whole(reply)
 }
 

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
 use super::headers::HeaderRules;
-use super::request_context::{Ending, RequestContext};
+use super::request_context::{RequestContext, ResponseEnd};
 use crate::connections::BodyProgressGuard;
 
 /// How long a body may pause that no route has taken yet.
@@ -129,23 +129,23 @@ where
             Poll::Ready(Some(Ok(frame))) => {
                 self.patience.refresh();
                 if self.patience.until.is_some_and(|until| until <= Instant::now()) {
-                    self.context.end(Ending::Late);
+                    self.context.end(ResponseEnd::Late);
                     return Poll::Ready(Some(Err("the answer took longer than the route allows".into())));
                 }
                 self.progress.gave();
                 Poll::Ready(Some(Ok(self.piece(frame))))
             }
             Poll::Ready(Some(Err(error))) => {
-                self.context.end(Ending::Broken);
+                self.context.end(ResponseEnd::Broken);
                 Poll::Ready(Some(Err(error.into())))
             }
             Poll::Ready(None) => {
-                self.context.end(Ending::Whole);
+                self.context.end(ResponseEnd::Whole);
                 Poll::Ready(None)
             }
             Poll::Pending => match self.patience.poll_over(cx) {
                 Poll::Ready(()) => {
-                    self.context.end(Ending::Late);
+                    self.context.end(ResponseEnd::Late);
                     Poll::Ready(Some(Err("the upstream stopped in the middle of its answer".into())))
                 }
                 Poll::Pending => {
@@ -189,14 +189,14 @@ impl<B: Body> ProxiedBody<B> {
     }
 
     /// How the body ended, once its reader has dropped it.
-    fn ending(&self) -> Ending {
+    fn ending(&self) -> ResponseEnd {
         if self.progress.is_over() {
-            Ending::Late
+            ResponseEnd::Late
         } else if self.is_end_stream() {
             // A sender of a body of known length does not poll for its end.
-            Ending::Whole
+            ResponseEnd::Whole
         } else {
-            Ending::Abandoned
+            ResponseEnd::Abandoned
         }
     }
 }

@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::request_context::Ending;
+use super::request_context::ResponseEnd;
 use super::routes::Routes;
 use crate::histogram::Histogram;
 
@@ -25,7 +25,7 @@ struct ProxiedRequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct EndingLabels {
+struct ResponseEndLabels {
     route: Arc<str>,
     ending: &'static str,
 }
@@ -49,7 +49,7 @@ pub(crate) struct ProxyState {
 #[derive(Debug, Default)]
 pub(crate) struct ProxyMetrics {
     requests: Family<ProxiedRequestLabels, Counter>,
-    endings: Family<EndingLabels, Counter>,
+    endings: Family<ResponseEndLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
     pub(crate) upstream_duration: Histogram,
 }
@@ -83,8 +83,8 @@ impl ProxyMetrics {
             for status in 100..1000 {
                 self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
             }
-            for ending in Ending::ALL {
-                self.endings.remove(&EndingLabels { route: route.into(), ending: ending.as_str() });
+            for ending in ResponseEnd::ALL {
+                self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
             }
         }
         let named = |routes: &'_ Routes, name: &str| routes.upstreams().any(|one| one.config.name == name);
@@ -108,7 +108,7 @@ impl ProxyMetrics {
 pub(crate) struct RouteCounts {
     route: Arc<str>,
     requests: Family<ProxiedRequestLabels, Counter>,
-    endings: Family<EndingLabels, Counter>,
+    endings: Family<ResponseEndLabels, Counter>,
     /// The usual answers, so that counting one costs no look-up.
     usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
 }
@@ -133,6 +133,6 @@ impl RouteCounts {
 
     /// Counts an answer that did not reach its end.
     pub(crate) fn ended_early(&self, ending: &'static str) {
-        self.endings.get_or_create(&EndingLabels { route: Arc::clone(&self.route), ending }).inc();
+        self.endings.get_or_create(&ResponseEndLabels { route: Arc::clone(&self.route), ending }).inc();
     }
 }

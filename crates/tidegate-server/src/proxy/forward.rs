@@ -16,7 +16,7 @@ use super::answer::{Origin, Unforwarded, reply_to, whole};
 use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
-use super::request_context::{Ending, RequestContext};
+use super::request_context::{RequestContext, ResponseEnd};
 use super::routes::Route;
 use super::tunnel;
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
@@ -163,7 +163,7 @@ pub(super) async fn forward(
                 reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
             }
             context.record.status = reply.status().as_u16();
-            context.end(Ending::Whole);
+            context.end(ResponseEnd::Whole);
             whole(reply)
         }
     }

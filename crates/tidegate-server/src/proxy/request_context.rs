@@ -23,7 +23,7 @@ use crate::reply::limit_headers;
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ResponseEnd {
     /// All of it was sent.
     Whole,
     /// The upstream broke it off.
@@ -34,7 +34,7 @@ pub(crate) enum Ending {
     Abandoned,
 }
 
-impl Ending {
+impl ResponseEnd {
     pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -123,7 +123,7 @@ pub(crate) struct RequestContext {
     pub(crate) measured: Option<(u64, u64)>,
     /// The reports of the limits.
     pub(crate) limits: Vec<LimitReport>,
-    ended: Option<Ending>,
+    ended: Option<ResponseEnd>,
 }
 
 /// The line of the access log about one request.
@@ -172,7 +172,7 @@ impl RequestContext {
     }
 
     /// Settles the hold; the first ending counts.
-    pub(crate) fn end(&mut self, ending: Ending) {
+    pub(crate) fn end(&mut self, ending: ResponseEnd) {
         if self.ended.is_some() {
             return;
         }
@@ -181,12 +181,12 @@ impl RequestContext {
         if let Some(held) = &mut self.held {
             held.settle(completion);
         }
-        if ending != Ending::Whole {
+        if ending != ResponseEnd::Whole {
             self.counts.ended_early(ending.as_str());
         }
     }
 
-    fn completion(&self, ending: Ending) -> Completion {
+    fn completion(&self, ending: ResponseEnd) -> Completion {
         if let Some(units) = self.true_cost {
             return Completion::of_cost(units);
         }
@@ -194,14 +194,14 @@ impl RequestContext {
             let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
             return Completion::of_cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
         }
-        let is_success = ending == Ending::Whole && self.record.status < 500;
+        let is_success = ending == ResponseEnd::Whole && self.record.status < 500;
         if is_success { Outcome::Succeeded.into() } else { Outcome::Failed.into() }
     }
 }
 
 impl Drop for RequestContext {
     fn drop(&mut self) {
-        self.end(Ending::Abandoned);
+        self.end(ResponseEnd::Abandoned);
         let record = &mut self.record;
         if record.status == 0 {
             // The client was gone before it was answered; nginx uses this status for it.
@@ -217,7 +217,7 @@ impl Drop for RequestContext {
                 client = record.client.map(tracing::field::display),
                 status = record.status,
                 decision = record.decision,
-                ending = self.ended.map_or("", Ending::as_str),
+                ending = self.ended.map_or("", ResponseEnd::as_str),
                 took_ms = record.started.elapsed().as_secs_f64() * 1e3,
                 waited_ms = record.waited.as_secs_f64() * 1e3,
                 upstream_ms = record.upstream.map(|took| took.as_secs_f64() * 1e3),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::request_context::{Ending, RequestContext};
+use super::request_context::{RequestContext, ResponseEnd};
 use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 use crate::daemon::Daemon;
 
@@ -50,20 +50,20 @@ pub(super) fn open(
         let _counted = counted;
         let ending = tokio::select! {
             ending = pass(client, server, &line) => ending,
-            () = silence(&line, idle) => Ending::Late,
-            () = closed(&line) => Ending::Abandoned,
+            () = silence(&line, idle) => ResponseEnd::Late,
+            () = closed(&line) => ResponseEnd::Abandoned,
         };
         context.end(ending);
     });
 }
 
-async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<ConnectionActivity>) -> Ending {
-    let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return Ending::Broken };
+async fn pass(client: OnUpgrade, server: OnUpgrade, line: &Arc<ConnectionActivity>) -> ResponseEnd {
+    let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return ResponseEnd::Broken };
     let mut client = MonitoredStream::plain(TokioIo::new(client), Arc::clone(line));
     let mut server = MonitoredStream::plain(TokioIo::new(server), Arc::clone(line));
     match tokio::io::copy_bidirectional(&mut client, &mut server).await {
-        Ok(_) => Ending::Whole,
-        Err(_) => Ending::Broken,
+        Ok(_) => ResponseEnd::Whole,
+        Err(_) => ResponseEnd::Broken,
     }
 }
 

@@ -156,8 +156,8 @@ end
 -- Each is what the function of that name in `tidegate::algorithm::Counter` is.
 local algorithms = {}
 --
--- Those that keep more have a view instead: the stored parts, with the changes of this call that are
--- not written yet.
+-- Those that keep more have a view instead: the stored parts, with the changes of this call that
+-- are not written yet.
 --   view(record, op), save(view)
 --   usage(n, v)             units used, and when none will be
 --   snapshot(v), restore(v, saved)

@@ -30,8 +30,8 @@ pub(crate) struct Lent {
 }
 
 impl Record {
-    /// Carries out `what` for the batch `by` on the ledger of a key, which it begins if there is
-    /// none; a counter that is there gives way to it.
+    /// Carries out `what` for the batch `by` on the ledger of a key, which it creates if the key
+    /// has no ledger; it replaces a counter of the key.
     pub(crate) fn lend(
         record: &mut Option<Self>,
         algorithm: &Algorithm,

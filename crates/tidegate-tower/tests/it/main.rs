@@ -5,9 +5,9 @@
 mod answers;
 mod axum_service;
 mod concurrency;
-mod extracting;
-mod settling;
+mod extraction;
+mod queue;
+mod settlement;
 mod store;
 mod tonic_service;
-mod waiting;
 mod world;

@@ -45,7 +45,7 @@ fn cancelled_together_over_several_batches_they_leave_nothing_anywhere() {
     let world = World::with_limits([exact("quota", bucket(200, HOUR))]);
     drop(admitted(&world, &[Request::new("api", &USER); 3]));
     let before = world.state();
-    let permits = admitted(&world, &[Request::new("api", &USER); 100]);
+    let permits = admitted(&world, &vec![Request::new("api", &USER); 100]);
     let settled = world.engine.settle(permits, Outcome::Cancelled, world.now());
     assert_eq!(settled.batches.len(), 2);
     finish(&world, settled);

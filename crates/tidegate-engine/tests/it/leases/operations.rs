@@ -1,4 +1,4 @@
-//! What else is done to leased limits: settling, reporting, refunding, looking, resetting,
+//! Other operations on leased limits: settling, reporting, refunding, looking, resetting,
 //! blocking.
 
 use core::time::Duration;
@@ -40,7 +40,7 @@ fn a_reservation_that_cost_more_is_charged_for_it() {
     let permit = fleet.admit(0, 10).unwrap();
     fleet.settle(0, permit, Completion::of_cost(60));
     let admitted = rest(&mut fleet);
-    // What members had in hand when it was reported is theirs all the same.
+    // Members keep the tokens that they had in hand when the report came.
     assert!((40..=45).contains(&admitted), "{admitted}");
 }
 

@@ -70,7 +70,7 @@ fn members_go_on_by_their_shares_while_the_store_is_silent_and_by_leases_afterwa
         second(&mut fleet);
     }
     let admitted = second(&mut fleet);
-    // What is not leased of a period comes in one piece now and then.
+    // The part of a period that is not leased comes in one piece now and then.
     assert!((980..=1080).contains(&admitted), "{admitted} a while after");
 }
 
@@ -126,7 +126,7 @@ fn each_silence_begins_with_a_full_share_and_one_silence_has_one() {
     }
     fleet.is_down = false;
     fleet.pass(Duration::from_millis(900));
-    // What was admitted alone is not reported.
+    // Requests that a member admitted without the store are not reported.
     assert!((4..=5).contains(&fleet.burst(0)));
     fleet.is_down = true;
     // It begins with the first ask that is not answered.

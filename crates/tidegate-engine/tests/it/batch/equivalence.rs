@@ -84,7 +84,8 @@ proptest! {
                         alone.finish(alone.engine.settle(permit, outcome, alone.now()));
                     }
                     if outcome == Completion::from(Outcome::Cancelled) {
-                        // What had drained before may be forgotten by now, which is the same.
+                        // Counters that had drained before may be forgotten by now, which is the
+                        // same.
                         prop_assert_eq!(together.engine.fingerprint(), before.0);
                         prop_assert_eq!(everything(&together), left_before);
                     }

@@ -31,7 +31,7 @@ use crate::waiting_room::{Seat, Turn};
 pub struct Pending(pub(crate) Waiting);
 
 impl Pending {
-    /// What it waits for.
+    /// The answers that the request waits for.
     pub fn wants(&self) -> Wants<'_> {
         match &self.0 {
             Waiting::Store(asked) => Wants::Store(&asked.batch),
@@ -40,13 +40,13 @@ impl Pending {
         }
     }
 
-    /// What to ask the store, if it waits for that.
+    /// The batch to send to the store, if the request waits for the store.
     pub fn batch(&self) -> Option<&Batch> {
         self.wants().batch()
     }
 }
 
-/// What an undecided request waits for.
+/// The answers that an undecided request waits for.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing happens unless it is brought"]
 pub enum Wants<'a> {
@@ -98,7 +98,7 @@ impl<'a> Wants<'a> {
     }
 }
 
-/// What an undecided request goes on with.
+/// The answer with which an undecided request goes on.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is handed over at once, and most answers are the store's")]
 pub enum Answered {
@@ -116,7 +116,7 @@ impl From<Result<Answer, StoreError>> for Answered {
     }
 }
 
-/// What undecided requests wait for. Boxed, since they are handed on often.
+/// The state of undecided requests while they wait. Boxed, since they are handed on often.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// The store is asked something.
@@ -134,7 +134,7 @@ pub(crate) struct StoreQuestion {
     pub(crate) then: Then,
 }
 
-/// What an answer of the store leads to.
+/// The work that an answer of the store leads to.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box would cost more than the move, and most batches charge")]
 pub(crate) enum Then {
@@ -176,9 +176,9 @@ pub(crate) struct Queued {
 /// Requests on their way through the planes, past all that is decided without the store.
 #[derive(Debug)]
 pub(crate) struct BatchAdmission {
-    /// What each holds.
+    /// The charges that each request holds.
     pub(crate) holds: SmallVec<[Holds; 1]>,
-    /// What the rest of the order needs to know of each.
+    /// The facts about each request that the rest of the order needs.
     pub(crate) origins: SmallVec<[Origin; 1]>,
     /// Of those that have exact limits, in the order of the requests.
     pub(crate) questions: SmallVec<[LimitQuestion; 1]>,
@@ -206,7 +206,7 @@ pub(crate) struct Patience {
     pub(crate) returns: u64,
 }
 
-/// What the store is asked on behalf of one request.
+/// The operations that the store runs on behalf of one request.
 #[derive(Debug)]
 pub(crate) struct LimitQuestion {
     /// The position of the request.
