@@ -164,7 +164,7 @@ impl Engine {
             // A caller over its own limit is told of that limit, whether or not it may wait.
             let refusal = match obstacle {
                 Obstacle::Place(_) => self.queue_full(request),
-                Obstacle::Counter(_) => refusal,
+                Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
             };
             return self.refuse_finally(refusal, demand, false);
         };
