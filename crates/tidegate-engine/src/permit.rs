@@ -147,7 +147,7 @@ pub struct Settled {
     pub batches: Vec<Batch>,
     /// The loans that these batches return. Dropped afterwards, they call the requests that wait.
     #[expect(dead_code, reason = "dropping it is its use")]
-    pub(crate) loans: Vec<Box<Loan>>,
+    pub(crate) loans: Vec<Loan>,
 }
 
 /// The gate that charged a request: its namespace in an engine of that generation. Needed only to

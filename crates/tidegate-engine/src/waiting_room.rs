@@ -203,7 +203,9 @@ impl Room {
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
         let all: Vec<_> = self.state().calls.values().map(Arc::clone).collect();
-        all.iter().for_each(|call| call.make(CallReason::Drained));
+        for call in &all {
+            call.make(CallReason::Drained);
+        }
     }
 }
 

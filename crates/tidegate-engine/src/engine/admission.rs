@@ -20,7 +20,8 @@ use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::{past_deadline, shed_by, throttled_by};
-use crate::continuation::{LimitQuestion, Pending};
+use super::store_plane::ask_one;
+use crate::continuation::{LimitQuestion, Origin, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, is_withdrawn};
 use crate::error::EngineError;
@@ -84,7 +85,9 @@ impl Engine {
                 }
                 Some(question) => {
                     let demand = demand.take().or_else(|| self.demand(offered, request, now));
-                    self.ask_one(first, gate, request.cost, demand, None, question, now)
+                    let origin =
+                        Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience: None };
+                    ask_one(first, origin, question, now)
                 }
             },
         )
@@ -289,6 +292,6 @@ pub(super) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
         Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
         Plane::Overload => OfferOutcome::Shed,
         Plane::Capacity => OfferOutcome::Throttled,
-        _ => OfferOutcome::Denied,
+        Plane::Limits => OfferOutcome::Denied,
     }
 }

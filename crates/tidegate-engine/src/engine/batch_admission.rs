@@ -11,7 +11,7 @@ use super::Engine;
 use super::admission::{Offered, outcome_of};
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
-use super::store_plane::Refusals;
+use super::store_plane::{Refusals, ask};
 use crate::BATCH_REQUESTS_MAX;
 use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
@@ -125,7 +125,7 @@ impl Engine {
                 Ok(BatchPassage::Passed(_)) => unreachable!("a request that has passed does not stop"),
             };
         }
-        Ok(self.ask(BatchAdmission { holds: passed, origins, questions, asked: 0..0 }, now))
+        Ok(ask(BatchAdmission { holds: passed, origins, questions, asked: 0..0 }, now))
     }
 
     /// Goes on with requests after what they waited for has come, or failed to.

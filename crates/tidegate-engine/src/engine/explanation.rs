@@ -45,11 +45,11 @@ impl Engine {
         let gate = self.gate(request.namespace)?;
         self.check_table(request)?;
         let beside = self.look_beside(gate, request, now)?;
-        let planes: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
+        let refusals: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
         let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
-            return Ok(Progress::Done(Explained { limits, planes, store_failure: None }));
+            return Ok(Progress::Done(Explained { limits, planes: refusals, store_failure: None }));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
@@ -78,7 +78,7 @@ impl Engine {
                     counting.level = level;
                 }
             }
-            Ok(Progress::Done(Explained { limits, planes, store_failure }))
+            Ok(Progress::Done(Explained { limits, planes: refusals, store_failure }))
         }))
     }
 }

@@ -69,6 +69,7 @@ impl Engine {
     }
 
     /// Takes what a request costs from the leases of its keys: from all, or from none.
+    #[expect(clippy::too_many_lines, reason = "one loop over the limits, with an exit for each answer")]
     pub(super) fn lease<'g>(
         &self,
         leases: &Leases,

@@ -7,14 +7,17 @@ use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
+use std::sync::Arc;
+
 use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
 
 use super::admission::outcome_of;
 use super::lease_plane::Waited;
 use super::refusal::{queue_full, undecidable};
+use super::store_plane::ask_one;
 use super::{Engine, hasher};
-use crate::continuation::{Patience, Pending, Queued, Waiting};
+use crate::continuation::{Origin, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::Demand;
 use crate::error::EngineError;
@@ -100,7 +103,8 @@ impl Engine {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
                     let patience = Patience { request: owned, seat: seat.take().map(aside), returns };
                     let patience = Some(Box::new(patience));
-                    self.ask_one(first, gate, request.cost, demand, patience, question, now)
+                    let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience };
+                    ask_one(first, origin, question, now)
                 }
             },
         )
@@ -148,10 +152,10 @@ impl Engine {
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
         else {
-            return self.refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, false);
         };
         if until <= now || ask_at > until {
-            return self.refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, false);
         }
         let seat = match seat {
             Some(mut seat) => {
@@ -166,7 +170,7 @@ impl Engine {
                 Obstacle::Place(_) => self.queue_full(request),
                 Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
             };
-            return self.refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, false);
         };
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
@@ -180,18 +184,18 @@ impl Engine {
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
-                return self.refuse_finally(self.queue_full(&asked), demand, false);
+                return refuse_finally(self.queue_full(&asked), demand, false);
             }
             Some(CallReason::Drained) => {
                 let refusal = refusal.unwrap_or_else(|| self.queue_full(&asked));
-                return self.refuse_finally(refusal, demand, true);
+                return refuse_finally(refusal, demand, true);
             }
             Some(CallReason::Turn) | None => {}
         }
         let (is_next, is_over) = (seat.is_next(), now >= until);
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
-            (true, Some(refusal)) if !is_next => return self.refuse_finally(refusal, demand, true),
+            (true, Some(refusal)) if !is_next => return refuse_finally(refusal, demand, true),
             (false, refusal) if !(is_next && is_due) => {
                 drop(attributes);
                 return self::queued(request, seat, demand, refusal, ask_at, until);
@@ -218,19 +222,6 @@ impl Engine {
             let refusal = undecidable(asked.namespace, error.to_string());
             Step::Decided(Decision::Refuse(Refused::one(refusal)))
         })
-    }
-
-    /// Refuses a request for good.
-    fn refuse_finally(
-        &self,
-        refusal: Box<Refusal<'static>>,
-        demand: Option<Box<Demand>>,
-        gave_up: bool,
-    ) -> Step {
-        if let Some(demand) = demand {
-            demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
-        }
-        Step::Decided(Decision::Refuse(Refused::one(refusal)))
     }
 
     fn queue_full(&self, request: &Request<'_>) -> Box<Refusal<'static>> {
@@ -281,6 +272,14 @@ impl Engine {
             hash.finish()
         }))
     }
+}
+
+/// Refuses a request for good.
+fn refuse_finally(refusal: Box<Refusal<'static>>, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
+    if let Some(demand) = demand {
+        demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
+    }
+    Step::Decided(Decision::Refuse(Refused::one(refusal)))
 }
 
 fn aside(mut seat: Seat) -> Seat {

@@ -49,11 +49,11 @@ impl Engine {
         &self,
         holds: Holds,
         completion: Completion,
-        loans: &mut Vec<Box<Loan>>,
+        loans: &mut Vec<Loan>,
         now: Timestamp,
     ) -> Vec<Operation> {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
-        loans.extend(loan);
+        loans.extend(loan.map(|loan| *loan));
         drop(place);
         let charged = limits.cost();
         let complete = |limits: tidegate::Permit| match completion.true_cost {
@@ -78,21 +78,21 @@ impl Engine {
     }
 
     /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
-    fn loan_of_all(&self, holds: &mut Holds) -> Option<Box<Loan>> {
+    fn loan_of_all(&self, holds: &mut Holds) -> Option<Loan> {
         if self.shared.room.count() == 0 {
-            return holds.loan.take();
+            return holds.loan.take().map(|loan| *loan);
         }
         let leased = holds.leased.iter().map(|charge| charge.about.number);
         let keys: SmallVec<[u64; 2]> = holds.limits.keys().chain(leased).collect();
-        let mut loan = holds.loan.take().unwrap_or_else(|| self.loan(SmallVec::new()));
+        let mut loan = holds.loan.take().map_or_else(|| self.loan(SmallVec::new()), |loan| *loan);
         loan.keys.extend(keys);
         Some(loan)
     }
 
     /// A loan of these concurrency limits.
     #[cold]
-    pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Box<Loan> {
-        Box::new(Loan { room: Arc::clone(&self.shared.room), keys })
+    pub(super) fn loan(&self, keys: SmallVec<[u64; 2]>) -> Loan {
+        Loan { room: Arc::clone(&self.shared.room), keys }
     }
 
     /// Adds what there is to know of a request to which concurrency limits lent permits: how long
@@ -100,7 +100,7 @@ impl Engine {
     #[cold]
     pub(super) fn lend(&self, gate: &Gate, holds: &mut Holds) {
         holds.longest_hold = longest_hold(gate);
-        holds.loan = Some(self.loan(holds.limits.lent_keys().collect()));
+        holds.loan = Some(Box::new(self.loan(holds.limits.lent_keys().collect())));
     }
 
     /// Returns what a request holds, the last first; charges of the store are left as a batch to

@@ -4,11 +4,9 @@
 //! all-or-nothing batch as long as that has room, and its answer is split up again.
 
 use core::mem;
-use std::sync::Arc;
-
 use smallvec::{SmallVec, smallvec};
 use tidegate::gate::LocatedRequest;
-use tidegate::{Cost, Gate, Refusal, Timestamp};
+use tidegate::{Gate, Refusal, Timestamp};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
 
@@ -22,7 +20,6 @@ use crate::continuation::{
     BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
 };
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::Demand;
 use crate::error::EngineError;
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
@@ -53,64 +50,6 @@ impl Engine {
             operations.push(if limit.is_shadow { operation.shadow() } else { operation });
         }
         Ok(Some(LimitQuestion { at, id, exact: exact.iter().map(exact_name).collect(), operations }))
-    }
-
-    /// Asks the store about one request.
-    pub(super) fn ask_one(
-        &self,
-        holds: Holds,
-        gate: &Arc<Gate>,
-        cost: Cost,
-        demand: Option<Box<Demand>>,
-        patience: Option<Box<Patience>>,
-        question: LimitQuestion,
-        now: Timestamp,
-    ) -> Step {
-        self.ask(
-            BatchAdmission {
-                holds: smallvec![holds],
-                origins: smallvec![Origin { gate: Arc::clone(gate), cost, demand, patience }],
-                questions: smallvec![question],
-                asked: 0..0,
-            },
-            now,
-        )
-    }
-
-    /// Asks the store about as many of the questions as one batch takes; admits the requests when
-    /// every question has been asked.
-    ///
-    /// The operations of one request stay in one batch, so that its refusal is complete.
-    pub(super) fn ask(&self, mut admission: BatchAdmission, now: Timestamp) -> Step {
-        let first = admission.asked.end;
-        let mut until = first;
-        let mut operations: Vec<Operation> = Vec::new();
-        while let Some(question) = admission.questions.get_mut(until) {
-            if until > first && operations.len() + question.operations.len() > Batch::OPERATIONS_MAX {
-                break;
-            }
-            if until == first {
-                operations = mem::take(&mut question.operations);
-            } else {
-                operations.append(&mut question.operations);
-            }
-            until += 1;
-        }
-        let Some(question) = admission.questions.get(first) else {
-            for demand in admission.origins.iter_mut().filter_map(|origin| origin.demand.take()) {
-                demand.decide(OfferOutcome::Admitted);
-            }
-            return Step::Decided(Decision::Admit(self.permit_of(admission.holds, now)));
-        };
-        let batch = Batch::all_or_nothing(question.id, operations);
-        admission.asked = first..until;
-        let asked = StoreQuestion { batch, then: Then::Admit(admission) };
-        Step::Ask(Pending(Waiting::Store(Box::new(asked))))
-    }
-
-    /// The permit of requests that were admitted together, perhaps of none.
-    pub(super) fn permit_of(&self, holds: impl IntoIterator<Item = Holds>, now: Timestamp) -> Permit {
-        Permit::of_batch(holds).unwrap_or_else(|| Permit::of_nothing(now))
     }
 
     /// Goes on after the store has answered, or failed to.
@@ -144,7 +83,7 @@ impl Engine {
             }
         };
         if refused.is_empty() {
-            return self.ask(admission, now);
+            return ask(admission, now);
         }
         let BatchAdmission { holds, mut origins, .. } = admission;
         let mut batches = self.take_back_all(holds, now);
@@ -184,6 +123,52 @@ impl Engine {
         let refused = Refused::of_batch(refused).expect("only called with a refusal");
         Step::Decided(Decision::Refuse(refused))
     }
+}
+
+/// Asks the store about one request.
+pub(super) fn ask_one(holds: Holds, origin: Origin, question: LimitQuestion, now: Timestamp) -> Step {
+    ask(
+        BatchAdmission {
+            holds: smallvec![holds],
+            origins: smallvec![origin],
+            questions: smallvec![question],
+            asked: 0..0,
+        },
+        now,
+    )
+}
+
+/// Asks the store about as many of the questions as one batch takes; admits the requests when
+/// every question has been asked.
+///
+/// The operations of one request stay in one batch, so that its refusal is complete.
+pub(super) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
+    let first = admission.asked.end;
+    let mut until = first;
+    let mut operations: Vec<Operation> = Vec::new();
+    while let Some(question) = admission.questions.get_mut(until) {
+        if until > first && operations.len() + question.operations.len() > Batch::OPERATIONS_MAX {
+            break;
+        }
+        if until == first {
+            operations = mem::take(&mut question.operations);
+        } else {
+            operations.append(&mut question.operations);
+        }
+        until += 1;
+    }
+    let Some(question) = admission.questions.get(first) else {
+        for demand in admission.origins.iter_mut().filter_map(|origin| origin.demand.take()) {
+            demand.decide(OfferOutcome::Admitted);
+        }
+        return Step::Decided(Decision::Admit(
+            Permit::of_batch(admission.holds).unwrap_or_else(|| Permit::of_nothing(now)),
+        ));
+    };
+    let batch = Batch::all_or_nothing(question.id, operations);
+    admission.asked = first..until;
+    let asked = StoreQuestion { batch, then: Then::Admit(admission) };
+    Step::Ask(Pending(Waiting::Store(Box::new(asked))))
 }
 
 impl BatchAdmission {
@@ -249,7 +234,8 @@ impl BatchAdmission {
             let held = mine.operations.iter().filter_map(hold_of);
             holds.longest_hold = held.chain(holds.longest_hold).max();
             if !lent.is_empty() {
-                holds.loan.get_or_insert_with(|| engine.loan(SmallVec::new())).keys.extend(lent);
+                let loan = holds.loan.get_or_insert_with(|| Box::new(engine.loan(SmallVec::new())));
+                loan.keys.extend(lent);
             }
             holds.stored = Some(Box::new(StoreCharge { batch: Some(mine), shared, fallback: None, reports }));
         }
