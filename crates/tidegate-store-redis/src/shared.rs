@@ -371,7 +371,7 @@ impl Shared {
             return;
         }
         add(&self.counts.failed, 1);
-        *lock(&self.last_failure) = self.text_of(&error);
+        *lock(&self.last_failure) = self.text_of(error);
         lock(&self.breaker).failed(self.opened.elapsed());
         probe::start(self);
     }
