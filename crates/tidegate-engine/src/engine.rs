@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::{Overload, RoomBounds};
+use tidegate_overload::{Overload, ResourceStats, RoomBounds};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
@@ -302,6 +302,15 @@ impl Engine {
             permits_kept: self.shared.kept.len(),
             permits_max: self.shared.kept.max(),
         }
+    }
+
+    /// The numbers of each resource of the overload plane at `now`, the default resource first;
+    /// nothing without that plane.
+    pub fn resource_stats(&self, now: Timestamp) -> impl Iterator<Item = ResourceStats<'_>> {
+        let overload = self.overload();
+        overload.into_iter().flat_map(move |overload| {
+            overload.resources().map(move |(resource, _)| overload.stats(resource, now))
+        })
     }
 
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].

@@ -13,6 +13,7 @@ mod operations;
 mod oracle;
 mod order;
 mod overrides;
+mod queue;
 mod reload;
 mod renames;
 mod restart;
