@@ -68,10 +68,10 @@ impl Wake for Wakes {
 /// Waits for the turn of each of these requests as a driver does.
 fn watch(waiting: &[&Pending]) -> Vec<Arc<Wakes>> {
     let watch_one = |pending: &&Pending| {
-        let wakes = Arc::new(Wakes::default());
-        let waker = Arc::clone(&wakes).into();
+        let count = Arc::new(Wakes::default());
+        let waker = Arc::clone(&count).into();
         assert!(core::pin::pin!(turn(pending)).poll(&mut Context::from_waker(&waker)).is_pending());
-        wakes
+        count
     };
     waiting.iter().map(watch_one).collect()
 }
