@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::{Cursor, Overload, ResourceId, RoomBounds, Signal};
+use tidegate_overload::{Cursor, Overload, ResourceId, ResourceStats, RoomBounds, Signal};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
@@ -48,7 +48,7 @@ use crate::place::OverloadPlane;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
 
-/// What all namespaces of an engine share.
+/// The settings that all namespaces of an engine share.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
@@ -201,7 +201,7 @@ pub struct Engine {
     pub(crate) overrides: Overrides,
 }
 
-/// What engines of one daemon have in common, whatever their limits.
+/// The state that all engines of one daemon share, whatever their limits.
 pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
     pub(crate) capacity: Option<Capacity>,
@@ -260,7 +260,7 @@ pub enum Event<'a> {
     ObservedUsage(crate::Request<'a>),
 }
 
-/// What a tick did, and when the next one is due.
+/// The work of a tick, and when the next one is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tick {
     /// The engine wants to be called again then; a call before does no harm.
@@ -330,6 +330,15 @@ impl Engine {
             permits_kept: self.shared.kept.len(),
             permits_max: self.shared.kept.max(),
         }
+    }
+
+    /// The numbers of each resource of the overload plane at `now`, the default resource first;
+    /// nothing without that plane.
+    pub fn resource_stats(&self, now: Timestamp) -> impl Iterator<Item = ResourceStats<'_>> {
+        let overload = self.overload();
+        overload.into_iter().flat_map(move |overload| {
+            overload.resources().map(move |(resource, _)| overload.stats(resource, now))
+        })
     }
 
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! **The order.** (1) Read only: deadline, admission cursor; blocks. (2) Local limits and leases,
-//! charged. (3) Capacity units. (4) One batch for all `exact` limits, which the caller carries to
-//! the store. (5) The place in flight. A refusal anywhere gives back what was taken before it, last
+//! charged. (3) Capacity units. (4) The place in flight. (5) One batch for all `exact` limits,
+//! which the caller carries to the store. A refusal anywhere returns what was taken before it, last
 //! first; in sequence every state is then byte for byte as it was.
 
 #![forbid(unsafe_code)]
@@ -69,7 +69,7 @@ pub use permit_id::{NotAPermitId, PermitId};
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
-pub use tidegate_overload::{RoomBounds, RoomUse};
+pub use tidegate_overload::{OfferOutcome, ResourceStats, RoomBounds, RoomUse};
 pub use waiting_room::Turn;
 
 /// The most requests that are decided together. More are an error, and nothing is charged.

@@ -119,6 +119,12 @@ impl Resource {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(cost)));
     }
 
+    /// The demand since the last tick, of all levels.
+    pub(crate) fn demand(&self) -> u64 {
+        let sums = self.offered.iter().map(|sum| sum.load(Ordering::Relaxed));
+        sums.fold(0, u64::saturating_add)
+    }
+
     #[inline]
     pub(crate) fn cursor(&self) -> Cursor {
         // Relaxed: one word, ordered with nothing.

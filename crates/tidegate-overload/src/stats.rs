@@ -33,6 +33,9 @@ pub struct ResourceStats<'a> {
     pub pinned_until: Option<Timestamp>,
     /// The requests whose first attempt was offered.
     pub offered: u64,
+    /// The cost of the requests offered since the last tick, without those withdrawn: the demand
+    /// that the next tick distributes over the classes.
+    pub demand: u64,
     outcomes: [u64; OfferOutcome::ALL.len()],
 }
 
@@ -48,6 +51,7 @@ impl<'a> ResourceStats<'a> {
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
             offered: resource.counts.offered(),
+            demand: resource.demand(),
             outcomes,
         }
     }

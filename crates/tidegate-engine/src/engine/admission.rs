@@ -91,6 +91,7 @@ impl Engine {
                 }
             },
         )
+        .inspect_err(|_| fail(demand.take()))
     }
 
     /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the
@@ -281,6 +282,13 @@ impl Engine {
                 overload.withdraw(resource, request.class, request.tenant, request.cost, now);
             }
         }
+    }
+}
+
+/// Records that a request which was offered before could not be decided.
+pub(super) fn fail(demand: Option<Box<Demand>>) {
+    if let Some(demand) = demand {
+        demand.decide(OfferOutcome::Failed);
     }
 }
 

@@ -38,7 +38,7 @@ struct OwnedLimit {
 }
 
 impl Owned {
-    /// What `act` makes of the limits that are decided here.
+    /// The result of `act` on the limits that are decided here.
     fn with_local<R>(&self, act: impl FnOnce(&[CarriedLimit<'_>]) -> R) -> R {
         let local: Vec<_> = self.limits.iter().filter(|one| !one.is_remote).collect();
         let keys: Vec<Vec<&[u8]>> =
@@ -176,7 +176,7 @@ impl Engine {
         }
         let local = owned.with_local(|limits| self.shared.table.peek_carried(namespace, limits, now))?;
         if !local.is_admitted {
-            // What the store would say does not matter any more, except to those who look.
+            // The answer of the store no longer matters, except as information for the caller.
             let peeks = operations.into_iter().map(|one| Operation {
                 kind: match one.kind {
                     Kind::Check { cost } => Kind::Peek { cost },
@@ -253,7 +253,7 @@ impl Engine {
     }
 }
 
-/// What a request with carried limits holds in the other planes until it is decided. Dropped
+/// The holds of a request with carried limits in the other planes until it is decided. Dropped
 /// before, everything is returned.
 struct CarriedHold {
     shared: Arc<Shared>,
@@ -322,7 +322,7 @@ fn carry_all(
     if is_admitted || undo.operations.is_empty() {
         return Ok(Progress::Done(carried));
     }
-    // What could not be taken back stays charged: less is admitted, never more.
+    // A charge that could not be taken back stays: less is admitted, never more.
     Ok(Progress::ask(undo, move |_, _| Ok(Progress::Done(carried))))
 }
 
@@ -330,7 +330,7 @@ fn key_of(namespace: &str, limit: &CarriedLimit<'_>) -> Result<Key, EngineError>
     Key::new(namespace, &limit.identity(), &limit.key_bytes()).map_err(EngineError::KeyTooLong)
 }
 
-/// What the store says of the limits it was asked about.
+/// The status of each limit that the store was asked about.
 fn statuses(owned: &Owned, batch: &Batch, answer: &Answer) -> Vec<CarriedStatus> {
     let remote = owned.limits.iter().filter(|one| one.is_remote);
     let asked = remote.zip(&batch.operations).zip(&answer.outcomes);

@@ -15,7 +15,7 @@ use crate::error::EngineError;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
-/// What the limits of a namespace are to a request.
+/// The effect of the limits of a namespace on a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explained {
@@ -25,7 +25,7 @@ pub struct Explained {
     /// of the planes: its deadline or the admission cursor, then its table or a missing place.
     pub planes: Vec<Refusal<'static>>,
     /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
-    /// needed. What they say is then what [`OnStoreFailure`] makes of it.
+    /// needed. Their levels then follow from [`OnStoreFailure`].
     pub store_failure: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Explained {
 }
 
 impl Engine {
-    /// What each limit of the request's namespace is to it, and why, changing nothing.
+    /// The effect of each limit of the request's namespace on it, and why; changes nothing.
     ///
     /// The other planes say only what they would refuse the request with. Limits that a store
     /// decides are looked at there, by the same operation as [`Engine::peek`] uses.
@@ -100,7 +100,7 @@ fn outlook(one: &ExactName, outcome: &Outcome) -> Outlook {
     }
 }
 
-/// What an exact limit says while the store does not answer; `None` if it lets everything pass.
+/// The level of an exact limit while the store does not answer; `None` if it admits everything.
 fn instead(one: &ExactName, here: Level, error: &StoreError, now: Timestamp) -> Option<Level> {
     let is_refused = !is_away(error) || one.on_store_failure == OnStoreFailure::Refuse;
     if is_refused {

@@ -18,19 +18,19 @@ use crate::limit_report::LimitReport;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
-/// What a request would meet.
+/// The decision that a request would get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PeekReport {
     /// The refusal it would get, if any: the first in the order of the planes. A request that may
     /// wait would wait for some of these instead.
     pub refusal: Option<Refusal<'static>>,
-    /// What its limits have left: the local ones in the order of the policy, then the exact ones.
+    /// The state of its limits: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
 }
 
 impl Engine {
-    /// What the planes would answer, changing nothing.
+    /// The answer that the planes would give; changes nothing.
     pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
         let (gate, exact) = self.looked_at(request, now)?;
         if exact.is_empty() {
@@ -42,7 +42,7 @@ impl Engine {
         Ok(self.look_on(looks, Vec::with_capacity(1), Box::new(first), now))
     }
 
-    /// What the limits would answer each of several requests if it came alone, changing nothing:
+    /// The answers that each of several requests would get if it came alone; changes nothing:
     /// the same as [`Engine::peek`] of each, with as few batches as there may be.
     pub fn peek_all(
         &self,
@@ -149,7 +149,7 @@ impl Engine {
     }
 }
 
-/// What the planes beside the limits would refuse a request with.
+/// The refusals of a request by the planes beside the limits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside {
     /// The refusal before the limits: by the deadline, or by the admission cursor.
@@ -177,13 +177,13 @@ struct Look {
 }
 
 impl Look {
-    /// What the limits say that are decided here.
+    /// The report of the limits that are decided here.
     fn here(&self, now: Timestamp) -> PeekReport {
         let limits = self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now));
         self.beside.clone().around(limits)
     }
 
-    /// What the exact limits say as well, by what the store has answered, or without it.
+    /// Adds the exact limits, by the answer of the store or without one.
     fn add_exact(
         &self,
         engine: &Engine,
@@ -219,7 +219,7 @@ impl Look {
     }
 }
 
-/// What the limits that are decided here say.
+/// The report of the limits that are decided here.
 fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> PeekReport {
     let peek = gate.peek(attributes, cost, now);
     PeekReport {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
 
-use super::admission::outcome_of;
+use super::admission::{fail, outcome_of};
 use super::lease_plane::Waited;
 use super::refusal::{queue_full, undecidable};
 use super::store_plane::ask_one;
@@ -108,6 +108,7 @@ impl Engine {
                 }
             },
         )
+        .inspect_err(|_| fail(demand.take()))
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,

@@ -86,7 +86,14 @@ impl Engine {
             return ask(admission, now);
         }
         let BatchAdmission { holds, mut origins, .. } = admission;
+        let returns = self.shared.room.returns();
         let mut batches = self.take_back_all(holds, now);
+        // A request is not called for what it returns itself. A return of another request between
+        // the two reads is missed: this request then asks again at its next instant.
+        let own_returns = self.shared.room.returns().wrapping_sub(returns);
+        if let Some(patience) = origins.iter_mut().find_map(|origin| origin.patience.as_mut()) {
+            patience.returns = patience.returns.wrapping_add(own_returns);
+        }
         if !blocks.is_empty() {
             batches.push(Batch::each(self.next_batch_id(), blocks));
         }

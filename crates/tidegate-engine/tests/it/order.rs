@@ -27,13 +27,14 @@ fn refused(decision: Decision) -> (Plane, Reason, String, Retry) {
 fn refuse_at(room: Room, expected: (Plane, Reason, &str)) -> Retry {
     let world = World::new(room);
     let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
-    let before = world.state();
+    let (before, demand) = (world.state(), world.stats().demand);
     let mut retry = Retry::Never;
     for _ in 0..3 {
         let (plane, reason, name, when) = refused(world.decide(&request()));
         assert_eq!((plane, reason, name.as_str()), expected);
         retry = when;
         assert_eq!(world.state(), before, "a refusal by {name} left a charge");
+        assert_eq!(world.stats().demand, demand, "a refusal by {name} left demand");
     }
     drop(held);
     retry
@@ -107,7 +108,7 @@ fn position_4_a_store_that_does_not_answer_refuses_and_the_rest_get_their_charge
 fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back() {
     let world = World::new(Room { in_flight: 2, ..Room::WIDE });
     let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
-    let (local, capacity, _) = world.state();
+    let (local, capacity, ..) = world.state();
     let left_in_store = |world: &World| {
         let permit = admitted(world.decide(&request()));
         let left = world.engine.statuses(&permit).iter().find(|one| one.name == "quota").unwrap().remaining;
@@ -132,10 +133,10 @@ fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charge
 fn a_cancelled_request_leaves_nothing_anywhere() {
     let world = World::new(Room::WIDE);
     let first = admitted(world.decide(&request()));
-    let (local, capacity, _) = world.state();
+    let (local, capacity, ..) = world.state();
     let permit = admitted(world.decide(&request()));
     world.finish(world.engine.settle(permit, Outcome::Cancelled, world.now()));
-    let (local_after, capacity_after, _) = world.state();
+    let (local_after, capacity_after, ..) = world.state();
     assert_eq!((local_after, capacity_after), (local, capacity));
     drop(first);
 }

@@ -10,8 +10,8 @@ use tidegate::limit::Consistency;
 use tidegate::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_capacity::{Access, Capacity, TableConfig};
 use tidegate_engine::{
-    Decision, Engine, EngineBuilder, EngineConfig, EngineError, NamespaceConfig, Permit, Progress, Request,
-    Settled, Step,
+    Answered, Decision, Engine, EngineBuilder, EngineConfig, EngineError, NamespaceConfig, Pending, Permit,
+    Progress, Refused, Request, ResourceStats, Settled, Step, Turn, Wants,
 };
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
@@ -28,6 +28,48 @@ pub(crate) struct World {
     pub(crate) store: MemoryStore,
     pub(crate) store_is_down: bool,
     pub(crate) clock: Arc<AtomicU64>,
+    /// The batches that the store was asked.
+    pub(crate) store_calls: AtomicU64,
+}
+
+/// The stage that a request has reached.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a stage of a test is moved once")]
+pub(crate) enum Stage {
+    Admitted(Permit),
+    Refused(Refused),
+    Waits(Pending),
+}
+
+impl Stage {
+    pub(crate) fn admitted(self) -> Permit {
+        match self {
+            Self::Admitted(permit) => permit,
+            other => panic!("should be admitted: {other:?}"),
+        }
+    }
+
+    pub(crate) fn refused(self) -> Refused {
+        match self {
+            Self::Refused(refused) => refused,
+            other => panic!("should be refused: {other:?}"),
+        }
+    }
+
+    pub(crate) fn waits(self) -> Pending {
+        match self {
+            Self::Waits(pending) => pending,
+            other => panic!("should wait: {other:?}"),
+        }
+    }
+}
+
+/// The turn that a request waits for.
+pub(crate) fn turn(pending: &Pending) -> Turn<'_> {
+    match pending.wants() {
+        Wants::Turn(turn) => turn,
+        other => panic!("should wait for its turn: {other:?}"),
+    }
 }
 
 /// The defaults with a small table, which is made quickly.
@@ -84,12 +126,12 @@ impl World {
         Self::of(stored(limits).build().unwrap())
     }
 
-    fn of(engine: Engine) -> Self {
+    pub(crate) fn of(engine: Engine) -> Self {
         let clock = Arc::new(AtomicU64::new(NOW.as_nanos()));
         let reads = Arc::clone(&clock);
         let now = move || Timestamp::from_nanos(reads.load(Ordering::Relaxed));
         let store = MemoryStore::new(MemoryConfig::new(SEED), now);
-        Self { engine, store, store_is_down: false, clock }
+        Self { engine, store, store_is_down: false, clock, store_calls: AtomicU64::new(0) }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -129,7 +171,43 @@ impl World {
         peek.limits.into_iter().map(|one| (one.name, one.remaining)).collect()
     }
 
+    /// Carries a request to its decision, or into the waiting room.
+    pub(crate) fn begin(&self, request: &Request<'_>) -> Stage {
+        self.go_on(self.engine.admit(request, self.now()).unwrap())
+    }
+
+    /// Goes on with a request that waits for its turn.
+    pub(crate) fn resume(&self, pending: Pending) -> Stage {
+        self.go_on(self.engine.resume(pending, Answered::Turn, self.now()))
+    }
+
+    pub(crate) fn go_on(&self, mut step: Step) -> Stage {
+        loop {
+            match step {
+                Step::Decided(Decision::Admit(permit)) => return Stage::Admitted(permit),
+                Step::Decided(Decision::Refuse(refused)) => return Stage::Refused(refused),
+                Step::Ask(pending) => match pending.batch() {
+                    Some(batch) => {
+                        let answer = self.ask(batch);
+                        step = self.engine.resume(pending, answer, self.now());
+                    }
+                    None => return Stage::Waits(pending),
+                },
+            }
+        }
+    }
+
+    /// The numbers of the first resource of the overload plane.
+    pub(crate) fn stats(&self) -> ResourceStats<'_> {
+        self.engine.resource_stats(self.now()).next().unwrap()
+    }
+
+    pub(crate) fn store_calls(&self) -> u64 {
+        self.store_calls.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn ask(&self, batch: &Batch) -> Result<tidegate_store::Answer, StoreError> {
+        self.store_calls.fetch_add(1, Ordering::Relaxed);
         if self.store_is_down {
             return Err(StoreError::Unavailable { at: "the test".into(), sent: false, source: None });
         }
@@ -160,9 +238,14 @@ impl World {
         }
     }
 
-    /// Everything that can be charged, as one value to compare.
-    pub(crate) fn state(&self) -> (u64, String, String) {
-        (self.engine.fingerprint(), self.engine.capacity_state(), self.store.dump())
+    /// Everything that can be charged, as one value to compare: limits, capacity, store and
+    /// overload plane.
+    pub(crate) fn state(&self) -> (u64, String, String, String) {
+        let overload = self.engine.resource_stats(self.now());
+        let overload: Vec<_> =
+            overload.map(|one| (one.in_flight, one.cursor, one.pinned_until, one.undecided())).collect();
+        let overload = format!("{overload:?}, waiting {}", self.engine.waiting());
+        (self.engine.fingerprint(), self.engine.capacity_state(), self.store.dump(), overload)
     }
 }
 

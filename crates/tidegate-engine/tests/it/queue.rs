@@ -1,0 +1,395 @@
+//! Requests that wait for their turn: what they hold, in which order they are called, when they
+//! stop waiting, and what the store is asked meanwhile.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake};
+
+use tidegate::algorithm::Concurrency;
+use tidegate::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
+use tidegate_capacity::Access;
+use tidegate_engine::{NamespaceConfig, OfferOutcome, Outcome, Pending, Request, RoomBounds, RoomUse};
+use tidegate_overload::{Overload, OverloadConfig};
+
+use crate::world::{NOW, Room, Stage, USER, World, bucket, request, stored, turn};
+
+const MS: Duration = Duration::from_millis(1);
+const MINUTE: Duration = Duration::from_mins(1);
+const BOB: [(&str, &str); 1] = [("user", "bob")];
+const CYD: [(&str, &str); 1] = [("user", "cyd")];
+
+fn after(span: Duration) -> Timestamp {
+    NOW.saturating_add(span)
+}
+
+/// A request of `user` that meets every plane and may wait for an hour.
+fn patient(user: &'static [(&'static str, &'static str)], class: Class) -> Request<'static> {
+    let access = Access::write("orders", b"order-7", 1000);
+    let request = Request::new("api", user).class(class).tenant("acme").access(access);
+    request.may_wait_until(after(Duration::from_hours(1)))
+}
+
+/// A world with this many places in flight and room in every other plane.
+fn places(in_flight: u64) -> World {
+    World::new(Room { in_flight, ..Room::WIDE })
+}
+
+/// An engine with one concurrency limit of 1, whose permits expire after a minute.
+fn one_job_at_a_time() -> World {
+    let jobs = Algorithm::Concurrency(Concurrency::new(1, MINUTE).unwrap());
+    World::with_limits([Limit::new("jobs", jobs).key(["user"])])
+}
+
+fn is_called(pending: &Pending) -> bool {
+    turn(pending).is_called()
+}
+
+/// Lets a request wait. Its own returned charges do not call it.
+fn enter(world: &World, request: &Request<'_>) -> Pending {
+    let pending = world.begin(request).waits();
+    assert!(!is_called(&pending), "a waiting request is called for what others return");
+    pending
+}
+
+/// Counts how often a waiting request is woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for the turn of each of these requests as a driver does.
+fn watch(waiting: &[&Pending]) -> Vec<Arc<Wakes>> {
+    let watch_one = |pending: &&Pending| {
+        let count = Arc::new(Wakes::default());
+        let waker = Arc::clone(&count).into();
+        assert!(core::pin::pin!(turn(pending)).poll(&mut Context::from_waker(&waker)).is_pending());
+        count
+    };
+    waiting.iter().map(watch_one).collect()
+}
+
+fn counts(wakes: &[Arc<Wakes>]) -> Vec<usize> {
+    wakes.iter().map(|one| one.0.load(Ordering::Relaxed)).collect()
+}
+
+#[test]
+fn at_ten_times_the_load_the_store_is_asked_once_for_each_admitted_request() {
+    // Ten places, each held for 100 ms, serve 100 requests a second; 1000 a second arrive, and each
+    // waits for 500 ms at most.
+    let limits = Room { local: 100_000, capacity: 100_000, exact: 100_000, in_flight: 10 };
+    let world = World::new(limits);
+    let mut running = VecDeque::new();
+    let mut waiting: Vec<Pending> = Vec::new();
+    let (mut admitted, mut refused) = (0_u64, 0_u64);
+    for arrival in 0..3000 {
+        let now = world.now();
+        let request = patient(&USER, Class::ALL[arrival % 4]);
+        let request = request.may_wait_until(now.saturating_add(500 * MS));
+        let mut due = VecDeque::from([None]);
+        while running.front().is_some_and(|(end, _)| *end <= now) {
+            let (_, permit) = running.pop_front().unwrap();
+            world.finish(world.engine.settle(permit, Outcome::Succeeded, now));
+        }
+        loop {
+            let stage = match due.pop_front() {
+                Some(None) => world.begin(&request),
+                Some(Some(pending)) => world.resume(pending),
+                None => {
+                    let is_due = |one: &mut Pending| is_called(one) || turn(one).wake_at() <= now;
+                    due.extend(waiting.extract_if(.., is_due).map(Some));
+                    if due.is_empty() {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            match stage {
+                Stage::Admitted(permit) => {
+                    admitted += 1;
+                    running.push_back((now.saturating_add(100 * MS), permit));
+                }
+                Stage::Refused(_) => refused += 1,
+                Stage::Waits(pending) => waiting.push(pending),
+            }
+        }
+        world.advance(MS);
+    }
+    assert!((290..=310).contains(&admitted), "the places are always in use: {admitted} admitted");
+    assert!(refused > 2000, "{refused} refused");
+    assert!(
+        world.store_calls() * 100 <= admitted * 105,
+        "{} store calls for {admitted} requests",
+        world.store_calls()
+    );
+    drop((running, waiting));
+    let stats = world.stats();
+    assert_eq!((stats.in_flight, stats.undecided(), world.engine.waiting()), (0, 0, 0));
+}
+
+#[test]
+fn a_waiting_request_holds_nothing_and_leaves_its_limits_as_they_were() {
+    let world = places(1);
+    let held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let (left, state, calls) = (world.left(), world.state(), world.store_calls());
+    let pending = enter(&world, &patient(&USER, Class::Critical));
+    assert_eq!(world.store_calls(), calls, "the store is not asked for a request without a place");
+    assert_eq!(world.left(), left);
+    let after = world.state();
+    assert_eq!((&after.0, &after.1, &after.2), (&state.0, &state.1, &state.2));
+    assert_eq!((world.stats().in_flight, world.engine.waiting(), world.stats().undecided()), (1, 1, 1));
+    drop(pending);
+    assert_eq!(world.state(), state);
+    assert_eq!(world.stats().count(OfferOutcome::GaveUp), 1);
+    drop(held);
+}
+
+#[test]
+fn a_returned_place_wakes_only_the_request_that_is_next() {
+    let world = places(2);
+    let held = [(); 2].map(|()| world.begin(&patient(&USER, Class::Critical)).admitted());
+    let classes = [Class::Sheddable, Class::Critical, Class::Critical, Class::Sheddable];
+    let waiting = classes.map(|class| enter(&world, &patient(&USER, class)));
+    let wakes = watch(&waiting.each_ref());
+    let [one, other] = held;
+    drop(one);
+    assert_eq!(counts(&wakes), [0, 1, 0, 0]);
+    let [_low, next, second, _last] = waiting;
+    let next = world.resume(next).admitted();
+    // Its departure calls the request behind it, and no other one.
+    assert_eq!(counts(&wakes), [0, 1, 1, 0]);
+    let second = world.resume(second).waits();
+    let again = watch(&[&second]);
+    drop((next, other));
+    assert_eq!((counts(&wakes), counts(&again)), (vec![0, 1, 1, 0], vec![1]));
+}
+
+#[test]
+fn waiting_requests_are_admitted_by_class_and_then_by_arrival() {
+    let world = places(1);
+    let mut held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let classes = [Class::Sheddable, Class::Critical, Class::Critical, Class::Sheddable];
+    let mut waiting: Vec<_> =
+        (0..4).zip(classes.map(|class| enter(&world, &patient(&USER, class)))).collect();
+    let mut order = Vec::new();
+    while !waiting.is_empty() {
+        world.finish(world.engine.settle(held, Outcome::Succeeded, world.now()));
+        let called: Vec<_> = waiting.extract_if(.., |(_, pending)| is_called(pending)).collect();
+        let [(number, pending)] = <[_; 1]>::try_from(called).unwrap();
+        order.push(number);
+        held = world.resume(pending).admitted();
+        // The new head of the line was called when the admitted one left it. It waits on.
+        let called: Vec<_> = waiting.extract_if(.., |(_, pending)| is_called(pending)).collect();
+        waiting.extend(called.into_iter().map(|(number, pending)| (number, world.resume(pending).waits())));
+    }
+    assert_eq!(order, [1, 2, 0, 3]);
+}
+
+#[test]
+fn a_request_whose_obstacle_changes_keeps_its_arrival() {
+    let world = World::new(Room { local: 1, in_flight: 1, ..Room::WIDE });
+    drop(world.begin(&patient(&USER, Class::Critical)).admitted());
+    let held = world.begin(&patient(&CYD, Class::Critical)).admitted();
+    let early = enter(&world, &patient(&USER, Class::Critical));
+    let late = enter(&world, &patient(&BOB, Class::Critical));
+    assert_eq!(turn(&early).wake_at(), after(MINUTE), "it waits for its rate");
+    world.advance(MINUTE);
+    // The rate has room, and now a place is missing.
+    let early = world.resume(early).waits();
+    let early = if is_called(&early) { world.resume(early).waits() } else { early };
+    assert!(!is_called(&early));
+    drop(held);
+    assert!(is_called(&early) && !is_called(&late));
+    let held = world.resume(early).admitted();
+    drop(held);
+    drop(world.resume(late).admitted());
+}
+
+#[test]
+fn a_free_place_belongs_to_the_waiting_request_unless_a_higher_class_comes() {
+    let world = places(1);
+    let held = world.begin(&patient(&USER, Class::SheddablePlus)).admitted();
+    let waiting = enter(&world, &patient(&USER, Class::SheddablePlus));
+    drop(held);
+    assert!(is_called(&waiting));
+    for class in [Class::Sheddable, Class::SheddablePlus] {
+        let state = world.state();
+        let refused = world.begin(&request().class(class)).refused();
+        assert_eq!((refused.reason(), refused.name()), (Reason::OverloadShed, "in_flight"));
+        assert_eq!(world.state(), state, "it is refused and leaves nothing");
+        let calls = world.store_calls();
+        drop(enter(&world, &patient(&USER, class)));
+        assert_eq!(world.store_calls(), calls, "it joins the line without asking");
+    }
+    let higher = world.begin(&request().class(Class::Critical)).admitted();
+    let waiting = world.resume(waiting).waits();
+    assert!(!is_called(&waiting));
+    drop(higher);
+    assert!(is_called(&waiting));
+    drop(world.resume(waiting).admitted());
+    drop(world.begin(&request()).admitted());
+}
+
+#[test]
+fn a_request_that_waits_for_a_permit_goes_on_by_its_own_clock_when_the_permit_expires() {
+    let world = one_job_at_a_time();
+    let held = world.begin(&Request::new("api", &USER)).admitted();
+    let until = after(Duration::from_hours(1));
+    let request = Request::new("api", &USER).may_wait_until(until);
+    let (mut first, second) = (enter(&world, &request), enter(&world, &request));
+    let mut attempts = 0;
+    let permit = loop {
+        let at = turn(&first).wake_at();
+        assert!(at > world.now() && at <= world.now().saturating_add(200 * MS));
+        world.advance(at.saturating_since(world.now()));
+        attempts += 1;
+        match world.resume(first) {
+            Stage::Waits(pending) => first = pending,
+            stage => break stage.admitted(),
+        }
+    };
+    assert!(world.now() >= after(MINUTE) && world.now() <= after(MINUTE + 200 * MS));
+    assert!(attempts <= 602, "{attempts} attempts in a minute");
+    // The first request has left the line, so that the second one keeps time from now on.
+    assert!(is_called(&second));
+    let second = world.resume(second).waits();
+    assert!(turn(&second).wake_at() < until);
+    drop(permit);
+    assert!(is_called(&second));
+    drop(held);
+}
+
+#[test]
+fn a_request_that_waits_for_its_rate_goes_on_at_the_instant_of_its_refusal() {
+    let world = World::new(Room { local: 1, ..Room::WIDE });
+    drop(world.begin(&patient(&USER, Class::Critical)).admitted());
+    let pending = enter(&world, &patient(&USER, Class::Critical));
+    assert_eq!(turn(&pending).wake_at(), after(MINUTE));
+    world.advance(MINUTE.checked_sub(Duration::from_nanos(1)).unwrap());
+    let pending = world.resume(pending).waits();
+    world.advance(Duration::from_nanos(1));
+    drop(world.resume(pending).admitted());
+}
+
+#[test]
+fn a_request_whose_time_is_up_gets_its_own_refusal_although_no_other_request_comes() {
+    let world = places(1);
+    let _held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let request = request().may_wait_until(after(MINUTE));
+    let both = [enter(&world, &request), enter(&world, &request)];
+    assert_eq!(both.each_ref().map(|one| turn(one).wake_at()), [after(MINUTE); 2]);
+    world.advance(MINUTE);
+    for pending in both {
+        let refused = world.resume(pending).refused();
+        assert_eq!((refused.reason(), refused.name()), (Reason::OverloadShed, "in_flight"));
+    }
+    assert_eq!((world.engine.waiting(), world.stats().undecided()), (0, 0));
+}
+
+#[test]
+fn a_request_stops_waiting_before_its_deadline() {
+    let world = places(1);
+    let _held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let pending = enter(&world, &patient(&USER, Class::Critical).deadline(after(MINUTE)));
+    assert_eq!(turn(&pending).wake_at(), after(MINUTE.checked_sub(Duration::from_nanos(1)).unwrap()));
+}
+
+#[test]
+fn in_a_full_room_a_higher_class_displaces_the_lowest_that_waits() {
+    let world = World::new(Room { local: 4, in_flight: 1, ..Room::WIDE });
+    world.engine.set_waiting_bounds(RoomBounds::new(2, usize::MAX));
+    let held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let plus = enter(&world, &patient(&USER, Class::SheddablePlus));
+    let lowest = enter(&world, &patient(&USER, Class::Sheddable));
+    let wakes = watch(&[&plus, &lowest]);
+    let critical = enter(&world, &patient(&USER, Class::Critical));
+    assert_eq!(counts(&wakes), [0, 1]);
+    let displaced = world.resume(lowest).refused();
+    assert_eq!((displaced.plane(), displaced.reason()), (Plane::Overload, Reason::QueueFull));
+    assert_eq!(displaced.retry(), Retry::Backoff);
+    assert!(displaced.retry_hint.is_some());
+
+    let equal = world.begin(&patient(&USER, Class::SheddablePlus)).refused();
+    assert_eq!(equal.reason(), Reason::QueueFull, "an equal class displaces nothing");
+    // The displaced request had joined a line without an attempt, so that it was never offered.
+    assert_eq!(world.stats().count(OfferOutcome::QueueFull), 1);
+    assert_eq!(world.engine.waiting_use().requests, 2);
+    drop((plus, critical, held));
+    assert_eq!(world.stats().undecided(), 0);
+}
+
+#[test]
+fn in_a_full_room_a_request_over_its_own_limit_gets_the_refusal_of_that_limit() {
+    let world = World::new(Room { local: 1, in_flight: 1, ..Room::WIDE });
+    world.engine.set_waiting_bounds(RoomBounds::new(0, usize::MAX));
+    let held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let refused = world.begin(&patient(&USER, Class::Critical)).refused();
+    assert_eq!((refused.reason(), refused.name()), (Reason::RateExceeded, "rate"));
+    let refused = world.begin(&patient(&BOB, Class::Critical)).refused();
+    assert_eq!((refused.reason(), refused.name()), (Reason::QueueFull, "queue"));
+    drop(held);
+}
+
+#[test]
+fn the_room_is_bounded_in_bytes() {
+    let world = places(1);
+    world.engine.set_waiting_bounds(RoomBounds::new(100, 1000));
+    let _held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let of = |bytes| {
+        let mut request = patient(&USER, Class::Critical);
+        request.waiting_bytes = bytes;
+        request
+    };
+    let waiting = enter(&world, &of(600));
+    assert_eq!(world.begin(&of(401)).refused().reason(), Reason::QueueFull);
+    let fits = enter(&world, &of(400));
+    assert_eq!((world.engine.waiting_use().requests, world.engine.waiting_use().bytes), (2, 1000));
+    drop((waiting, fits));
+    assert_eq!(world.engine.waiting_use(), RoomUse::default());
+}
+
+#[test]
+fn a_namespace_cannot_use_up_the_share_of_another() {
+    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let other = NamespaceConfig { name: "other".into(), limits: vec![Limit::new("rate", bucket(9, MINUTE))] };
+    let limits = [Limit::new("rate", bucket(100, MINUTE))];
+    let world = World::of(stored(limits).namespace(other).overload(overload).build().unwrap());
+    world.engine.set_waiting_bounds(RoomBounds::new(4, usize::MAX).shared_by(2, 1));
+    let wait = |namespace| Request::new(namespace, &USER).may_wait_until(after(MINUTE));
+    let _held = world.begin(&wait("api")).admitted();
+    let mine = [enter(&world, &wait("api")), enter(&world, &wait("api"))];
+    assert_eq!(world.begin(&wait("api")).refused().reason(), Reason::QueueFull);
+    let theirs = [enter(&world, &wait("other")), enter(&world, &wait("other"))];
+    assert_eq!(world.begin(&wait("other")).refused().reason(), Reason::QueueFull);
+    drop((mine, theirs));
+}
+
+#[test]
+fn a_drain_refuses_every_waiting_request_at_once_and_lets_no_later_one_wait() {
+    let world = World::new(Room { local: 1, in_flight: 1, ..Room::WIDE });
+    let _held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let for_rate = enter(&world, &patient(&USER, Class::Critical));
+    let for_place = enter(&world, &patient(&BOB, Class::Critical));
+    let joined = enter(&world, &patient(&BOB, Class::Critical));
+    let wakes = watch(&[&for_rate, &for_place, &joined]);
+    world.engine.drain_waiting();
+    assert_eq!(counts(&wakes), [1, 1, 1]);
+    let says_when = |refused: &tidegate_engine::Refused| {
+        refused.retry_hint.is_some() || matches!(refused.retry(), Retry::At(_))
+    };
+    for pending in [for_rate, for_place, joined] {
+        assert!(says_when(&world.resume(pending).refused()));
+    }
+    let later = match world.begin(&patient(&CYD, Class::Critical)) {
+        // It is called as soon as it enters.
+        Stage::Waits(pending) if is_called(&pending) => world.resume(pending).refused(),
+        stage => stage.refused(),
+    };
+    assert!(says_when(&later));
+    assert_eq!((world.engine.waiting(), world.stats().undecided()), (0, 0));
+}
