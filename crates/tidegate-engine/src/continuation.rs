@@ -245,3 +245,13 @@ pub(crate) struct LeaseName {
     pub(crate) algorithm: tidegate::Algorithm,
     pub(crate) blocked_until: Option<Timestamp>,
 }
+
+/// The refusal of a request that may wait, and how the request came to it.
+pub(crate) struct Denial {
+    pub(crate) refusal: Box<Refusal<'static>>,
+    pub(crate) demand: Option<Box<Demand>>,
+    /// Its position, if it has waited before.
+    pub(crate) seat: Option<Seat>,
+    /// `Room::returns` before it asked.
+    pub(crate) returns: u64,
+}

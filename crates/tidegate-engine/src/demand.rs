@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Class, Cost, Timestamp};
+use tidegate::{Class, Cost, Plane, Reason, Refusal, Timestamp};
 use tidegate_overload::{OfferOutcome, ResourceId};
 
 use crate::place::OverloadPlane;
@@ -66,4 +66,23 @@ impl Drop for Demand {
 /// cursor admits. A request that gave up was demand that could not be served.
 pub(crate) const fn is_withdrawn(outcome: OfferOutcome) -> bool {
     matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
+}
+
+/// Records that a request which was offered before could not be decided.
+pub(crate) fn fail(demand: Option<Box<Demand>>) {
+    if let Some(demand) = demand {
+        demand.decide(OfferOutcome::Failed);
+    }
+}
+
+/// The outcome of a request that was refused and does not wait.
+pub(crate) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
+    match refusal.plane() {
+        Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
+        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
+        Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
+        Plane::Overload => OfferOutcome::Shed,
+        Plane::Capacity => OfferOutcome::Throttled,
+        Plane::Limits => OfferOutcome::Denied,
+    }
 }

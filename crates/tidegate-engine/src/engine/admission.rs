@@ -13,7 +13,7 @@ use core::cell::Cell;
 use std::sync::Arc;
 
 use tidegate::gate::LocatedRequest;
-use tidegate::{Gate, Plane, Reason, Refusal, Timestamp};
+use tidegate::{Gate, Refusal, Timestamp};
 use tidegate_capacity::Admission;
 use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 
@@ -23,7 +23,7 @@ use super::refusal::{past_deadline, shed_by, throttled_by};
 use super::store_plane::ask_one;
 use crate::continuation::{LimitQuestion, Origin, Pending};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, is_withdrawn};
+use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
 use crate::error::EngineError;
 use crate::leases::Flights;
 use crate::permit::{Holds, Home, Permit};
@@ -282,24 +282,5 @@ impl Engine {
                 overload.withdraw(resource, request.class, request.tenant, request.cost, now);
             }
         }
-    }
-}
-
-/// Records that a request which was offered before could not be decided.
-pub(super) fn fail(demand: Option<Box<Demand>>) {
-    if let Some(demand) = demand {
-        demand.decide(OfferOutcome::Failed);
-    }
-}
-
-/// The outcome of a request that was refused and does not wait.
-pub(super) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
-    match refusal.plane() {
-        Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
-        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
-        Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
-        Plane::Overload => OfferOutcome::Shed,
-        Plane::Capacity => OfferOutcome::Throttled,
-        Plane::Limits => OfferOutcome::Denied,
     }
 }

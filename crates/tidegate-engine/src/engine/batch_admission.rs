@@ -8,14 +8,14 @@ use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
 use super::Engine;
-use super::admission::{Offered, outcome_of};
+use super::admission::Offered;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::{Refusals, ask};
 use crate::BATCH_REQUESTS_MAX;
 use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
-use crate::demand::Demand;
+use crate::demand::{Demand, outcome_of};
 use crate::leases::Flights;
 use crate::permit::Holds;
 use crate::request::{OwnedRequest, Request};

@@ -16,10 +16,9 @@ use tidegate_capacity::{Admission, UnitsHold};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::admission::outcome_of;
 use super::refusal::{shed_by, throttled_by};
 use super::{Engine, Shared};
-use crate::demand::Demand;
+use crate::demand::{Demand, outcome_of};
 use crate::error::EngineError;
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;

@@ -12,28 +12,17 @@ use std::sync::Arc;
 use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
 
-use super::admission::{fail, outcome_of};
 use super::lease_plane::Waited;
 use super::refusal::{queue_full, undecidable};
 use super::store_plane::ask_one;
 use super::{Engine, hasher};
-use crate::continuation::{Origin, Patience, Pending, Queued, Waiting};
+use crate::continuation::{Denial, Origin, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::Demand;
+use crate::demand::{Demand, fail, outcome_of};
 use crate::error::EngineError;
 use crate::permit::Permit;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Seat};
-
-/// The refusal of a request that may wait, and how the request came to it.
-pub(super) struct Denial {
-    pub(super) refusal: Box<Refusal<'static>>,
-    pub(super) demand: Option<Box<Demand>>,
-    /// Its position, if it has waited before.
-    pub(super) seat: Option<Seat>,
-    /// `Room::returns` before it asked.
-    pub(super) returns: u64,
-}
 
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;

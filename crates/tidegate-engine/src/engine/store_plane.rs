@@ -11,15 +11,14 @@ use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
 
 use super::Engine;
-use super::admission::outcome_of;
 use super::exact_limit::{block_exceeded, exact_name, hold_of, is_charged, key_of, refuses, report_of};
-use super::queue_admission::Denial;
 use super::refusal::denied_by_store;
 use super::store_silence::charge_instead;
 use crate::continuation::{
-    BatchAdmission, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
+    BatchAdmission, Denial, LimitQuestion, Origin, Patience, Pending, StoreQuestion, Then, Waiting,
 };
 use crate::decision::{Decision, Refused, Step};
+use crate::demand::outcome_of;
 use crate::error::EngineError;
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
