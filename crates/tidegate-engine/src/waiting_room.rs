@@ -145,6 +145,12 @@ impl Room {
         self.returns.load(Ordering::SeqCst)
     }
 
+    /// The number of returns for a request that is in the room already: a return that is not in it
+    /// sees the request in `count`. Writing the number orders the two, which reading it does not.
+    fn returns_by_now(&self) -> u64 {
+        self.returns.fetch_add(0, Ordering::SeqCst)
+    }
+
     /// Calls the next request of an obstacle of which something was returned.
     pub(crate) fn returned(&self, obstacle: Obstacle) {
         self.returns.fetch_add(1, Ordering::SeqCst);
@@ -175,15 +181,15 @@ impl Room {
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(self: &Arc<Self>, entrant: Entrant, returns: u64) -> Option<Seat> {
+    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64) -> Option<Seat> {
         let obstacle = entrant.obstacle;
-        let mut state = self.state();
+        let mut state = this.state();
         let entered = state.room.enter(entrant).ok()?;
         let call = Arc::new(Call::default());
         state.calls.insert(entered.position, Arc::clone(&call));
         let displaced = entered.displaced.and_then(|displaced| state.calls.remove(&displaced));
         if displaced.is_none() {
-            self.count.fetch_add(1, Ordering::SeqCst);
+            this.count.fetch_add(1, Ordering::SeqCst);
         }
         let next = state.call_of(entered.called);
         drop(state);
@@ -191,12 +197,12 @@ impl Room {
         if let Some(displaced) = displaced {
             displaced.make(CallReason::Displaced);
         }
-        if self.is_draining.load(Ordering::SeqCst) {
+        if this.is_draining.load(Ordering::SeqCst) {
             call.make(CallReason::Drained);
-        } else if self.returns() != returns {
+        } else if this.returns_by_now() != returns {
             call.make(CallReason::Turn);
         }
-        Some(Seat { room: Arc::clone(self), position: entered.position, obstacle, call })
+        Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call })
     }
 
     /// Calls all waiting requests, so that they are refused; and every one that enters from now on.
@@ -254,7 +260,7 @@ impl Seat {
         let next = state.call_of(next);
         drop(state);
         make(next);
-        if self.room.returns() != returns {
+        if self.room.returns_by_now() != returns {
             self.call.make(CallReason::Turn);
         }
     }
@@ -302,3 +308,6 @@ impl Future for Turn<'_> {
         self.seat.call.poll(context)
     }
 }
+
+#[cfg(all(test, tidegate_loom))]
+mod loom;

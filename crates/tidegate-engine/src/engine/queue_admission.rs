@@ -22,7 +22,7 @@ use crate::demand::{Demand, fail, outcome_of};
 use crate::error::EngineError;
 use crate::permit::Permit;
 use crate::request::{OwnedRequest, Request};
-use crate::waiting_room::{CallReason, Seat};
+use crate::waiting_room::{CallReason, Room, Seat};
 
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
@@ -122,7 +122,7 @@ impl Engine {
             return Ok(None);
         }
         let entrant = self.entrant(gate, request, obstacle);
-        Ok(self.shared.room.enter(entrant, returns).map(|seat| {
+        Ok(Room::enter(&self.shared.room, entrant, returns).map(|seat| {
             let owned = OwnedRequest::new(request, gate.shared_namespace());
             let ask_at = Timestamp::MIN;
             queued(owned, seat, None, None, ask_at, until)
@@ -152,7 +152,7 @@ impl Engine {
                 seat.moved(obstacle, returns);
                 Some(seat)
             }
-            None => self.shared.room.enter(self.entrant(gate, request, obstacle), returns),
+            None => Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns),
         };
         let Some(seat) = seat else {
             // A caller over its own limit is told of that limit, whether or not it may wait.

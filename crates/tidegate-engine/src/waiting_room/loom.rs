@@ -1,0 +1,78 @@
+//! Interleavings of returns, entrances and departures.
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use tidegate::Class;
+use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds};
+
+use super::{CallReason, Room, Seat};
+use crate::sync::Arc;
+
+const COUNTER: Obstacle = Obstacle::Counter(1);
+
+fn entrant() -> Entrant {
+    Entrant {
+        group: Group { namespace: 1, resource: None },
+        class: Class::default(),
+        bytes: 0,
+        obstacle: COUNTER,
+    }
+}
+
+fn room() -> Arc<Room> {
+    Arc::new(Room::new(RoomBounds::new(8, 1024)))
+}
+
+fn enter(room: &Arc<Room>) -> Seat {
+    Room::enter(room, entrant(), room.returns()).expect("there is room")
+}
+
+#[test]
+fn loom_a_return_between_a_refusal_and_the_entrance_calls_the_request() {
+    loom::model(|| {
+        let room = room();
+        let is_free = Arc::new(AtomicBool::new(false));
+        let returner = {
+            let (room, is_free) = (Arc::clone(&room), Arc::clone(&is_free));
+            thread::spawn(move || {
+                is_free.store(true, Ordering::SeqCst);
+                room.returned(COUNTER);
+            })
+        };
+        let returns = room.returns();
+        let seat = if is_free.load(Ordering::SeqCst) { None } else { Room::enter(&room, entrant(), returns) };
+        returner.join().unwrap();
+        assert!(seat.is_none_or(|seat| seat.take_call() == Some(CallReason::Turn)));
+    });
+}
+
+#[test]
+fn loom_a_request_that_leaves_hands_its_call_on() {
+    loom::model(|| {
+        let room = room();
+        let (first, second) = (enter(&room), enter(&room));
+        let returner = {
+            let room = Arc::clone(&room);
+            thread::spawn(move || room.returned(COUNTER))
+        };
+        drop(first);
+        returner.join().unwrap();
+        assert_eq!(second.take_call(), Some(CallReason::Turn));
+        drop(second);
+        assert_eq!(room.count(), 0);
+    });
+}
+
+#[test]
+fn loom_a_drain_calls_a_request_that_enters_at_the_same_time() {
+    loom::model(|| {
+        let room = room();
+        let drainer = {
+            let room = Arc::clone(&room);
+            thread::spawn(move || room.drain())
+        };
+        let seat = enter(&room);
+        drainer.join().unwrap();
+        assert_eq!(seat.take_call(), Some(CallReason::Drained));
+    });
+}
