@@ -90,8 +90,8 @@ impl Engine {
                     ask_one(first, origin, question, now)
                 }
             },
+            || fail(demand.take()),
         )
-        .inspect_err(|_| fail(demand.take()))
     }
 
     /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the
@@ -113,11 +113,21 @@ impl Engine {
         refused: impl FnOnce(Box<Refusal<'static>>, Offered) -> T,
         waits: impl FnOnce(Flights, Offered) -> T,
         passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
+        failed: impl FnOnce(),
     ) -> Result<T, EngineError> {
-        let namespace = self.find(request.namespace)?;
+        let namespace = match self.find(request.namespace) {
+            Ok(namespace) => namespace,
+            Err(error) => {
+                failed();
+                return Err(error);
+            }
+        };
         let gate = &self.gates[namespace];
         let home = Home { namespace: namespace as u32, generation: self.generation };
-        self.check_table(request)?;
+        if let Err(error) = self.check_table(request) {
+            failed();
+            return Err(error);
+        }
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             return Ok(refused(Box::new(past_deadline(request.namespace)), None));
         }
@@ -168,6 +178,7 @@ impl Engine {
             Err(error) => {
                 self.return_holds(holds, now);
                 self.decided(None, offered, request, OfferOutcome::Failed, now);
+                failed();
                 Err(error)
             }
         }

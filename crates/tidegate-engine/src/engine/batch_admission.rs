@@ -84,6 +84,7 @@ impl Engine {
                     passed.push(holds);
                     BatchPassage::Passed(question)
                 },
+                || {},
             );
             let stopped = match passage {
                 Ok(BatchPassage::Passed(question)) => {

@@ -96,8 +96,8 @@ impl Engine {
                     ask_one(first, origin, question, now)
                 }
             },
+            || fail(demand.take()),
         )
-        .inspect_err(|_| fail(demand.take()))
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
