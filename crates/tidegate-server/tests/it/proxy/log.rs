@@ -2,14 +2,15 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use tidegate_server::proxy::ProxyConfig;
 use tidegate_server::proxy::path::PathPattern;
-use tracing_subscriber::EnvFilter;
+use tracing::Dispatch;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::{EnvFilter, Registry};
 
 use super::upstream::{nobody, serve, well};
 use super::{get, route, to, world};
@@ -54,8 +55,18 @@ impl Written {
     }
 }
 
+/// Two subscribers that are interested in everything and are the default of no thread.
+///
+/// A log statement asks once, when it is first reached, whether any subscriber wants it. With a
+/// single subscriber alive `tracing` asks the one of the thread that reaches the statement. If that
+/// thread belongs to another test and has none, the statement stays disabled for the test that
+/// listens.
+static INTERESTED: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default())));
+
 /// Writes what this thread logs, until the guard is dropped: the tests run on one thread each.
 pub(crate) fn listen(filter: &str) -> (Written, tracing::subscriber::DefaultGuard) {
+    LazyLock::force(&INTERESTED);
     let written = Written::default();
     let writer = written.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -65,6 +76,15 @@ pub(crate) fn listen(filter: &str) -> (Written, tracing::subscriber::DefaultGuar
         .with_writer(move || writer.clone())
         .finish();
     (written, tracing::subscriber::set_default(subscriber))
+}
+
+#[test]
+fn a_log_statement_that_another_thread_reaches_first_is_written_here() {
+    let (written, _guard) = listen("said=info");
+    let say = || tracing::info!(target: "said", "a word");
+    std::thread::spawn(say).join().unwrap();
+    say();
+    assert_eq!(written.lines().len(), 1, "{}", written.text());
 }
 
 fn logged(server: SocketAddr) -> ProxyConfig {
