@@ -21,7 +21,7 @@ use super::Engine;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::{past_deadline, shed_by, throttled_by};
 use super::store_plane::ask_one;
-use crate::continuation::{LimitQuestion, Origin, Pending};
+use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
 use crate::error::EngineError;
@@ -78,20 +78,37 @@ impl Engine {
                 let demand = demand.take().or_else(|| self.demand(offered, request, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None)))
             },
-            |gate, first, question, offered| match question {
-                None => {
-                    self.decided(demand.take(), offered, request, OfferOutcome::Admitted, now);
-                    Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }))
-                }
-                Some(question) => {
-                    let demand = demand.take().or_else(|| self.demand(offered, request, now));
-                    let origin =
-                        Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience: None };
-                    ask_one(first, origin, question, now)
-                }
+            |gate, first, question, offered| {
+                let patience = || None;
+                self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
             },
             || fail(demand.take()),
         )
+    }
+
+    /// Admits a request that has passed the row, or asks the store first. `patience` says how it
+    /// waits if the store refuses it.
+    #[expect(clippy::inline_always, reason = "as `Engine::pass_row`")]
+    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a request that has passed")]
+    pub(super) fn pass_one(
+        &self,
+        request: &Request<'_>,
+        gate: &Arc<Gate>,
+        first: Holds,
+        question: Option<LimitQuestion>,
+        demand: Option<Box<Demand>>,
+        offered: Offered,
+        patience: impl FnOnce() -> Option<Box<Patience>>,
+        now: Timestamp,
+    ) -> Step {
+        let Some(question) = question else {
+            self.decided(demand, offered, request, OfferOutcome::Admitted, now);
+            return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
+        };
+        let demand = demand.or_else(|| self.demand(offered, request, now));
+        let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience: patience() };
+        ask_one(first, origin, question, now)
     }
 
     /// Steps 1 to 4, and the question of step 5: everything that is decided without asking the

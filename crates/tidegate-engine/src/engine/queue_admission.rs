@@ -7,20 +7,16 @@ use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
-use std::sync::Arc;
-
 use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
 
 use super::lease_plane::Waited;
 use super::refusal::{queue_full, undecidable};
-use super::store_plane::ask_one;
 use super::{Engine, hasher};
-use crate::continuation::{Denial, Origin, Patience, Pending, Queued, Waiting};
+use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::error::EngineError;
-use crate::permit::Permit;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Room, Seat};
 
@@ -82,19 +78,12 @@ impl Engine {
                 let seat = seat.take().map(aside);
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
-            |gate, first, question, offered| match question {
-                None => {
-                    self.decided(demand.take(), offered, request, OfferOutcome::Admitted, now);
-                    Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }))
-                }
-                Some(question) => {
-                    let demand = demand.take().or_else(|| self.demand(offered, request, now));
+            |gate, first, question, offered| {
+                let patience = || {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
-                    let patience = Patience { request: owned, seat: seat.take().map(aside), returns };
-                    let patience = Some(Box::new(patience));
-                    let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience };
-                    ask_one(first, origin, question, now)
-                }
+                    Some(Box::new(Patience { request: owned, seat: seat.take().map(aside), returns }))
+                };
+                self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
             },
             || fail(demand.take()),
         )
