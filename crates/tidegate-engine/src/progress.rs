@@ -27,25 +27,26 @@ impl<T> Progress<T> {
         }
     }
 
-    /// The same operation, with `end` applied to its result. Dropped before, `end` is dropped, too.
+    /// The operation that has `begun`, with `end` applied to its result, be it an error. Dropped
+    /// before its end, it drops `end`.
     pub(crate) fn finally(
-        self,
-        engine: &Engine,
+        begun: Result<Self, EngineError>,
         now: Timestamp,
-        end: impl FnOnce(&Engine, T, Timestamp) -> T + Send + 'static,
-    ) -> Self
+        end: impl FnOnce(Result<T, EngineError>, Timestamp) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<Self, EngineError>
     where
         T: 'static,
     {
-        match self {
-            Self::Done(value) => Self::Done(end(engine, value, now)),
-            Self::Ask(asking) => {
+        match begun {
+            Ok(Self::Ask(asking)) => {
                 let Asking { batch, then } = *asking;
-                Self::ask(batch, move |step, batch| {
-                    let (engine, now) = (step.engine, step.now);
-                    Ok(then(step, batch)?.finally(engine, now, end))
-                })
+                Ok(Self::ask(batch, move |step, batch| {
+                    let now = step.now;
+                    Self::finally(then(step, batch), now, end)
+                }))
             }
+            Ok(Self::Done(value)) => end(Ok(value), now).map(Self::Done),
+            Err(error) => end(Err(error), now).map(Self::Done),
         }
     }
 

@@ -89,53 +89,59 @@ impl Engine {
         }
         let cost = limits.iter().fold(0_u64, |sum, limit| sum.saturating_add(limit.cost));
         let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE));
-        let resource = self.resource_of(&request);
-        let offered = if request.attempt == 0 { resource } else { None };
-        let shed = self.overload().zip(resource).and_then(|(overload, resource)| {
-            let is_first = offered.is_some();
-            overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
-        });
-        let mut hold = CarriedHold {
-            shared: Arc::clone(&self.shared),
-            demand: self.demand(offered, &request, now),
-            units: None,
-            taken_at: now,
-        };
-        let refusal = match shed {
-            Some(shed) => Some(shed_by(request.namespace, &shed, request.class)),
-            None => match (&self.shared.capacity, &request.access) {
-                (Some(capacity), Some(access)) => match capacity.admit(access, now)? {
-                    Admission::Admit(units) => {
-                        hold.units = Some(units);
-                        None
-                    }
-                    Admission::Throttle(throttled) => Some(throttled_by(request.namespace, &throttled)),
-                },
-                _ => None,
-            },
-        };
-        if let Some(refusal) = refusal {
-            let looks: Vec<_> =
-                limits.iter().map(|limit| CarriedLimit { cost: 0, ..limit.clone() }).collect();
-            let looked = self.carry_limits(request.namespace, &looks, Charging::AllOrNone, now)?;
-            return Ok(looked.finally(self, now, move |_, carried, now| {
-                hold.decide(outcome_of(&refusal));
-                refused_by_plane(carried, refusal, now)
-            }));
-        }
-        let begun = self.carry_limits(request.namespace, limits, charging, now)?;
-        Ok(begun.finally(self, now, move |_, carried, _| {
-            if carried.limits.iter().any(|status| status.verdict == Verdict::Admit)
-                && charging == Charging::Each
-                || carried.is_admitted
-            {
-                hold.units = None;
-                hold.decide(OfferOutcome::Admitted);
-            } else {
-                hold.decide(OfferOutcome::Denied);
+        let mut hold =
+            CarriedHold { shared: Arc::clone(&self.shared), demand: None, units: None, taken_at: now };
+        let refusal = match self.pass_other_planes(&request, &mut hold, now) {
+            Ok(refusal) => refusal,
+            Err(error) => {
+                hold.decide(OfferOutcome::Failed);
+                return Err(error);
             }
-            carried
-        }))
+        };
+        let Some(refusal) = refusal else {
+            let begun = self.carry_limits(request.namespace, limits, charging, now);
+            return Progress::finally(begun, now, move |carried, _| {
+                match &carried {
+                    Ok(carried) if is_charged(carried, charging) => hold.admit(),
+                    Ok(_) => hold.decide(OfferOutcome::Denied),
+                    Err(_) => hold.decide(OfferOutcome::Failed),
+                }
+                carried
+            });
+        };
+        let looks: Vec<_> = limits.iter().map(|limit| CarriedLimit { cost: 0, ..limit.clone() }).collect();
+        let looked = self.carry_limits(request.namespace, &looks, Charging::AllOrNone, now);
+        Progress::finally(looked, now, move |looked, now| {
+            hold.decide(looked.as_ref().map_or(OfferOutcome::Failed, |_| outcome_of(&refusal)));
+            looked.map(|looked| refused_by_plane(looked, refusal, now))
+        })
+    }
+
+    /// Asks the admission cursor of the request's resource and the capacity of its table; the
+    /// refusal, or what the request holds of them.
+    fn pass_other_planes(
+        &self,
+        request: &Request<'_>,
+        hold: &mut CarriedHold,
+        now: Timestamp,
+    ) -> Result<Option<Refusal<'static>>, EngineError> {
+        if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
+            let is_first = request.attempt == 0;
+            hold.demand = self.demand(is_first.then_some(resource), request, now);
+            let (class, tenant) = (request.class, request.tenant);
+            if let Some(shed) = overload.shed(resource, class, tenant, request.cost, is_first, now) {
+                return Ok(Some(shed_by(request.namespace, &shed, class)));
+            }
+        }
+        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
+            match capacity.admit(access, now)? {
+                Admission::Admit(units) => hold.units = Some(units),
+                Admission::Throttle(throttled) => {
+                    return Ok(Some(throttled_by(request.namespace, &throttled)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// [`Engine::carry`] without the other planes.
@@ -262,6 +268,13 @@ struct CarriedHold {
 }
 
 impl CarriedHold {
+    /// The request was admitted: its units stay charged.
+    fn admit(mut self) {
+        self.units = None;
+        self.decide(OfferOutcome::Admitted);
+    }
+
+    /// Records the outcome; units that are still held are returned.
     fn decide(mut self, outcome: OfferOutcome) {
         if let Some(demand) = self.demand.take() {
             demand.decide(outcome);
@@ -274,6 +287,14 @@ impl Drop for CarriedHold {
         if let (Some(units), Some(capacity)) = (self.units.take(), &self.shared.capacity) {
             capacity.give_back(units, self.taken_at);
         }
+    }
+}
+
+/// Whether anything was charged.
+fn is_charged(carried: &Carried, charging: Charging) -> bool {
+    match charging {
+        Charging::Each => carried.limits.iter().any(|status| status.verdict == Verdict::Admit),
+        Charging::AllOrNone | Charging::Always => carried.is_admitted,
     }
 }
 

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use tidegate::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
 use tidegate::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
-use tidegate_engine::Request;
-use tidegate_engine::{EngineConfig, EngineError};
+use tidegate_capacity::Access;
+use tidegate_engine::{EngineConfig, EngineError, OfferOutcome, Request};
 use tidegate_store::StoreError;
 
-use crate::world::{World, bucket, stored_by};
+use crate::world::{Room, World, bucket, request, stored_by};
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -140,4 +140,28 @@ fn a_key_too_long_for_a_store_and_a_concurrency_limit_are_errors() {
     assert!(matches!(ask(&quota), Err(EngineError::KeyTooLong(_))));
     let concurrency = Algorithm::Concurrency(Concurrency::new(1, MINUTE).unwrap());
     assert!(matches!(ask(&concurrency), Err(EngineError::Carry(_))));
+}
+
+/// An error is no demand, and returns the capacity units that the request held by then.
+#[test]
+fn a_request_that_ends_in_an_error_is_counted_as_failed_and_leaves_nothing() {
+    let mut world = World::new(Room::WIDE);
+    world.store_is_down = true;
+    let before = world.state();
+    let (quota, concurrency) =
+        (bucket(10, HOUR), Algorithm::Concurrency(Concurrency::new(1, MINUTE).unwrap()));
+    let long = vec![b'k'; 2000];
+    let (short, long) = ([b"k".as_slice()], [long.as_slice()]);
+    let carry = |key, algorithm, of: &Request<'_>| {
+        let limits = [limit(key, algorithm, 1)];
+        world.carry(world.engine.carry(of, &limits, Charging::AllOrNone, world.now()))
+    };
+    let in_no_table = request().access(Access::write("orders", b"order-7", u64::MAX));
+    assert!(matches!(carry(&short, &quota, &request()), Err(EngineError::Store(_))));
+    assert!(matches!(carry(&long, &quota, &request()), Err(EngineError::KeyTooLong(_))));
+    assert!(matches!(carry(&short, &concurrency, &request()), Err(EngineError::Carry(_))));
+    let _ = carry(&short, &quota, &in_no_table).unwrap_err();
+    let stats = world.stats();
+    assert_eq!((stats.count(OfferOutcome::Failed), stats.undecided(), stats.demand), (4, 0, 0));
+    assert_eq!(world.state(), before);
 }
