@@ -14,6 +14,7 @@ use tidegate::refusal::ScopeValues;
 use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
+use tidegate_driver::Driver;
 use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
     Request, Step,
@@ -57,6 +58,27 @@ impl<'a> Questions<'a> {
             }
         }
         questions
+    }
+}
+
+/// The charges by the policy while the limits that came with the request are asked. Dropped
+/// meanwhile, as when the caller hangs up, they are taken back in the background.
+struct PolicyCharges<'d> {
+    driver: &'d Driver,
+    permit: Option<Permit>,
+}
+
+impl PolicyCharges<'_> {
+    fn into_permit(mut self) -> Permit {
+        self.permit.take().expect("only this and dropping take it")
+    }
+}
+
+impl Drop for PolicyCharges<'_> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.driver.settle(permit, End::Cancelled);
+        }
     }
 }
 
@@ -155,9 +177,11 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<(), Fault> {
         let questions = Questions::of(domain, lines, outcomes);
-        let Some(permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
+        let Some(mut permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
+            let charged = PolicyCharges { driver: &self.daemon.driver, permit: Some(permit) };
             let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
+            permit = charged.into_permit();
             if !matches!(asked, Ok(true)) {
                 self.let_go(permit, End::Cancelled, now).await;
                 return asked.map(|_| ());

@@ -16,16 +16,21 @@ use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitUnit};
 use super::{Envoy, app, config, descriptor, header, lefts, under, user};
 use crate::world::{START, World, bucket, fixed, memory_store};
 
-/// A store in memory that counts how often it is asked, and may be away.
+/// A store in memory that counts how often it is asked, and may be away or stall.
 struct Counting {
     store: Arc<dyn DynStore>,
     asked: AtomicUsize,
     is_away: AtomicBool,
+    /// The call that gets no answer, counted from 1; 0 is none.
+    stalls_at: AtomicUsize,
 }
 
 impl Store for Counting {
     async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        let nth = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        if nth == self.stalls_at.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
         if self.is_away.load(Ordering::Relaxed) {
             return Err(StoreError::Unavailable { at: "the test".to_owned(), sent: false, source: None });
         }
@@ -50,6 +55,7 @@ impl Counted {
             store: memory_store(&clock),
             asked: AtomicUsize::new(0),
             is_away: AtomicBool::new(false),
+            stalls_at: AtomicUsize::new(0),
         });
         let namespace = NamespaceConfig { name: "api".to_owned(), limits };
         let kept = Arc::clone(&store) as Arc<dyn DynStore>;
@@ -70,6 +76,16 @@ impl Counted {
     fn is_away(&self, is_away: bool) {
         self.store.is_away.store(is_away, Ordering::Relaxed);
     }
+}
+
+/// Lets other tasks run until a condition holds, for ten seconds at most.
+async fn until(holds: impl Fn() -> bool) {
+    let held = async {
+        while !holds() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), held).await.expect("the condition holds in time");
 }
 
 fn quota(key: &str, limit: u64) -> Limit {
@@ -158,6 +174,20 @@ async fn a_limit_of_the_request_that_refuses_takes_back_what_the_policy_charged_
     assert_eq!(left, [(false, 7), (false, 7), (false, 8), (true, 0)]);
     assert_eq!(times, 4, "the policy, the limit of the request, one undo, one look");
     assert_eq!(world.ask(&[look(&user("ada")), look(&user("bob"))]).await.0, [(false, 7), (false, 8)]);
+}
+
+#[tokio::test]
+async fn a_caller_that_hangs_up_before_its_own_limit_has_answered_is_not_charged_by_the_policy() {
+    let mut world = Counted::of(vec![quota("user", 9)]).await;
+    world.store.stalls_at.store(2, Ordering::Relaxed);
+    let asked = [user("ada"), under(5, RateLimitUnit::Day, descriptor(&[("path", "/a")]))];
+    tokio::select! {
+        left = world.envoy.left(&asked) => panic!("answered although the store stalls: {left:?}"),
+        () = until(|| world.store.asked.load(Ordering::Relaxed) == 2) => {}
+    }
+    // The undo is the third call.
+    until(|| world.store.asked.load(Ordering::Relaxed) == 3).await;
+    assert_eq!(world.ask(&[look(&user("ada"))]).await.0, [(false, 9)]);
 }
 
 #[tokio::test]
