@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Cost, Timestamp};
+use tidegate::{BindingSignal, Cost, Timestamp};
 
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
@@ -11,7 +11,7 @@ use crate::cursor_control::{CursorControl, TICK};
 use crate::in_flight::InFlight;
 use crate::outcome::OfferCounts;
 use crate::shed::{Binding, Shed};
-use crate::sync::{AtomicU16, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 
 /// The most of one request's cost that counts as offered.
 pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
@@ -69,6 +69,9 @@ pub(crate) struct Resource {
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
     cursor: AtomicU16,
+    /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one before
+    /// decides nothing.
+    binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
     /// The cost offered at each level since the last tick, that of shed requests included.
     offered: Box<[AtomicU64; LEVELS]>,
@@ -95,6 +98,7 @@ impl Resource {
             in_flight: InFlight::new(config.in_flight_max),
             counts: OfferCounts::new(),
             cursor: AtomicU16::new(Cursor::OPEN.level()),
+            binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
             shed: AtomicU64::new(0),
@@ -143,19 +147,21 @@ impl Resource {
     /// The refusal of a request at `level`, below `cursor`.
     #[cold]
     pub(crate) fn below_cursor(&self, level: u16, cursor: Cursor) -> Shed {
-        self.refusal(Binding::AdmissionCursor { level }, cursor)
+        let signal = signal_of(self.binding_signal.load(Ordering::Relaxed));
+        self.refusal(Binding::AdmissionCursor { level }, signal, cursor)
     }
 
     /// The refusal where all places are taken.
     #[cold]
     pub(crate) fn no_place(&self) -> Shed {
-        self.refusal(Binding::InFlight, self.cursor())
+        self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
     }
 
-    fn refusal(&self, binding: Binding, cursor: Cursor) -> Shed {
+    fn refusal(&self, binding: Binding, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),
             binding,
+            binding_signal,
             cursor,
             in_flight_max: self.in_flight.max(),
             retry_after_hint: self.retry_after_hint(),
@@ -169,7 +175,7 @@ impl Resource {
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         let mut control = lock(&self.control);
         control.cursor.pin(cursor, until);
-        self.cursor.store(control.cursor.position(now).level(), Ordering::Relaxed);
+        self.move_cursor(control.cursor.position(now), &control.cursor, now);
     }
 
     pub(crate) fn pinned_until(&self, now: Timestamp) -> Option<Timestamp> {
@@ -191,8 +197,24 @@ impl Resource {
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        self.move_cursor(cursor, &control.cursor, now);
+    }
+
+    fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
+        self.binding_signal.store(number_of(control.binding_signal(now)), Ordering::Relaxed);
         self.cursor.store(cursor.level(), Ordering::Relaxed);
     }
+}
+
+/// The signals that an atomic holds, at the position of their number.
+const SIGNALS: [BindingSignal; 3] = [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin];
+
+fn number_of(signal: BindingSignal) -> u8 {
+    SIGNALS.iter().position(|known| *known == signal).unwrap_or(0) as u8
+}
+
+fn signal_of(number: u8) -> BindingSignal {
+    SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
 }
 
 fn offered_cost(cost: Cost) -> u64 {

@@ -16,6 +16,7 @@ mod oracle;
 mod order;
 mod overrides;
 mod queue;
+mod refusal_details;
 mod reload;
 mod renames;
 mod restart;
