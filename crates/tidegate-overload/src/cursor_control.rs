@@ -93,7 +93,8 @@ impl CursorControl {
         if self.pinned_until(now).is_none() {
             self.pin = None;
             if measured.max(signal) > 1.0 {
-                self.binding = if signal > measured { BindingSignal::Pressure } else { BindingSignal::InFlight };
+                self.binding =
+                    if signal > measured { BindingSignal::Pressure } else { BindingSignal::InFlight };
             }
             self.steer(measured.max(signal), offered);
         }

@@ -7,6 +7,7 @@ use tidegate::{Class, Cost, Timestamp};
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;
 use crate::hash::keyed_hash;
+use crate::latency::LatencySample;
 use crate::outcome::OfferOutcome;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource, ResourceId};
 use crate::shed::Shed;
@@ -196,6 +197,12 @@ impl Overload {
     )]
     pub fn give_back(&self, permit: InFlightPermit) {
         self.resource(permit.resource()).in_flight.give_back();
+    }
+
+    /// Adds the end of a request's work to the latency of its resource; see
+    /// [`ResourceStats::latency`].
+    pub fn sample(&self, resource: ResourceId, sample: LatencySample) {
+        self.resource(resource).latency.add(sample);
     }
 
     /// Whether a place in flight is free at this moment.

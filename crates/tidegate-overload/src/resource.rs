@@ -9,6 +9,7 @@ use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK};
 use crate::in_flight::InFlight;
+use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
 use crate::shed::{Binding, Shed};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
@@ -68,6 +69,7 @@ pub(crate) struct Resource {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
+    pub(crate) latency: LatencyAverages,
     cursor: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one before
     /// decides nothing.
@@ -97,6 +99,7 @@ impl Resource {
             name,
             in_flight: InFlight::new(config.in_flight_max),
             counts: OfferCounts::new(),
+            latency: LatencyAverages::new(),
             cursor: AtomicU16::new(Cursor::OPEN.level()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),

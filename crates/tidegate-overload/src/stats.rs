@@ -3,6 +3,7 @@
 use tidegate::Timestamp;
 
 use crate::cursor::Cursor;
+use crate::latency::LatencyStats;
 use crate::outcome::OfferOutcome;
 use crate::resource::Resource;
 
@@ -36,6 +37,8 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The latency of the work, as its ends report it.
+    pub latency: LatencyStats,
     outcomes: [u64; OfferOutcome::ALL.len()],
 }
 
@@ -52,6 +55,7 @@ impl<'a> ResourceStats<'a> {
             pinned_until: resource.pinned_until(now),
             offered: resource.counts.offered(),
             demand: resource.demand(),
+            latency: resource.latency.stats(),
             outcomes,
         }
     }

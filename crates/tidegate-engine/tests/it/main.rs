@@ -5,6 +5,7 @@
 mod answers;
 mod batch;
 mod carried;
+mod completion;
 mod events;
 mod exact_limits;
 mod explanation;

@@ -1,7 +1,5 @@
 use smallvec::smallvec;
-use tidegate::{
-    AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated,
-};
+use tidegate::{AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated};
 
 use super::*;
 
