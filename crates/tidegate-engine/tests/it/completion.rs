@@ -77,7 +77,7 @@ fn a_kept_permit_is_a_sample_when_it_is_settled_and_not_when_it_expires() {
     world.advance(100 * MS);
     world.finish(world.engine.settle_kept(settled, Outcome::Succeeded, world.now()).unwrap());
     world.advance(900 * MS);
-    world.engine.tick(world.now());
+    let _ = world.engine.tick(world.now());
     let seen = latency(&world);
     assert_eq!((seen.succeeded, seen.failed, seen.end), (1, 0, Some(100 * MS)));
     assert_eq!(world.stats().in_flight, 0);

@@ -31,7 +31,7 @@ fn a_pin_sheds_until_its_end_and_a_look_and_an_explanation_say_so() {
     assert_eq!(explained.planes[0].reason(), Reason::OverloadShed);
     assert_eq!(reason_of(&world, &request().class(Class::CriticalPlus)), None);
     world.advance(MINUTE);
-    world.engine.tick(world.now());
+    let _ = world.engine.tick(world.now());
     assert_eq!(reason_of(&world, &request()), None, "the pin has ended");
 }
 

@@ -109,7 +109,7 @@ fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_tha
     for _ in 0..20 {
         world.advance(TICK);
         world.engine.event(Event::Signal { resource: "checkout", pressure: 3.0 }, world.now()).unwrap();
-        world.engine.tick(world.now());
+        let _ = world.engine.tick(world.now());
         match world.decide(&shed) {
             Decision::Admit(_) => {}
             Decision::Refuse(one) => refused = Some(one.into_refusal()),
@@ -135,7 +135,7 @@ fn a_request_without_a_place_shows_that_places_bind_and_later_that_they_moved_th
             last = refusal(&world, &request);
         }
         world.advance(TICK);
-        world.engine.tick(world.now());
+        let _ = world.engine.tick(world.now());
     }
     let details = overload_of(&last);
     assert_eq!((last.name(), details.binding_signal), ("admission_cursor", BindingSignal::InFlight));
