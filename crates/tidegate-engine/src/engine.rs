@@ -29,7 +29,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::{Cursor, Overload, ResourceId, ResourceStats, RoomBounds, Signal};
+use tidegate_overload::{
+    Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
+};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
@@ -238,6 +240,16 @@ pub enum Event<'a> {
         /// 1.0 is as much as it should bear.
         pressure: f64,
     },
+    /// An instance of a resource reports itself. The resource must be configured with places for each
+    /// instance.
+    Instance {
+        /// The resource; `None` is the default resource.
+        resource: Option<&'a str>,
+        /// The name of the instance; 1 to 128 bytes.
+        instance: &'a str,
+        /// The state of the instance.
+        state: InstanceState,
+    },
     /// An operator's pin of an admission cursor.
     Pin {
         /// The resource; `None` is the default resource.
@@ -348,6 +360,12 @@ impl Engine {
             Event::Signal { resource, pressure } => {
                 let (overload, resource) = self.known_resource(Some(resource))?;
                 overload.event(Signal { resource: Some(resource), pressure }, now);
+            }
+            Event::Instance { resource, instance, state } => {
+                let (overload, resource) = self.known_resource(resource)?;
+                overload.report(resource, instance, state, now)?;
+                // Places may have been added for requests that wait.
+                self.shared.room.returned(Obstacle::Place(resource));
             }
             Event::Pin { resource, level, until } => {
                 let (overload, resource) = self.known_resource(resource)?;

@@ -9,6 +9,7 @@ use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK};
 use crate::in_flight::InFlight;
+use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
 use crate::shed::{Binding, Shed};
@@ -31,6 +32,10 @@ pub struct ResourceId(pub(crate) u16);
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
+    /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
+    /// holds as long as none has reported. `None`: the bound does not depend on instances.
+    pub places_per_instance: Option<u64>,
 }
 
 impl ResourceConfig {
@@ -39,7 +44,15 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max }
+        Self { in_flight_max, places_per_instance: None }
+    }
+
+    /// The same, with a bound that follows the instances that [report](crate::Overload::report)
+    /// themselves.
+    #[must_use]
+    pub const fn places_per_instance(mut self, places: u64) -> Self {
+        self.places_per_instance = Some(places);
+        self
     }
 }
 
@@ -89,12 +102,19 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
+    /// `None`: the bound does not depend on instances.
+    instances: Option<InstanceSet>,
 }
 
 impl Resource {
     pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig) -> Self {
-        let control =
-            ResourceControl { cursor: CursorControl::new(), backoff: Backoff::new(), offered_before: 0 };
+        let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
+        let control = ResourceControl {
+            cursor: CursorControl::new(),
+            backoff: Backoff::new(),
+            offered_before: 0,
+            instances,
+        };
         Self {
             name,
             in_flight: InFlight::new(config.in_flight_max),
@@ -185,9 +205,34 @@ impl Resource {
         lock(&self.control).cursor.pinned_until(now)
     }
 
-    /// Moves the cursor by what was offered since the last tick.
+    /// Takes in the report of an instance, and moves the bound on requests in flight.
+    pub(crate) fn report(
+        &self,
+        instance: &str,
+        state: InstanceState,
+        now: Timestamp,
+    ) -> Result<(), InstanceError> {
+        let mut control = lock(&self.control);
+        let Some(instances) = &mut control.instances else {
+            return Err(InstanceError::NotScaled { resource: self.name.clone() });
+        };
+        instances.report(self.name.as_ref(), instance, state, now)?;
+        self.in_flight.set_max(instances.places(now));
+        Ok(())
+    }
+
+    /// The number of instances that are alive; `None` where the bound does not depend on them.
+    pub(crate) fn instances(&self) -> Option<usize> {
+        lock(&self.control).instances.as_ref().map(InstanceSet::count)
+    }
+
+    /// Moves the bound by the instances that have gone, and the cursor by what was offered since the
+    /// last tick.
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
+        if let Some(instances) = &mut control.instances {
+            self.in_flight.set_max(instances.places(now));
+        }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
         let offered: [u64; LEVELS] = if offered_total == control.offered_before {

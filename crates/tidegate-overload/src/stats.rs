@@ -28,6 +28,8 @@ pub struct ResourceStats<'a> {
     pub in_flight: u64,
     /// The most requests in flight at once.
     pub in_flight_max: u64,
+    /// The instances that are alive; `None` where the bound does not depend on them.
+    pub instances: Option<usize>,
     /// The position of the admission cursor.
     pub cursor: Cursor,
     /// The end of an operator's pin of the cursor, if there is one in force.
@@ -51,6 +53,7 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            instances: resource.instances(),
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
             offered: resource.counts.offered(),
