@@ -89,3 +89,22 @@ async fn an_answer_of_500_is_a_failed_sample_and_a_server_that_is_not_there_is_n
     away.settled().await;
     assert_eq!(away.latency(), LatencyStats::default(), "the work was never started");
 }
+
+#[tokio::test]
+async fn a_tunnel_is_no_sample_however_it_ends() {
+    let server = serve(|mut connection| async move {
+        connection.request().await.unwrap();
+        let head = "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\nhi";
+        connection.send(head).await;
+        connection.until(b"never").await;
+    })
+    .await;
+    let world = world(server).await;
+    let mut stream = TcpStream::connect(world.proxy()).await.unwrap();
+    let asked = get("/ws", "x-user: ada\r\nconnection: Upgrade\r\nupgrade: websocket\r\n");
+    stream.write_all(asked.as_bytes()).await.unwrap();
+    read_until(&mut stream, b"\r\n\r\nhi").await;
+    drop(stream);
+    world.settled().await;
+    assert_eq!(world.latency(), LatencyStats::default());
+}
