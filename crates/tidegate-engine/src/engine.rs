@@ -240,8 +240,8 @@ pub enum Event<'a> {
         /// 1.0 is as much as it should bear.
         pressure: f64,
     },
-    /// An instance of a resource reports itself. The resource must be configured with places for each
-    /// instance.
+    /// An instance of a resource reports itself. The resource must be configured with places for
+    /// each instance.
     Instance {
         /// The resource; `None` is the default resource.
         resource: Option<&'a str>,

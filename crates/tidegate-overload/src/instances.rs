@@ -179,7 +179,9 @@ mod tests {
         let mut set = set();
         assert_eq!(set.places(START), 100, "nothing is known");
         for seconds in [0, 10, 20, 30] {
-            ["a", "b", "c"].iter().for_each(|name| alive(&mut set, name, after(seconds)));
+            for name in ["a", "b", "c"] {
+                alive(&mut set, name, after(seconds));
+            }
             let expected = if seconds < 30 { 100 } else { 30 };
             assert_eq!(set.places(after(seconds)), expected, "after {seconds} s");
         }
@@ -214,7 +216,7 @@ mod tests {
         alive(&mut set, "0", after(1));
         set.report(None, "1", InstanceState::Gone, after(1)).unwrap();
         alive(&mut set, "more", after(1));
-        for name in ["".to_owned(), "x".repeat(129)] {
+        for name in [String::new(), "x".repeat(129)] {
             let error = set.report(None, &name, InstanceState::Alive, after(1)).unwrap_err();
             assert_eq!(error, InstanceError::Name { bytes: name.len() });
         }

@@ -2,8 +2,9 @@
 //! it cannot bear all.
 //!
 //! The plane is a set of resources: an upstream of the proxy, a tower layer, a namespace at the
-//! API. Each resource has a bound on its work in flight and an admission cursor, which sheds the
-//! least important classes first. Beside them, the [`WaitingRoom`] keeps requests that wait for a
+//! API. Each resource has a bound on its work in flight, which may follow the instances that report
+//! themselves, an admission cursor, which sheds the least important classes first, and averages of
+//! its latency. Beside them, the [`WaitingRoom`] keeps requests that wait for a
 //! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
 //! go in, answers come out.
 //!

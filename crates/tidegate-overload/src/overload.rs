@@ -267,9 +267,8 @@ impl Overload {
         self.resource(resource).pin(cursor, until, now);
     }
 
-    /// Moves each cursor by what was offered since the last tick, and each bound by the instances that
-    /// have gone. Returns the instant of the next
-    /// tick; a call before it changes nothing.
+    /// Moves each cursor by what was offered since the last tick, and each bound by the instances
+    /// that have gone. Returns the instant of the next tick; a call before it changes nothing.
     ///
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.

@@ -84,8 +84,8 @@ pub(crate) struct Resource {
     pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
     cursor: AtomicU16,
-    /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one before
-    /// decides nothing.
+    /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
+    /// before decides nothing.
     binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
     /// The cost offered at each level since the last tick, that of shed requests included.
@@ -226,8 +226,8 @@ impl Resource {
         lock(&self.control).instances.as_ref().map(InstanceSet::count)
     }
 
-    /// Moves the bound by the instances that have gone, and the cursor by what was offered since the
-    /// last tick.
+    /// Moves the bound by the instances that have gone, and the cursor by what was offered since
+    /// the last tick.
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {

@@ -235,8 +235,8 @@ pub struct Refusal<'a> {
     pub violated: SmallVec<[Violated<'a>; 2]>,
     /// A sentence for people where the reason alone does not say enough.
     pub detail: Option<Cow<'a, str>>,
-    /// The facts of the plane that refused; `None` for refusals by limits, by the deadline and by the
-    /// waiting room.
+    /// The facts of the plane that refused; `None` for refusals by limits, by the deadline and by
+    /// the waiting room.
     pub details: Option<Box<RefusalDetails>>,
     /// How long to wait before the first retry where `retry` names no instant ([`Retry::Backoff`]).
     pub retry_hint: Option<Duration>,

@@ -31,7 +31,7 @@ pub enum TickAction {
     /// Put the engine of [`Engine::without_expired`] in force: overrides set at run time have
     /// expired. They already do not apply, but their engine asks for ticks without a pause.
     RebuildOverrides,
-    /// Count this many kept permits as expired since the last tick. What they lent is returned
+    /// Count this many kept permits as expired since the last tick. Their loans are returned
     /// already.
     CountExpiredPermits(usize),
 }
