@@ -66,6 +66,7 @@ pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
 pub use permit::{Completion, Outcome, Permit, Settled};
 pub use permit_id::{NotAPermitId, PermitId};
+pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;

@@ -21,6 +21,7 @@ use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::error::EngineError;
 use crate::permit::Permit;
+use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Room, Seat};
 
@@ -229,7 +230,7 @@ impl Engine {
         now: Timestamp,
     ) -> Option<(Obstacle, Timestamp)> {
         match (refusal.reason(), refusal.retry()) {
-            (Reason::OverloadShed, _) if refusal.name() == "in_flight" => {
+            _ if lacks_in_flight_place(refusal) => {
                 // Each return calls the next one, so there is no instant at which to ask.
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }
