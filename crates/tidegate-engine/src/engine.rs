@@ -372,7 +372,8 @@ impl Engine {
             }
             Event::Placement { table, partition, node } => {
                 let capacity = self.shared.capacity.as_ref();
-                let capacity = capacity.ok_or_else(|| unknown_table("", table))?;
+                let cut = || table.chars().take(128).collect();
+                let capacity = capacity.ok_or_else(|| EngineError::NoCapacityPlane { table: cut() })?;
                 capacity.place(table, partition, node, now)?;
             }
             Event::ObservedUsage(request) => {
