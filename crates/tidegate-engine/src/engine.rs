@@ -177,9 +177,9 @@ impl EngineBuilder {
     }
 }
 
-/// How many requests may wait for their turn, and how much memory their callers may hold, unless
-/// [`Engine::set_waiting_bounds`] says otherwise.
-const WAITING_BOUNDS: RoomBounds = RoomBounds::new(10_000, 64 << 20);
+/// The default of [`Engine::set_waiting_bounds`]: at most 1024 requests wait for their turn, and
+/// their callers hold at most 64 MiB meanwhile.
+pub const WAITING_BOUNDS: RoomBounds = RoomBounds::new(1024, 64 << 20);
 
 fn hasher(seed: [u64; 4]) -> ahash::RandomState {
     ahash::RandomState::with_seeds(seed[3], seed[1], seed[2], seed[0])

@@ -53,7 +53,7 @@ pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
-    ReloadReport, Tick,
+    ReloadReport, Tick, WAITING_BOUNDS,
 };
 pub use error::EngineError;
 pub use kept::{PermitPage, PermitReport};
