@@ -176,6 +176,7 @@ impl EngineBuilder {
             }
         }
         let (engine, _) = Engine::of_world(shared, namespaces, &lineage, set)?;
+        engine.set_waiting_bounds(WAITING_BOUNDS);
         Ok(engine)
     }
 }
