@@ -6,4 +6,5 @@ mod admission;
 mod cancellation;
 mod renewal;
 mod soak;
+mod soak_world;
 mod world;
