@@ -102,7 +102,8 @@ fn of_two_refunds_with_one_key_at_once_one_is_applied() {
     assert_eq!(left(&world)[..3], [85, 35, 25]);
 }
 
-/// Admits 20 units and refunds 5 of them, by a call whose answer is lost after the store has refunded.
+/// Admits 20 units and refunds 5 of them, by a call whose answer is lost after the store has
+/// refunded.
 fn lose_the_answer_of_a_refund(world: &World) -> EngineError {
     drop(world.admit(20));
     let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
