@@ -2,10 +2,10 @@
 //! time, under random traffic.
 //!
 //! A soak sends [`REQUESTS`] requests by a door that its test brings (an `Admission`, or a service
-//! behind a layer). Meanwhile the world reloads the engine, presses on its resources, lets the store
-//! fail, and drains the engine and starts another one on the same store. Callers leave at random
-//! instants. After each drain and at the end no request may hold anything, and each resource has one
-//! outcome for each offered request.
+//! behind a layer). Meanwhile the world reloads the engine, presses on its resources, lets the
+//! store fail, and drains the engine and starts another one on the same store. Callers leave at
+//! random instants. After each drain and at the end no request may hold anything, and each resource
+//! has one outcome for each offered request.
 //!
 //! All randomness comes from a seed that failures print; `TIDEGATE_SOAK_SEED` sets another one.
 
@@ -300,7 +300,8 @@ impl SoakWorld {
         }
     }
 
-    /// Waits until all callers have gone. Those that wait for pressure to fall need the world to move.
+    /// Waits until all callers have gone. Those that wait for pressure to fall need the world to
+    /// move.
     async fn see_off(&mut self, mut callers: JoinSet<()>) {
         let since = self.clock.now();
         while !callers.is_empty() {
