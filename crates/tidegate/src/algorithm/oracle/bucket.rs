@@ -371,6 +371,10 @@ proptest! {
     ) {
         let burst = if units == 1 { 1 } else { burst };
         let bucket = bucket(units, per_ns, burst, 0);
+        // Where an interval is no whole number of the bucket's ticks, it is a tick shorter at some
+        // instants than at others. Two clocks that differ may then differ by a request, although
+        // each admits what the rate and the burst allow.
+        let rounded = u32::from(!Envelope::new(units, per_ns, burst, 0).exact);
         let (mut steady, mut stepped) = (State::EMPTY, State::EMPTY);
         let (mut admitted_steady, mut admitted_stepped) = (0, 0);
         let mut now = 1_800_000_000_000_000_000_u64;
@@ -386,7 +390,7 @@ proptest! {
             let (verdict, next) = bucket.decide(stepped, Cost::ONE, seen);
             stepped = next;
             admitted_stepped += u32::from(verdict == Verdict::Admit);
-            prop_assert!(admitted_stepped <= admitted_steady);
+            prop_assert!(admitted_stepped <= admitted_steady + rounded);
         }
     }
 }
