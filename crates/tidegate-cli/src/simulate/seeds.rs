@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use serde::Serialize;
-use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
+use tidegate_sim::fleet::{Report, Scenario, ScenarioError, simulate};
 
 use super::progress::Progress;
 use super::scenario::{json, scenario, untaken};

@@ -2,7 +2,7 @@
 //! it.
 
 use tidegate::lease::Fault;
-use tidegate_sim::{Rule, Scenario, simulate};
+use tidegate_sim::fleet::{Rule, Scenario, simulate};
 
 /// How many seeds it may take.
 const SEEDS: u64 = 50;

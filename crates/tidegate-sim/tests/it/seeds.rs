@@ -1,6 +1,6 @@
 //! Many small fleets in which all goes wrong that can.
 
-use tidegate_sim::{Scenario, Where, simulate};
+use tidegate_sim::fleet::{Scenario, Where, simulate};
 
 /// How many seeds each of the tests takes, so that those of four tests are 200.
 /// `tidegate simulate fleet --seeds 10000` takes more.

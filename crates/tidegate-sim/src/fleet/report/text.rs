@@ -6,7 +6,7 @@ use core::time::Duration;
 use tidegate::display::{HumanDuration, Quantity};
 
 use super::Report;
-use crate::scenario::{Chaos, Load, Numbers, Where};
+use crate::fleet::scenario::{Chaos, Load, Numbers, Where};
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use tidegate::Timestamp;
 
-use crate::chance::Chance;
+use crate::kit::chance::Chance;
 
 /// The reading of the clocks of a world when it begins, give or take how far they were set apart.
 pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;

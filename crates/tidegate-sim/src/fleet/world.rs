@@ -8,19 +8,19 @@ use tidegate::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, Wants};
 use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId, StoreError};
 
-use crate::calls::{Asked, CallName, Calls};
-use crate::chance::Chance;
-use crate::chaos::{Disturbance, Trouble, planned};
-use crate::clock::{MS, SECOND};
-use crate::load::{Arrival, Arrivals, is_steady};
-use crate::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
-use crate::network::Network;
-use crate::queue::Queue;
-use crate::report::{Report, Tally};
-use crate::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
-use crate::store::{Served, SimulatedStore};
-use crate::watch::liveness::Attempt;
-use crate::watch::{Admitted, Refusal, Source, Watch};
+use crate::fleet::calls::{Asked, CallName, Calls};
+use crate::fleet::chaos::{Disturbance, Trouble, planned};
+use crate::fleet::load::{Arrival, Arrivals, is_steady};
+use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
+use crate::fleet::report::{Report, Tally};
+use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
+use crate::fleet::store::{Served, SimulatedStore};
+use crate::fleet::watch::liveness::Attempt;
+use crate::fleet::watch::{Admitted, Refusal, Source, Watch};
+use crate::kit::chance::Chance;
+use crate::kit::clock::{MS, SECOND};
+use crate::kit::network::Network;
+use crate::kit::queue::Queue;
 
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
@@ -41,7 +41,7 @@ const RESEND_AFTER: u64 = 2 * SECOND;
 /// How many requests come while a slot of the queue lasts.
 const REQUESTS_A_SLOT: u64 = 16;
 
-/// A fleet while it is simulated. [`simulate`](crate::simulate) does it in one go; this lets the
+/// A fleet while it is simulated. [`simulate`](crate::fleet::simulate) does it in one go; this lets the
 /// caller see how far it is.
 #[derive(Debug)]
 pub struct Simulation {

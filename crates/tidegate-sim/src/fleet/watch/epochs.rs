@@ -5,8 +5,8 @@
 //! out beside it.
 
 use super::bound::{Bound, PeakLevel};
-use crate::clock::MS;
-use crate::scenario::Numbers;
+use crate::fleet::scenario::Numbers;
+use crate::kit::clock::MS;
 
 /// For so long after the beginning of the next epoch leases of the former one may be spent, in
 /// parts of a lease period: 17/16, at a clock that runs a hundredth slow.
@@ -103,7 +103,7 @@ impl Epochs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::SECOND;
+    use crate::kit::clock::SECOND;
 
     fn epochs() -> Epochs {
         Epochs::new(Numbers::per_second(100, 50), 2, 0)

@@ -6,9 +6,9 @@ use tidegate::Timestamp;
 use tidegate::lease::Epoch;
 use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, RequestId, StoreError};
 
-use crate::chance::Chance;
-use crate::clock::{Clock, MS};
-use crate::scenario::{Chaos, Scenario};
+use crate::fleet::scenario::{Chaos, Scenario};
+use crate::kit::chance::Chance;
+use crate::kit::clock::{Clock, MS};
 
 /// The store behind the network.
 #[derive(Debug)]

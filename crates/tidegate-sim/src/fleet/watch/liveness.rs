@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use tidegate::Reason;
 use tidegate::lease::Terms;
 
-use crate::clock::{MS, SECOND};
-use crate::scenario::Numbers;
+use crate::fleet::scenario::Numbers;
+use crate::kit::clock::{MS, SECOND};
 
 /// From which deadline of the store on an attempt itself takes a good part of the second in which
 /// one is to be admitted: a conforming caller may then be refused for a deadline longer.

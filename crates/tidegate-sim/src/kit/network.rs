@@ -1,8 +1,8 @@
 //! The fate of messages between members and the store.
 
-use crate::chance::Chance;
-use crate::clock::MS;
-use crate::scenario::{Chaos, Scenario};
+use crate::fleet::scenario::{Chaos, Scenario};
+use crate::kit::chance::Chance;
+use crate::kit::clock::MS;
 
 /// The way between members and the store.
 #[derive(Debug)]

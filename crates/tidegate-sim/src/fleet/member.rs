@@ -4,10 +4,10 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
-use crate::chance::Chance;
-use crate::clock::Clock;
-use crate::load::Arrival;
-use crate::scenario::{Chaos, Scenario, ScenarioError, Where};
+use crate::fleet::load::Arrival;
+use crate::fleet::scenario::{Chaos, Scenario, ScenarioError, Where};
+use crate::kit::chance::Chance;
+use crate::kit::clock::Clock;
 
 /// The namespace of the simulated limit.
 pub(crate) const NAMESPACE: &str = "fleet";

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use tidegate::lease::{Ask, Grant};
 
 use super::Source;
-use crate::clock::{MS, SECOND};
-use crate::scenario::Numbers;
+use crate::fleet::scenario::Numbers;
+use crate::kit::clock::{MS, SECOND};
 
 /// The lease of one key at one run of a member.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,7 @@
 //! "Rejection-inversion to generate variates from monotone discrete distributions", ACM
 //! Transactions on Modeling and Computer Simulation 6 (1996), pages 169 to 184.
 
-use crate::chance::Chance;
+use crate::kit::chance::Chance;
 
 /// Zipf's law: the key of rank `k` is asked for in proportion to `k^-exponent`.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! The report of a simulation: counts, use, times, a series by the second, and the violations that
 //! the checkers found.
 
-mod delays;
 mod text;
 
 use std::collections::BTreeMap;
@@ -9,12 +8,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate::Reason;
 
-use self::delays::Delays;
-use crate::chaos::{Disturbance, Trouble};
-use crate::clock::{BEGIN, MS, SECOND};
-use crate::load::Arrival;
-use crate::scenario::{Numbers, Scenario};
-use crate::watch::{Measured, Used, Violation, Watch};
+use crate::fleet::chaos::{Disturbance, Trouble};
+use crate::fleet::load::Arrival;
+use crate::fleet::scenario::{Numbers, Scenario};
+use crate::fleet::watch::{Measured, Used, Violation, Watch};
+use crate::kit::clock::{BEGIN, MS, SECOND};
+use crate::kit::delays::Delays;
 
 /// The report of a scenario. Serialised it is the same, byte for byte, each time the scenario is
 /// simulated.

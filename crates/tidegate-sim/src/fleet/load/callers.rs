@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Arrival;
-use crate::chance::Chance;
-use crate::clock::{MS, SECOND};
-use crate::scenario::Scenario;
+use crate::fleet::scenario::Scenario;
+use crate::kit::chance::Chance;
+use crate::kit::clock::{MS, SECOND};
 
 /// How one caller asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{Load, Numbers};
+    use crate::fleet::scenario::{Load, Numbers};
 
     #[test]
     fn callers_ask_as_their_habit_and_half_of_them_stay_with_a_member() {

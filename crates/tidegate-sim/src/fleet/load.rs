@@ -4,10 +4,10 @@ mod callers;
 
 use self::callers::Callers;
 pub(crate) use self::callers::is_steady;
-use crate::chance::Chance;
-use crate::clock::SECOND;
-use crate::scenario::{Load, Scenario};
-use crate::zipf::Zipf;
+use crate::fleet::scenario::{Load, Scenario};
+use crate::kit::chance::Chance;
+use crate::kit::clock::SECOND;
+use crate::kit::zipf::Zipf;
 
 /// A request that a client makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use tidegate_engine::{LeaseBatch, Pending};
 use tidegate_store::Batch;
 
-use crate::load::Arrival;
+use crate::fleet::load::Arrival;
 
 /// The origin of a call.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 //! that leaks at R and into which everything admitted is poured never holds more than B. So one
 //! level and one instant for each key check every span at once. For windows it is a count.
 
-use crate::clock::SECOND;
-use crate::scenario::Numbers;
+use crate::fleet::scenario::Numbers;
+use crate::kit::clock::SECOND;
 
 /// A vessel or a count for each key: 16 bytes.
 #[derive(Clone, Debug)]

@@ -18,8 +18,8 @@ use self::epochs::{EpochWrong, Epochs};
 use self::lent::{GrantArrival, LentTokens, Origin, Spending, Wrong};
 use self::liveness::{Attempt, Liveness, Refusing, Seen};
 use self::silence::Silences;
-use crate::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
-use crate::scenario::{Chaos, Load, Numbers, Scenario, Where};
+use crate::fleet::scenario::{Chaos, Load, Numbers, Scenario, Where};
+use crate::kit::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
 
 /// A violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

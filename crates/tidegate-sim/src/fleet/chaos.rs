@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::chance::Chance;
-use crate::clock::{MS, SECOND};
-use crate::scenario::{Scenario, Where};
+use crate::fleet::scenario::{Scenario, Where};
+use crate::kit::chance::Chance;
+use crate::kit::clock::{MS, SECOND};
 
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

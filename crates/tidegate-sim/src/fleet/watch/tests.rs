@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate::lease::HolderName;
 
 use super::*;
-use crate::clock::BEGIN;
+use crate::kit::clock::BEGIN;
 
 fn watch(consistency: Where) -> Watch {
     let mut scenario = Scenario::new(9);

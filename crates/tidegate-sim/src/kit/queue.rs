@@ -137,7 +137,7 @@ impl<E> Eq for Planned<E> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chance::Chance;
+    use crate::kit::chance::Chance;
 
     #[test]
     fn events_happen_by_time_and_at_one_instant_as_they_were_planned() {

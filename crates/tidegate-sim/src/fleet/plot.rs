@@ -4,8 +4,8 @@ use core::error::Error;
 
 use plotters::prelude::*;
 
-use crate::report::Report;
-use crate::scenario::Numbers;
+use crate::fleet::report::Report;
+use crate::fleet::scenario::Numbers;
 
 /// Width and height in pixels.
 const SIZE: (u32, u32) = (1000, 420);
@@ -34,7 +34,7 @@ pub struct Plot {
 /// time. Troubles are shaded yellow. A scenario of one second is a single point.
 pub fn plots(report: &Report) -> Result<Vec<Plot>, PlotError> {
     let per_second = report.scenario.limit.rate();
-    let over_time = |pick: fn(&crate::report::Second) -> u64| -> Vec<(f64, f64)> {
+    let over_time = |pick: fn(&crate::fleet::report::Second) -> u64| -> Vec<(f64, f64)> {
         let seconds = (1..).zip(&report.series);
         seconds.map(|(at, second)| (f64::from(at), number(pick(second)))).collect()
     };

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tidegate::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
 use tidegate::{Algorithm, Rate};
 
-use crate::chance::Chance;
+use crate::kit::chance::Chance;
 
 /// A fleet and what happens to it. The same scenario gives the same report, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]

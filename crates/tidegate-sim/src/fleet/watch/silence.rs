@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::clock::{BEGIN, SECOND};
-use crate::scenario::Numbers;
+use crate::fleet::scenario::Numbers;
+use crate::kit::clock::{BEGIN, SECOND};
 
 /// The least burst of a member that decides alone.
 const UNITS_MIN: u32 = 10;
