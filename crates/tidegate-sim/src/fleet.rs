@@ -12,22 +12,26 @@
 //! what is measured.
 
 pub mod chaos;
-pub mod plot;
+pub mod plots;
 pub mod report;
+pub mod rule;
 pub mod scenario;
-pub mod watch;
 pub mod world;
 
-mod calls;
+mod arrival;
 mod load;
 mod member;
+mod observation;
 mod store;
+mod store_call;
+mod usage;
+mod watch;
 
 pub use chaos::Trouble;
-pub use plot::{Plot, PlotError, plots};
+pub use plots::{Plot, plots};
 pub use report::Report;
+pub use rule::{Rule, Violation};
 pub use scenario::{Chaos, Load, Numbers, Scenario, ScenarioError, Where};
-pub use watch::{Rule, Violation};
 pub use world::Simulation;
 
 /// Simulates a scenario from beginning to end.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::fleet::scenario::{Scenario, Where};
-use crate::kit::chance::Chance;
-use crate::kit::clock::{MS, SECOND};
+use crate::kit::disturbance::{sequence, side_by_side};
+use crate::kit::{Chance, Disturbance, MS, SECOND};
 
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,50 +39,16 @@ pub enum Trouble {
     Emptied,
 }
 
-/// Something that goes wrong, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Disturbance {
-    pub(crate) trouble: Trouble,
-    pub(crate) from: u64,
-    pub(crate) until: u64,
-}
-
-/// When the first thing may go wrong.
-const FIRST: u64 = 4 * SECOND;
-
 /// The troubles of a scenario, in the order in which they begin. Troubles of the store follow one
 /// another, and so do those of members; a member may crash, and start again, while the store is
 /// away.
-pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance> {
+pub(crate) fn planned(scenario: &Scenario) -> Vec<Disturbance<Trouble>> {
     let Some(calm_from) = scenario.calm_from() else { return Vec::new() };
     let mut chance = Chance::new(scenario.seed, 3);
     let end = u64::from(calm_from) * SECOND;
-    let mut plan = Vec::new();
-    follow(&mut plan, &mut chance, end, |chance| store_trouble(scenario, end, chance));
-    follow(&mut plan, &mut chance, end, |chance| member_trouble(scenario, chance));
-    plan.sort_by_key(|one| (one.from, one.until));
-    plan
-}
-
-/// Adds troubles that follow one another until `end`.
-fn follow(
-    plan: &mut Vec<Disturbance>,
-    chance: &mut Chance,
-    end: u64,
-    mut draw: impl FnMut(&mut Chance) -> (Trouble, u64),
-) {
-    // The first may come at once, before any key has been asked for.
-    let mut at = chance.one_of(&[0, FIRST]);
-    loop {
-        let (trouble, lasts) = draw(chance);
-        let from = at + chance.between(0, 5000) * MS;
-        let until = from + lasts;
-        if until > end {
-            return;
-        }
-        plan.push(Disturbance { trouble, from, until });
-        at = until;
-    }
+    let of_store = sequence(&mut chance, end, |chance| store_trouble(scenario, end, chance));
+    let of_members = sequence(&mut chance, end, |chance| member_trouble(scenario, chance));
+    side_by_side([of_store, of_members])
 }
 
 /// Something that goes wrong with the store, and for how long.

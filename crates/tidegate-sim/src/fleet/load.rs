@@ -4,22 +4,9 @@ mod callers;
 
 use self::callers::Callers;
 pub(crate) use self::callers::is_steady;
+use crate::fleet::arrival::Arrival;
 use crate::fleet::scenario::{Load, Scenario};
-use crate::kit::chance::Chance;
-use crate::kit::clock::SECOND;
-use crate::kit::zipf::Zipf;
-
-/// A request that a client makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Arrival {
-    /// When this attempt was made.
-    pub(crate) at: u64,
-    pub(crate) member: u32,
-    pub(crate) key: u32,
-    pub(crate) cost: u32,
-    /// Which try it is, from 0.
-    pub(crate) attempt: u32,
-}
+use crate::kit::{Chance, SECOND, Zipf};
 
 /// How the keys are drawn where some are asked for more than others.
 const EXPONENT: f64 = 0.99;

@@ -4,10 +4,9 @@ use tidegate::limit::OnStoreFailure;
 use tidegate::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
-use crate::fleet::load::Arrival;
+use crate::fleet::arrival::Arrival;
 use crate::fleet::scenario::{Chaos, Scenario, ScenarioError, Where};
-use crate::kit::chance::Chance;
-use crate::kit::clock::Clock;
+use crate::kit::{Chance, Clock, Room};
 
 /// The namespace of the simulated limit.
 pub(crate) const NAMESPACE: &str = "fleet";
@@ -27,7 +26,7 @@ pub(crate) struct Member {
     /// When it was woken last.
     pub(crate) woken: u64,
     /// Requests that wait for a lease.
-    pub(crate) parked: Vec<(Pending, Arrival)>,
+    pub(crate) parked: Room<(Pending, Arrival)>,
 }
 
 /// Makes the engines of a fleet.
@@ -73,7 +72,8 @@ impl MemberFactory {
             Chaos::None => Clock::TRUE,
             Chaos::Some => Clock::drawn(&mut self.chance),
         };
-        let mut member = Member { engine: None, clock, run: 0, wake: u64::MAX, woken: 0, parked: Vec::new() };
+        let mut member =
+            Member { engine: None, clock, run: 0, wake: u64::MAX, woken: 0, parked: Room::default() };
         self.start(&mut member)?;
         Ok(member)
     }

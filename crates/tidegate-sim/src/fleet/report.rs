@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tidegate::Reason;
 
-use crate::fleet::chaos::{Disturbance, Trouble};
-use crate::fleet::load::Arrival;
+use crate::fleet::arrival::Arrival;
+use crate::fleet::chaos::Trouble;
+use crate::fleet::rule::Violation;
 use crate::fleet::scenario::{Numbers, Scenario};
-use crate::fleet::watch::{Measured, Used, Violation, Watch};
-use crate::kit::clock::{BEGIN, MS, SECOND};
-use crate::kit::delays::Delays;
+use crate::fleet::usage::{Measured, Used};
+use crate::fleet::watch::Watch;
+use crate::kit::{Delays, Disturbance, MS, SECOND, WORLD_BEGIN, fairness_of, rounded};
 
 /// The report of a scenario. Serialised it is the same, byte for byte, each time the scenario is
 /// simulated.
@@ -172,7 +173,7 @@ pub(crate) struct Tally {
 const TENTH: u64 = SECOND / 10;
 
 impl Tally {
-    pub(crate) fn new(scenario: &Scenario, plan: &[Disturbance]) -> Self {
+    pub(crate) fn new(scenario: &Scenario, plan: &[Disturbance<Trouble>]) -> Self {
         let tenths = if plan.is_empty() { 0 } else { scenario.seconds as usize * 10 };
         Self {
             decisions: 0,
@@ -273,7 +274,12 @@ impl Tally {
         self.series.push(second);
     }
 
-    pub(crate) fn into_report(self, scenario: Scenario, watch: Watch, plan: &[Disturbance]) -> Report {
+    pub(crate) fn into_report(
+        self,
+        scenario: Scenario,
+        watch: Watch,
+        plan: &[Disturbance<Trouble>],
+    ) -> Report {
         let fullest = watch.fullest();
         let seen = watch.seen();
         let keys = u64::from(scenario.keys);
@@ -294,7 +300,7 @@ impl Tally {
             fullest: Fullest {
                 // Where each member decides alone, the key of one of them.
                 key: (u64::from(fullest.key) % keys) as u32,
-                at_ms: fullest.at.checked_sub(BEGIN).unwrap_or(fullest.at) / MS,
+                at_ms: fullest.at.checked_sub(WORLD_BEGIN).unwrap_or(fullest.at) / MS,
                 units: fullest.units,
                 bound: fullest.most,
             },
@@ -310,9 +316,14 @@ impl Tally {
                 refused_max_ms: seen.longest / MS,
             },
             series: self.series,
-            violations_total: watch.counts.values().sum(),
-            violations_by_rule: watch.counts.iter().map(|(rule, count)| (rule.name(), *count)).collect(),
-            violations: watch.violations,
+            violations_total: watch.findings.total(),
+            violations_by_rule: watch
+                .findings
+                .counts()
+                .iter()
+                .map(|(rule, count)| (rule.name(), *count))
+                .collect(),
+            violations: watch.findings.into_kept(),
             scenario,
         }
     }
@@ -325,7 +336,7 @@ impl Tally {
         is_enough.then(|| rounded(self.measured.keys[0].admitted / due))
     }
 
-    fn recovery(&self, scenario: &Scenario, one: Disturbance) -> Recovery {
+    fn recovery(&self, scenario: &Scenario, one: Disturbance<Trouble>) -> Recovery {
         let Disturbance { trouble, from, until } = one;
         let begin = until.div_ceil(TENTH);
         let Numbers::Bucket { units, seconds: 1, .. } = scenario.limit else {
@@ -345,20 +356,10 @@ impl Tally {
 
 /// Jain's index of what part of its first attempts each member admitted.
 fn fairness(members: &[Used]) -> Option<f64> {
-    let odds: Vec<f64> = members.iter().filter_map(Used::odds).collect();
-    let squares: f64 = odds.iter().map(|odds| odds * odds).sum();
-    let sum: f64 = odds.iter().sum();
-    #[expect(clippy::cast_precision_loss, reason = "members")]
-    let count = odds.len() as f64;
-    (odds.len() > 1 && squares > 0.0).then(|| rounded(sum * sum / (count * squares)))
+    fairness_of(&members.iter().filter_map(Used::odds).collect::<Vec<_>>())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with six digits")]
 fn ratio(part: u64, whole: u64) -> f64 {
     part as f64 / whole as f64
-}
-
-/// With six digits after the point, as people read it.
-fn rounded(value: f64) -> f64 {
-    libm::round(value * 1e6) / 1e6
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use tidegate::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
 use tidegate::{Algorithm, Rate};
 
-use crate::kit::chance::Chance;
+use crate::kit::Chance;
 
 /// A fleet and what happens to it. The same scenario gives the same report, byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// The most keys of which one member holds a lease at once.
     pub holders_max: u32,
     /// A mistake that is built in.
-    #[cfg(feature = "planted-faults")]
+    #[cfg(tidegate_planted_faults)]
     #[serde(skip)]
     pub fault: Option<tidegate::lease::Fault>,
 }
@@ -176,7 +176,7 @@ impl Scenario {
             chaos: Chaos::None,
             deadline_ms: 50,
             holders_max: 1 << 16,
-            #[cfg(feature = "planted-faults")]
+            #[cfg(tidegate_planted_faults)]
             fault: None,
         }
     }

@@ -7,8 +7,7 @@ use tidegate::lease::Epoch;
 use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, RequestId, StoreError};
 
 use crate::fleet::scenario::{Chaos, Scenario};
-use crate::kit::chance::Chance;
-use crate::kit::clock::{Clock, MS};
+use crate::kit::{Chance, Clock, MS};
 
 /// The store behind the network.
 #[derive(Debug)]

@@ -1,104 +1,24 @@
 //! The checkers: they see what passes, share no code with what they check, and say what should not
 //! have happened.
 
-pub(crate) mod bound;
+mod bound;
 mod epochs;
 mod lent;
-pub(crate) mod liveness;
+mod liveness;
 mod silence;
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
-use tidegate::Reason;
 use tidegate::lease::{Ask, Grant, Terms};
 
 use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
 use self::lent::{GrantArrival, LentTokens, Origin, Spending, Wrong};
-use self::liveness::{Attempt, Liveness, Refusing, Seen};
+use self::liveness::{Liveness, Refusing, Seen};
 use self::silence::Silences;
+use crate::fleet::observation::{Admitted, Refusal, Source};
+use crate::fleet::rule::{Rule, Violation};
 use crate::fleet::scenario::{Chaos, Load, Numbers, Scenario, Where};
-use crate::kit::clock::{DRIFT_MAX_PERCENT, MS, SECOND};
-
-/// A violation that a checker found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Violation {
-    /// Which rule was broken.
-    pub rule: Rule,
-    /// The seed that shows it again.
-    pub seed: u64,
-    /// The key; the hottest is 0.
-    pub key: u32,
-    /// When, in milliseconds since the world began.
-    pub at_ms: u64,
-    /// The numbers.
-    pub what: String,
-}
-
-/// A rule that must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Rule {
-    /// Never more is admitted than the limit promises; from leases, in each epoch of the store.
-    OverAdmission,
-    /// Never more is lent in an epoch than the burst and a period of the rate, or than the window's
-    /// limit.
-    LeaseSum,
-    /// Nothing is spent of a lease that has ended for the ledger.
-    SpentAfterEnd,
-    /// Nothing granted in an epoch is spent later than 17/16 of a lease period after the next epoch
-    /// began.
-    SpentAfterEpoch,
-    /// Nothing is spent that was not granted.
-    NotGranted,
-    /// A member that decides alone admits no more than its share.
-    AloneBeyondShare,
-    /// A member decides alone only while the store has not answered.
-    AloneWhenAnswered,
-    /// A member does not decide alone while its lease has what is asked for.
-    AloneWithTokens,
-    /// A caller that keeps to its limit is not refused at every attempt for longer than a second.
-    RefusedTooLong,
-    /// While the store answers, at least 99 % of the first attempts of steady callers that keep to
-    /// their limit are admitted.
-    FirstAttemptsRefused,
-    /// The store refuses nothing while there is room: what was refused left no charge.
-    RefusedWithRoom,
-    /// When all is well, at least 98 % of a bucket's rate is used where a quarter more is asked
-    /// for. 85 % where a member's part of the rate is less than ten requests in a tenth of a
-    /// second, and nothing is said where it is less than two.
-    Stranded,
-    /// Members of which the same is asked get the same of a bucket, give or take a quarter; where
-    /// their part of it is two requests in a tenth of a second or more.
-    Unfair,
-}
-
-impl Rule {
-    /// Its name, as in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OverAdmission => "over_admission",
-            Self::LeaseSum => "lease_sum",
-            Self::SpentAfterEnd => "spent_after_end",
-            Self::SpentAfterEpoch => "spent_after_epoch",
-            Self::NotGranted => "not_granted",
-            Self::AloneBeyondShare => "alone_beyond_share",
-            Self::AloneWhenAnswered => "alone_when_answered",
-            Self::AloneWithTokens => "alone_with_tokens",
-            Self::RefusedTooLong => "refused_too_long",
-            Self::FirstAttemptsRefused => "first_attempts_refused",
-            Self::RefusedWithRoom => "refused_with_room",
-            Self::Stranded => "stranded",
-            Self::Unfair => "unfair",
-        }
-    }
-}
-
-/// How many violations of each rule are kept; further ones are only counted.
-const KEPT: u64 = 5;
+use crate::fleet::usage::{Measured, Used};
+use crate::kit::{DRIFT_MAX_PERCENT, Findings, MS, SECOND};
 
 /// So many keys are looked at one by one in large fleets: the hottest.
 const LOOKED_AT: u32 = 4;
@@ -126,8 +46,7 @@ pub(crate) struct Watch {
     silences: Silences,
     liveness: Liveness,
     looked_at: u32,
-    pub(crate) violations: Vec<Violation>,
-    pub(crate) counts: BTreeMap<Rule, u64>,
+    pub(crate) findings: Findings<Rule, Violation>,
 }
 
 /// The checkers of leases.
@@ -170,8 +89,7 @@ impl Watch {
                 .with_deadline(scenario.deadline_ms),
             looked_at,
             scenario: scenario.clone(),
-            violations: Vec::new(),
-            counts: BTreeMap::new(),
+            findings: Findings::default(),
         }
     }
 
@@ -530,67 +448,8 @@ impl Watch {
     }
 
     fn violate(&mut self, rule: Rule, key: u32, now: u64, what: String) {
-        let count = self.counts.entry(rule).or_default();
-        *count += 1;
-        if *count <= KEPT {
-            self.violations.push(Violation { rule, seed: self.seed, key, at_ms: now / MS, what });
-        }
-    }
-}
-
-/// Where an admission came from, as the engine says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// From a lease, or by the store.
-    Grant,
-    /// The member decided alone, as the store was silent.
-    Alone,
-}
-
-/// A request that was admitted.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Admitted {
-    pub(crate) member: u32,
-    pub(crate) run: u64,
-    pub(crate) cost: u64,
-    /// `None` where the engine does not say; then the wire does.
-    pub(crate) source: Option<Source>,
-    /// The member's own time.
-    pub(crate) member_now: u64,
-    pub(crate) attempt: Attempt,
-}
-
-/// A request that was refused.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) member: u32,
-    pub(crate) run: u64,
-    pub(crate) reason: Reason,
-    /// The member's own time.
-    pub(crate) member_now: u64,
-    pub(crate) attempt: Attempt,
-}
-
-/// The units asked for and admitted since all should be well.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) from: u64,
-    /// Of the keys that are looked at.
-    pub(crate) keys: Vec<Used>,
-    pub(crate) members: Vec<Used>,
-}
-
-/// Units asked for in first attempts, and units admitted in any.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Used {
-    pub(crate) offered: f64,
-    pub(crate) admitted: f64,
-}
-
-impl Used {
-    /// Which part was admitted of what was asked for.
-    pub(crate) fn odds(&self) -> Option<f64> {
-        (self.offered >= 200.0).then(|| self.admitted / self.offered)
+        let seed = self.seed;
+        self.findings.add(rule, || Violation { rule, seed, key, at_ms: now / MS, what });
     }
 }
 

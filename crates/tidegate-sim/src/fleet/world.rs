@@ -1,26 +1,28 @@
 //! The world: everything that happens, one thing after the other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Ask;
+#[cfg(tidegate_planted_faults)]
+use tidegate::planted_fault::PlantedFault;
 use tidegate::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, Wants};
 use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId, StoreError};
 
-use crate::fleet::calls::{Asked, CallName, Calls};
-use crate::fleet::chaos::{Disturbance, Trouble, planned};
-use crate::fleet::load::{Arrival, Arrivals, is_steady};
+use crate::fleet::arrival::Arrival;
+use crate::fleet::chaos::{Trouble, planned};
+use crate::fleet::load::{Arrivals, is_steady};
 use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
+use crate::fleet::observation::{Admitted, Attempt, Refusal, Source};
 use crate::fleet::report::{Report, Tally};
 use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
 use crate::fleet::store::{Served, SimulatedStore};
-use crate::fleet::watch::liveness::Attempt;
-use crate::fleet::watch::{Admitted, Refusal, Source, Watch};
-use crate::kit::chance::Chance;
-use crate::kit::clock::{MS, SECOND};
-use crate::kit::network::Network;
-use crate::kit::queue::Queue;
+use crate::fleet::store_call::StoreCall;
+use crate::fleet::watch::Watch;
+use crate::kit::{
+    CallName, Calls, Chance, Disturbance, EndedCall, EventQueue, LinkQuality, MS, Network, PartyId, SECOND,
+};
 
 /// How late answers are while the store answers late, at most.
 const ANSWERS_LATE: u64 = 900 * MS;
@@ -49,17 +51,15 @@ pub struct Simulation {
     now: u64,
     seconds: u32,
     arrivals: Arrivals,
-    queue: Queue<Event>,
-    /// Calls by when they are given up; all are given the same time.
-    deadlines: VecDeque<(u64, CallName)>,
-    calls: Calls,
+    queue: EventQueue<Event>,
+    calls: Calls<StoreCall>,
     members: Vec<Member>,
     /// Space for the requests of one member that go on; always empty in between.
     unparked: Vec<(Pending, Arrival)>,
     factory: MemberFactory,
     network: Network,
     store: SimulatedStore,
-    plan: Vec<Disturbance>,
+    plan: Vec<Disturbance<Trouble>>,
     chance: Chance,
     /// The charges of the store, by batch, for as long as they may be undone. Only where
     /// something goes wrong.
@@ -98,13 +98,14 @@ impl Simulation {
     /// The fleet of a scenario, before anything has happened.
     pub fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
         scenario.check()?;
-        #[cfg(feature = "planted-faults")]
-        let _planted = Planted::new(scenario);
+        #[cfg(tidegate_planted_faults)]
+        let _planted = scenario.fault.map(PlantedFault::plant);
         let plan = planned(scenario);
         let failovers = plan.iter().filter(|one| one.trouble == Trouble::FailedOver).count();
         let mut factory = MemberFactory::new(scenario)?;
         let members = (0..scenario.members).map(|_| factory.member()).collect::<Result<_, _>>()?;
-        let mut queue = Queue::new(REQUESTS_A_SLOT * SECOND / u64::from(scenario.requests_per_second.max(1)));
+        let mut queue =
+            EventQueue::new(REQUESTS_A_SLOT * SECOND / u64::from(scenario.requests_per_second.max(1)));
         for (at, one) in (0..).zip(&plan) {
             queue.plan(one.from, Event::Begins(at));
             queue.plan(one.until, Event::Ends(at));
@@ -117,12 +118,11 @@ impl Simulation {
             seconds: 0,
             arrivals: Arrivals::new(scenario),
             queue,
-            deadlines: VecDeque::new(),
-            calls: Calls::default(),
+            calls: Calls::new(u64::from(scenario.deadline_ms) * MS),
             members,
             unparked: Vec::new(),
             factory,
-            network: Network::new(scenario),
+            network: network_of(scenario),
             store: SimulatedStore::new(scenario, failovers),
             chance: Chance::new(scenario.seed, 7),
             charged: BTreeMap::new(),
@@ -135,8 +135,8 @@ impl Simulation {
 
     /// Lets a second pass, and says whether there is another.
     pub fn next_second(&mut self) -> Result<bool, ScenarioError> {
-        #[cfg(feature = "planted-faults")]
-        let _planted = Planted::new(&self.scenario);
+        #[cfg(tidegate_planted_faults)]
+        let _planted = self.scenario.fault.map(PlantedFault::plant);
         let end = (u64::from(self.seconds) + 1) * SECOND;
         while self.step(end)? {}
         self.now = end;
@@ -160,7 +160,7 @@ impl Simulation {
     /// The next thing before `end`, if there is one.
     fn step(&mut self, end: u64) -> Result<bool, ScenarioError> {
         let event_at = self.queue.next_at().unwrap_or(u64::MAX);
-        let deadline_at = self.deadlines.front().map_or(u64::MAX, |(at, _)| *at);
+        let deadline_at = self.calls.next_deadline().unwrap_or(u64::MAX);
         let arrival_at = self.arrivals.next_at();
         let at = event_at.min(deadline_at).min(arrival_at);
         if at >= end {
@@ -172,7 +172,7 @@ impl Simulation {
                 self.happen(event)?;
             }
         } else if deadline_at == at {
-            if let Some((_, name)) = self.deadlines.pop_front() {
+            if let Some(name) = self.calls.pop_deadline() {
                 let after = core::time::Duration::from_millis(self.scenario.deadline_ms.into());
                 self.end(name, Err(StoreError::Timeout { after }));
             }
@@ -198,7 +198,7 @@ impl Simulation {
             Event::Resends { member, run, batch } => {
                 let one = &self.members[member as usize];
                 if one.engine.is_some() && one.run == run {
-                    self.call(member, Asked::Leases(batch));
+                    self.call(member, StoreCall::Leases(batch));
                 }
             }
             Event::Begins(at) => self.begin(self.plan[at as usize]),
@@ -245,8 +245,8 @@ impl Simulation {
         match step {
             Step::Decided(decision) => self.decided(decision, arrival, source),
             Step::Ask(pending) => match pending.wants() {
-                Wants::Store(_) => self.call(arrival.member, Asked::Request(pending, arrival)),
-                Wants::Lease(_) => self.members[arrival.member as usize].parked.push((pending, arrival)),
+                Wants::Store(_) => self.call(arrival.member, StoreCall::Request(pending, arrival)),
+                Wants::Lease(_) => self.members[arrival.member as usize].parked.enter((pending, arrival)),
                 Wants::Turn(_) => unreachable!("no simulated request may wait for its turn"),
             },
         }
@@ -306,7 +306,7 @@ impl Simulation {
                     self.watch.asks(KeyName::read(operation.key.as_bytes()), ask, self.now);
                 }
             }
-            self.call(member, Asked::Leases(batch));
+            self.call(member, StoreCall::Leases(batch));
         }
     }
 
@@ -333,22 +333,21 @@ impl Simulation {
     }
 
     /// Sends a batch to the store.
-    fn call(&mut self, member: u32, asked: Asked) {
+    fn call(&mut self, member: u32, asked: StoreCall) {
         self.tally.calls += 1;
         let run = self.members[member as usize].run;
-        let fate = self.network.there(member, self.now);
+        let fate = self.network.send(member, self.store_party(), self.now);
         let copies = fate.iter().flatten().count() as u32;
-        let name = self.calls.begin(member, run, asked, copies);
+        let name = self.calls.begin(member, run, asked, copies, self.now);
         for at in fate.into_iter().flatten() {
             self.queue.plan(at, Event::Arrives(name));
         }
-        self.deadlines.push_back((self.now + u64::from(self.scenario.deadline_ms) * MS, name));
     }
 
     /// A copy of a batch has arrived at the store.
     fn serve(&mut self, name: CallName) {
-        let Some((call, batch)) = self.calls.batch(name) else { return };
-        let member = call.member;
+        let Some((call, batch)) = self.calls.message(name) else { return };
+        let member = call.party;
         match self.store.serve(batch, self.now) {
             Served::Later(at) => {
                 // In some order.
@@ -379,7 +378,7 @@ impl Simulation {
     }
 
     fn reply(&mut self, name: CallName, member: u32, answer: Box<Result<Answer, StoreError>>) {
-        let [first, second] = self.network.back(member, self.now);
+        let [first, second] = self.network.send(self.store_party(), member, self.now);
         if let (Some(at), Ok(answer)) = (second, &*answer) {
             self.queue.plan(at, Event::Answers(name, Box::new(Ok(answer.clone()))));
         }
@@ -390,28 +389,28 @@ impl Simulation {
 
     /// A call has its answer, or is given up.
     fn end(&mut self, name: CallName, answer: Result<Answer, StoreError>) {
-        let Some((member, run, asked)) = self.calls.end(name) else { return };
+        let Some(EndedCall { party: member, run, origin: asked }) = self.calls.end(name) else { return };
         let one = &self.members[member as usize];
         let Some(engine) = one.engine.as_ref().filter(|_| one.run == run) else {
             // The run that asked is over, so what it was granted is not given back.
-            if let Asked::Request(..) = asked {
+            if let StoreCall::Request(..) = asked {
                 self.tally.cut_short(1);
             }
             return;
         };
         let local = one.clock.at(self.now);
         match asked {
-            Asked::Request(pending, arrival) => {
+            StoreCall::Request(pending, arrival) => {
                 let is_answered = answer.is_ok();
                 self.watch.answered_request(arrival.key, run, is_answered, self.now);
                 let step = engine.resume(pending, answer, local);
                 let source = if is_answered { Source::Grant } else { Source::Alone };
                 self.go_on(step, arrival, Some(source));
             }
-            Asked::Leases(batch) if batch.asks() == 0 && answer.is_err() => {
+            StoreCall::Leases(batch) if batch.asks() == 0 && answer.is_err() => {
                 self.queue.plan(self.now + RESEND_AFTER, Event::Resends { member, run, batch });
             }
-            Asked::Leases(batch) => {
+            StoreCall::Leases(batch) => {
                 watch_answered(&mut self.watch, &batch, answer.as_ref().ok(), run, self.now);
                 engine.lease_answered(batch, answer, local);
                 self.unpark(member, local);
@@ -425,14 +424,14 @@ impl Simulation {
     /// Requests whose leases have been answered go on.
     fn unpark(&mut self, member: u32, local: Timestamp) {
         let one = &mut self.members[member as usize];
-        if one.parked.iter().all(|(pending, _)| !is_ready(pending)) {
+        if !one.parked.any(|(pending, _)| is_ready(pending)) {
             return;
         }
-        let mut parked = core::mem::replace(&mut one.parked, core::mem::take(&mut self.unparked));
+        let mut parked = one.parked.begin_round(core::mem::take(&mut self.unparked));
         for (pending, arrival) in parked.drain(..) {
             let one = &mut self.members[member as usize];
             if !is_ready(&pending) {
-                one.parked.push((pending, arrival));
+                one.parked.enter((pending, arrival));
                 continue;
             }
             let Some(engine) = &one.engine else { continue };
@@ -442,7 +441,7 @@ impl Simulation {
         self.unparked = parked;
     }
 
-    fn begin(&mut self, one: Disturbance) {
+    fn begin(&mut self, one: Disturbance<Trouble>) {
         match one.trouble {
             Trouble::CutOff { member } => self.network.cut(member, true),
             Trouble::Crashed { member } => self.stop(member),
@@ -452,13 +451,13 @@ impl Simulation {
                     leaving.engine.iter().flat_map(|engine| engine.leave_leases(leaving.clock.at(self.now)));
                 for batch in asks.collect::<Vec<_>>() {
                     self.tally.asks += batch.asks() as u64;
-                    self.call(member, Asked::Leases(batch));
+                    self.call(member, StoreCall::Leases(batch));
                 }
                 self.stop(member);
             }
             Trouble::StoreAway => self.store.set_away(true),
             Trouble::StorePaused => self.store.pause_until(one.until),
-            Trouble::AnswersLate => self.network.set_answers_late(ANSWERS_LATE),
+            Trouble::AnswersLate => self.network.slow_down(self.store_party(), ANSWERS_LATE),
             Trouble::FailedOver => {
                 self.store.set_away(true);
                 for batch in self.store.fail_over(self.now) {
@@ -476,17 +475,21 @@ impl Simulation {
         }
     }
 
+    /// The store as a party of the network: the one after all members.
+    fn store_party(&self) -> PartyId {
+        self.scenario.members
+    }
+
     /// A member stops, and everything it has in memory is gone.
     fn stop(&mut self, member: u32) {
         let stopped = &mut self.members[member as usize];
         if stopped.engine.take().is_some() {
-            self.tally.cut_short(stopped.parked.len() as u64);
-            stopped.parked.clear();
+            self.tally.cut_short(stopped.parked.clear() as u64);
             self.watch.crashed(member, stopped.run, self.now);
         }
     }
 
-    fn cease(&mut self, one: Disturbance) -> Result<(), ScenarioError> {
+    fn cease(&mut self, one: Disturbance<Trouble>) -> Result<(), ScenarioError> {
         match one.trouble {
             Trouble::CutOff { member } => self.network.cut(member, false),
             Trouble::Crashed { member } | Trouble::Stopped { member } => {
@@ -497,28 +500,20 @@ impl Simulation {
             }
             Trouble::StoreAway | Trouble::FailedOver | Trouble::Emptied => self.store.set_away(false),
             Trouble::StorePaused => {}
-            Trouble::AnswersLate => self.network.set_answers_late(0),
+            Trouble::AnswersLate => self.network.slow_down(self.store_party(), 0),
         }
         Ok(())
     }
 }
 
-/// Has a mistake built in while it lasts.
-#[cfg(feature = "planted-faults")]
-struct Planted(Option<tidegate::lease::Fault>);
-
-#[cfg(feature = "planted-faults")]
-impl Planted {
-    fn new(scenario: &Scenario) -> Self {
-        Self(tidegate::lease::Fault::plant(scenario.fault))
-    }
-}
-
-#[cfg(feature = "planted-faults")]
-impl Drop for Planted {
-    fn drop(&mut self) {
-        tidegate::lease::Fault::plant(self.0);
-    }
+/// The network between members and the store, which is the last party.
+fn network_of(scenario: &Scenario) -> Network {
+    let mut chance = Chance::new(scenario.seed, 4);
+    let quality = match scenario.chaos {
+        Chaos::None => LinkQuality::PERFECT,
+        Chaos::Some => LinkQuality::drawn(&mut chance, u64::from(scenario.deadline_ms) * 3 / 2 * MS),
+    };
+    Network::new(chance, scenario.members + 1, quality)
 }
 
 /// Where an admission of a leased limit came from.

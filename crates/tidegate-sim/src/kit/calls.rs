@@ -1,58 +1,70 @@
-//! Batches on their way to the store and back.
+//! Calls under way: messages that expect an answer, from the first copy sent to the last arrived.
 
-use tidegate_engine::{LeaseBatch, Pending};
-use tidegate_store::Batch;
+use std::collections::VecDeque;
 
-use crate::fleet::load::Arrival;
+use super::network::PartyId;
 
-/// The origin of a call.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    /// A request, for its exact limits.
-    Request(Pending, Arrival),
-    /// A member, for its leases.
-    Leases(LeaseBatch),
+/// The origin of a call: the thing that goes on when the call ends.
+pub trait Origin {
+    /// The message that its copies carry.
+    type Message: Clone + core::fmt::Debug;
+
+    /// The message.
+    fn message(&self) -> &Self::Message;
 }
 
-impl Asked {
-    pub(crate) fn batch(&self) -> &Batch {
-        match self {
-            Self::Request(pending, _) => pending.batch().expect("only those that ask the store are carried"),
-            Self::Leases(batch) => batch.batch(),
-        }
-    }
+/// One call.
+#[derive(Debug)]
+pub struct Call<O: Origin> {
+    /// The party that calls.
+    pub party: PartyId,
+    /// The run of that party: a party that crashes and starts again has another.
+    pub run: u64,
+    /// `None` once the call has ended: by an answer, or at its deadline.
+    origin: Option<O>,
+    /// The message, where copies are still on their way although the call has ended.
+    late: Option<Box<O::Message>>,
+    /// Copies on their way.
+    in_flight: u32,
 }
 
-/// One call, from the first copy sent to the last arrived.
+/// A call that has ended.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) member: u32,
-    pub(crate) run: u64,
-    /// `None` once it has ended: by an answer, or because it took too long.
-    pub(crate) asked: Option<Asked>,
-    /// The batch, where copies are still on their way although the call has ended.
-    late: Option<Box<Batch>>,
-    /// Copies on their way to the store.
-    pub(crate) flying: u32,
+pub struct EndedCall<O> {
+    /// The party that called.
+    pub party: PartyId,
+    /// The run that called.
+    pub run: u64,
+    /// The thing that goes on.
+    pub origin: O,
 }
 
 /// The name of a call. Places are used again; the number tells calls of one place apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CallName {
+pub struct CallName {
     place: u32,
     number: u32,
 }
 
-/// All calls under way.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    places: Vec<(u32, Option<Call>)>,
+/// All calls under way, and when each is given up.
+#[derive(Debug)]
+pub struct Calls<O: Origin> {
+    places: Vec<(u32, Option<Call<O>>)>,
     free: Vec<u32>,
+    /// Calls by when they are given up; all are given the same time.
+    deadlines: VecDeque<(u64, CallName)>,
+    deadline: u64,
 }
 
-impl Calls {
-    pub(crate) fn begin(&mut self, member: u32, run: u64, asked: Asked, flying: u32) -> CallName {
-        let call = Call { member, run, asked: Some(asked), late: None, flying };
+impl<O: Origin> Calls<O> {
+    /// No calls yet. Each will be given up after `deadline` nanoseconds.
+    pub fn new(deadline: u64) -> Self {
+        Self { places: Vec::new(), free: Vec::new(), deadlines: VecDeque::new(), deadline }
+    }
+
+    /// Begins a call, of which `copies` are on their way.
+    pub fn begin(&mut self, party: PartyId, run: u64, origin: O, copies: u32, now: u64) -> CallName {
+        let call = Call { party, run, origin: Some(origin), late: None, in_flight: copies };
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));
             self.places.len() as u32 - 1
@@ -60,50 +72,58 @@ impl Calls {
         let (number, kept) = &mut self.places[place as usize];
         *number = number.wrapping_add(1);
         *kept = Some(call);
-        CallName { place, number: *number }
+        let name = CallName { place, number: *number };
+        self.deadlines.push_back((now + self.deadline, name));
+        name
     }
 
-    /// The batch of a call of which a copy has arrived at the store, and whose it is.
-    pub(crate) fn batch(&self, name: CallName) -> Option<(&Call, &Batch)> {
-        let call = self.get(name)?;
-        let batch = call.asked.as_ref().map(Asked::batch).or(call.late.as_deref())?;
-        Some((call, batch))
+    /// When the next call is given up. It may have ended since; then nothing comes of it.
+    pub fn next_deadline(&self) -> Option<u64> {
+        self.deadlines.front().map(|(at, _)| *at)
     }
 
-    /// A copy has arrived at the store.
-    pub(crate) fn landed(&mut self, name: CallName) {
+    /// The call of [`Calls::next_deadline`], once.
+    pub fn pop_deadline(&mut self) -> Option<CallName> {
+        self.deadlines.pop_front().map(|(_, name)| name)
+    }
+
+    /// The call of which a copy has arrived, and its message.
+    pub fn message(&self, name: CallName) -> Option<(&Call<O>, &O::Message)> {
+        let (number, call) = &self.places[name.place as usize];
+        let call = call.as_ref().filter(|_| *number == name.number)?;
+        let message = call.origin.as_ref().map(Origin::message).or(call.late.as_deref())?;
+        Some((call, message))
+    }
+
+    /// A copy has arrived and is done with.
+    pub fn landed(&mut self, name: CallName) {
         if let Some(call) = self.get_mut(name) {
-            call.flying -= 1;
+            call.in_flight -= 1;
             self.free_if_done(name);
         }
     }
 
-    /// The call has ended; `None` if it had before.
-    pub(crate) fn end(&mut self, name: CallName) -> Option<(u32, u64, Asked)> {
+    /// Ends the call; `None` if it had ended before.
+    pub fn end(&mut self, name: CallName) -> Option<EndedCall<O>> {
         let call = self.get_mut(name)?;
-        let asked = call.asked.take()?;
-        if call.flying > 0 {
-            call.late = Some(Box::new(asked.batch().clone()));
+        let origin = call.origin.take()?;
+        if call.in_flight > 0 {
+            call.late = Some(Box::new(origin.message().clone()));
         }
-        let ended = (call.member, call.run, asked);
+        let ended = EndedCall { party: call.party, run: call.run, origin };
         self.free_if_done(name);
         Some(ended)
     }
 
     fn free_if_done(&mut self, name: CallName) {
         let (_, kept) = &mut self.places[name.place as usize];
-        if kept.as_ref().is_some_and(|call| call.asked.is_none() && call.flying == 0) {
+        if kept.as_ref().is_some_and(|call| call.origin.is_none() && call.in_flight == 0) {
             *kept = None;
             self.free.push(name.place);
         }
     }
 
-    fn get(&self, name: CallName) -> Option<&Call> {
-        let (number, call) = &self.places[name.place as usize];
-        call.as_ref().filter(|_| *number == name.number)
-    }
-
-    fn get_mut(&mut self, name: CallName) -> Option<&mut Call> {
+    fn get_mut(&mut self, name: CallName) -> Option<&mut Call<O>> {
         let (number, call) = &mut self.places[name.place as usize];
         call.as_mut().filter(|_| *number == name.number)
     }

@@ -1,22 +1,25 @@
-//! Simulated clocks, which were set apart and run apart.
+//! Simulated clocks, which were set apart and run apart from true time.
 
 use tidegate::Timestamp;
 
-use crate::kit::chance::Chance;
+use super::chance::Chance;
 
-/// The reading of the clocks of a world when it begins, give or take how far they were set apart.
-pub(crate) const BEGIN: u64 = 1_800_000_000 * SECOND;
-pub(crate) const SECOND: u64 = 1_000_000_000;
-pub(crate) const MS: u64 = 1_000_000;
+/// The reading of the clocks of a world when it begins, give or take how far they were set apart,
+/// in nanoseconds.
+pub const WORLD_BEGIN: u64 = 1_800_000_000 * SECOND;
+/// A second in nanoseconds.
+pub const SECOND: u64 = 1_000_000_000;
+/// A millisecond in nanoseconds.
+pub const MS: u64 = 1_000_000;
 
 /// How far apart clocks are set, at most: half a second either way.
 const SKEW_MAX: u64 = SECOND / 2;
 /// How much clocks run apart from true time, at most: a hundredth either way.
-pub(crate) const DRIFT_MAX_PERCENT: u64 = 1;
+pub const DRIFT_MAX_PERCENT: u64 = 1;
 
 /// A clock. True time is counted in nanoseconds since the world began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     /// The reading when the world begins.
     begin: u64,
     /// How much faster it runs than true time, in parts of a million.
@@ -24,10 +27,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) const TRUE: Self = Self { begin: BEGIN, drift: 0 };
+    /// True time.
+    pub const TRUE: Self = Self { begin: WORLD_BEGIN, drift: 0 };
 
     /// One that is set and runs apart from true time, within the promise of leases.
-    pub(crate) fn drawn(chance: &mut Chance) -> Self {
+    pub fn drawn(chance: &mut Chance) -> Self {
         let most = DRIFT_MAX_PERCENT.cast_signed() * 10_000;
         // The extremes are what is most likely to break anything, so they are drawn often.
         let drift = match chance.below(4) {
@@ -35,17 +39,17 @@ impl Clock {
             1 => most,
             _ => chance.below(2 * most.unsigned_abs() + 1).cast_signed() - most,
         };
-        Self { begin: BEGIN - SKEW_MAX + chance.below(2 * SKEW_MAX + 1), drift }
+        Self { begin: WORLD_BEGIN - SKEW_MAX + chance.below(2 * SKEW_MAX + 1), drift }
     }
 
     /// The reading at a true instant.
-    pub(crate) fn at(&self, now: u64) -> Timestamp {
+    pub fn at(&self, now: u64) -> Timestamp {
         let passed = u128::from(now) * u128::from(self.speed()) / 1_000_000;
         Timestamp::from_nanos(self.begin.saturating_add(u64::try_from(passed).unwrap_or(u64::MAX)))
     }
 
     /// The first true instant at which it shows `shown` or more; 0 if it did when the world began.
-    pub(crate) fn when(&self, shown: Timestamp) -> u64 {
+    pub fn when(&self, shown: Timestamp) -> u64 {
         let passed = shown.as_nanos().saturating_sub(self.begin);
         let when = (u128::from(passed) * 1_000_000).div_ceil(u128::from(self.speed()));
         u64::try_from(when).unwrap_or(u64::MAX)

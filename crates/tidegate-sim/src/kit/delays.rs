@@ -1,8 +1,8 @@
-//! How long decisions took, in a few thousand bytes however many there are.
+//! Quantiles of delays, in a few thousand bytes however many delays there are.
 
 /// Counts of delays: exact below sixteen nanoseconds, then in steps of a sixteenth.
 #[derive(Debug)]
-pub(crate) struct Delays {
+pub struct Delays {
     counts: Vec<u64>,
     total: u64,
     max: u64,
@@ -10,23 +10,33 @@ pub(crate) struct Delays {
 
 const STEP_BITS: u32 = 4;
 
+impl Default for Delays {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Delays {
-    pub(crate) fn new() -> Self {
+    /// No delays yet.
+    pub fn new() -> Self {
         Self { counts: vec![0; place(u64::MAX) + 1], total: 0, max: 0 }
     }
 
-    pub(crate) fn add(&mut self, delay: u64) {
+    /// Counts a delay, in nanoseconds.
+    pub fn add(&mut self, delay: u64) {
         self.counts[place(delay)] += 1;
         self.total += 1;
         self.max = self.max.max(delay);
     }
 
-    pub(crate) fn max(&self) -> u64 {
+    /// The longest delay, exact.
+    pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// So many in a thousand took no longer, but for a sixteenth.
-    pub(crate) fn quantile(&self, in_a_thousand: u64) -> u64 {
+    /// The delay that so many in a thousand did not exceed, at most a sixteenth too low. 0 without
+    /// delays.
+    pub fn quantile(&self, in_a_thousand: u64) -> u64 {
         let wanted = (u128::from(self.total) * u128::from(in_a_thousand)).div_ceil(1000) as u64;
         let mut seen = 0;
         for (at, count) in self.counts.iter().enumerate() {

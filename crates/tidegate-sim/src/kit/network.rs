@@ -1,85 +1,102 @@
-//! The fate of messages between members and the store.
+//! The fate of messages between the parties of a world.
 
-use crate::fleet::scenario::{Chaos, Scenario};
-use crate::kit::chance::Chance;
-use crate::kit::clock::MS;
+use super::chance::Chance;
+use super::clock::MS;
 
-/// The way between members and the store.
+/// The number of a party, from 0.
+pub type PartyId = u32;
+
+/// How well messages pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkQuality {
+    /// How many in a thousand messages are lost.
+    pub lost: u64,
+    /// How many in a thousand messages arrive twice.
+    pub repeated: u64,
+    /// How many in a thousand messages are late.
+    pub late: u64,
+    /// How late those are at most, in nanoseconds.
+    pub late_max: u64,
+}
+
+impl LinkQuality {
+    /// Every message arrives once, within a millisecond.
+    pub const PERFECT: Self = Self { lost: 0, repeated: 0, late: 0, late_max: 0 };
+
+    /// A quality from good to bad; late messages are late by up to `late_max` nanoseconds.
+    pub fn drawn(chance: &mut Chance, late_max: u64) -> Self {
+        Self {
+            lost: chance.one_of(&[0, 5, 50]),
+            repeated: chance.one_of(&[0, 5, 50]),
+            late: chance.one_of(&[0, 20, 100]),
+            late_max,
+        }
+    }
+}
+
+/// The network between parties. Messages take 0.2 to 1 ms, or longer if they are late, so that they
+/// overtake each other.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub struct Network {
     chance: Chance,
-    /// How many in a thousand messages are lost, come twice, and are late.
-    lost: u64,
-    repeated: u64,
-    late: u64,
-    late_max: u64,
-    /// How many disturbances cut a member off.
-    cut: Vec<u8>,
-    /// How late answers are at most.
-    answers_late: u64,
+    quality: LinkQuality,
+    parties: Vec<Party>,
+}
+
+/// How the network treats one party.
+#[derive(Clone, Copy, Debug, Default)]
+struct Party {
+    /// How many disturbances cut it off.
+    cuts: u8,
+    /// How late the messages that it sends are at most.
+    slow: u64,
 }
 
 /// When copies of a message arrive: none, one or two.
-pub(crate) type Fate = [Option<u64>; 2];
+pub type Fate = [Option<u64>; 2];
 
 impl Network {
-    pub(crate) fn new(scenario: &Scenario) -> Self {
-        let mut chance = Chance::new(scenario.seed, 4);
-        let cut = vec![0; scenario.members as usize];
-        let (lost, repeated, late, late_max) = match scenario.chaos {
-            Chaos::None => (0, 0, 0, 0),
-            Chaos::Some => {
-                let most = u64::from(scenario.deadline_ms) * 3 / 2;
-                (
-                    chance.one_of(&[0, 5, 50]),
-                    chance.one_of(&[0, 5, 50]),
-                    chance.one_of(&[0, 20, 100]),
-                    most * MS,
-                )
-            }
-        };
-        Self { chance, lost, repeated, late, late_max, cut, answers_late: 0 }
+    /// A network between so many parties.
+    pub fn new(chance: Chance, parties: u32, quality: LinkQuality) -> Self {
+        Self { chance, quality, parties: vec![Party::default(); parties as usize] }
     }
 
-    /// Cuts a member off once more, or once less.
-    pub(crate) fn cut(&mut self, member: u32, is_cut: bool) {
-        let cut = &mut self.cut[member as usize];
-        *cut = if is_cut { *cut + 1 } else { cut.saturating_sub(1) };
+    /// Cuts a party off once more, or once less. Nothing passes from it or to it while anything
+    /// cuts it off.
+    pub fn cut(&mut self, party: PartyId, is_cut: bool) {
+        let cuts = &mut self.parties[party as usize].cuts;
+        *cuts = if is_cut { *cuts + 1 } else { cuts.saturating_sub(1) };
     }
 
-    /// How late answers are at most, beside everything else.
-    pub(crate) fn set_answers_late(&mut self, most: u64) {
-        self.answers_late = most;
+    /// From now on messages of a party are late by between half of `most` and `most` nanoseconds,
+    /// beside everything else. 0 ends that.
+    pub fn slow_down(&mut self, party: PartyId, most: u64) {
+        self.parties[party as usize].slow = most;
     }
 
-    /// From now on messages arrive.
-    pub(crate) fn calm_down(&mut self) {
-        (self.lost, self.repeated, self.late, self.answers_late) = (0, 0, 0, 0);
-        self.cut.fill(0);
+    /// From now on all messages arrive, once and in time.
+    pub fn calm_down(&mut self) {
+        self.quality = LinkQuality { late_max: self.quality.late_max, ..LinkQuality::PERFECT };
+        self.parties.fill(Party::default());
     }
 
-    /// When a message that a member sends now arrives at the store.
-    pub(crate) fn there(&mut self, member: u32, now: u64) -> Fate {
-        self.carry(member, now, 0)
-    }
-
-    /// When an answer that the store sends now arrives at a member.
-    pub(crate) fn back(&mut self, member: u32, now: u64) -> Fate {
-        self.carry(member, now, self.answers_late)
-    }
-
-    fn carry(&mut self, member: u32, now: u64, late: u64) -> Fate {
-        if self.cut[member as usize] > 0 || self.chance.in_a_thousand(self.lost) {
+    /// When a message that one party sends to another now arrives.
+    pub fn send(&mut self, from: PartyId, to: PartyId, now: u64) -> Fate {
+        let sender = self.parties[from as usize];
+        let is_cut = sender.cuts > 0 || self.parties[to as usize].cuts > 0;
+        if is_cut || self.chance.in_a_thousand(self.quality.lost) {
             return [None, None];
         }
-        let late = if late > 0 { self.chance.between(late / 2, late) } else { 0 };
-        let first = Some(now + late + self.takes());
-        let second = self.chance.in_a_thousand(self.repeated).then(|| now + late + self.takes());
+        let late = if sender.slow > 0 { self.chance.between(sender.slow / 2, sender.slow) } else { 0 };
+        let first = Some(now + late + self.transit());
+        let second = self.chance.in_a_thousand(self.quality.repeated).then(|| now + late + self.transit());
         [first, second]
     }
 
-    fn takes(&mut self) -> u64 {
-        let most = if self.chance.in_a_thousand(self.late) { self.late_max.max(MS) } else { MS };
+    /// The time that one copy takes.
+    fn transit(&mut self) -> u64 {
+        let is_late = self.chance.in_a_thousand(self.quality.late);
+        let most = if is_late { self.quality.late_max.max(MS) } else { MS };
         self.chance.between(MS / 5, most)
     }
 }

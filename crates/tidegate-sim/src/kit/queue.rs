@@ -14,7 +14,7 @@ const SLOTS: usize = 256;
 
 /// Events in the order in which they happen.
 #[derive(Debug)]
-pub(crate) struct Queue<E> {
+pub struct EventQueue<E> {
     /// Events before `near_until`, in order.
     near: VecDeque<Planned<E>>,
     /// The beginning of a slot.
@@ -37,9 +37,10 @@ struct Planned<E> {
     event: E,
 }
 
-impl<E> Queue<E> {
-    /// No events yet. It is fastest where a slot, which lasts `width`, has some tens of them.
-    pub(crate) fn new(width: u64) -> Self {
+impl<E> EventQueue<E> {
+    /// No events yet. The queue is fastest where a slot, which lasts `width` nanoseconds, has some
+    /// tens of them.
+    pub fn new(width: u64) -> Self {
         Self {
             near: VecDeque::new(),
             near_until: 0,
@@ -51,7 +52,8 @@ impl<E> Queue<E> {
         }
     }
 
-    pub(crate) fn plan(&mut self, at: u64, event: E) {
+    /// Plans an event at an instant, which is not before the last one that has happened.
+    pub fn plan(&mut self, at: u64, event: E) {
         self.planned += 1;
         let planned = Planned { at, order: self.planned, event };
         if at < self.near_until {
@@ -66,12 +68,13 @@ impl<E> Queue<E> {
     }
 
     /// When the next event happens.
-    pub(crate) fn next_at(&mut self) -> Option<u64> {
+    pub fn next_at(&mut self) -> Option<u64> {
         self.come_near();
         self.near.front().map(|next| next.at)
     }
 
-    pub(crate) fn next(&mut self) -> Option<(u64, E)> {
+    /// Takes the next event, with its instant.
+    pub fn next(&mut self) -> Option<(u64, E)> {
         self.come_near();
         self.near.pop_front().map(|next| (next.at, next.event))
     }
@@ -137,12 +140,12 @@ impl<E> Eq for Planned<E> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::chance::Chance;
+    use crate::kit::Chance;
 
     #[test]
     fn events_happen_by_time_and_at_one_instant_as_they_were_planned() {
         for width in [1, 2, 7, 1000] {
-            let mut queue = Queue::new(width);
+            let mut queue = EventQueue::new(width);
             for (at, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b'), (5000, 'g'), (5, 'e'), (300, 'f')] {
                 queue.plan(at, name);
             }
@@ -155,7 +158,7 @@ mod tests {
     fn what_is_planned_while_others_happen_has_its_place_among_them() {
         let mut chance = Chance::new(1, 1);
         for width in [1, 10, 100] {
-            let mut queue = Queue::new(width);
+            let mut queue = EventQueue::new(width);
             let (mut now, mut happened, mut planned) = (0, 0, 0_u64);
             while planned < 20_000 || happened < planned {
                 if planned < 20_000 {
@@ -178,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_event_planned_in_the_open_slot_takes_its_place_there() {
-        let mut queue = Queue::new(10);
+        let mut queue = EventQueue::new(10);
         for (at, name) in [(5, 'c'), (1, 'a'), (19, 'd')] {
             queue.plan(at, name);
         }

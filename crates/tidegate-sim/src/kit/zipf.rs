@@ -1,4 +1,4 @@
-//! Which key a request is about, where some are asked for far more than others.
+//! Zipf's law: which key a request is about, where some are asked for far more than others.
 //!
 //! Exact draws from Zipf's law over any number of keys in constant time and memory, by
 //! *rejection-inversion*: a continuous density that lies above the law is inverted, and what lies
@@ -6,11 +6,11 @@
 //! "Rejection-inversion to generate variates from monotone discrete distributions", ACM
 //! Transactions on Modeling and Computer Simulation 6 (1996), pages 169 to 184.
 
-use crate::kit::chance::Chance;
+use super::chance::Chance;
 
 /// Zipf's law: the key of rank `k` is asked for in proportion to `k^-exponent`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Zipf {
+pub struct Zipf {
     keys: f64,
     exponent: f64,
     /// The integral of the density up to the middle between the first rank and the second, less the
@@ -24,7 +24,7 @@ pub(crate) struct Zipf {
 
 impl Zipf {
     /// The law over `keys` keys, at least one; `exponent` above 0.
-    pub(crate) fn new(keys: u32, exponent: f64) -> Self {
+    pub fn new(keys: u32, exponent: f64) -> Self {
         let mut law = Self { keys: f64::from(keys.max(1)), exponent, from: 0.0, to: 0.0, taken: 0.0 };
         law.from = law.integral(1.5) - 1.0;
         law.to = law.integral(law.keys + 0.5);
@@ -33,7 +33,7 @@ impl Zipf {
     }
 
     /// A key, from 0; the lower, the likelier.
-    pub(crate) fn draw(&self, chance: &mut Chance) -> u32 {
+    pub fn draw(&self, chance: &mut Chance) -> u32 {
         loop {
             let under = self.from + chance.unit() * (self.to - self.from);
             let at = self.inverse(under);

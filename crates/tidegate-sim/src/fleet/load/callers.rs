@@ -3,10 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Arrival;
+use crate::fleet::arrival::Arrival;
 use crate::fleet::scenario::Scenario;
-use crate::kit::chance::Chance;
-use crate::kit::clock::{MS, SECOND};
+use crate::kit::{Chance, MS, SECOND};
 
 /// How one caller asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! level and one instant for each key check every span at once. For windows it is a count.
 
 use crate::fleet::scenario::Numbers;
-use crate::kit::clock::SECOND;
+use crate::kit::SECOND;
 
 /// A vessel or a count for each key: 16 bytes.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@
 
 use super::bound::{Bound, PeakLevel};
 use crate::fleet::scenario::Numbers;
-use crate::kit::clock::MS;
+use crate::kit::MS;
 
 /// For so long after the beginning of the next epoch leases of the former one may be spent, in
 /// parts of a lease period: 17/16, at a clock that runs a hundredth slow.
@@ -103,7 +103,7 @@ impl Epochs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kit::clock::SECOND;
+    use crate::kit::SECOND;
 
     fn epochs() -> Epochs {
         Epochs::new(Numbers::per_second(100, 50), 2, 0)

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use tidegate::lease::{Ask, Grant};
 
-use super::Source;
+use crate::fleet::observation::Source;
 use crate::fleet::scenario::Numbers;
-use crate::kit::clock::{MS, SECOND};
+use crate::kit::{MS, SECOND};
 
 /// The lease of one key at one run of a member.
 #[derive(Clone, Copy, Debug, Default)]

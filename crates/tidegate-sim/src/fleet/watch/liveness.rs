@@ -13,8 +13,9 @@ use std::collections::VecDeque;
 use tidegate::Reason;
 use tidegate::lease::Terms;
 
+use crate::fleet::observation::Attempt;
 use crate::fleet::scenario::Numbers;
-use crate::kit::clock::{MS, SECOND};
+use crate::kit::{MS, SECOND};
 
 /// From which deadline of the store on an attempt itself takes a good part of the second in which
 /// one is to be admitted: a conforming caller may then be refused for a deadline longer.
@@ -76,18 +77,6 @@ enum Exact {
         stranded: u64,
         stranded_until: u64,
     },
-}
-
-/// An attempt that was decided.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    pub(crate) key: u32,
-    pub(crate) cost: u64,
-    /// When it was made.
-    pub(crate) made: u64,
-    pub(crate) is_first: bool,
-    /// Whether its caller asks steadily.
-    pub(crate) is_steady: bool,
 }
 
 /// How an attempt was refused.

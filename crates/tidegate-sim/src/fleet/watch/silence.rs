@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use crate::fleet::scenario::Numbers;
-use crate::kit::clock::{BEGIN, SECOND};
+use crate::kit::{SECOND, WORLD_BEGIN};
 
 /// The least burst of a member that decides alone.
 const UNITS_MIN: u32 = 10;
@@ -178,7 +178,7 @@ impl Silence {
             }
             return;
         }
-        let passed = u128::from(member_now.saturating_sub(self.at.max(BEGIN / 2)));
+        let passed = u128::from(member_now.saturating_sub(self.at.max(WORLD_BEGIN / 2)));
         self.slow = self.slow.saturating_sub(passed * share.drains_least);
         self.fast = self.fast.saturating_sub(passed * share.drains_most);
         self.at = self.at.max(member_now);
@@ -189,7 +189,7 @@ impl Silence {
 mod tests {
     use super::*;
 
-    const NOW: u64 = BEGIN;
+    const NOW: u64 = WORLD_BEGIN;
 
     #[test]
     fn a_share_is_full_when_the_silence_begins_and_refills_by_the_rate_over_the_holders() {

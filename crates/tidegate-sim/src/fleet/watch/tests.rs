@@ -2,10 +2,12 @@
 
 use core::time::Duration;
 
+use tidegate::Reason;
 use tidegate::lease::HolderName;
 
 use super::*;
-use crate::kit::clock::BEGIN;
+use crate::fleet::observation::Attempt;
+use crate::kit::WORLD_BEGIN;
 
 fn watch(consistency: Where) -> Watch {
     let mut scenario = Scenario::new(9);
@@ -16,7 +18,7 @@ fn watch(consistency: Where) -> Watch {
 }
 
 fn rules(watch: &Watch) -> Vec<Rule> {
-    watch.violations.iter().map(|violation| violation.rule).collect()
+    watch.findings.kept().iter().map(|violation| violation.rule).collect()
 }
 
 fn ask(member: u64) -> Ask {
@@ -44,7 +46,7 @@ const LEASE: Duration = Duration::from_secs(5);
 
 fn admitted(run: u64, cost: u64) -> Admitted {
     let attempt = Attempt { key: 0, cost, made: 0, is_first: true, is_steady: true };
-    Admitted { member: 0, run, cost, source: None, member_now: BEGIN, attempt }
+    Admitted { member: 0, run, cost, source: None, member_now: WORLD_BEGIN, attempt }
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn a_member_that_decides_alone_is_seen_if_the_store_answers_it_or_its_lease_has_
     assert_eq!(rules(&watch)[1..], [Rule::AloneWithTokens]);
     // When the lease has ended nothing is left of it.
     watch.admitted(alone(1), 6 * SECOND, 6 * SECOND);
-    assert_eq!(watch.counts[&Rule::AloneWithTokens], 1);
+    assert_eq!(watch.findings.counts()[&Rule::AloneWithTokens], 1);
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn more_than_a_share_is_seen_of_a_leased_and_of_an_exact_limit() {
 fn a_refusal_by_a_member_alone_is_excused_only_if_its_share_has_no_room() {
     let refusal = |made| {
         let attempt = Attempt { key: 0, cost: 1, made, is_first: true, is_steady: true };
-        Refusal { member: 0, run: 1, reason: Reason::RateExceeded, member_now: BEGIN + made, attempt }
+        Refusal { member: 0, run: 1, reason: Reason::RateExceeded, member_now: WORLD_BEGIN + made, attempt }
     };
     for (spent, expected) in [(0, &[Rule::RefusedTooLong][..]), (25, &[][..])] {
         let mut watch = watch(Where::Leased);
@@ -184,7 +186,7 @@ fn a_refusal_by_a_member_alone_is_excused_only_if_its_share_has_no_room() {
         for now in (0..12).map(|step| step * SECOND / 10) {
             // The share is kept full by others of the key.
             (0..spent / 5)
-                .for_each(|_| watch.admitted(Admitted { member_now: BEGIN + now, ..alone }, now, now));
+                .for_each(|_| watch.admitted(Admitted { member_now: WORLD_BEGIN + now, ..alone }, now, now));
             watch.asked_for(0, 1, true, now);
             watch.refused(refusal(now), now, now);
         }
@@ -247,7 +249,7 @@ fn steady_callers_that_are_refused_more_than_one_in_a_hundred_first_attempts_are
             watch.asked_for(0, 1, true, step * MS);
             if step % 80 == 0 && step / 80 < refused {
                 let reason = Reason::RateExceeded;
-                let one = Refusal { member: 0, run: 1, reason, member_now: BEGIN, attempt };
+                let one = Refusal { member: 0, run: 1, reason, member_now: WORLD_BEGIN, attempt };
                 watch.refused(one, step * MS, step * MS);
             } else {
                 watch.liveness.admitted(attempt, step * MS);
@@ -305,6 +307,6 @@ fn a_member_that_gets_less_than_the_others_is_seen() {
 fn violations_of_a_rule_beyond_five_are_only_counted() {
     let mut watch = watch(Where::Exact);
     (0..30).for_each(|_| watch.decided_in_store(0, 101, true, 0, 0));
-    assert_eq!((watch.violations.len(), watch.counts[&Rule::OverAdmission]), (5, 30));
-    assert_eq!(watch.violations[0].seed, 9);
+    assert_eq!((watch.findings.kept().len(), watch.findings.counts()[&Rule::OverAdmission]), (5, 30));
+    assert_eq!(watch.findings.kept()[0].seed, 9);
 }
