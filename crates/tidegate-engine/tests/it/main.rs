@@ -8,6 +8,8 @@ mod carried;
 mod events;
 mod exact_limits;
 mod explanation;
+#[cfg(tidegate_planted_faults)]
+mod faults;
 mod leases;
 mod membership;
 mod offers;
