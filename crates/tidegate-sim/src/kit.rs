@@ -46,7 +46,7 @@ mod room;
 mod seeds;
 mod zipf;
 
-pub use calls::{Call, CallName, Calls, EndedCall, Origin};
+pub use calls::{Call, CallName, CallOrigin, Calls, EndedCall};
 pub use chance::Chance;
 pub use chart::{Chart, ChartError, ChartLine, Shade};
 pub use clock::{Clock, DRIFT_MAX_PERCENT, MS, SECOND, WORLD_BEGIN};

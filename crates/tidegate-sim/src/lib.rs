@@ -12,10 +12,10 @@
 //! # Ok::<(), tidegate_sim::fleet::ScenarioError>(())
 //! ```
 //!
-//! [`kit`] has what every world is made of: the queue of events, chance, clocks, the network, calls,
-//! disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that shares
-//! limits. `docs/simulation.md` lists what the checkers look for, what goes wrong, and what is
-//! measured.
+//! [`kit`] has what every world is made of: the queue of events, randomness, clocks, the network,
+//! calls, disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that
+//! shares limits. `docs/simulation.md` lists what the checkers look for, what goes wrong, and what
+//! is measured.
 
 #![forbid(unsafe_code)]
 

@@ -4,7 +4,7 @@ use tidegate_engine::{LeaseBatch, Pending};
 use tidegate_store::Batch;
 
 use crate::fleet::arrival::Arrival;
-use crate::kit::Origin;
+use crate::kit::CallOrigin;
 
 /// The request or the member that calls the store.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(crate) enum StoreCall {
     Leases(LeaseBatch),
 }
 
-impl Origin for StoreCall {
+impl CallOrigin for StoreCall {
     type Message = Batch;
 
     fn message(&self) -> &Batch {

@@ -43,8 +43,8 @@ const RESEND_AFTER: u64 = 2 * SECOND;
 /// How many requests come while a slot of the queue lasts.
 const REQUESTS_A_SLOT: u64 = 16;
 
-/// A fleet while it is simulated. [`simulate`](crate::fleet::simulate) does it in one go; this lets the
-/// caller see how far it is.
+/// A fleet while it is simulated. [`simulate`](crate::fleet::simulate) does it in one go; this lets
+/// the caller see how far it is.
 #[derive(Debug)]
 pub struct Simulation {
     scenario: Scenario,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::network::PartyId;
 
 /// The origin of a call: the thing that goes on when the call ends.
-pub trait Origin {
+pub trait CallOrigin {
     /// The message that its copies carry.
     type Message: Clone + core::fmt::Debug;
 
@@ -15,7 +15,7 @@ pub trait Origin {
 
 /// One call.
 #[derive(Debug)]
-pub struct Call<O: Origin> {
+pub struct Call<O: CallOrigin> {
     /// The party that calls.
     pub party: PartyId,
     /// The run of that party: a party that crashes and starts again has another.
@@ -48,7 +48,7 @@ pub struct CallName {
 
 /// All calls under way, and when each is given up.
 #[derive(Debug)]
-pub struct Calls<O: Origin> {
+pub struct Calls<O: CallOrigin> {
     places: Vec<(u32, Option<Call<O>>)>,
     free: Vec<u32>,
     /// Calls by when they are given up; all are given the same time.
@@ -56,7 +56,7 @@ pub struct Calls<O: Origin> {
     deadline: u64,
 }
 
-impl<O: Origin> Calls<O> {
+impl<O: CallOrigin> Calls<O> {
     /// No calls yet. Each will be given up after `deadline` nanoseconds.
     pub fn new(deadline: u64) -> Self {
         Self { places: Vec::new(), free: Vec::new(), deadlines: VecDeque::new(), deadline }
@@ -91,7 +91,7 @@ impl<O: Origin> Calls<O> {
     pub fn message(&self, name: CallName) -> Option<(&Call<O>, &O::Message)> {
         let (number, call) = &self.places[name.place as usize];
         let call = call.as_ref().filter(|_| *number == name.number)?;
-        let message = call.origin.as_ref().map(Origin::message).or(call.late.as_deref())?;
+        let message = call.origin.as_ref().map(CallOrigin::message).or(call.late.as_deref())?;
         Some((call, message))
     }
 

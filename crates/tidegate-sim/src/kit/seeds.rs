@@ -16,8 +16,8 @@ impl Seeds {
         Self { first, step: 1, count }
     }
 
-    /// Of every `parts` seeds the one at `part`, which is below `parts`, so that `parts` tests share
-    /// the work.
+    /// Of every `parts` seeds the one at `part`, which is below `parts`: so several tests share the
+    /// work.
     #[must_use]
     pub const fn part(self, part: u64, parts: u64) -> Self {
         let count = (self.count.saturating_sub(part)).div_ceil(parts);
@@ -85,7 +85,7 @@ impl<V> FailedSeeds<V> {
         self.total
     }
 
-    /// What was found, in the order of the seeds.
+    /// The findings of the seeds that were kept, in the order of the seeds.
     pub fn kept(&self) -> impl Iterator<Item = &V> {
         self.kept.values()
     }

@@ -22,7 +22,7 @@ struct Deposit {
     amount: u64,
 }
 
-impl Origin for Deposit {
+impl CallOrigin for Deposit {
     type Message = Self;
 
     fn message(&self) -> &Self {
