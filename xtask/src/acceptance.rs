@@ -115,7 +115,9 @@ fn run_parts(suite: &Suite, parted: &PartedSuite, options: Options) -> Result<bo
     print!("\n{}", figures.table());
     let wrong = parted.expectation.violations(&figures);
     if !wrong.is_empty() {
-        wrong.iter().for_each(|line| println!("{}: {line}", suite.name));
+        for line in wrong {
+            println!("{}: {line}", suite.name);
+        }
         return Ok(false);
     }
     let parts_passed = (progress.count(), parts.len());

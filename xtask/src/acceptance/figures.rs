@@ -26,7 +26,9 @@ impl Figures {
             Some((name, number.parse().ok()?))
         });
         let entries: Vec<(&str, u64)> = entries.collect();
-        entries.iter().for_each(|(name, number)| self.count(row.trim(), name, *number));
+        for (name, number) in &entries {
+            self.count(row.trim(), name, *number);
+        }
         !entries.is_empty()
     }
 

@@ -10,9 +10,9 @@ use crate::checkout;
 
 fn figures(lines: &[&str]) -> Figures {
     let mut figures = Figures::default();
-    lines.iter().for_each(|line| {
+    for line in lines {
         figures.read(line);
-    });
+    }
     figures
 }
 

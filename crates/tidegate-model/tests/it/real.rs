@@ -35,11 +35,6 @@ pub(crate) fn window() -> Fleet {
     Fleet { limit: Limit::Window { limit: 2, length: 2, period: 4 }, ..bucket() }
 }
 
-/// One that does not, and of which a first grant leaves a token in hand.
-pub(crate) fn long_window() -> Fleet {
-    Fleet { limit: Limit::Window { limit: 4, length: 3, period: 4 }, ..bucket() }
-}
-
 fn holds(name: &str, mut fleet: Fleet) {
     fleet.ticks += more_ticks();
     let checker = fleet.checker().threads(2).spawn_bfs().join();

@@ -168,7 +168,7 @@ impl Simulation {
         }
         self.now = at;
         if event_at == at {
-            if let Some((_, event)) = self.queue.next() {
+            if let Some((_, event)) = self.queue.pop() {
                 self.happen(event)?;
             }
         } else if deadline_at == at {

@@ -21,7 +21,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "rounded")]
     fn even_values_are_fair_and_one_that_has_all_is_not() {
         assert_eq!(fairness_of(&[0.5; 7]), Some(1.0));
         assert_eq!(fairness_of(&[0.0, 0.0, 3.0, 0.0]), Some(0.25));

@@ -74,7 +74,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Takes the next event, with its instant.
-    pub fn next(&mut self) -> Option<(u64, E)> {
+    pub fn pop(&mut self) -> Option<(u64, E)> {
         self.come_near();
         self.near.pop_front().map(|next| (next.at, next.event))
     }
@@ -149,7 +149,7 @@ mod tests {
             for (at, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b'), (5000, 'g'), (5, 'e'), (300, 'f')] {
                 queue.plan(at, name);
             }
-            let order: String = std::iter::from_fn(|| queue.next().map(|(_, name)| name)).collect();
+            let order: String = std::iter::from_fn(|| queue.pop().map(|(_, name)| name)).collect();
             assert_eq!(order, "abcdefg", "slots of {width}");
         }
     }
@@ -171,11 +171,11 @@ mod tests {
                     }
                 }
                 let next_at = queue.next_at();
-                let (at, _) = queue.next().unwrap();
+                let (at, _) = queue.pop().unwrap();
                 assert!(at >= now && next_at == Some(at), "{at} after {now}");
                 (now, happened) = (at, happened + 1);
             }
-            assert_eq!((queue.next(), happened), (None, planned));
+            assert_eq!((queue.pop(), happened), (None, planned));
         }
     }
 

@@ -30,7 +30,7 @@ impl CallOrigin for Deposit {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Event {
     Made(Deposit),
     Arrives(CallName),
@@ -133,7 +133,7 @@ impl Bank {
             assert!(at >= now, "time stands or goes on");
             now = at;
             if event_at == Some(at) {
-                let (_, event) = self.queue.next().expect("it has just been seen");
+                let (_, event) = self.queue.pop().expect("it has just been seen");
                 self.happen(event, now);
             } else if let Some(name) = self.calls.pop_deadline()
                 && let Some(call) = self.calls.end(name)
