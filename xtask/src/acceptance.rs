@@ -96,6 +96,9 @@ fn run_parts(suite: &Suite, parted: &PartedSuite, options: Options) -> Result<bo
             if progress.has(&part.name) {
                 continue;
             }
+            if revision::of_checkout()? != revision {
+                return Err("the sources have changed; run it again for their new revision".to_owned());
+            }
             let line = || progress_line(suite.name, part, &progress, parts.len());
             let began = Instant::now();
             match part.run(&log, line) {

@@ -24,6 +24,8 @@ mod member;
 mod observation;
 mod store;
 mod store_call;
+mod store_traffic;
+mod tally;
 mod usage;
 mod watch;
 

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::algorithm::Verdict;
-use tidegate::lease::Ask;
 #[cfg(tidegate_planted_faults)]
 use tidegate::planted_fault::PlantedFault;
 use tidegate::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, Wants};
-use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId, StoreError};
+use tidegate_store::{Answer, Kind, OnLedger, RequestId, StoreError};
 
 use crate::fleet::arrival::Arrival;
 use crate::fleet::chaos::{Trouble, planned};
 use crate::fleet::load::{Arrivals, is_steady};
 use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::fleet::observation::{Admitted, Attempt, Refusal, Source};
-use crate::fleet::report::{Report, Tally};
+use crate::fleet::report::Report;
 use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
 use crate::fleet::store::{Served, SimulatedStore};
 use crate::fleet::store_call::StoreCall;
+use crate::fleet::store_traffic::{keep_charges, watch_answered, watch_served};
+use crate::fleet::tally::Tally;
 use crate::fleet::watch::Watch;
 use crate::kit::{
     CallName, Calls, Chance, Disturbance, EndedCall, EventQueue, LinkQuality, MS, Network, PartyId, SECOND,
@@ -521,72 +521,9 @@ fn source_of(permit: &Permit) -> Source {
     if permit.is_alone() { Source::Alone } else { Source::Grant }
 }
 
-/// Remembers what a batch charged; the charges that it has undone.
-fn keep_charges(
-    charged: &mut BTreeMap<RequestId, (u32, u64)>,
-    batch: &Batch,
-    answer: &Answer,
-) -> Vec<(u32, u64)> {
-    let mut undone = Vec::new();
-    for (operation, outcome) in batch.operations.iter().zip(&answer.outcomes) {
-        match operation.kind {
-            Kind::Check { cost } if !answer.refused && outcome.verdict == Verdict::Admit => {
-                charged.insert(batch.id, (KeyName::read(operation.key.as_bytes()), cost.units()));
-            }
-            Kind::Undo { batch } => undone.extend(charged.remove(&batch)),
-            _ => {}
-        }
-    }
-    undone
-}
-
 fn is_ready(pending: &Pending) -> bool {
     match pending.wants() {
         Wants::Lease(landing) => landing.is_over(),
         Wants::Store(_) | Wants::Turn(_) => false,
-    }
-}
-
-/// Shows the checkers what the store has done.
-fn watch_served(
-    watch: &mut Watch,
-    batch: &Batch,
-    answer: &Answer,
-    again: bool,
-    now: u64,
-    store_now: Timestamp,
-) {
-    let store_now = store_now.as_nanos();
-    let mut grants = answer.grants.iter();
-    for (operation, outcome) in batch.operations.iter().zip(&answer.outcomes) {
-        let key = || KeyName::read(operation.key.as_bytes());
-        match operation.kind {
-            Kind::Check { cost } if !again => {
-                let charged = !answer.refused && outcome.verdict == Verdict::Admit;
-                // Of a refused batch only what refused it says anything.
-                if charged || outcome.verdict != Verdict::Admit {
-                    watch.decided_in_store(key(), cost.units(), charged, now, store_now);
-                }
-            }
-            Kind::Ledger(OnLedger::Ask(ask)) => {
-                let grant = grants.next().copied().flatten();
-                if ask.is_leaving {
-                    watch.left(key(), ask.holder.member);
-                } else if let Some(grant) = grant {
-                    watch.granted(key(), &ask, &grant, now, store_now);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Shows the checkers what a member was answered.
-fn watch_answered(watch: &mut Watch, batch: &LeaseBatch, answer: Option<&Answer>, run: u64, now: u64) {
-    for (at, operation) in batch.batch().operations.iter().enumerate() {
-        if let Kind::Ledger(OnLedger::Ask(Ask { .. })) = operation.kind {
-            let grant = answer.and_then(|answer| answer.grants.get(at)?.as_ref());
-            watch.answered(KeyName::read(operation.key.as_bytes()), run, grant, now);
-        }
     }
 }
