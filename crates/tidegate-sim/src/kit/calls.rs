@@ -128,3 +128,48 @@ impl<O: CallOrigin> Calls<O> {
         call.as_mut().filter(|_| *number == name.number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl CallOrigin for &'static str {
+        type Message = Self;
+
+        fn message(&self) -> &Self {
+            self
+        }
+    }
+
+    #[test]
+    fn a_copy_that_arrives_after_the_call_has_ended_still_has_its_message() {
+        let mut calls = Calls::new(10);
+        let name = calls.begin(3, 1, "deposit", 2, 0);
+        assert_eq!(
+            calls.end(name).map(|ended| (ended.party, ended.run, ended.origin)),
+            Some((3, 1, "deposit"))
+        );
+        assert!(calls.end(name).is_none(), "it has ended");
+        for _ in 0..2 {
+            assert_eq!(
+                calls.message(name).map(|(call, message)| (call.party, *message)),
+                Some((3, "deposit"))
+            );
+            calls.landed(name);
+        }
+        assert!(calls.message(name).is_none(), "both copies have arrived");
+    }
+
+    #[test]
+    fn a_place_is_used_again_and_an_old_name_does_not_reach_the_new_call() {
+        let mut calls = Calls::new(10);
+        let old = calls.begin(0, 1, "old", 0, 0);
+        assert!(calls.end(old).is_some());
+        let new = calls.begin(0, 1, "new", 1, 5);
+        assert_eq!(calls.places.len(), 1);
+        assert!(calls.message(old).is_none() && calls.end(old).is_none());
+        assert_eq!(calls.next_deadline(), Some(10));
+        assert_eq!((calls.pop_deadline(), calls.next_deadline()), (Some(old), Some(15)));
+        assert_eq!(calls.end(new).map(|ended| ended.origin), Some("new"));
+    }
+}

@@ -100,3 +100,65 @@ impl Network {
         self.chance.between(MS / 5, most)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: LinkQuality = LinkQuality { lost: 100, repeated: 100, late: 100, late_max: 50 * MS };
+
+    /// The number of copies of each of so many messages from party 0 to party 1.
+    fn copies(network: &mut Network, messages: u32) -> Vec<usize> {
+        (0..messages).map(|_| network.send(0, 1, 0).into_iter().flatten().count()).collect()
+    }
+
+    #[test]
+    fn messages_are_lost_repeated_and_late_as_often_as_the_quality_says() {
+        let mut network = Network::new(Chance::new(1, 1), 2, BAD);
+        let counts = copies(&mut network, 10_000);
+        let of = |number| counts.iter().filter(|count| **count == number).count();
+        assert!((900..1100).contains(&of(0)) && (800..1000).contains(&of(2)), "{} {}", of(0), of(2));
+        let arrivals = (0..10_000).filter_map(|_| network.send(0, 1, 7 * MS)[0]);
+        let (mut late, mut overtakes, mut last) = (0, 0, 0);
+        for at in arrivals {
+            assert!((7 * MS + MS / 5..=57 * MS).contains(&at), "{at}");
+            late += u32::from(at > 8 * MS);
+            overtakes += u32::from(at < last);
+            last = at;
+        }
+        assert!((750..1000).contains(&late) && overtakes > 1000, "{late} {overtakes}");
+    }
+
+    #[test]
+    fn nothing_passes_from_or_to_a_party_while_anything_cuts_it_off() {
+        for party in [0, 1] {
+            let mut network = Network::new(Chance::new(1, 1), 3, LinkQuality::PERFECT);
+            network.cut(party, true);
+            network.cut(party, true);
+            network.cut(party, false);
+            assert_eq!(copies(&mut network, 5), [0; 5]);
+            assert!(network.send(2, 2, 0)[0].is_some(), "the others are not cut off");
+            network.cut(party, false);
+            assert_eq!(copies(&mut network, 5), [1; 5]);
+        }
+    }
+
+    #[test]
+    fn a_slow_party_sends_late_and_receives_in_time() {
+        let mut network = Network::new(Chance::new(1, 1), 2, LinkQuality::PERFECT);
+        network.slow_down(0, 100 * MS);
+        let at = |fate: Fate| fate[0].unwrap();
+        assert!((50 * MS..=101 * MS).contains(&at(network.send(0, 1, 0))));
+        assert!(at(network.send(1, 0, 0)) <= MS);
+    }
+
+    #[test]
+    fn a_calm_network_delivers_every_message_once() {
+        let mut network = Network::new(Chance::new(1, 1), 2, BAD);
+        network.cut(0, true);
+        network.slow_down(0, 100 * MS);
+        network.calm_down();
+        assert_eq!(copies(&mut network, 1000), [1; 1000]);
+        assert!(network.send(0, 1, 0)[0] <= Some(MS));
+    }
+}
