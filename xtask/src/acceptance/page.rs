@@ -62,8 +62,14 @@ fn machine() -> String {
     let model = model.map_or("an unknown processor", |(_, model)| model.trim());
     let cores = available_parallelism().map_or(1, usize::from);
     let system = output_of(Command::new("uname").arg("-sr")).unwrap_or_default();
-    let system = if system.is_empty() { std::env::consts::OS } else { system.trim() };
+    let system = if system.is_empty() { std::env::consts::OS.to_owned() } else { shortened(system.trim()) };
     format!("{cores} cores ({model}, {system})")
+}
+
+/// A system with the first two numbers of its version.
+pub(super) fn shortened(system: &str) -> String {
+    let parts: Vec<&str> = system.splitn(3, '.').collect();
+    parts[..parts.len().min(2)].join(".")
 }
 
 /// A time as people read it.

@@ -154,7 +154,9 @@ fn the_table_replaces_what_stood_between_the_markers_and_nothing_else() {
 }
 
 #[test]
-fn times_are_shown_as_people_read_them() {
+fn times_and_systems_are_shown_as_people_read_them() {
     let shown = [59, 60, 3599, 3600, 90_061].map(|seconds| page::in_words(Duration::from_secs(seconds)));
+    assert_eq!(page::shortened("Linux 6.18.44-generic"), "Linux 6.18");
+    assert_eq!(page::shortened("windows"), "windows");
     assert_eq!(shown, ["59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]);
 }
