@@ -96,7 +96,7 @@ fn run_parts(suite: &Suite, parted: &PartedSuite, options: Options) -> Result<bo
             if progress.has(&part.name) {
                 continue;
             }
-            if revision::of_checkout()? != revision {
+            if revision::of_checkout()?.key != revision.key {
                 return Err("the sources have changed; run it again for their new revision".to_owned());
             }
             let line = || progress_line(suite.name, part, &progress, parts.len());
@@ -113,6 +113,12 @@ fn run_parts(suite: &Suite, parted: &PartedSuite, options: Options) -> Result<bo
             println!("{}: failed: {}; the output is in {}", suite.name, failed.join(", "), log.display());
             return Ok(false);
         }
+    }
+    if progress.count() == 0 {
+        return Err(format!(
+            "no part has passed at this revision, whose parts are in {}",
+            progress.file().display()
+        ));
     }
     let figures = progress.figures();
     print!("\n{}", figures.table());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -66,6 +66,11 @@ impl Progress {
 
     pub(super) fn has(&self, part: &str) -> bool {
         self.passed.contains_key(part)
+    }
+
+    /// The file that keeps the parts.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
     }
 
     /// How many parts have passed.

@@ -12,7 +12,8 @@ const SOURCES: &[&str] = &["crates", "fuzz", "Cargo.toml", "Cargo.lock"];
 /// A revision of the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
-    /// A name for files; another one after each change.
+    /// A name for files; another one after each change of the sources, and the same after a commit
+    /// of anything else.
     pub(super) key: String,
     /// A name for people.
     pub(super) name: String,
@@ -27,11 +28,13 @@ pub(super) fn of_checkout() -> Result<Revision, String> {
     let commit = git(&["rev-parse", "--short=10", "HEAD"])?.trim().to_owned();
     let of_sources = |arguments: &[&str]| git(&[arguments, &["--"], SOURCES].concat());
     let changes = of_sources(&["status", "--porcelain"])?;
-    if changes.is_empty() {
-        return Ok(Revision { key: commit.clone(), name: commit });
-    }
     let mut hasher = DefaultHasher::new();
-    (changes, of_sources(&["diff", "HEAD"])?).hash(&mut hasher);
-    let key = format!("{commit}-{:08x}", hasher.finish() & 0xffff_ffff);
-    Ok(Revision { key, name: format!("{commit} with changes") })
+    of_sources(&["ls-tree", "HEAD"])?.hash(&mut hasher);
+    let name = if changes.is_empty() {
+        commit
+    } else {
+        (&changes, of_sources(&["diff", "HEAD"])?).hash(&mut hasher);
+        format!("{commit} with changes")
+    };
+    Ok(Revision { key: format!("{:016x}", hasher.finish()), name })
 }

@@ -67,7 +67,7 @@ pub(super) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "faults",
-        takes: "5 min",
+        takes: "10 min",
         about: "every planted fault, over 1 000 seeds of the fleet simulator and in the tests of each pure crate",
         kind: SuiteKind::Parted(PartedSuite {
             parts: || Ok(fault_parts()),
@@ -77,7 +77,7 @@ pub(super) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "fleet",
-        takes: "4 min",
+        takes: "5 min",
         about: "10 000 seeds of the fleet simulator, and every fourth of them with limits decided by the store",
         kind: SuiteKind::Parted(PartedSuite {
             parts: || Ok(fleet_parts()),
@@ -97,7 +97,7 @@ pub(super) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "model",
-        takes: "10 min",
+        takes: "20 min",
         about: "the lease protocol in every order of events, one tick further than the gate looks",
         kind: SuiteKind::Parted(PartedSuite {
             parts: || Ok(model_parts()),

@@ -25,7 +25,7 @@ pub(super) fn run(
     log: &Path,
     line: impl Fn() -> String,
 ) -> Result<WatchedOutput, String> {
-    run_every(EVERY, command, log, |_| println!("{}", line()))
+    run_every(EVERY, command, log, |since| println!("{} for {} s", line(), since.as_secs()))
 }
 
 /// As [`run`]; `tell` is called every so often, with the time since the start.
