@@ -1,5 +1,7 @@
 //! The access of a request to a table, and its weight in capacity units.
 
+use tidegate::AccessOperation;
+
 use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
@@ -50,29 +52,6 @@ pub enum AccessKind {
     TransactionalWrite,
 }
 
-/// The two directions of an access, each with throughput of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AccessOperation {
-    /// Any read.
-    Read,
-    /// Any write.
-    Write,
-}
-
-impl AccessOperation {
-    pub(crate) const fn of(is_read: bool) -> Self {
-        if is_read { Self::Read } else { Self::Write }
-    }
-
-    /// `read` or `write`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
 /// The consistency that a reader requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReadConsistency {
@@ -110,12 +89,16 @@ impl AccessKind {
 
     /// Read or write.
     pub const fn operation(self) -> AccessOperation {
-        AccessOperation::of(self.is_read())
+        operation_of(self.is_read())
     }
 
     pub(crate) const fn is_read(self) -> bool {
         matches!(self, Self::Read { .. })
     }
+}
+
+pub(crate) const fn operation_of(is_read: bool) -> AccessOperation {
+    if is_read { AccessOperation::Read } else { AccessOperation::Write }
 }
 
 #[cfg(test)]

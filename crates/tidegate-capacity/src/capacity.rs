@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate::{Reason, Timestamp};
 
-use crate::access::{Access, AccessOperation};
+use crate::access::{Access, operation_of};
 use crate::bucket::{BucketCharge, BucketSpec};
 use crate::error::{CapacityError, check_load, shortened};
 use crate::key_range::key_hash;
@@ -335,7 +335,7 @@ impl Capacity {
         Throttled {
             reason,
             table: &table.name,
-            operation: AccessOperation::of(is_read),
+            operation: operation_of(is_read),
             partition,
             range: table.range(partition),
             node: self.node_name(throttled),

@@ -37,7 +37,7 @@ mod status;
 mod sync;
 mod throttled;
 
-pub use access::{Access, AccessKind, AccessOperation, ReadConsistency};
+pub use access::{Access, AccessKind, ReadConsistency};
 pub use builder::CapacityBuilder;
 pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
 pub use error::CapacityError;
@@ -45,4 +45,5 @@ pub use key_range::{KeyRange, key_hash};
 pub use status::{CapacityStatus, NodeStatus, PartitionStatus};
 pub use table::TableConfig;
 pub use throttled::Throttled;
+pub use tidegate::AccessOperation;
 pub use units::Units;

@@ -1,8 +1,7 @@
 //! Tables, partitions and nodes as they are at some instant.
 
-use tidegate::Timestamp;
+use tidegate::{AccessOperation, Timestamp};
 
-use crate::access::AccessOperation;
 use crate::key_range::KeyRange;
 use crate::throttled::Throttled;
 use crate::units::Units;

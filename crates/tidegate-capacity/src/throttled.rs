@@ -1,8 +1,7 @@
 //! The refusal of the capacity plane, with its details.
 
-use tidegate::{Reason, Timestamp};
+use tidegate::{AccessOperation, CapacityDetails, KeyHashRange, Reason, RefusalDetails, Timestamp};
 
-use crate::access::AccessOperation;
 use crate::key_range::KeyRange;
 use crate::units::Units;
 
@@ -39,4 +38,19 @@ pub struct Throttled<'a> {
     pub consumed: Option<Units>,
     /// The burst credit left; `None` where no burst is configured, as always in this version.
     pub burst_left: Option<Units>,
+}
+
+impl Throttled<'_> {
+    /// The details of the refusal.
+    pub fn details(&self) -> RefusalDetails {
+        let key_range = KeyHashRange { first: self.range.first, last: self.range.last };
+        let thousandths = |units: Units| u64::try_from(units.as_thousandths()).unwrap_or(0);
+        let rate = thousandths(self.rate);
+        let mut details =
+            CapacityDetails::new(self.table, self.operation, self.partition, key_range, self.node, rate);
+        details.ceiling_thousandths = self.ceiling.map(thousandths);
+        details.consumed_thousandths = self.consumed.map(thousandths);
+        details.burst_left_thousandths = self.burst_left.map(thousandths);
+        RefusalDetails::Capacity(details)
+    }
 }

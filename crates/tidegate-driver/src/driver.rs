@@ -6,21 +6,18 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate::Timestamp;
 use tidegate_clock::{Clock, SystemClock};
-use tidegate_engine::{Completion, Engine, EngineError, Permit, Progress, Settled, Tick};
+use tidegate_engine::{Completion, Engine, EngineError, Permit, Progress, Settled, Tick, TickAction};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-use crate::engine_handle::EngineHandle;
+use crate::engine_handle::{EngineHandle, TICK_PAUSE_MIN};
 use crate::store_call::{NoHooks, STORE_TIMEOUT, StoreHooks, StoreLink};
 use crate::undo::{UNDOS_MAX, UndoQueue};
 
 /// How many batches of lease asks are in flight at once. While there are as many, asks gather and
 /// are sent together.
 pub const RENEWALS_MAX: usize = 16;
-
-/// The shortest time between two ticks of [`Driver::tick_at`].
-const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// Drives the requests and operations of an engine. Clones share everything.
 #[derive(Clone)]
@@ -189,16 +186,30 @@ impl Driver {
         &self.0.renewals
     }
 
-    /// Ticks the engine if a tick is due. For programs without a task that
-    /// [ticks](Driver::tick_at): called before each request, which is enough, since an idle
-    /// engine needs no tick.
+    /// Ticks the engine if a tick is due, and carries out what the tick asks for. For programs
+    /// without a task that [ticks](Driver::tick_at): called before each request, which is enough,
+    /// since an idle engine needs no tick.
     #[inline]
     pub fn tick_if_due(&self, now: Timestamp) {
-        self.0.engine.tick_if_due(now);
+        if let Some(tick) = self.0.engine.tick_if_due(now) {
+            self.carry_out(&tick, now);
+        }
+    }
+
+    #[cold]
+    fn carry_out(&self, tick: &Tick, now: Timestamp) {
+        for action in &tick.actions {
+            match action {
+                TickAction::RenewLeases => self.renew_leases(),
+                TickAction::RebuildOverrides => self.0.engine.rebuild_overrides(now),
+                // A program without a task of its own has no metrics to count them in.
+                TickAction::CountExpiredPermits(_) => {}
+            }
+        }
     }
 
     /// Waits until `at` and ticks the engine in force then. For a task that ticks, whose next call
-    /// waits until [`Tick::next`].
+    /// waits until [`Tick::next`]. The task carries out the [actions](TickAction) of the tick.
     pub async fn tick_at(&self, at: Timestamp) -> Tick {
         self.0.clock.sleep_until(at).await;
         let now = self.now();

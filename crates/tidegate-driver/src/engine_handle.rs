@@ -1,11 +1,15 @@
 //! The engine in force, which a reload replaces while requests are served.
 
+use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use tidegate::Timestamp;
-use tidegate_engine::Engine;
+use tidegate_engine::{Engine, Tick};
+
+/// The shortest time between two ticks, whatever the engine asks for.
+pub(crate) const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 
 /// A shared engine that can be replaced by one of a later configuration.
 ///
@@ -42,21 +46,34 @@ impl EngineHandle {
         self.0.engine.load()
     }
 
-    /// Ticks the engine if a tick is due. Requests call this, so a program whose engine needs no
-    /// tick while it is idle needs no task for it.
-    pub fn tick_if_due(&self, now: Timestamp) {
+    /// Ticks the engine if a tick is due, and returns the tick, whose actions are the caller's. Use
+    /// `Driver::tick_if_due`, which carries them out.
+    pub(crate) fn tick_if_due(&self, now: Timestamp) -> Option<Tick> {
         // Relaxed: the number orders nothing; a second tick at the same time does nothing.
         let due = self.0.next_tick.load(Ordering::Relaxed);
         let latest = now.saturating_add(Engine::TICK_MAX).as_nanos();
         // A due time beyond `latest` was computed before the clock stepped back.
         if now.as_nanos() < due && due <= latest {
-            return;
+            return None;
         }
         let claimed =
             self.0.next_tick.compare_exchange(due, latest, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if claimed {
-            let next = self.load().tick(now).next;
-            self.0.next_tick.store(next.as_nanos().min(latest), Ordering::Relaxed);
+        claimed.then(|| {
+            let tick = self.load().tick(now);
+            let next = tick.next.max(now.saturating_add(TICK_PAUSE_MIN)).as_nanos();
+            self.0.next_tick.store(next.min(latest), Ordering::Relaxed);
+            tick
+        })
+    }
+
+    /// Puts an engine without the overrides that have expired in force. Does nothing if another
+    /// engine has come in force meanwhile; the next tick of that one asks for it again.
+    pub(crate) fn rebuild_overrides(&self, now: Timestamp) {
+        let before = self.engine();
+        // An error is one of the table, which is full of numbers for a while; the next tick asks
+        // again.
+        if let Ok((engine, _)) = before.without_expired(now) {
+            self.0.engine.compare_and_swap(&before, Arc::new(engine));
         }
     }
 }

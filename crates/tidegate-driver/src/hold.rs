@@ -9,7 +9,7 @@ use crate::driver::Driver;
 /// The permit of an admitted request, with the driver that settles it. It is settled once.
 ///
 /// Dropping it settles it as [failed](Outcome::Failed): what is lent is given back, what was spent
-/// stays spent, since the work was begun.
+/// stays spent, since the work was begun. Its end is then no sample of latency.
 #[must_use = "dropping a hold settles it as failed"]
 pub struct Hold {
     driver: Driver,
@@ -62,7 +62,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.settle_once(Outcome::Failed.into());
+        self.settle_once(Completion::from(Outcome::Failed).unsampled());
     }
 }
 

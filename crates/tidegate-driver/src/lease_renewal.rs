@@ -17,8 +17,8 @@ use crate::driver::Driver;
 
 impl Driver {
     /// Starts to send what leases ask of the store, if there is anything. To be called after each
-    /// call of the engine that may leave an ask: `admit`, `resume` and `tick`. Not needed where
-    /// [`Driver::run_lease_renewal`] runs.
+    /// call of the engine that may leave an ask: `admit`, `resume`, and `tick` where it asks for
+    /// it. Not needed where [`Driver::run_lease_renewal`] runs.
     ///
     /// Outside of a tokio runtime the asks fail, as if the store were away.
     #[inline]

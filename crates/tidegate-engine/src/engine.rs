@@ -19,9 +19,9 @@ mod reload;
 mod settlement;
 mod store_plane;
 mod store_silence;
+mod tick;
 
 use core::fmt;
-use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -29,12 +29,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::Capacity;
-use tidegate_overload::{Cursor, Overload, ResourceId, ResourceStats, RoomBounds, Signal};
+use tidegate_overload::{
+    Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
+};
 use tidegate_store::{Batch, NoteChange};
 
 pub use explanation::Explained;
 pub use peek::PeekReport;
 pub use reload::{Change, LimitChange, ReloadReport};
+pub use tick::{Tick, TickAction};
 
 use crate::blocks::KnownBlocks;
 use crate::error::EngineError;
@@ -237,6 +240,16 @@ pub enum Event<'a> {
         /// 1.0 is as much as it should bear.
         pressure: f64,
     },
+    /// An instance of a resource reports itself. The resource must be configured with places for
+    /// each instance.
+    Instance {
+        /// The resource; `None` is the default resource.
+        resource: Option<&'a str>,
+        /// The name of the instance; 1 to 128 bytes.
+        instance: &'a str,
+        /// The state of the instance.
+        state: InstanceState,
+    },
     /// An operator's pin of an admission cursor.
     Pin {
         /// The resource; `None` is the default resource.
@@ -260,18 +273,6 @@ pub enum Event<'a> {
     ObservedUsage(crate::Request<'a>),
 }
 
-/// The work of a tick, and when the next one is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tick {
-    /// The engine wants to be called again then; a call before does no harm.
-    pub next: Timestamp,
-    /// Kept permits that have expired since the last tick.
-    pub expired: usize,
-    /// Whether overrides set at run time have expired and should be taken out with
-    /// [`Engine::without_expired`]. They already do not apply.
-    pub rebuild_due: bool,
-}
-
 /// Numbers about an engine.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -285,12 +286,6 @@ pub struct EngineStats {
 }
 
 impl Engine {
-    /// The longest time between two ticks that the engine asks for.
-    pub const TICK_MAX: Duration = Duration::from_secs(1);
-    /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the
-    /// table at a time.
-    const RECLAIM_EACH: Duration = Duration::from_millis(10);
-
     /// An engine with this configuration and no namespace yet.
     pub fn builder(config: EngineConfig) -> EngineBuilder {
         EngineBuilder {
@@ -366,6 +361,12 @@ impl Engine {
                 let (overload, resource) = self.known_resource(Some(resource))?;
                 overload.event(Signal { resource: Some(resource), pressure }, now);
             }
+            Event::Instance { resource, instance, state } => {
+                let (overload, resource) = self.known_resource(resource)?;
+                overload.report(resource, instance, state, now)?;
+                // Places may have been added for requests that wait.
+                self.shared.room.returned(Obstacle::Place(resource));
+            }
             Event::Pin { resource, level, until } => {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.pin(resource, level.map(Cursor::at), until, now);
@@ -390,31 +391,6 @@ impl Engine {
             Some((overload, resources.find(|(_, known)| *known == name)?.0))
         });
         known.ok_or_else(|| EngineError::UnknownResource(name.unwrap_or("").chars().take(128).collect()))
-    }
-
-    /// Lets kept permits expire, leases renew, and the control loops run. To be called when
-    /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
-    pub fn tick(&self, now: Timestamp) -> Tick {
-        let expired = self.shared.kept.expire(now).len();
-        let mut next = now.saturating_add(Self::TICK_MAX);
-        if let Some(overload) = &self.shared.overload {
-            next = next.min(overload.overload.tick(now));
-        }
-        if let Some(look) = self.shared.leases.as_ref().and_then(|leases| leases.tick(now)) {
-            next = next.min(look);
-        }
-        if let Some(expiry) = self.shared.kept.next_expiry() {
-            next = next.min(expiry);
-        }
-        if self.shared.table.reclaim_spec_numbers(now) {
-            next = next.min(now.saturating_add(Self::RECLAIM_EACH));
-        }
-        let first_override = self.overrides.first_expiry();
-        let rebuild_due = first_override.is_some_and(|until| until <= now);
-        if let Some(until) = first_override {
-            next = next.min(until);
-        }
-        Tick { next: next.max(now), expired, rebuild_due }
     }
 
     pub(crate) fn find(&self, namespace: &str) -> Result<usize, EngineError> {

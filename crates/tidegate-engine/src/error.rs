@@ -2,6 +2,7 @@
 
 use tidegate::{GateError, Timestamp};
 use tidegate_capacity::CapacityError;
+use tidegate_overload::InstanceError;
 use tidegate_store::StoreError;
 
 use crate::notes::NoteError;
@@ -64,6 +65,9 @@ pub enum EngineError {
     /// No such resource.
     #[error("resource \"{0}\" does not exist; use one that the overload plane was built with")]
     UnknownResource(String),
+    /// A report of an instance that the overload plane cannot take in.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
     /// An access that the capacity plane cannot place.
     #[error(transparent)]
     Access(#[from] CapacityError),

@@ -53,7 +53,7 @@ pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
-    ReloadReport, Tick,
+    ReloadReport, Tick, TickAction,
 };
 pub use error::EngineError;
 pub use kept::{PermitPage, PermitReport};
@@ -69,7 +69,7 @@ pub use permit_id::{NotAPermitId, PermitId};
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
-pub use tidegate_overload::{OfferOutcome, ResourceStats, RoomBounds, RoomUse};
+pub use tidegate_overload::{InstanceState, LatencyStats, OfferOutcome, ResourceStats, RoomBounds, RoomUse};
 pub use waiting_room::Turn;
 
 /// The most requests that are decided together. More are an error, and nothing is charged.

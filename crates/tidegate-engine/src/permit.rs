@@ -6,6 +6,7 @@ use std::vec;
 use smallvec::SmallVec;
 use tidegate::{Cost, Timestamp};
 use tidegate_capacity::{Units, UnitsHold};
+use tidegate_overload::LatencySample;
 use tidegate_store::{Batch, Kind};
 
 use crate::leases::LeaseCharge;
@@ -73,6 +74,12 @@ impl Permit {
         self.holds().any(Holds::lends)
     }
 
+    /// Whether it holds a place in flight, whose resource takes the end of the work as a sample of
+    /// its latency.
+    pub fn holds_place(&self) -> bool {
+        self.holds().any(|one| one.place.is_some())
+    }
+
     /// When all loans have expired by themselves; `None` without a loan, or for one that does not
     /// expire.
     pub fn expires_at(&self) -> Option<Timestamp> {
@@ -112,7 +119,7 @@ pub enum Outcome {
 
 /// The end of the work of an admitted request, as the caller reports it to
 /// [`crate::Engine::settle`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {
     /// How the work ended.
@@ -123,6 +130,15 @@ pub struct Completion {
     pub true_cost: Option<u64>,
     /// The true capacity units of the access. `None`: those that were charged.
     pub true_units: Option<Units>,
+    /// The time from the admission to the first byte of the answer. `None`: not known.
+    pub first_byte_after: Option<Duration>,
+    /// The time from the admission to the end of the work. `None`: until it is settled.
+    pub ended_after: Option<Duration>,
+    /// Whether the end is a sample of the latency of the resource whose place the request held.
+    /// Default yes, except for [`Outcome::Cancelled`], whose work was never started. Without
+    /// meaning for a request that held no place. Work that was cut short by its caller is no
+    /// sample.
+    pub is_latency_sample: bool,
 }
 
 impl Completion {
@@ -130,11 +146,44 @@ impl Completion {
     pub fn of_cost(units: u64) -> Self {
         Self { true_cost: Some(units), ..Self::default() }
     }
+
+    /// The same completion, which is no sample of latency.
+    #[must_use]
+    pub const fn unsampled(self) -> Self {
+        Self { is_latency_sample: false, ..self }
+    }
+
+    /// The sample of a request that was admitted at `admitted_at`, if the completion is one.
+    pub(crate) fn sample(&self, admitted_at: Timestamp, now: Timestamp) -> Option<LatencySample> {
+        let sample = match self.outcome {
+            Outcome::Succeeded => LatencySample::Succeeded {
+                first_byte: self.first_byte_after,
+                end: self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at)),
+            },
+            Outcome::Failed => LatencySample::Failed,
+            Outcome::Cancelled => return None,
+        };
+        self.is_latency_sample.then_some(sample)
+    }
+}
+
+impl Default for Completion {
+    /// Work that succeeded and cost what was charged.
+    fn default() -> Self {
+        Outcome::Succeeded.into()
+    }
 }
 
 impl From<Outcome> for Completion {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, ..Self::default() }
+        Self {
+            outcome,
+            true_cost: None,
+            true_units: None,
+            first_byte_after: None,
+            ended_after: None,
+            is_latency_sample: outcome != Outcome::Cancelled,
+        }
     }
 }
 

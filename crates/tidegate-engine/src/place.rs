@@ -3,7 +3,7 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_overload::{InFlightPermit, Obstacle, Overload};
+use tidegate_overload::{InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
 use crate::waiting_room::Room;
@@ -26,6 +26,14 @@ impl Place {
     #[inline]
     pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
         Self { plane: StdArc::clone(plane), permit: Some(permit) }
+    }
+
+    /// Reports the end of the work to the resource.
+    #[cold]
+    pub(crate) fn sample(&self, sample: LatencySample) {
+        if let Some(permit) = &self.permit {
+            self.plane.overload.sample(permit.resource(), sample);
+        }
     }
 }
 

@@ -67,6 +67,13 @@ impl OverloadBuilder {
         if let Some(config) = self.default_resource.filter(|config| !is_valid(*config)) {
             return Err(OverloadError::InFlightMax(config.in_flight_max));
         }
+        let named = self.named.iter().map(|(name, config)| (Some(name.as_str()), config));
+        for (name, config) in named.chain(self.default_resource.iter().map(|config| (None, config))) {
+            if let Some(places) = config.places_per_instance.filter(|places| !is_bound(*places)) {
+                let resource = name.map(str::to_owned);
+                return Err(OverloadError::PlacesPerInstance { resource, places });
+            }
+        }
         let mut known = BTreeSet::new();
         for (name, config) in &self.named {
             if !is_valid(*config) {
@@ -85,7 +92,11 @@ impl OverloadBuilder {
 }
 
 fn is_valid(config: ResourceConfig) -> bool {
-    (1..=ResourceConfig::IN_FLIGHT_MAX).contains(&config.in_flight_max)
+    is_bound(config.in_flight_max)
+}
+
+fn is_bound(places: u64) -> bool {
+    (1..=ResourceConfig::IN_FLIGHT_MAX).contains(&places)
 }
 
 /// Settings of which no overload plane can be made.
@@ -107,6 +118,18 @@ pub enum OverloadError {
         resource: String,
         /// The bound.
         in_flight_max: u64,
+    },
+    /// The places of one instance are zero or too many.
+    #[error(
+        "{}places_per_instance {places} is not between 1 and 1000000; use how many requests one instance works on at \
+         once",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    PlacesPerInstance {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The places.
+        places: u64,
     },
     /// Two resources have one name.
     #[error("duplicate resource \"{resource}\"; rename one of them")]

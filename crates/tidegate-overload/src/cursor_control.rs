@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate::{BindingSignal, Timestamp};
 
 use crate::cursor::{Cursor, LEVELS};
 
@@ -30,6 +30,8 @@ pub(crate) struct CursorControl {
     /// The part of the offered cost that is served, 1.0 when the cursor is open.
     share: f64,
     cursor: Cursor,
+    /// The signal whose pressure was the highest at the last cut.
+    binding: BindingSignal,
     pin: Option<Pin>,
 }
 
@@ -43,7 +45,15 @@ struct Pin {
 impl CursorControl {
     /// No signal yet, the cursor open.
     pub(crate) const fn new() -> Self {
-        Self { signal: 0.0, signal_age: SIGNAL_TICKS, calm: 0, share: 1.0, cursor: Cursor::OPEN, pin: None }
+        Self {
+            signal: 0.0,
+            signal_age: SIGNAL_TICKS,
+            calm: 0,
+            share: 1.0,
+            cursor: Cursor::OPEN,
+            binding: BindingSignal::InFlight,
+            pin: None,
+        }
     }
 
     /// Replaces the signal; it counts for [`SIGNAL_TICKS`] ticks. A negative or undefined pressure
@@ -68,6 +78,11 @@ impl CursorControl {
         self.pin.filter(|pin| now < pin.until).map_or(self.cursor, |pin| pin.cursor)
     }
 
+    /// The signal that put the cursor where it is at `now`.
+    pub(crate) fn binding_signal(&self, now: Timestamp) -> BindingSignal {
+        if self.pinned_until(now).is_some() { BindingSignal::Pin } else { self.binding }
+    }
+
     /// The position after a tick in which the bound in flight was under `measured` pressure.
     ///
     /// The controller stands still while the cursor is pinned: it would otherwise cut again at each
@@ -77,6 +92,10 @@ impl CursorControl {
         self.signal_age = self.signal_age.saturating_add(1);
         if self.pinned_until(now).is_none() {
             self.pin = None;
+            if measured.max(signal) > 1.0 {
+                self.binding =
+                    if signal > measured { BindingSignal::Pressure } else { BindingSignal::InFlight };
+            }
             self.steer(measured.max(signal), offered);
         }
         self.position(now)

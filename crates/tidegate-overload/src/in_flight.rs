@@ -9,7 +9,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// The bounded count.
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    max: u64,
+    /// At least 1.
+    max: AtomicU64,
     count: AtomicU64,
     /// The highest count since the last call of [`InFlight::take_pressure`].
     peak: AtomicU64,
@@ -19,11 +20,24 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     pub(crate) fn new(max: u64) -> Self {
-        Self { max, count: AtomicU64::new(0), peak: AtomicU64::new(0), turned_away: AtomicU64::new(0) }
+        Self {
+            max: AtomicU64::new(max),
+            count: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+        }
     }
 
+    #[inline]
     pub(crate) fn max(&self) -> u64 {
-        self.max
+        // Relaxed: a request that sees the bound before a change comes just before it.
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the bound, at least 1. Requests in flight above it stay; no other gets a place until
+    /// enough of them have ended.
+    pub(crate) fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -34,10 +48,11 @@ impl InFlight {
     /// Takes a place; whether one was free.
     #[inline]
     pub(crate) fn acquire(&self) -> bool {
+        let max = self.max();
         // Relaxed: the count guards no other memory; only its own value must be right.
-        let taken = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
-            (count < self.max).then_some(count + 1)
-        });
+        let taken = self
+            .count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| (count < max).then_some(count + 1));
         let Ok(before) = taken else {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -65,6 +80,6 @@ impl InFlight {
         let count = self.count.load(Ordering::Relaxed);
         let peak = self.peak.swap(count, Ordering::Relaxed).max(count);
         let wanted = peak + self.turned_away.swap(0, Ordering::Relaxed);
-        wanted as f64 / self.max as f64
+        wanted as f64 / self.max() as f64
     }
 }

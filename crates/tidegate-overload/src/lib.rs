@@ -2,8 +2,9 @@
 //! it cannot bear all.
 //!
 //! The plane is a set of resources: an upstream of the proxy, a tower layer, a namespace at the
-//! API. Each resource has a bound on its work in flight and an admission cursor, which sheds the
-//! least important classes first. Beside them, the [`WaitingRoom`] keeps requests that wait for a
+//! API. Each resource has a bound on its work in flight, which may follow the instances that report
+//! themselves, an admission cursor, which sheds the least important classes first, and averages of
+//! its latency. Beside them, the [`WaitingRoom`] keeps requests that wait for a
 //! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
 //! go in, answers come out.
 //!
@@ -30,6 +31,8 @@ mod cursor;
 mod cursor_control;
 mod hash;
 mod in_flight;
+mod instances;
+mod latency;
 mod outcome;
 mod overload;
 mod resource;
@@ -41,6 +44,8 @@ mod waiting_room;
 pub use builder::{OverloadBuilder, OverloadConfig, OverloadError};
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
+pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
+pub use latency::{LatencySample, LatencyStats};
 pub use outcome::OfferOutcome;
 pub use overload::{Overload, Signal};
 pub use resource::{InFlightPermit, ResourceConfig, ResourceId};

@@ -7,6 +7,8 @@ use tidegate::{Class, Cost, Timestamp};
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;
 use crate::hash::keyed_hash;
+use crate::instances::{InstanceError, InstanceState};
+use crate::latency::LatencySample;
 use crate::outcome::OfferOutcome;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource, ResourceId};
 use crate::shed::Shed;
@@ -198,6 +200,12 @@ impl Overload {
         self.resource(permit.resource()).in_flight.give_back();
     }
 
+    /// Adds the end of a request's work to the latency of its resource; see
+    /// [`ResourceStats::latency`].
+    pub fn sample(&self, resource: ResourceId, sample: LatencySample) {
+        self.resource(resource).latency.add(sample);
+    }
+
     /// Whether a place in flight is free at this moment.
     #[inline]
     pub fn has_place(&self, resource: ResourceId) -> bool {
@@ -238,6 +246,19 @@ impl Overload {
         }
     }
 
+    /// Takes in the report of an instance of a resource with
+    /// [`ResourceConfig::places_per_instance`](crate::ResourceConfig::places_per_instance). It is
+    /// alive for [`INSTANCE_TTL`](crate::INSTANCE_TTL), unless it reports again.
+    pub fn report(
+        &self,
+        resource: ResourceId,
+        instance: &str,
+        state: InstanceState,
+        now: Timestamp,
+    ) -> Result<(), InstanceError> {
+        self.resource(resource).report(instance, state, now)
+    }
+
     /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
     ///
     /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
@@ -246,8 +267,8 @@ impl Overload {
         self.resource(resource).pin(cursor, until, now);
     }
 
-    /// Moves each cursor by what was offered since the last tick. Returns the instant of the next
-    /// tick; a call before it changes nothing.
+    /// Moves each cursor by what was offered since the last tick, and each bound by the instances
+    /// that have gone. Returns the instant of the next tick; a call before it changes nothing.
     ///
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.

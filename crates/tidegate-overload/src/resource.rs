@@ -3,15 +3,17 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Cost, Timestamp};
+use tidegate::{BindingSignal, Cost, Timestamp};
 
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK};
 use crate::in_flight::InFlight;
+use crate::instances::{InstanceError, InstanceSet, InstanceState};
+use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
 use crate::shed::{Binding, Shed};
-use crate::sync::{AtomicU16, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 
 /// The most of one request's cost that counts as offered.
 pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
@@ -30,6 +32,10 @@ pub struct ResourceId(pub(crate) u16);
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
+    /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
+    /// holds as long as none has reported. `None`: the bound does not depend on instances.
+    pub places_per_instance: Option<u64>,
 }
 
 impl ResourceConfig {
@@ -38,7 +44,15 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max }
+        Self { in_flight_max, places_per_instance: None }
+    }
+
+    /// The same, with a bound that follows the instances that [report](crate::Overload::report)
+    /// themselves.
+    #[must_use]
+    pub const fn places_per_instance(mut self, places: u64) -> Self {
+        self.places_per_instance = Some(places);
+        self
     }
 }
 
@@ -68,7 +82,11 @@ pub(crate) struct Resource {
     pub(crate) name: Option<Arc<str>>,
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
+    pub(crate) latency: LatencyAverages,
     cursor: AtomicU16,
+    /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
+    /// before decides nothing.
+    binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
     /// The cost offered at each level since the last tick, that of shed requests included.
     offered: Box<[AtomicU64; LEVELS]>,
@@ -84,17 +102,26 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
+    /// `None`: the bound does not depend on instances.
+    instances: Option<InstanceSet>,
 }
 
 impl Resource {
     pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig) -> Self {
-        let control =
-            ResourceControl { cursor: CursorControl::new(), backoff: Backoff::new(), offered_before: 0 };
+        let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
+        let control = ResourceControl {
+            cursor: CursorControl::new(),
+            backoff: Backoff::new(),
+            offered_before: 0,
+            instances,
+        };
         Self {
             name,
             in_flight: InFlight::new(config.in_flight_max),
             counts: OfferCounts::new(),
+            latency: LatencyAverages::new(),
             cursor: AtomicU16::new(Cursor::OPEN.level()),
+            binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
             shed: AtomicU64::new(0),
@@ -143,19 +170,21 @@ impl Resource {
     /// The refusal of a request at `level`, below `cursor`.
     #[cold]
     pub(crate) fn below_cursor(&self, level: u16, cursor: Cursor) -> Shed {
-        self.refusal(Binding::AdmissionCursor { level }, cursor)
+        let signal = signal_of(self.binding_signal.load(Ordering::Relaxed));
+        self.refusal(Binding::AdmissionCursor { level }, signal, cursor)
     }
 
     /// The refusal where all places are taken.
     #[cold]
     pub(crate) fn no_place(&self) -> Shed {
-        self.refusal(Binding::InFlight, self.cursor())
+        self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
     }
 
-    fn refusal(&self, binding: Binding, cursor: Cursor) -> Shed {
+    fn refusal(&self, binding: Binding, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),
             binding,
+            binding_signal,
             cursor,
             in_flight_max: self.in_flight.max(),
             retry_after_hint: self.retry_after_hint(),
@@ -169,16 +198,41 @@ impl Resource {
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         let mut control = lock(&self.control);
         control.cursor.pin(cursor, until);
-        self.cursor.store(control.cursor.position(now).level(), Ordering::Relaxed);
+        self.move_cursor(control.cursor.position(now), &control.cursor, now);
     }
 
     pub(crate) fn pinned_until(&self, now: Timestamp) -> Option<Timestamp> {
         lock(&self.control).cursor.pinned_until(now)
     }
 
-    /// Moves the cursor by what was offered since the last tick.
+    /// Takes in the report of an instance, and moves the bound on requests in flight.
+    pub(crate) fn report(
+        &self,
+        instance: &str,
+        state: InstanceState,
+        now: Timestamp,
+    ) -> Result<(), InstanceError> {
+        let mut control = lock(&self.control);
+        let Some(instances) = &mut control.instances else {
+            return Err(InstanceError::NotScaled { resource: self.name.clone() });
+        };
+        instances.report(self.name.as_ref(), instance, state, now)?;
+        self.in_flight.set_max(instances.places(now));
+        Ok(())
+    }
+
+    /// The number of instances that are alive; `None` where the bound does not depend on them.
+    pub(crate) fn instances(&self) -> Option<usize> {
+        lock(&self.control).instances.as_ref().map(InstanceSet::count)
+    }
+
+    /// Moves the bound by the instances that have gone, and the cursor by what was offered since
+    /// the last tick.
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
+        if let Some(instances) = &mut control.instances {
+            self.in_flight.set_max(instances.places(now));
+        }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
         let offered: [u64; LEVELS] = if offered_total == control.offered_before {
@@ -191,8 +245,24 @@ impl Resource {
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        self.move_cursor(cursor, &control.cursor, now);
+    }
+
+    fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
+        self.binding_signal.store(number_of(control.binding_signal(now)), Ordering::Relaxed);
         self.cursor.store(cursor.level(), Ordering::Relaxed);
     }
+}
+
+/// The signals that an atomic holds, at the position of their number.
+const SIGNALS: [BindingSignal; 3] = [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin];
+
+fn number_of(signal: BindingSignal) -> u8 {
+    SIGNALS.iter().position(|known| *known == signal).unwrap_or(0) as u8
+}
+
+fn signal_of(number: u8) -> BindingSignal {
+    SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
 }
 
 fn offered_cost(cost: Cost) -> u64 {

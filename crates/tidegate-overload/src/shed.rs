@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::Class;
+use tidegate::{BindingSignal, Class, OverloadDetails, RefusalDetails};
 
 use crate::cursor::Cursor;
 
@@ -15,6 +15,8 @@ pub struct Shed {
     pub resource: Option<Arc<str>>,
     /// The mechanism that refuses.
     pub binding: Binding,
+    /// The signal that made that mechanism refuse.
+    pub binding_signal: BindingSignal,
     /// The position of the resource's cursor.
     pub cursor: Cursor,
     /// The most requests that the resource works on at once.
@@ -71,6 +73,17 @@ impl Shed {
     /// The least important class that the cursor still serves, wholly or in part.
     pub fn class_served(&self) -> Class {
         self.cursor.class()
+    }
+
+    /// The details of the refusal.
+    pub fn details(&self) -> RefusalDetails {
+        let resource = self.resource.clone();
+        RefusalDetails::Overload(OverloadDetails::new(
+            resource,
+            self.level(),
+            self.cursor.level(),
+            self.binding_signal,
+        ))
     }
 
     /// The shortest time before a retry: 1 to 32 seconds.

@@ -3,6 +3,7 @@
 use tidegate::Timestamp;
 
 use crate::cursor::Cursor;
+use crate::latency::LatencyStats;
 use crate::outcome::OfferOutcome;
 use crate::resource::Resource;
 
@@ -27,6 +28,8 @@ pub struct ResourceStats<'a> {
     pub in_flight: u64,
     /// The most requests in flight at once.
     pub in_flight_max: u64,
+    /// The instances that are alive; `None` where the bound does not depend on them.
+    pub instances: Option<usize>,
     /// The position of the admission cursor.
     pub cursor: Cursor,
     /// The end of an operator's pin of the cursor, if there is one in force.
@@ -36,6 +39,8 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The latency of the work, as its ends report it.
+    pub latency: LatencyStats,
     outcomes: [u64; OfferOutcome::ALL.len()],
 }
 
@@ -48,10 +53,12 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            instances: resource.instances(),
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
             offered: resource.counts.offered(),
             demand: resource.demand(),
+            latency: resource.latency.stats(),
             outcomes,
         }
     }

@@ -68,6 +68,7 @@ impl RefusalLog {
             retry_after_ms = millis_of(refusal, now),
             protocol = protocol.as_str(),
             detail = refusal.detail.as_deref(),
+            details = refusal.details.as_deref().map(tracing::field::display),
             suppressed = (suppressed > 0).then_some(suppressed),
             "refused",
         );

@@ -16,7 +16,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
 use tidegate_driver::Driver;
-use tidegate_engine::Engine;
+use tidegate_engine::{Engine, TickAction};
 use tidegate_policy::Policy;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
@@ -599,10 +599,15 @@ async fn tick(daemon: Arc<Daemon>) {
     let mut at = daemon.clock.now();
     loop {
         let tick = daemon.driver.tick_at(at).await;
-        if tick.rebuild_due {
-            daemon.drop_expired_overrides().await;
+        for action in tick.actions {
+            match action {
+                TickAction::RenewLeases => daemon.driver.renew_leases(),
+                TickAction::RebuildOverrides => daemon.drop_expired_overrides().await,
+                TickAction::CountExpiredPermits(expired) => {
+                    daemon.metrics.shared().permits_expired.fetch_add(expired as u64, Ordering::Relaxed);
+                }
+            }
         }
-        daemon.metrics.shared().permits_expired.fetch_add(tick.expired as u64, Ordering::Relaxed);
         at = tick.next;
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tidegate::algorithm::Verdict;
 use tidegate::lease::Ask;
 use tidegate::{Cost, Timestamp};
-use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, Wants};
+use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants};
 use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId, StoreError};
 
 use crate::calls::{Asked, CallName, Calls};
@@ -317,7 +317,13 @@ impl Simulation {
         let tick = engine.tick(one.clock.at(self.now));
         one.woken = self.now;
         let next = one.clock.when(tick.next);
-        self.send_asks(member);
+        for action in tick.actions {
+            match action {
+                TickAction::RenewLeases => self.send_asks(member),
+                // No member of a simulated fleet keeps permits or has overrides.
+                TickAction::CountExpiredPermits(_) | TickAction::RebuildOverrides => {}
+            }
+        }
         self.wake(member, next);
     }
 

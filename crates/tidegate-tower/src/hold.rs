@@ -1,5 +1,6 @@
 //! The hold of an admitted request, from its admission to the end of its answer.
 
+use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -18,6 +19,7 @@ pub(crate) struct ResponseHold {
     hold: Option<Hold>,
     limits: Vec<LimitReport>,
     true_cost: Option<u64>,
+    first_byte_after: Option<Duration>,
 }
 
 impl ResponseHold {
@@ -31,13 +33,20 @@ impl ResponseHold {
             limits.retain(|one| one.name != limit.name);
         }
         let hold = Hold::new(&settings.driver, permit);
-        Self { settings: Arc::clone(settings), hold: Some(hold), limits, true_cost: None }
+        Self {
+            settings: Arc::clone(settings),
+            hold: Some(hold),
+            limits,
+            true_cost: None,
+            first_byte_after: None,
+        }
     }
 
     /// Adds the allowances of the limits to an answer, and reads the true cost of the request from
     /// it.
     pub(crate) fn answer(&mut self, headers: &mut HeaderMap) {
         self.read_cost(headers);
+        self.first_byte_after = self.age();
         if !self.limits.is_empty() {
             let now = self.settings.driver.now();
             limit_headers(headers, self.limits.iter().map(|one| allowance(one, now)), self.settings.older);
@@ -51,21 +60,34 @@ impl ResponseHold {
         self.true_cost = value.or(self.true_cost);
     }
 
-    /// Settles the hold, the first time it is called.
+    /// The time since the admission, where a resource wants to know it.
+    fn age(&self) -> Option<Duration> {
+        let permit = self.hold.as_ref()?.permit();
+        permit.holds_place().then(|| self.settings.driver.now().saturating_since(permit.admitted_at()))
+    }
+
+    /// Settles the hold, the first time it is called: the work has ended.
     pub(crate) fn settle(&mut self, outcome: Outcome) {
+        let mut completion = Completion::from(outcome);
+        completion.ended_after = self.age();
+        self.settle_once(completion);
+    }
+
+    fn settle_once(&mut self, mut completion: Completion) {
         let Some(hold) = self.hold.take() else { return };
         if let Some(observe) = &self.settings.on_settled {
-            observe(outcome);
+            observe(completion.outcome);
         }
-        let mut completion = Completion::from(outcome);
         completion.true_cost = self.true_cost;
+        completion.first_byte_after = self.first_byte_after;
         hold.settle(completion);
     }
 }
 
 impl Drop for ResponseHold {
     fn drop(&mut self) {
-        self.settle(Outcome::Failed);
+        // The caller went away, or the service was dropped: the work was cut short.
+        self.settle_once(Completion::from(Outcome::Failed).unsampled());
     }
 }
 

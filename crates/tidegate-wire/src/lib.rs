@@ -27,6 +27,7 @@ pub mod operation;
 pub mod pairs;
 pub mod permits;
 pub mod problem;
+pub mod problem_details;
 pub mod ratelimit;
 pub mod reason;
 pub mod refused_keys;

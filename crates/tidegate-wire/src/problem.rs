@@ -11,9 +11,10 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tidegate::display::{CivilInstant, HumanDuration, Quantity};
-use tidegate::{Reason, Refusal, Retry, Timestamp};
+use tidegate::{Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use utoipa::ToSchema;
 
+use crate::problem_details::{CapacityBody, OverloadBody};
 use crate::reason::{Meaning, RetryKind};
 use crate::retry_after::{millis, millis_of};
 
@@ -67,6 +68,12 @@ pub struct RefusalBody<'a> {
     retry_after_ms: Option<u64>,
     /// All violated limits, the one that binds longest first.
     violated: Vec<ViolatedBody<'a>>,
+    /// The part of the table that throttled; only of refusals by the capacity plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity: Option<CapacityBody<'a>>,
+    /// The state of the resource that shed; only of refusals by the overload plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overload: Option<OverloadBody<'a>>,
 }
 
 /// One violated limit.
@@ -110,6 +117,7 @@ impl<'a> RefusalBody<'a> {
     /// The body of `refusal` when it is answered at `now` with `status`.
     pub fn new(refusal: &'a Refusal<'_>, status: u16, now: Timestamp) -> Self {
         let problem = Meaning::of(refusal.reason()).problem;
+        let details = refusal.details.as_deref();
         Self {
             r#type: problem.uri(),
             title: problem.title_at(status),
@@ -136,6 +144,8 @@ impl<'a> RefusalBody<'a> {
                     retry_after_ms: millis(one.retry, now),
                 })
                 .collect(),
+            capacity: details.and_then(RefusalDetails::capacity).map(CapacityBody::of),
+            overload: details.and_then(RefusalDetails::overload).map(OverloadBody::of),
         }
     }
 }

@@ -35,6 +35,7 @@ pub mod matcher;
 pub mod permits;
 pub mod rate;
 pub mod refusal;
+pub mod refusal_details;
 pub mod ring;
 pub mod shares;
 pub mod table;
@@ -54,5 +55,8 @@ pub use limit::Limit;
 pub use matcher::Matcher;
 pub use rate::{Rate, RateError};
 pub use refusal::{Plane, Reason, Refusal, Retry, Violated};
+pub use refusal_details::{
+    AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, RefusalDetails,
+};
 pub use table::{KeyTable, TableConfig, TableStats, WhenFull};
 pub use time::Timestamp;

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::refusal_details::RefusalDetails;
 use crate::time::Timestamp;
 
 /// The plane that refused: the caller's limits, the capacity of a part of the store, or the load
@@ -234,6 +235,9 @@ pub struct Refusal<'a> {
     pub violated: SmallVec<[Violated<'a>; 2]>,
     /// A sentence for people where the reason alone does not say enough.
     pub detail: Option<Cow<'a, str>>,
+    /// The facts of the plane that refused; `None` for refusals by limits, by the deadline and by
+    /// the waiting room.
+    pub details: Option<Box<RefusalDetails>>,
     /// How long to wait before the first retry where `retry` names no instant ([`Retry::Backoff`]).
     pub retry_hint: Option<Duration>,
     /// The IANA name of the time zone in which the limit that binds longest has its civil windows;
@@ -251,6 +255,7 @@ impl<'a> Refusal<'a> {
             scope,
             violated: all,
             detail: None,
+            details: None,
             retry_hint: None,
             civil_zone: None,
         }
@@ -304,6 +309,7 @@ impl<'a> Refusal<'a> {
                 })
                 .collect(),
             detail: self.detail.map(own),
+            details: self.details,
             retry_hint: self.retry_hint,
             civil_zone: self.civil_zone.map(own),
         }

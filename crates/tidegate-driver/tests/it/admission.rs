@@ -150,3 +150,19 @@ async fn an_exact_permit_is_given_back_when_it_is_dropped() {
     let_run().await;
     assert_eq!(world.left(), [4, 2, 1]);
 }
+
+#[tokio::test]
+async fn a_hold_that_is_settled_is_a_sample_of_latency_and_one_that_is_dropped_is_not() {
+    let world = World::new([], MANY);
+    let admit = async || world.admission.admit(&request()).await.unwrap().admitted().unwrap();
+    let (done, broken, dropped) = (admit().await, admit().await, admit().await);
+    world.clock.advance(SECOND);
+    done.succeeded();
+    broken.failed();
+    drop(dropped);
+    admit().await.cancelled();
+    let engine = world.driver.engine();
+    let stats = engine.resource_stats(world.clock.now()).next().unwrap();
+    assert_eq!((stats.latency.succeeded, stats.latency.failed), (1, 1));
+    assert_eq!((stats.latency.end, stats.in_flight), (Some(SECOND), 0));
+}

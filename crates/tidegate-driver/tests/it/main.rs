@@ -6,4 +6,5 @@ mod admission;
 mod cancellation;
 mod renewal;
 mod soak;
+mod tick;
 mod world;

@@ -63,6 +63,7 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal<'st
     let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
     let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
+    refusal.details = Some(Box::new(shed.details()));
     refusal
 }
 
@@ -80,7 +81,9 @@ pub(super) fn throttled_by(
     };
     let partition = Cow::Owned(throttled.partition.to_string());
     let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("partition"), partition)];
-    Refusal::new(namespace.to_owned(), scope, violated)
+    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    refusal.details = Some(Box::new(throttled.details()));
+    refusal
 }
 
 pub(super) fn denied_by_store(

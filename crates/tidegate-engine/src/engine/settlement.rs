@@ -54,7 +54,11 @@ impl Engine {
     ) -> Vec<Operation> {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
         loans.extend(loan.map(|loan| *loan));
-        drop(place);
+        if let Some(place) = place
+            && let Some(sample) = completion.sample(limits.admitted_at(), now)
+        {
+            place.sample(sample);
+        }
         let charged = limits.cost();
         let complete = |limits: tidegate::Permit| match completion.true_cost {
             Some(units) => limits.settle(&self.shared.table, units, now),

@@ -63,6 +63,12 @@ pub struct LeaseTotals {
 }
 
 impl Leases {
+    /// Whether there may be something to send to the store.
+    pub(crate) fn has_asks(&self) -> bool {
+        // Relaxed: an ask that is missed is seen by the next tick.
+        self.has_asks.load(Relaxed)
+    }
+
     pub(crate) fn totals(&self) -> LeaseTotals {
         LeaseTotals {
             holders: self.held.load(Relaxed),

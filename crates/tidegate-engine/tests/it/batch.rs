@@ -284,7 +284,7 @@ fn requests_that_were_refused_together_are_no_demand_on_the_system() {
     // stay.
     world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
-    world.engine.tick(world.now());
+    let _ = world.engine.tick(world.now());
     drop(admitted(&world, &[critical]));
     let shed = [critical, Request::new("api", &[]).class(Class::Sheddable)];
     assert_eq!(refused(&world, &shed), [None, Some("admission_cursor".to_owned())]);

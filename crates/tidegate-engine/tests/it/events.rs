@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use tidegate::algorithm::Verdict;
 use tidegate::{CarriedLimit, Charging, Class, Reason};
-use tidegate_engine::{Decision, EngineError, Event, Progress, Request, Step};
+use tidegate_engine::{Decision, EngineError, Event, InstanceState, Progress, Request, Step};
+use tidegate_overload::{INSTANCE_TTL, Overload, ResourceConfig};
 
-use crate::world::{NOW, Room, USER, World, bucket, request};
+use crate::world::{NOW, Room, USER, World, bucket, request, stored, turn};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -31,7 +32,7 @@ fn a_pin_sheds_until_its_end_and_a_look_and_an_explanation_say_so() {
     assert_eq!(explained.planes[0].reason(), Reason::OverloadShed);
     assert_eq!(reason_of(&world, &request().class(Class::CriticalPlus)), None);
     world.advance(MINUTE);
-    world.engine.tick(world.now());
+    let _ = world.engine.tick(world.now());
     assert_eq!(reason_of(&world, &request()), None, "the pin has ended");
 }
 
@@ -127,4 +128,66 @@ fn a_request_that_asks_the_store_keeps_nobody_behind_it_from_a_second_place() {
     assert!(is_called(&second), "there is another place");
     let step = world.engine.resume(second, tidegate_engine::Answered::Turn, NOW);
     assert!(matches!(&step, Step::Ask(pending) if pending.batch().is_some()), "{step:?}");
+}
+
+#[test]
+fn the_places_of_a_resource_follow_the_instances_that_report_themselves() {
+    let app = ResourceConfig::new(5).places_per_instance(1);
+    let overload = Overload::builder(5).resource("app", app).resource("fixed", ResourceConfig::new(5));
+    let limits = [tidegate::Limit::new("rate", bucket(1000, MINUTE)).key(["user"])];
+    let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
+    let report = |instance, state| {
+        let event = Event::Instance { resource: Some("app"), instance, state };
+        world.engine.event(event, world.now()).unwrap();
+        let stats = world.engine.resource_stats(world.now()).next().unwrap();
+        (stats.instances, stats.in_flight_max)
+    };
+    assert_eq!(report("a", InstanceState::Alive), (Some(1), 5), "others may not have reported yet");
+    world.advance(INSTANCE_TTL / 2);
+    report("a", InstanceState::Alive);
+    world.advance(INSTANCE_TTL / 2);
+    assert_eq!(report("a", InstanceState::Alive), (Some(1), 1));
+
+    // A request that waits for a place is called when another instance comes.
+    let asked = Request::new("api", &USER).resource("app");
+    let Ok(Step::Decided(Decision::Admit(held))) = world.engine.admit(&asked, world.now()) else { panic!() };
+    let patient = asked.may_wait_until(world.now().saturating_add(MINUTE));
+    let Step::Ask(pending) = world.engine.admit(&patient, world.now()).unwrap() else { panic!("it waits") };
+    assert!(!turn(&pending).is_called());
+    assert_eq!(report("b", InstanceState::Alive), (Some(2), 2));
+    assert!(turn(&pending).is_called());
+    let step = world.engine.resume(pending, tidegate_engine::Answered::Turn, world.now());
+    let Step::Decided(Decision::Admit(second)) = step else { panic!("{step:?}") };
+
+    // Work in flight above the bound stays, and no other request gets a place.
+    assert_eq!(report("b", InstanceState::Gone), (Some(1), 1));
+    drop(second);
+    assert_eq!(reason_of(&world, &asked), Some(Reason::OverloadShed));
+    drop(held);
+    assert_eq!(reason_of(&world, &asked), None);
+    world.advance(INSTANCE_TTL);
+    let _ = world.engine.tick(world.now());
+    let stats = world.engine.resource_stats(world.now()).next().unwrap();
+    assert_eq!((stats.instances, stats.in_flight_max), (Some(0), 5), "nothing is known of it any more");
+}
+
+#[test]
+fn an_instance_of_a_resource_that_does_not_scale_is_an_error_that_names_the_fix() {
+    let world = World::new(Room::WIDE);
+    let report = |resource| {
+        let event = Event::Instance { resource, instance: "a", state: InstanceState::Alive };
+        world.engine.event(event, NOW).unwrap_err()
+    };
+    let error = report(None);
+    assert!(matches!(error, EngineError::Instance(_)), "{error:?}");
+    assert!(error.to_string().contains("the default resource does not scale"), "{error}");
+    assert!(error.to_string().contains("places_per_instance"), "{error}");
+    assert!(matches!(report(Some("app")), EngineError::UnknownResource(_)));
+    let config = ResourceConfig::new(5).places_per_instance(0);
+    let error = Overload::builder(5).resource("app", config).build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "resource \"app\": places_per_instance 0 is not between 1 and 1000000; use how many requests one instance \
+         works on at once"
+    );
 }

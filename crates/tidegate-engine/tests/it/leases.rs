@@ -18,6 +18,7 @@ use crate::world::{NOW, SEED, bucket, config};
 
 mod operations;
 mod silence;
+mod tick;
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const ADA: [(&str, &str); 1] = [("user", "ada")];

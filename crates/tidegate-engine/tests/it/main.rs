@@ -5,6 +5,7 @@
 mod answers;
 mod batch;
 mod carried;
+mod completion;
 mod events;
 mod exact_limits;
 mod explanation;
@@ -16,6 +17,7 @@ mod oracle;
 mod order;
 mod overrides;
 mod queue;
+mod refusal_details;
 mod reload;
 mod renames;
 mod restart;

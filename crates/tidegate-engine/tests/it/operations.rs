@@ -4,7 +4,7 @@ use core::time::Duration;
 use tidegate::{Cost, Limit, Reason, Timestamp};
 use tidegate_engine::{
     Completion, Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, Permit, PermitId,
-    Refunded, Request, Step,
+    Refunded, Request, Step, TickAction,
 };
 
 use crate::world::{NOW, USER, bucket, config, done};
@@ -66,8 +66,8 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
     let expires = NOW.saturating_add(Duration::from_secs(10));
     let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     let tick = engine.tick(NOW);
-    assert_eq!(tick.expired, 0);
-    assert_eq!(engine.tick(expires).expired, 1);
+    assert!(tick.actions.is_empty(), "{tick:?}");
+    assert_eq!(engine.tick(expires).actions[..], [TickAction::CountExpiredPermits(1)]);
     assert!(matches!(
         engine.settle_kept(kept, Outcome::Succeeded, expires),
         Err(EngineError::UnknownPermit(_))

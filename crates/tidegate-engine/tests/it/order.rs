@@ -59,7 +59,7 @@ fn position_1_the_admission_cursor_sheds_before_anything_is_charged() {
         drop(world.engine.admit(&request(), world.now()));
         world.engine.event(Event::Pressure(3.0), world.now()).unwrap();
         world.advance(Duration::from_millis(100));
-        world.engine.tick(world.now());
+        let _ = world.engine.tick(world.now());
         let _ = step;
     }
     let before = world.state();
@@ -190,7 +190,7 @@ fn a_denied_request_is_no_demand_on_the_system() {
     // stay.
     world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
-    world.engine.tick(world.now());
+    let _ = world.engine.tick(world.now());
     drop(admitted(world.decide(&critical)));
     let (_, reason, ..) = refused(world.decide(&Request::new("api", &[]).class(Class::Sheddable)));
     assert_eq!(reason, Reason::OverloadShed);

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate::{Limit, Timestamp};
 use tidegate_engine::{
-    Engine, EngineError, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride,
+    Engine, EngineError, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride, TickAction,
 };
 use tidegate_store::NoteChange;
 
@@ -52,15 +52,16 @@ fn it_ends_at_its_instant_and_the_tick_says_that_it_has() {
     one.until = Some(end);
     let (engine, _) = engine([limit("a", bucket(10, MINUTE))]).with_override(one, NOW).unwrap();
     let tick = engine.tick(NOW);
-    assert_eq!((tick.next, tick.rebuild_due), (end, false));
+    assert_eq!((tick.next, tick.actions.is_empty()), (end, true));
     let almost = end.saturating_sub(Duration::from_nanos(1));
     assert_eq!((left(&engine, almost), left(&engine, end)), (vec![25], vec![10]));
     assert_eq!(states(&engine, almost), [("a".to_owned(), OverrideState::Active)]);
     assert_eq!(states(&engine, end), [("a".to_owned(), OverrideState::Expired)]);
-    assert!(!engine.tick(almost).rebuild_due && engine.tick(end).rebuild_due);
+    assert!(engine.tick(almost).actions.is_empty());
+    assert_eq!(engine.tick(end).actions[..], [TickAction::RebuildOverrides]);
     let (swept, expired) = engine.without_expired(end).unwrap();
     assert_eq!((expired.len(), swept.overrides(end).count()), (1, 0));
-    assert!(!swept.tick(end).rebuild_due);
+    assert!(swept.tick(end).actions.is_empty());
     assert_eq!(left(&swept, end), [10]);
 }
 

@@ -218,7 +218,7 @@ proptest! {
             let used = use_share(&engine, round, now);
             prop_assert!(used.is_ok(), "{}", used.unwrap_err());
             now = now.saturating_add(Duration::from_secs(*seconds));
-            engine.tick(now);
+            let _ = engine.tick(now);
         }
     }
 }

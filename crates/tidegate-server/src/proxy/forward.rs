@@ -8,7 +8,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tidegate::display::HumanDuration;
-use tidegate_engine::Outcome;
+use tidegate_engine::{Completion, Outcome};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
@@ -145,16 +145,21 @@ pub(super) async fn forward(
             let took = sent.elapsed();
             daemon.metrics.proxy.upstream_duration.observe(took);
             context.record.upstream = Some(took);
+            if let Some(held) = &mut context.held {
+                held.head_arrived();
+            }
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
             pass_on(daemon, context, outgoing, response, until)
         }
         Err(failure) => {
-            let outcome = match failure {
-                UpstreamFailure::Unreachable(_) => Outcome::Cancelled,
-                _ => Outcome::Failed,
+            let completion = match failure {
+                UpstreamFailure::Unreachable(_) => Outcome::Cancelled.into(),
+                // The client failed, not the upstream.
+                UpstreamFailure::Upload(_) => Completion::from(Outcome::Failed).unsampled(),
+                _ => Outcome::Failed.into(),
             };
             if let Some(held) = &mut context.held {
-                held.settle(outcome);
+                held.settle(completion);
             }
             let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
             if matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2 {

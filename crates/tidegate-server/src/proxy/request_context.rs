@@ -77,6 +77,8 @@ pub(crate) struct Held {
     in_force: Arc<InForce>,
     namespace: Box<str>,
     admitted_at: Timestamp,
+    /// The time from the admission to the head of the answer.
+    first_byte_after: Option<Duration>,
     permit: Option<Permit>,
 }
 
@@ -90,11 +92,24 @@ impl Held {
         daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
         let namespace = request.namespace.into();
-        Self { daemon, in_force, namespace, admitted_at, permit: Some(permit) }
+        Self { daemon, in_force, namespace, admitted_at, first_byte_after: None, permit: Some(permit) }
+    }
+
+    /// The head of the answer has come.
+    pub(crate) fn head_arrived(&mut self) {
+        self.first_byte_after = self.age();
+    }
+
+    /// The time since the admission, where a resource wants to know it.
+    fn age(&self) -> Option<Duration> {
+        let is_measured = self.permit.as_ref().is_some_and(Permit::holds_place);
+        is_measured.then(|| self.daemon.driver.now().saturating_since(self.admitted_at))
     }
 
     /// Settles the permit; the second time nothing happens.
-    pub(crate) fn settle(&mut self, completion: impl Into<Completion>) {
+    pub(crate) fn settle(&mut self, mut completion: Completion) {
+        completion.first_byte_after = self.first_byte_after;
+        completion.ended_after = self.age();
         let Some(permit) = self.permit.take() else { return };
         self.daemon.proxy.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.daemon.driver.settle(permit, completion);
@@ -103,7 +118,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.settle(Outcome::Failed);
+        self.settle(Completion::from(Outcome::Failed).unsampled());
     }
 }
 
@@ -123,6 +138,8 @@ pub(crate) struct RequestContext {
     pub(crate) measured: Option<(u64, u64)>,
     /// The reports of the limits.
     pub(crate) limits: Vec<LimitReport>,
+    /// Whether the connection became a tunnel, whose length says nothing about the upstream.
+    pub(crate) is_tunnel: bool,
     ended: Option<ResponseEnd>,
 }
 
@@ -158,6 +175,7 @@ impl RequestContext {
             true_cost: None,
             measured: None,
             limits: Vec::new(),
+            is_tunnel: false,
             ended: None,
         }
     }
@@ -187,15 +205,23 @@ impl RequestContext {
     }
 
     fn completion(&self, ending: ResponseEnd) -> Completion {
-        if let Some(units) = self.true_cost {
-            return Completion::of_cost(units);
-        }
-        if let Some((bytes, units)) = self.measured {
-            let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
-            return Completion::of_cost(units.saturating_add(sent.div_ceil(bytes.max(1))));
-        }
         let is_success = ending == ResponseEnd::Whole && self.record.status < 500;
-        if is_success { Outcome::Succeeded.into() } else { Outcome::Failed.into() }
+        let mut completion = Completion::from(if is_success { Outcome::Succeeded } else { Outcome::Failed });
+        completion.true_cost = self.measured_cost();
+        // A client that goes away cuts the work short.
+        if ending == ResponseEnd::Abandoned || self.is_tunnel {
+            completion = completion.unsampled();
+        }
+        completion
+    }
+
+    /// The true cost, as the upstream reported it or as the length of the body says.
+    fn measured_cost(&self) -> Option<u64> {
+        let by_length = self.measured.map(|(bytes, units)| {
+            let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
+            units.saturating_add(sent.div_ceil(bytes.max(1)))
+        });
+        self.true_cost.or(by_length)
     }
 }
 

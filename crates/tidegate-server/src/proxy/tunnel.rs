@@ -39,6 +39,7 @@ pub(super) fn open(
     server: OnUpgrade,
     idle: Duration,
 ) {
+    context.is_tunnel = true;
     daemon.proxy.tunnels.fetch_add(1, Ordering::Relaxed);
     let counted = TunnelGuard(Arc::clone(daemon));
     // The HTTP server has given up the connection, so the tunnel registers it again.

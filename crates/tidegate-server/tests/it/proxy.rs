@@ -9,6 +9,7 @@ mod hostile;
 mod hosts;
 mod http2;
 mod ipv6;
+mod latency;
 pub(crate) mod log;
 mod policy;
 mod proxy_protocol;

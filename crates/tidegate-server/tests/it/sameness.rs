@@ -84,7 +84,7 @@ fn through_a_simulator(requests: &[Asked]) -> Vec<String> {
     let mut answers = Vec::new();
     for asked in requests {
         let now = asked.at;
-        engine.tick(now);
+        let _ = engine.tick(now);
         answers.push(match engine.admit(&Request::new("api", &asked.attributes()).cost(asked.cost()), now) {
             Ok(Step::Decided(Decision::Admit(_))) => ADMITTED.to_owned(),
             Ok(Step::Decided(Decision::Refuse(refusal))) => said(&refusal, now),

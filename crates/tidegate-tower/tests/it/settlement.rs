@@ -2,14 +2,15 @@
 
 use core::future::{pending, poll_fn, ready};
 use core::task::Poll;
+use std::sync::Arc;
 
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tidegate_engine::Outcome;
-use tidegate_tower::Admit;
+use tidegate_tower::{Admit, Clock};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::world::{Answered, Frames, Then, World, hanging, left, poll, prompt, request, usual};
+use crate::world::{Answered, Frames, SECOND, Then, World, hanging, left, poll, prompt, request, usual};
 
 #[tokio::test]
 async fn a_permit_is_held_until_the_body_has_ended_and_then_settled_as_succeeded() {
@@ -174,4 +175,28 @@ async fn a_refused_request_never_reaches_the_service() {
     let refused = service.ready().await.unwrap().call(request()).await.unwrap();
     assert_eq!((refused.status().as_u16(), world.left()), (429, before));
     drop(held);
+}
+
+#[tokio::test]
+async fn the_resource_learns_when_the_head_of_an_answer_came_and_when_its_body_ended() {
+    let world = World::new(usual());
+    let clock = Arc::clone(&world.clock);
+    let slow = move |request: Request<()>| {
+        clock.advance(SECOND);
+        prompt(request)
+    };
+    let mut body = world.layer.layer(service_fn(slow)).oneshot(request()).await.unwrap().into_body();
+    world.clock.advance(2 * SECOND);
+    while body.frame().await.is_some() {}
+    let latency = || world.engine.engine().resource_stats(world.clock.now()).next().unwrap().latency;
+    let seen = latency();
+    assert_eq!((seen.first_byte, seen.end), (Some(SECOND), Some(3 * SECOND)));
+    assert_eq!((seen.succeeded, seen.failed), (1, 0));
+
+    // A client that goes away within the body cuts the work short.
+    let mut body = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().unwrap().is_data());
+    drop(body);
+    assert_eq!(world.outcomes(), [Outcome::Succeeded, Outcome::Failed]);
+    assert_eq!(latency(), seen, "no sample");
 }

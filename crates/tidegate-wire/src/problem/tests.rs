@@ -1,5 +1,5 @@
 use smallvec::smallvec;
-use tidegate::Violated;
+use tidegate::{AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated};
 
 use super::*;
 
@@ -157,4 +157,46 @@ fn a_limit_with_units_left_is_not_used_up() {
         told.starts_with("limit \"per-user\" has too little left for user=ada: 2 of 200 units left"),
         "{told}"
     );
+}
+
+#[test]
+fn a_refusal_by_the_capacity_plane_shows_the_part_of_the_table_that_throttled() {
+    let range = KeyHashRange { first: 1 << 62, last: u64::MAX >> 1 };
+    let mut details = CapacityDetails::new("orders", AccessOperation::Write, 1, range, "n1", 2_500);
+    let mut throttled = refusal(Reason::TableThroughputExceeded, at(400));
+    throttled.details = Some(Box::new(RefusalDetails::Capacity(details.clone())));
+    let shown = json(&throttled);
+    let expected = serde_json::json!({
+        "table": "orders", "operation": "write", "partition": 1, "node": "n1", "rate": 2.5,
+        "key_range": "4000000000000000-7fffffffffffffff",
+    });
+    assert_eq!(shown["capacity"], expected, "what is not observed is absent");
+    assert!(shown.get("overload").is_none());
+    details.ceiling_thousandths = Some(3_000_000);
+    details.consumed_thousandths = Some(2_750);
+    details.burst_left_thousandths = Some(0);
+    throttled.details = Some(Box::new(RefusalDetails::Capacity(details)));
+    let shown = json(&throttled)["capacity"].clone();
+    assert_eq!((&shown["ceiling"], &shown["consumed"]), (&3000.into(), &2.75.into()));
+    assert_eq!(shown["burst_left"], 0);
+}
+
+#[test]
+fn a_refusal_by_the_overload_plane_shows_the_cursor_and_the_signal_that_binds() {
+    let mut shed = refusal(Reason::OverloadShed, Retry::Backoff);
+    let details = OverloadDetails::new(Some("checkout".into()), Some(12), 129, BindingSignal::Pressure);
+    shed.details = Some(Box::new(RefusalDetails::Overload(details)));
+    let expected = serde_json::json!({
+        "resource": "checkout", "level": 12, "cursor": 129, "binding_signal": "pressure",
+    });
+    assert_eq!(json(&shed)["overload"], expected);
+    assert!(json(&shed).get("capacity").is_none());
+    let details = OverloadDetails::new(None, None, 0, BindingSignal::InFlight);
+    shed.details = Some(Box::new(RefusalDetails::Overload(details)));
+    let expected = serde_json::json!({ "cursor": 0, "binding_signal": "in_flight" });
+    assert_eq!(json(&shed)["overload"], expected, "the default resource has no name");
+}
+
+fn json(refusal: &Refusal<'_>) -> serde_json::Value {
+    serde_json::from_str(&body(refusal)).unwrap()
 }

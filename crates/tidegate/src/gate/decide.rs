@@ -357,6 +357,7 @@ impl Gate {
             scope: self.scope_values(&limit.scope.parts, values),
             violated,
             detail,
+            details: None,
             retry_hint,
             civil_zone: binding.algorithm.civil_zone().map(Cow::Borrowed),
         }

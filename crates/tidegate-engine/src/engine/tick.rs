@@ -1,0 +1,80 @@
+//! The tick of the engine: control loops run, and its caller gets the actions that are left to it.
+
+use core::time::Duration;
+
+use smallvec::SmallVec;
+use tidegate::Timestamp;
+
+use super::Engine;
+
+/// The actions that a tick leaves to its caller, and when the next one is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the caller carries out the actions"]
+pub struct Tick {
+    /// The engine wants to be called again then; a call before does no harm.
+    pub next: Timestamp,
+    /// The actions for the caller, at most one of each kind. Without them nothing is admitted that
+    /// should not be; a later tick asks for [`TickAction::RenewLeases`] and
+    /// [`TickAction::RebuildOverrides`] again.
+    pub actions: SmallVec<[TickAction; 3]>,
+}
+
+/// An action that the engine cannot carry out itself, because it needs the store, another engine in
+/// force, or the metrics of the program.
+///
+/// The list is closed: a caller that does not know an action would leave it undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TickAction {
+    /// Send what the leases ask of the store: [`Engine::take_lease_asks`]. Not needed while a task
+    /// waits for [`Engine::poll_lease_asks`].
+    RenewLeases,
+    /// Put the engine of [`Engine::without_expired`] in force: overrides set at run time have
+    /// expired. They already do not apply, but their engine asks for ticks without a pause.
+    RebuildOverrides,
+    /// Count this many kept permits as expired since the last tick. Their loans are returned
+    /// already.
+    CountExpiredPermits(usize),
+}
+
+impl Engine {
+    /// The longest time between two ticks that the engine asks for.
+    pub const TICK_MAX: Duration = Duration::from_secs(1);
+    /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the
+    /// table at a time.
+    const RECLAIM_EACH: Duration = Duration::from_millis(10);
+
+    /// Lets kept permits expire, leases renew, and the control loops run. To be called when
+    /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
+    pub fn tick(&self, now: Timestamp) -> Tick {
+        let mut actions = SmallVec::new();
+        let expired = self.shared.kept.expire(now).len();
+        if expired > 0 {
+            actions.push(TickAction::CountExpiredPermits(expired));
+        }
+        let mut next = now.saturating_add(Self::TICK_MAX);
+        if let Some(overload) = &self.shared.overload {
+            next = next.min(overload.overload.tick(now));
+        }
+        if let Some(leases) = &self.shared.leases {
+            if let Some(look) = leases.tick(now) {
+                next = next.min(look);
+            }
+            if leases.has_asks() {
+                actions.push(TickAction::RenewLeases);
+            }
+        }
+        if let Some(expiry) = self.shared.kept.next_expiry() {
+            next = next.min(expiry);
+        }
+        if self.shared.table.reclaim_spec_numbers(now) {
+            next = next.min(now.saturating_add(Self::RECLAIM_EACH));
+        }
+        if let Some(until) = self.overrides.first_expiry() {
+            next = next.min(until);
+            if until <= now {
+                actions.push(TickAction::RebuildOverrides);
+            }
+        }
+        Tick { next: next.max(now), actions }
+    }
+}

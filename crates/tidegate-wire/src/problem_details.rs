@@ -1,0 +1,101 @@
+//! The members of a refusal's body that only one plane sets.
+
+use serde::{Serialize, Serializer};
+use tidegate::{CapacityDetails, OverloadDetails};
+use utoipa::ToSchema;
+
+/// The part of a table that throttled an access.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct CapacityBody<'a> {
+    /// The table.
+    #[schema(value_type = String, example = "orders")]
+    table: &'a str,
+    /// `read` or `write`; each has throughput of its own.
+    #[schema(value_type = String, example = "write")]
+    operation: &'static str,
+    /// The partition of the key, counted from 0.
+    partition: u32,
+    /// The hashes of the keys of that partition: the first and the last, as 16 hexadecimal digits
+    /// each.
+    #[schema(example = "4000000000000000-7fffffffffffffff")]
+    key_range: String,
+    /// The node on which the partition lies.
+    #[schema(value_type = String)]
+    node: &'a str,
+    /// Capacity units a second that the partition is allocated for this operation.
+    #[schema(value_type = f64)]
+    rate: UnitsNumber,
+    /// Capacity units a second that the partition may reach with bursts; absent where no burst is
+    /// configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    ceiling: Option<UnitsNumber>,
+    /// Capacity units a second that the partition consumed lately; absent where consumption is not
+    /// observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    consumed: Option<UnitsNumber>,
+    /// Capacity units of burst credit left; absent where no burst is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>)]
+    burst_left: Option<UnitsNumber>,
+}
+
+impl<'a> CapacityBody<'a> {
+    pub(crate) fn of(details: &'a CapacityDetails) -> Self {
+        Self {
+            table: &details.table,
+            operation: details.operation.as_str(),
+            partition: details.partition,
+            key_range: details.key_range.to_string(),
+            node: &details.node,
+            rate: UnitsNumber(details.rate_thousandths),
+            ceiling: details.ceiling_thousandths.map(UnitsNumber),
+            consumed: details.consumed_thousandths.map(UnitsNumber),
+            burst_left: details.burst_left_thousandths.map(UnitsNumber),
+        }
+    }
+}
+
+/// The state of the resource that shed a request.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OverloadBody<'a> {
+    /// The name of the resource; absent for the default resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    resource: Option<&'a str>,
+    /// The level of the request: its class (0 is `sheddable`) times 128, plus the cohort of its
+    /// tenant. Only where `limit` is `admission_cursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<u16>,
+    /// The position of the admission cursor: requests of a lower level are shed. 0 is open.
+    cursor: u16,
+    /// The signal that made the resource refuse: `in_flight`, `pressure` or `pin`.
+    #[schema(value_type = String, example = "pressure")]
+    binding_signal: &'static str,
+}
+
+impl<'a> OverloadBody<'a> {
+    pub(crate) fn of(details: &'a OverloadDetails) -> Self {
+        Self {
+            resource: details.resource.as_deref(),
+            level: details.level,
+            cursor: details.cursor,
+            binding_signal: details.binding_signal.as_str(),
+        }
+    }
+}
+
+/// An amount in thousandths of a unit, written as a number of units: `12` or `0.5`.
+#[derive(Debug)]
+struct UnitsNumber(u64);
+
+impl Serialize for UnitsNumber {
+    #[expect(clippy::cast_precision_loss, reason = "rates are at most a million units, 10^9 thousandths")]
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 % 1000 {
+            0 => serializer.serialize_u64(self.0 / 1000),
+            _ => serializer.serialize_f64(self.0 as f64 / 1000.0),
+        }
+    }
+}

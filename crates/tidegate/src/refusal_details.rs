@@ -1,0 +1,260 @@
+//! The facts behind a refusal of the capacity plane or the overload plane.
+//!
+//! The types are plain data: the planes fill them in, and this crate depends on no plane.
+
+use core::fmt;
+use std::sync::Arc;
+
+/// The facts behind a refusal, by the plane that refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusalDetails {
+    /// The capacity plane throttled an access.
+    Capacity(CapacityDetails),
+    /// The overload plane shed a request.
+    Overload(OverloadDetails),
+}
+
+impl RefusalDetails {
+    /// The details of the capacity plane, if it refused.
+    pub const fn capacity(&self) -> Option<&CapacityDetails> {
+        match self {
+            Self::Capacity(details) => Some(details),
+            Self::Overload(_) => None,
+        }
+    }
+
+    /// The details of the overload plane, if it refused.
+    pub const fn overload(&self) -> Option<&OverloadDetails> {
+        match self {
+            Self::Overload(details) => Some(details),
+            Self::Capacity(_) => None,
+        }
+    }
+}
+
+/// The part of a table that an access was throttled by.
+///
+/// Rates are in thousandths of a capacity unit a second, because an eventually consistent read
+/// weighs half a unit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CapacityDetails {
+    /// The table.
+    pub table: Box<str>,
+    /// Read or write; each has throughput of its own.
+    pub operation: AccessOperation,
+    /// The partition of the key, counted from 0.
+    pub partition: u32,
+    /// The hashes of the keys of that partition.
+    pub key_range: KeyHashRange,
+    /// The node on which the partition lies.
+    pub node: Box<str>,
+    /// The rate that the partition is allocated for this operation.
+    pub rate_thousandths: u64,
+    /// The rate that the partition may reach with bursts; `None` where no burst is configured.
+    pub ceiling_thousandths: Option<u64>,
+    /// The rate that the partition consumed lately; `None` where consumption is not observed.
+    pub consumed_thousandths: Option<u64>,
+    /// The burst credit left, in thousandths of a capacity unit; `None` where no burst is
+    /// configured.
+    pub burst_left_thousandths: Option<u64>,
+}
+
+impl CapacityDetails {
+    /// The details of a partition without bursts, whose consumption is not observed.
+    pub fn new(
+        table: impl Into<Box<str>>,
+        operation: AccessOperation,
+        partition: u32,
+        key_range: KeyHashRange,
+        node: impl Into<Box<str>>,
+        rate_thousandths: u64,
+    ) -> Self {
+        Self {
+            table: table.into(),
+            operation,
+            partition,
+            key_range,
+            node: node.into(),
+            rate_thousandths,
+            ceiling_thousandths: None,
+            consumed_thousandths: None,
+            burst_left_thousandths: None,
+        }
+    }
+}
+
+/// The two directions of an access to a table, each with throughput of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AccessOperation {
+    /// Any read.
+    Read,
+    /// Any write.
+    Write,
+}
+
+impl AccessOperation {
+    /// `read` or `write`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// The hashes from `first` to `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeyHashRange {
+    /// The lowest hash.
+    pub first: u64,
+    /// The highest hash, not below `first`.
+    pub last: u64,
+}
+
+impl fmt::Display for KeyHashRange {
+    /// `4000000000000000-7fffffffffffffff`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{:016x}", self.first, self.last)
+    }
+}
+
+/// The state of the resource that shed a request. [`crate::Refusal::name`] is the mechanism:
+/// `admission_cursor` or `in_flight`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverloadDetails {
+    /// The name of the resource; `None` for the default resource.
+    pub resource: Option<Arc<str>>,
+    /// The level of the request, if the cursor shed it: its class (0 is the least important) times
+    /// 128, plus the cohort of its tenant. `None` where the level played no part.
+    pub level: Option<u16>,
+    /// The position of the resource's admission cursor, on the scale of levels: requests of a lower
+    /// level are shed. 0 is open.
+    pub cursor: u16,
+    /// The signal that made the mechanism refuse.
+    pub binding_signal: BindingSignal,
+}
+
+impl OverloadDetails {
+    /// The details of a request that was shed by `resource`.
+    pub const fn new(
+        resource: Option<Arc<str>>,
+        level: Option<u16>,
+        cursor: u16,
+        binding_signal: BindingSignal,
+    ) -> Self {
+        Self { resource, level, cursor, binding_signal }
+    }
+}
+
+/// The signal that made a resource refuse: of several the one with the highest pressure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum BindingSignal {
+    /// The demand for places in flight, as the resource itself measures it.
+    #[default]
+    InFlight,
+    /// A pressure that was measured outside and reported.
+    Pressure,
+    /// An operator's pin of the admission cursor.
+    Pin,
+}
+
+impl BindingSignal {
+    /// `in_flight`, `pressure` or `pin`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::Pressure => "pressure",
+            Self::Pin => "pin",
+        }
+    }
+}
+
+impl fmt::Display for RefusalDetails {
+    /// One line for operators:
+    ///
+    /// ```text
+    /// table "orders", write, partition 2 (8000000000000000-bfffffffffffffff) on node "n1", rate 2.5/s
+    /// resource "checkout", level 12, cursor 129, binding signal pressure
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Capacity(details) => details.fmt(f),
+            Self::Overload(details) => details.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for CapacityDetails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { table, operation, partition, key_range, node, .. } = self;
+        let rate = Thousandths(self.rate_thousandths);
+        write!(
+            f,
+            "table \"{table}\", {}, partition {partition} ({key_range}) on node \"{node}\", rate {rate}/s",
+            operation.as_str()
+        )?;
+        if let Some(ceiling) = self.ceiling_thousandths.map(Thousandths) {
+            write!(f, ", ceiling {ceiling}/s")?;
+        }
+        if let Some(consumed) = self.consumed_thousandths.map(Thousandths) {
+            write!(f, ", consumed {consumed}/s")?;
+        }
+        self.burst_left_thousandths.map(Thousandths).map_or(Ok(()), |left| write!(f, ", burst left {left}"))
+    }
+}
+
+impl fmt::Display for OverloadDetails {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.resource {
+            Some(resource) => write!(f, "resource \"{resource}\"")?,
+            None => f.write_str("default resource")?,
+        }
+        if let Some(level) = self.level {
+            write!(f, ", level {level}")?;
+        }
+        write!(f, ", cursor {}, binding signal {}", self.cursor, self.binding_signal.as_str())
+    }
+}
+
+/// An amount in thousandths, shown as `12` or `0.5`.
+struct Thousandths(u64);
+
+impl fmt::Display for Thousandths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, part) = (self.0 / 1000, self.0 % 1000);
+        if part == 0 {
+            return write!(f, "{whole}");
+        }
+        write!(f, "{whole}.{}", format_args!("{part:03}").to_string().trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_read_as_one_line_and_leave_out_what_is_not_known() {
+        let range = KeyHashRange { first: 1 << 63, last: u64::MAX };
+        let mut capacity = CapacityDetails::new("orders", AccessOperation::Write, 1, range, "n1", 2_500);
+        let text = "table \"orders\", write, partition 1 (8000000000000000-ffffffffffffffff) on node \"n1\", rate 2.5/s";
+        assert_eq!(RefusalDetails::Capacity(capacity.clone()).to_string(), text);
+        capacity.ceiling_thousandths = Some(3_000_000);
+        capacity.consumed_thousandths = Some(50);
+        capacity.burst_left_thousandths = Some(0);
+        let more = format!("{text}, ceiling 3000/s, consumed 0.05/s, burst left 0");
+        assert_eq!(RefusalDetails::Capacity(capacity).to_string(), more);
+        let shed = OverloadDetails::new(Some("checkout".into()), Some(12), 129, BindingSignal::Pressure);
+        assert_eq!(
+            RefusalDetails::Overload(shed).to_string(),
+            "resource \"checkout\", level 12, cursor 129, binding signal pressure"
+        );
+        let full = RefusalDetails::Overload(OverloadDetails::new(None, None, 0, BindingSignal::InFlight));
+        assert_eq!(full.to_string(), "default resource, cursor 0, binding signal in_flight");
+        assert!(full.capacity().is_none() && full.overload().is_some());
+    }
+}
