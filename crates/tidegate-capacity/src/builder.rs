@@ -46,6 +46,11 @@ impl CapacityBuilder {
         self
     }
 
+    /// Whether there is any table.
+    pub fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
     /// Checks everything and fills all buckets. Fails with the first problem found.
     pub fn build(self) -> Result<Capacity, CapacityError> {
         self.build_after(None)

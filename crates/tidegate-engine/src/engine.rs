@@ -47,7 +47,7 @@ use crate::lineage::Lineage;
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
-use crate::place::OverloadPlane;
+use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
 
@@ -149,6 +149,7 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, EngineError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
+        let planes = Planes::new(capacity, overload, &room);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -159,9 +160,6 @@ impl EngineBuilder {
             generations: AtomicU32::new(0),
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
-            capacity,
-            overload: overload
-                .map(|overload| Arc::new(OverloadPlane { overload, room: crate::sync::Arc::clone(&room) })),
             room,
             leases: config
                 .leases
@@ -175,7 +173,7 @@ impl EngineBuilder {
                 return Err(EngineError::TooManyOverrides);
             }
         }
-        let (engine, _) = Engine::of_world(shared, namespaces, &lineage, set)?;
+        let (engine, _) = Engine::of_world(shared, planes, namespaces, &lineage, set)?;
         Ok(engine)
     }
 }
@@ -200,6 +198,7 @@ pub struct Engine {
     /// Tells it from the other engines over the same state.
     pub(crate) generation: u32,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) planes: Planes,
     lineage: Arc<Lineage>,
     pub(crate) overrides: Overrides,
 }
@@ -207,8 +206,6 @@ pub struct Engine {
 /// The state that all engines of one daemon share, whatever their limits.
 pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
-    pub(crate) capacity: Option<Capacity>,
-    pub(crate) overload: Option<Arc<OverloadPlane>>,
     /// The requests that wait for their turn.
     pub(crate) room: crate::sync::Arc<Room>,
     pub(crate) kept: KeptPermits,
@@ -261,6 +258,8 @@ pub enum Event<'a> {
     },
     /// A partition of a table has moved to another node.
     Placement {
+        /// The namespace of the table.
+        namespace: &'a str,
         /// The table.
         table: &'a str,
         /// The partition, counted from 0.
@@ -343,7 +342,7 @@ impl Engine {
 
     /// The state of the capacity plane as text, for tests and diagnosis; empty without one.
     pub fn capacity_state(&self) -> String {
-        self.shared
+        self.planes
             .capacity
             .as_ref()
             .map_or(String::new(), |capacity| format!("{:?}", capacity.fingerprint()))
@@ -371,10 +370,10 @@ impl Engine {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.pin(resource, level.map(Cursor::at), until, now);
             }
-            Event::Placement { table, partition, node } => {
-                let capacity = self.shared.capacity.as_ref();
-                let capacity = capacity.ok_or_else(|| unknown_table("", table))?;
-                capacity.place(table, partition, node, now)?;
+            Event::Placement { namespace, table, partition, node } => {
+                let capacity = self.planes.capacity.as_ref();
+                let capacity = capacity.ok_or_else(|| unknown_table(namespace, table))?;
+                capacity.place(namespace, table, partition, node, now)?;
             }
             Event::ObservedUsage(request) => {
                 let gate = self.gate(request.namespace)?;
@@ -407,7 +406,7 @@ impl Engine {
     /// Without a capacity plane there is no table that a request could access.
     #[inline]
     fn check_table(&self, request: &crate::Request<'_>) -> Result<(), EngineError> {
-        match (&request.access, &self.shared.capacity) {
+        match (&request.access, &self.planes.capacity) {
             (Some(access), None) => Err(unknown_table(request.namespace, access.table)),
             _ => Ok(()),
         }

@@ -41,6 +41,7 @@ mod overrides;
 mod permit;
 mod permit_id;
 mod place;
+mod planes;
 mod progress;
 mod refunds;
 mod request;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use tidegate::{Class, Timestamp};
-use tidegate_overload::{Entrant, Obstacle, Position, RoomBounds, RoomUse, WaitingRoom};
+use tidegate_overload::{Entrant, Obstacle, Position, ResourceId, RoomBounds, RoomUse, WaitingRoom};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -138,6 +138,10 @@ impl Room {
 
     pub(crate) fn set_bounds(&self, bounds: RoomBounds) {
         self.state().room.set_bounds(bounds);
+    }
+
+    pub(crate) fn set_resource_bounds(&self, bounds: impl Iterator<Item = (ResourceId, RoomUse)>) {
+        self.state().room.set_resource_bounds(bounds);
     }
 
     /// A number that changes with every return.

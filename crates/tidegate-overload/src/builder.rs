@@ -59,6 +59,11 @@ impl OverloadBuilder {
         self
     }
 
+    /// Whether there is any resource.
+    pub fn has_resources(&self) -> bool {
+        self.default_resource.is_some() || !self.named.is_empty()
+    }
+
     /// Checks the resources. Fails with the first problem found.
     pub fn build(self) -> Result<Overload, OverloadError> {
         self.check()?;

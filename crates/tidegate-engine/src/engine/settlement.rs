@@ -66,7 +66,7 @@ impl Engine {
                 limits.release(now);
             }
         };
-        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+        if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             capacity.settle(units, completion.true_units, now);
         }
         complete(limits);
@@ -122,7 +122,7 @@ impl Engine {
             }
         }
         drop(place);
-        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+        if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             capacity.give_back(units, now);
         }
         if !leased.is_empty() {

@@ -42,7 +42,7 @@ fn an_unknown_resource_or_partition_is_an_error_that_names_it() {
     let signal = Event::Signal { resource: "checkout", pressure: 2.0 };
     let error = world.engine.event(signal, NOW).unwrap_err();
     assert!(matches!(&error, EngineError::UnknownResource(name) if name == "checkout"), "{error}");
-    let placement = Event::Placement { table: "no such table", partition: 0, node: "n1" };
+    let placement = Event::Placement { namespace: "api", table: "no such table", partition: 0, node: "n1" };
     assert!(matches!(world.engine.event(placement, NOW), Err(EngineError::Access(_))));
 }
 
