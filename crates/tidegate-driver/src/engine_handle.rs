@@ -48,7 +48,7 @@ impl EngineHandle {
 
     /// Ticks the engine if a tick is due, and returns the tick, whose actions are the caller's. Use
     /// `Driver::tick_if_due`, which carries them out.
-    pub(crate) fn tick_if_due(&self, now: Timestamp) -> Option<Tick> {
+    pub fn tick_if_due(&self, now: Timestamp) -> Option<Tick> {
         // Relaxed: the number orders nothing; a second tick at the same time does nothing.
         let due = self.0.next_tick.load(Ordering::Relaxed);
         let latest = now.saturating_add(Engine::TICK_MAX).as_nanos();

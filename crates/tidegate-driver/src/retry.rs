@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use tidegate::{Reason, Refusal, Retry, Timestamp};
+use tidegate_engine::lacks_in_flight_place;
 
 /// The shortest pause between two attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -51,11 +52,7 @@ impl RetrySchedule {
 /// Whether the request was refused for want of something lent: a place of a concurrency limit, or a
 /// place in flight.
 pub(crate) fn is_lent(refusal: &Refusal<'_>) -> bool {
-    match refusal.reason() {
-        Reason::ConcurrencyExceeded => true,
-        Reason::OverloadShed => refusal.name() == "in_flight",
-        _ => false,
-    }
+    refusal.reason() == Reason::ConcurrencyExceeded || lacks_in_flight_place(refusal)
 }
 
 #[cfg(test)]

@@ -17,10 +17,11 @@ use tidegate::{Attributes, Gate, Timestamp};
 /// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
 /// force, a block set by an operation takes the place of one that was only shown by a refusal of
 /// the same namespace, and further refusals are [counted](crate::Engine::blocks_unlisted) only.
-pub const BLOCKS_KNOWN_MAX: usize = 16 * SHARD_MAX;
+pub const BLOCKS_KNOWN_MAX: usize = 8192;
 
-/// The blocks of one lock.
-const SHARD_MAX: usize = 512;
+/// The locks over which blocks are spread by their hash. No lock has a bound of its own, since a
+/// namespace within its share must find a place whatever the hash of its key is.
+const SHARDS: usize = 16;
 
 /// The longest value that is remembered, in bytes.
 const VALUE_BYTES_MAX: usize = 256;
@@ -60,7 +61,7 @@ type Scope<'a> = [(Cow<'a, str>, Cow<'a, str>)];
 #[derive(Debug)]
 pub(crate) struct KnownBlocks {
     hasher: ahash::RandomState,
-    shards: [Mutex<BlockShard>; BLOCKS_KNOWN_MAX / SHARD_MAX],
+    shards: [Mutex<BlockShard>; SHARDS],
     shares: Shares,
     unlisted: AtomicU64,
 }
@@ -75,7 +76,8 @@ struct ListedBlock {
 #[derive(Debug, Default)]
 struct BlockShard {
     blocks: HashMap<u64, ListedBlock>,
-    /// While it is full, nothing ends before then.
+    /// When the last newcomer without a place had looked through it, nothing in it ended before
+    /// then.
     full_until: Timestamp,
 }
 
@@ -195,10 +197,10 @@ impl BlockShard {
     /// Takes a place for another block of `owner`, after what has ended is forgotten; whether there
     /// is one.
     fn make_room(&mut self, owner: Owner, shares: &Shares, cause: BlockCause, now: Timestamp) -> bool {
-        if self.take_place(owner, shares) {
+        if shares.take(owner, 1) {
             return true;
         }
-        // A flood of blocked keys looks through a full shard only when something has ended.
+        // A flood of blocked keys looks through a shard only when something in it has ended.
         if now >= self.full_until {
             self.blocks.retain(|_, one| {
                 let is_in_force = one.report.until > now;
@@ -208,7 +210,7 @@ impl BlockShard {
                 is_in_force
             });
             self.full_until = self.blocks.values().map(|one| one.report.until).min().unwrap_or_default();
-            if self.take_place(owner, shares) {
+            if shares.take(owner, 1) {
                 return true;
             }
         }
@@ -219,11 +221,7 @@ impl BlockShard {
         {
             self.remove(hash, shares);
         }
-        self.take_place(owner, shares)
-    }
-
-    fn take_place(&self, owner: Owner, shares: &Shares) -> bool {
-        self.blocks.len() < SHARD_MAX && shares.take(owner, 1)
+        shares.take(owner, 1)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::{Class, Cost, Plane, Reason, Refusal, Timestamp};
 use tidegate_overload::{OfferOutcome, ResourceId};
 
-use crate::place::OverloadPlane;
+use crate::place::{OverloadPlane, lacks_in_flight_place};
 use crate::request::Request;
 
 /// A request that was offered to the overload plane and is not decided yet. Dropped before it is
@@ -80,7 +80,7 @@ pub(crate) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
     match refusal.plane() {
         Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
         Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
-        Plane::Overload if refusal.name() == "in_flight" => OfferOutcome::NoPlace,
+        Plane::Overload if lacks_in_flight_place(refusal) => OfferOutcome::NoPlace,
         Plane::Overload => OfferOutcome::Shed,
         Plane::Capacity => OfferOutcome::Throttled,
         Plane::Limits => OfferOutcome::Denied,

@@ -178,9 +178,9 @@ impl EngineBuilder {
     }
 }
 
-/// How many requests may wait for their turn, and how much memory their callers may hold, unless
-/// [`Engine::set_waiting_bounds`] says otherwise.
-const WAITING_BOUNDS: RoomBounds = RoomBounds::new(10_000, 64 << 20);
+/// The default of [`Engine::set_waiting_bounds`]: at most 1024 requests wait for their turn, and
+/// their callers hold at most 64 MiB meanwhile.
+pub const WAITING_BOUNDS: RoomBounds = RoomBounds::new(1024, 64 << 20);
 
 fn hasher(seed: [u64; 4]) -> ahash::RandomState {
     ahash::RandomState::with_seeds(seed[3], seed[1], seed[2], seed[0])
@@ -372,7 +372,8 @@ impl Engine {
             }
             Event::Placement { namespace, table, partition, node } => {
                 let capacity = self.planes.capacity.as_ref();
-                let capacity = capacity.ok_or_else(|| unknown_table(namespace, table))?;
+                let cut = || table.chars().take(128).collect();
+                let capacity = capacity.ok_or_else(|| EngineError::NoCapacityPlane { table: cut() })?;
                 capacity.place(namespace, table, partition, node, now)?;
             }
             Event::ObservedUsage(request) => {

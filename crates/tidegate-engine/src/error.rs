@@ -62,6 +62,14 @@ pub enum EngineError {
         /// The table.
         table: String,
     },
+    /// A placement of a table's partition, without a capacity plane that has tables.
+    #[error(
+        "table \"{table}\" cannot be placed: this engine has no capacity plane; set one with `EngineBuilder::capacity`, or leave the placement out"
+    )]
+    NoCapacityPlane {
+        /// The table.
+        table: String,
+    },
     /// No such resource.
     #[error("resource \"{0}\" does not exist; use one that the overload plane was built with")]
     UnknownResource(String),

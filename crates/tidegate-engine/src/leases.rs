@@ -1,10 +1,10 @@
 //! The leases of this member: a holder for each key it meets, what the holders want to ask the
-//! store, and who waits for it.
+//! store, and the requests that wait for it.
 //!
-//! **One ask for all who wait.** Requests never talk to the store about a lease. They leave the ask
-//! in an outbox and wait for its [`Flight`] to land; whoever drives the engine empties the outbox,
-//! carries many asks in one batch, and brings the answers back. So a hot key combines here, and a
-//! request that goes away leaves nothing undone.
+//! **One ask for all requests that wait.** Requests never talk to the store about a lease. They
+//! post the ask to an [`Outbox`] and wait for its [`Flight`] to land; the driver of the engine
+//! empties the outbox, carries many asks in one batch, and brings the answers back. So a hot key
+//! combines here, and a request that goes away leaves nothing undone.
 //!
 //! **Bounds.** At most [`LeaseConfig::holders_max`] holders, and of one namespace its share of
 //! them. Each stands in a queue by the instant at which to look at it again: to renew, or to drop
@@ -12,34 +12,39 @@
 //! a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
+mod lease_batch;
 mod leased_key;
+mod outbox;
 mod silence;
 mod slot;
 mod view;
 
 use core::fmt;
 use core::hint::black_box;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
 use tidegate::gate::LeasedLimit;
-use tidegate::lease::{Ask, Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
+use tidegate::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate::shares::{Owner, Shares};
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_store::{Answer, Batch, NoteChange, OnLedger, Operation, Outcome, RequestId, StoreError};
+use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
+use self::lease_batch::DueAsk;
+pub use self::lease_batch::{LeaseBatch, LeaseBatches};
 pub(crate) use self::leased_key::LeasedKey;
+use self::outbox::Outbox;
 pub(crate) use self::silence::{Silence, Silent};
 use self::slot::{LOOK_MIN, Slot};
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How a member holds leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,59 +83,8 @@ const LOOKS_TOGETHER: usize = 16;
 /// How many holders are looked at to make room for one more.
 const RECLAIM_STEPS: usize = 8;
 
-/// Several asks on their way to the store, in one batch. Carry [`LeaseBatch::batch`] there and hand
-/// the answer, or the error, to
-/// [`crate::Engine::lease_answered`]: one that is dropped instead leaves its keys waiting for it.
-#[derive(Debug)]
-#[must_use = "keys wait for the answer"]
-pub struct LeaseBatch {
-    /// Boxed, as it is large and handed on several times.
-    batch: Box<Batch>,
-    dues: Dues,
-}
-
-impl LeaseBatch {
-    /// The batch to send to the store.
-    pub fn batch(&self) -> &Batch {
-        &self.batch
-    }
-
-    /// Has the store do this, too, in the same step; `false` if it has no room. The outcomes of
-    /// these operations are the last of the answer.
-    pub fn ride(&mut self, operations: impl ExactSizeIterator<Item = Operation>, note: NoteChange) -> bool {
-        let has_room = self.batch.operations.len() + operations.len() <= Batch::OPERATIONS_MAX;
-        if has_room {
-            self.batch.operations.extend(operations);
-            self.batch.notes.push(note);
-        }
-        has_room
-    }
-
-    /// How many keys it asks about.
-    pub fn asks(&self) -> usize {
-        self.dues.len()
-    }
-}
-
-/// Tokens of a key that are given back without a lease.
-type Refund = (Arc<LeasedKey>, Cost);
-
 /// Keys by their fingerprints.
 pub(crate) type Keys = SmallVec<[u64; 4]>;
-
-/// Batches of asks: mostly one at a time.
-pub type LeaseBatches = SmallVec<[LeaseBatch; 1]>;
-
-/// Mostly one at a time.
-type Dues = SmallVec<[Due; 1]>;
-
-/// An ask that is to be sent.
-#[derive(Debug)]
-struct Due {
-    about: Arc<LeasedKey>,
-    ask: Ask,
-    flight: Arc<Flight>,
-}
 
 /// A charge that was taken from a lease.
 #[derive(Clone, Debug)]
@@ -205,9 +159,7 @@ pub(crate) struct Leases {
     /// How many members there are, as far as is known.
     members: AtomicU32,
     shares: Shares,
-    outbox: Mutex<Outbox>,
-    /// Whether there may be something in the outbox.
-    has_asks: AtomicBool,
+    outbox: Outbox,
     terms: Mutex<KnownTerms>,
     asks: AtomicU64,
     unanswered: AtomicU64,
@@ -233,16 +185,6 @@ struct KnownTerms {
 }
 
 type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
-
-#[derive(Debug, Default)]
-struct Outbox {
-    dues: Dues,
-    refunds: Vec<Refund>,
-    /// Batches that undo what the store may have charged although it did not answer in time.
-    undos: Vec<Batch>,
-    /// The waker of the task that empties the outbox.
-    waker: Option<Waker>,
-}
 
 /// A request that comes to its lease.
 #[derive(Clone, Copy)]
@@ -273,8 +215,7 @@ impl Leases {
             shares: Shares::new(config.holders_max.max(1) as u64),
             incarnations: AtomicU32::new(1),
             members: AtomicU32::new(1),
-            outbox: Mutex::default(),
-            has_asks: AtomicBool::new(false),
+            outbox: Outbox::default(),
             terms: Mutex::new(KnownTerms { all: HashMap::with_hasher(names), last: None }),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
@@ -424,7 +365,7 @@ impl Leases {
             _ => charge.lasts(now),
         };
         if let (Some(cost), true) = (Cost::new(left), is_refunded) {
-            self.post(|outbox| outbox.refunds.push((Arc::clone(&charge.about), cost)));
+            self.outbox.post_refund((Arc::clone(&charge.about), cost));
         }
     }
 
@@ -449,7 +390,7 @@ impl Leases {
     /// Has the store undo what a batch may have charged that was not answered in time, and whose
     /// requests were refused.
     pub(crate) fn post_undo(&self, undo: Batch) {
-        self.post(|outbox| outbox.undos.push(undo));
+        self.outbox.post_undo(undo);
     }
 
     /// Lets the next request of a key ask at once.
@@ -478,53 +419,21 @@ impl Leases {
         slot.flight = Some(Arc::clone(&flight));
         slot.look_at = Timestamp::MAX;
         self.asks.fetch_add(1, Ordering::Relaxed);
-        self.post(|outbox| outbox.dues.push(Due { about: Arc::clone(&slot.about), ask, flight }));
-    }
-
-    /// Leaves something in the outbox and wakes who empties it.
-    fn post(&self, leave: impl FnOnce(&mut Outbox)) {
-        let waker = {
-            let mut outbox = lock(&self.outbox);
-            leave(&mut outbox);
-            self.has_asks.store(true, Ordering::Relaxed);
-            outbox.waker.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
+        self.outbox.post_ask(DueAsk { about: Arc::clone(&slot.about), ask, flight });
     }
 
     /// All that is in the outbox, in as few batches as there may be.
     pub(crate) fn take_asks(&self, id: impl FnMut() -> RequestId) -> LeaseBatches {
-        // Relaxed: whoever has left an ask looks for it afterwards, or wakes whoever does.
-        if !self.has_asks.load(Ordering::Relaxed) {
-            return LeaseBatches::new();
-        }
-        let mut outbox = lock(&self.outbox);
-        self.has_asks.store(false, Ordering::Relaxed);
-        let (dues, refunds, undos) = outbox.take();
-        drop(outbox);
-        batches(dues, &refunds, undos, id)
+        self.outbox.take().map_or_else(LeaseBatches::new, |posted| posted.into_batches(id))
     }
 
     /// The same, waiting until there is something.
     pub(crate) fn poll_asks(
         &self,
-        context: &mut Context<'_>,
+        context: &Context<'_>,
         id: impl FnMut() -> RequestId,
     ) -> Poll<LeaseBatches> {
-        {
-            let mut outbox = lock(&self.outbox);
-            if outbox.is_empty() {
-                outbox.waker = Some(context.waker().clone());
-                return Poll::Pending;
-            }
-        }
-        let batches = self.take_asks(id);
-        if batches.is_empty() {
-            // Somebody else was faster.
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        Poll::Ready(batches)
+        self.outbox.poll(context).map(|posted| posted.into_batches(id))
     }
 
     /// Takes in what became of asks. The keys for which a silence has ended in which this member
@@ -549,7 +458,7 @@ impl Leases {
             reset_in: outcome.reset_at.saturating_since(store_now),
         };
         let mut granted = grants.into_iter().zip(outcomes.iter().map(level));
-        for due in asked.dues {
+        for due in asked.asks {
             let grant = granted.next().and_then(|(grant, level)| Some((grant?, level)));
             if self.land(&due, grant, now) {
                 heard.push(due.about.number);
@@ -560,7 +469,7 @@ impl Leases {
 
     /// Takes in what became of one ask; whether a silence has ended for its key in which this
     /// member decided alone.
-    fn land(&self, due: &Due, grant: Option<(Grant, LedgerLevel)>, now: Timestamp) -> bool {
+    fn land(&self, due: &DueAsk, grant: Option<(Grant, LedgerLevel)>, now: Timestamp) -> bool {
         let (mut units, mut was_alone) = (0, false);
         {
             let key = due.about.number;
@@ -662,7 +571,7 @@ impl Leases {
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for
     /// afterwards get new ones.
     pub(crate) fn leave(&self, now: Timestamp, id: impl FnMut() -> RequestId) -> LeaseBatches {
-        let (mut dues, refunds, undos) = lock(&self.outbox).take();
+        let mut posted = self.outbox.take().unwrap_or_default();
         let mut slots: Vec<Box<Slot>> = Vec::new();
         for (shard, at) in self.shards.iter().zip(&self.next_looks) {
             let mut shard = lock(shard);
@@ -678,9 +587,9 @@ impl Leases {
             self.shares.give_back(slot.owner, 1);
             let ask = slot.holder.leave(&slot.terms, self.config.member, now);
             let flight = slot.flight.take().unwrap_or_else(|| Arc::new(Flight::new(Arc::clone(&slot.about))));
-            dues.push(Due { about: slot.about, ask, flight });
+            posted.asks.push(DueAsk { about: slot.about, ask, flight });
         }
-        batches(dues, &refunds, undos, id)
+        posted.into_batches(id)
     }
 
     pub(crate) fn set_members(&self, members: u32) {
@@ -702,50 +611,6 @@ impl Leases {
         let terms = Arc::clone(terms);
         known.last = Some((numbers, Arc::clone(&terms)));
         terms
-    }
-}
-
-/// As few batches as there may be.
-fn batches(
-    dues: Dues,
-    refunds: &[Refund],
-    undos: Vec<Batch>,
-    mut id: impl FnMut() -> RequestId,
-) -> LeaseBatches {
-    let asks = dues.len().div_ceil(Batch::OPERATIONS_MAX);
-    let count = asks + refunds.len().div_ceil(Batch::OPERATIONS_MAX) + undos.len();
-    let mut batches = LeaseBatches::with_capacity(count);
-    let mut ask = |dues: Dues| {
-        let operations = dues.iter().map(|due| due.about.operation(OnLedger::Ask(due.ask)));
-        batches.push(LeaseBatch { batch: Box::new(Batch::each(id(), operations)), dues });
-    };
-    if dues.len() <= Batch::OPERATIONS_MAX {
-        if !dues.is_empty() {
-            ask(dues);
-        }
-    } else {
-        let mut dues = dues.into_iter().peekable();
-        while dues.peek().is_some() {
-            ask(dues.by_ref().take(Batch::OPERATIONS_MAX).collect());
-        }
-    }
-    for refunds in refunds.chunks(Batch::OPERATIONS_MAX) {
-        let operation = |(about, cost): &Refund| about.operation(OnLedger::Refund { cost: *cost });
-        let batch = Box::new(Batch::each(id(), refunds.iter().map(operation)));
-        batches.push(LeaseBatch { batch, dues: Dues::new() });
-    }
-    batches.extend(undos.into_iter().map(|undo| LeaseBatch { batch: Box::new(undo), dues: Dues::new() }));
-    batches
-}
-
-impl Outbox {
-    fn is_empty(&self) -> bool {
-        self.dues.is_empty() && self.refunds.is_empty() && self.undos.is_empty()
-    }
-
-    fn take(&mut self) -> (Dues, Vec<Refund>, Vec<Batch>) {
-        let Self { dues, refunds, undos, .. } = self;
-        (core::mem::take(dues), core::mem::take(refunds), core::mem::take(undos))
     }
 }
 
@@ -791,11 +656,6 @@ impl Shard {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic elsewhere leaves every map whole: each change is one insertion or removal.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl fmt::Debug for Leases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leases")
@@ -804,3 +664,6 @@ impl fmt::Debug for Leases {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, tidegate_loom))]
+mod loom;

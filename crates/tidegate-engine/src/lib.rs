@@ -54,7 +54,7 @@ pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};
 pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
-    ReloadReport, Tick, TickAction,
+    ReloadReport, Tick, TickAction, WAITING_BOUNDS,
 };
 pub use error::EngineError;
 pub use kept::{PermitPage, PermitReport};
@@ -67,6 +67,7 @@ pub use numbers::in_words as numbers_in_words;
 pub use overrides::{OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride};
 pub use permit::{Completion, Outcome, Permit, Settled};
 pub use permit_id::{NotAPermitId, PermitId};
+pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;

@@ -3,10 +3,18 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_overload::{InFlightPermit, LatencySample, Obstacle, Overload};
+use tidegate::{Reason, Refusal};
+use tidegate_overload::{Binding, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
 use crate::waiting_room::Room;
+
+/// Whether a request was refused because all places in flight of its resource were taken, or
+/// claimed by requests that wait for one. The return of a place ends this, so that the refusal has
+/// no instant to retry at.
+pub fn lacks_in_flight_place(refusal: &Refusal<'_>) -> bool {
+    refusal.reason() == Reason::OverloadShed && refusal.name() == Binding::InFlight.as_str()
+}
 
 /// The overload plane with the room in which requests wait for its places.
 #[derive(Debug)]

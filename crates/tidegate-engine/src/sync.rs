@@ -1,12 +1,12 @@
 //! Atomics and locks: std's, or loom's under `--cfg tidegate_loom`.
 
 #[cfg(not(tidegate_loom))]
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(not(tidegate_loom))]
 pub(crate) use std::sync::{Arc, Mutex, MutexGuard};
 
 #[cfg(tidegate_loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(tidegate_loom)]
 pub(crate) use loom::sync::{Arc, Mutex, MutexGuard};
 

@@ -128,6 +128,19 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
+    /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
+    /// attempts are then repeated ones.
+    pub fn offer(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        tenant: Option<&str>,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        self.resource(resource).offer(level_of(class, tenant, self.seed, now), cost);
+    }
+
     /// Whether the cursor of `resource` sheds a request; charges nothing.
     ///
     /// A first attempt counts as offered whatever the answer is, with at most
@@ -190,8 +203,8 @@ impl Overload {
         }
     }
 
-    /// Records the final decision on a request whose first attempt [`Overload::shed`] counted as
-    /// offered. Called exactly once for each such request.
+    /// Records the final decision on a request whose first attempt [`Overload::shed`] or
+    /// [`Overload::offer`] counted as offered. Called exactly once for each such request.
     #[inline]
     pub fn record(&self, resource: ResourceId, outcome: OfferOutcome) {
         self.resource(resource).counts.record(outcome);

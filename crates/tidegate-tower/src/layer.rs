@@ -8,8 +8,7 @@ use bytes::Bytes;
 use http::Response;
 use tidegate::{Cost, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
-use tidegate_engine::Outcome;
-use tidegate_engine::RoomBounds;
+use tidegate_engine::{Outcome, RoomBounds, WAITING_BOUNDS};
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;
@@ -20,8 +19,8 @@ use crate::settings::Settings;
 
 pub use tidegate_driver::store_call::STORE_TIMEOUT;
 
-/// The default of [`AdmitLayer::waiters_max`].
-pub const WAITERS_MAX: usize = 1024;
+/// The default of [`AdmitLayer::waiters_max`]: that of the engine.
+pub const WAITERS_MAX: usize = WAITING_BOUNDS.requests;
 
 /// Admits requests to a service, or refuses them with an answer that says why and when to come
 /// back.
@@ -54,7 +53,7 @@ impl AdmitLayer {
             on_settled: None,
             wait: Duration::ZERO,
         };
-        Self { settings: Arc::new(settings) }.waiters_max(WAITERS_MAX)
+        Self { settings: Arc::new(settings) }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -133,8 +132,8 @@ impl AdmitLayer {
         self.with(|settings| settings.wait = wait)
     }
 
-    /// The most requests that wait at once, at all layers of the engine together. Default
-    /// [`WAITERS_MAX`]; zero lets no request wait.
+    /// The most requests that wait at once, at all layers of the engine together: the last call at
+    /// any of these layers counts. Default [`WAITERS_MAX`]; zero lets no request wait.
     ///
     /// Above it a request of a higher class takes the position of the least important one that
     /// waits, and others are refused at once. A request that waits for a place, or has lost its

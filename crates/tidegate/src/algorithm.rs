@@ -29,9 +29,8 @@ pub use fixed::{Fixed, WindowStart};
 pub use rolling_window::{Concurrency, Rolling};
 pub use sliding_counter::SlidingCounter;
 
-use self::counter::rounded_up;
 use crate::rate::Rate;
-use crate::time::{Timestamp, duration_nanos};
+use crate::time::Timestamp;
 
 /// An algorithm with its numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -160,17 +159,16 @@ impl Algorithm {
     }
 
     /// The algorithm that keeps states of this one after its spec is retired: see
-    /// `at_rest` of each. A window keeps its length, or for a sliding counter one that is at most
-    /// 1/128 longer, and has the largest limit that its states can count.
+    /// `at_rest` of each. A fixed window, a calendar window and a sliding counter keep the length
+    /// of the window, since the length says where windows begin, and have the largest limit that
+    /// their states can count.
     pub(crate) fn at_rest(&self) -> Self {
         match self {
             Self::Bucket(bucket) => Self::Bucket(bucket.at_rest()),
             Self::Rolling(rolling) => Self::Rolling(rolling.at_rest()),
             Self::Concurrency(_) => Self::Concurrency(Concurrency::AT_REST),
             Self::SlidingCounter(counter) => {
-                let window =
-                    Duration::from_nanos(rounded_up(duration_nanos(counter.window()))).min(WINDOW_MAX);
-                let at_rest = largest(|limit| SlidingCounter::new(limit, window));
+                let at_rest = largest(|limit| SlidingCounter::new(limit, counter.window()));
                 at_rest.map_or_else(|| self.clone(), Self::SlidingCounter)
             }
             Self::Fixed(fixed) => {

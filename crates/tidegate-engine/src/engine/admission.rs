@@ -149,7 +149,7 @@ impl Engine {
             return Ok(refused(Box::new(past_deadline(request.namespace)), None));
         }
         let resource = self.resource_of(request);
-        let is_first = request.attempt == 0 && !waited.is_repeated;
+        let is_first = request.attempt == 0 && !waited.is_offered;
         let offered = if is_first { resource } else { None };
         if let (Some(overload), Some(resource)) = (self.overload(), resource)
             && let Some(shed) =

@@ -190,11 +190,11 @@ impl Engine {
         let requests: SmallVec<[Request<'_>; 1]> =
             owned.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
         // An offered request has its demand; the others of a batch have not come that far.
-        let waited = Waited { rounds: rounds + 1, landed: &flights, is_repeated: false, next_of: None };
+        let waited = Waited { rounds: rounds + 1, landed: &flights, is_offered: false, next_of: None };
         let step = match &requests[..] {
             [request] => {
                 let demand = demands.pop().flatten();
-                let waited = Waited { is_repeated: true, ..waited };
+                let waited = Waited { is_offered: true, ..waited };
                 let step = if request.may_wait_until.is_some() {
                     self.admit_patient(request, waited, demand, seat, now)
                 } else {

@@ -47,8 +47,8 @@ pub(super) enum Leased {
 pub(super) struct Waited<'a> {
     pub(super) rounds: u8,
     pub(super) landed: &'a [Arc<Flight>],
-    /// Whether it has asked before, so that its demand is known.
-    pub(super) is_repeated: bool,
+    /// Whether it was offered before, so that the overload plane knows its demand.
+    pub(super) is_offered: bool,
     /// The obstacle of whose line it is the next, if it has waited in one.
     pub(super) next_of: Option<Obstacle>,
 }
@@ -69,7 +69,6 @@ impl Engine {
     }
 
     /// Takes what a request costs from the leases of its keys: from all, or from none.
-    #[expect(clippy::too_many_lines, reason = "one loop over the limits, with an exit for each answer")]
     pub(super) fn lease<'g>(
         &self,
         leases: &Leases,
@@ -103,11 +102,7 @@ impl Engine {
                 limit,
                 owner: gate.owner(),
                 cost: request.cost,
-                attempt: if waited.rounds > 0 || waited.is_repeated {
-                    request.attempt.max(1)
-                } else {
-                    request.attempt
-                },
+                attempt: if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt },
                 landed: waited.landed,
                 must_decide: waited.rounds >= ROUNDS_MAX,
             };

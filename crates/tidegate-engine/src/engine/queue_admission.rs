@@ -17,6 +17,7 @@ use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::error::EngineError;
+use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Room, Seat};
 
@@ -54,15 +55,14 @@ impl Engine {
     ) -> Result<Step, EngineError> {
         let room = &self.shared.room;
         let returns = room.returns();
-        let seat = if seat.is_none() && room.count() > 0 {
-            match self.join_line(request, returns, now)? {
-                Some(queued) => return Ok(queued),
-                None => None,
-            }
-        } else {
-            seat
-        };
-        let (demand, seat) = (Cell::new(demand), Cell::new(seat));
+        let (demand, is_new) = (Cell::new(demand), seat.is_none());
+        if is_new
+            && room.count() > 0
+            && let Some(queued) = self.join_line(request, &demand, returns, now)
+        {
+            return Ok(queued);
+        }
+        let seat = Cell::new(seat);
         self.pass_row(
             request,
             0,
@@ -90,32 +90,40 @@ impl Engine {
     }
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
-    /// so that it does not take what they wait for; `None` if there is no such line, or no room.
+    /// so that it does not take what they wait for. It is offered to its resource when it joins,
+    /// unless it was before. `None` if there is no such line, or no room, or if the request cannot
+    /// be decided at all, which its attempt reports.
     #[cold]
     fn join_line(
         &self,
         request: &Request<'_>,
+        demand: &Cell<Option<Box<Demand>>>,
         returns: u64,
         now: Timestamp,
-    ) -> Result<Option<Step>, EngineError> {
-        let gate = self.gate(request.namespace)?;
-        self.check_table(request)?;
+    ) -> Option<Step> {
+        let gate = self.gate(request.namespace).ok()?;
+        self.check_table(request).ok()?;
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
         let place = self.resource_of(request).map(Obstacle::Place);
-        let Some(obstacle) = self.shared.room.line_ahead(counters.chain(place), request.class) else {
-            return Ok(None);
-        };
+        let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
         if until <= now {
-            return Ok(None);
+            return None;
         }
-        let entrant = self.entrant(gate, request, obstacle);
-        Ok(Room::enter(&self.shared.room, entrant, returns).map(|seat| {
-            let owned = OwnedRequest::new(request, gate.shared_namespace());
-            let ask_at = Timestamp::MIN;
-            queued(owned, seat, None, None, ask_at, until)
-        }))
+        let seat = Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns)?;
+        let demand = demand.take().or_else(|| self.offer(request, now));
+        let owned = OwnedRequest::new(request, gate.shared_namespace());
+        let ask_at = Timestamp::MIN;
+        Some(queued(owned, seat, demand, None, ask_at, until))
+    }
+
+    /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
+    /// attempt, and without an overload plane.
+    fn offer(&self, request: &Request<'_>, now: Timestamp) -> Option<Box<Demand>> {
+        let resource = self.resource_of(request).filter(|_| request.attempt == 0)?;
+        self.overload()?.offer(resource, request.class, request.tenant, request.cost, now);
+        self.demand(Some(resource), request, now)
     }
 
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
@@ -186,7 +194,7 @@ impl Engine {
             }
         }
         let next_of = if is_next { Some(seat.obstacle()) } else { None };
-        let waited = Waited { is_repeated: demand.is_some(), next_of, ..Waited::default() };
+        let waited = Waited { is_offered: demand.is_some(), next_of, ..Waited::default() };
         let step = if is_over {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
@@ -218,7 +226,7 @@ impl Engine {
         now: Timestamp,
     ) -> Option<(Obstacle, Timestamp)> {
         match (refusal.reason(), refusal.retry()) {
-            (Reason::OverloadShed, _) if refusal.name() == "in_flight" => {
+            _ if lacks_in_flight_place(refusal) => {
                 // Each return calls the next one, so there is no instant at which to ask.
                 Some((Obstacle::Place(self.resource_of(request)?), until(request)))
             }

@@ -3,11 +3,12 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use super::leased_key::LeasedKey;
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// An ask that is under way.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl Flight {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Every change is one assignment.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

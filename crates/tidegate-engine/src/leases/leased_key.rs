@@ -26,6 +26,15 @@ impl LeasedKey {
         Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
     }
 
+    /// A key of a limit of 10 units a second.
+    #[cfg(all(test, tidegate_loom))]
+    pub(super) fn for_loom(number: u64) -> Self {
+        let rate = tidegate::Rate::per_second(10).expect("a rate");
+        let algorithm = Algorithm::bucket(rate).expect("a bucket");
+        let names = OwnedPairs::new(&core::iter::once(("api", "rate")));
+        Self { number, key: Key::new("api", b"rate", b"").expect("short"), algorithm, names }
+    }
+
     /// The namespace and the limit, and after those the attributes of the key with their values.
     pub(crate) fn names(&self) -> Pairs<'_> {
         self.names.pairs()

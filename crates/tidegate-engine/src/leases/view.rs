@@ -1,15 +1,16 @@
 //! A readable view of the leases that a member holds.
 
 use core::cmp::{Ordering, Reverse};
-use core::sync::atomic::Ordering::Relaxed;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use tidegate::Timestamp;
 
+use super::Leases;
 use super::leased_key::LeasedKey;
 use super::slot::Slot;
-use super::{Leases, lock};
+use crate::sync::Ordering::Relaxed;
+use crate::sync::lock;
 
 /// One lease of this member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,8 +66,7 @@ pub struct LeaseTotals {
 impl Leases {
     /// Whether there may be something to send to the store.
     pub(crate) fn has_asks(&self) -> bool {
-        // Relaxed: an ask that is missed is seen by the next tick.
-        self.has_asks.load(Relaxed)
+        self.outbox.may_have_messages()
     }
 
     pub(crate) fn totals(&self) -> LeaseTotals {

@@ -47,6 +47,17 @@ fn an_unknown_resource_or_partition_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_placement_without_a_capacity_plane_is_an_error_that_names_the_table_and_the_fix() {
+    let world = World::with_limits([]);
+    let placement = Event::Placement { namespace: "api", table: "orders", partition: 0, node: "n1" };
+    assert_eq!(
+        world.engine.event(placement, NOW).unwrap_err().to_string(),
+        "table \"orders\" cannot be placed: this engine has no capacity plane; set one with \
+         `EngineBuilder::capacity`, or leave the placement out"
+    );
+}
+
+#[test]
 fn observed_usage_is_charged_whether_or_not_there_is_room() {
     let world = World::with_limits([tidegate::Limit::new("rate", bucket(3, MINUTE)).key(["user"])]);
     let observed = Request::new("api", &USER).cost(tidegate::Cost::new(3).unwrap());

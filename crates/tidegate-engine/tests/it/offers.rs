@@ -3,14 +3,15 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::{Class, Limit};
+use tidegate::limit::Consistency;
+use tidegate::{Class, Limit, Reason};
 use tidegate_engine::{
-    Decision, Engine, EngineConfig, EngineError, Event, NamespaceConfig, OfferOutcome, Outcome, Pending,
-    Permit, Request, Step,
+    Answered, Decision, Engine, EngineConfig, EngineError, Event, LeaseConfig, NamespaceConfig, OfferOutcome,
+    Outcome, Pending, Permit, Request, RoomBounds, Step, Wants,
 };
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_overload::{Overload, OverloadConfig, ResourceConfig};
 
-use crate::world::{NOW, Room, USER, World, bucket, request};
+use crate::world::{NOW, Room, USER, World, bucket, config, request, stored_by};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -71,6 +72,132 @@ fn a_resource_that_is_slow_keeps_no_request_of_another_one_waiting() {
     }
 }
 
+/// A resource with one place that is taken, for which one request waits; and a second request that
+/// has joined its line without asking.
+struct Line {
+    world: World,
+    held: Permit,
+    first: Pending,
+    joined: Pending,
+}
+
+impl Line {
+    const WAIT: Duration = SECOND;
+
+    fn patient(class: Class) -> Request<'static> {
+        request().class(class).may_wait_until(NOW.saturating_add(Self::WAIT))
+    }
+
+    fn new() -> Self {
+        let world = World::new(Room { in_flight: 1, ..Room::WIDE });
+        world.engine.set_waiting_bounds(RoomBounds::new(2, usize::MAX));
+        let held = world.begin(&request()).admitted();
+        let first = world.begin(&Self::patient(Class::Critical)).waits();
+        let calls = world.store_calls();
+        let joined = world.begin(&Self::patient(Class::Sheddable)).waits();
+        assert_eq!((world.store_calls(), world.stats().undecided()), (calls, 2));
+        Self { world, held, first, joined }
+    }
+
+    /// The request that joined has ended as `outcome`; it is the only one that has.
+    fn assert_ended(world: &World, outcome: OfferOutcome, others: [u64; 2]) {
+        let stats = world.stats();
+        let [offered, undecided] = others;
+        assert_eq!(stats.count(outcome), 1 + u64::from(outcome == OfferOutcome::Admitted), "{stats:?}");
+        assert_eq!((stats.offered, stats.undecided()), (offered + 1, undecided), "{stats:?}");
+    }
+}
+
+#[test]
+fn a_request_that_joined_a_line_and_is_displaced_was_offered_and_ends_as_queue_full() {
+    let Line { world, held, first, joined } = Line::new();
+    let higher = world.begin(&Line::patient(Class::CriticalPlus)).waits();
+    assert_eq!(world.resume(joined).refused().reason(), Reason::QueueFull);
+    Line::assert_ended(&world, OfferOutcome::QueueFull, [3, 2]);
+    drop((held, first, higher));
+    assert_eq!(world.stats().undecided(), 0);
+}
+
+#[test]
+fn a_request_that_joined_a_line_and_whose_time_is_up_was_offered_and_ends_without_a_place() {
+    let Line { world, held, first, joined } = Line::new();
+    world.advance(Line::WAIT);
+    assert_eq!(world.resume(joined).refused().name(), "in_flight");
+    Line::assert_ended(&world, OfferOutcome::NoPlace, [2, 1]);
+    drop((held, first));
+    assert_eq!(world.stats().undecided(), 0);
+}
+
+#[test]
+fn a_request_that_joined_a_line_and_is_drained_was_offered_and_gave_up() {
+    let Line { world, held, first, joined } = Line::new();
+    world.engine.drain_waiting();
+    drop(world.resume(joined).refused());
+    Line::assert_ended(&world, OfferOutcome::GaveUp, [2, 1]);
+    drop((held, first));
+    assert_eq!(world.stats().undecided(), 0);
+}
+
+#[test]
+fn a_request_that_joined_a_line_and_is_dropped_was_offered_and_gave_up() {
+    let Line { world, held, first, joined } = Line::new();
+    drop(joined);
+    Line::assert_ended(&world, OfferOutcome::GaveUp, [2, 1]);
+    drop((held, first));
+    assert_eq!(world.stats().undecided(), 0);
+}
+
+#[test]
+fn a_request_that_joined_a_line_and_is_called_was_offered_once_and_is_admitted() {
+    let Line { world, held, first, joined } = Line::new();
+    drop(first);
+    drop(held);
+    drop(world.resume(joined).admitted());
+    let stats = world.stats();
+    assert_eq!((stats.offered, stats.count(OfferOutcome::Admitted), stats.undecided()), (3, 2, 0));
+    assert_eq!(stats.demand, 3, "its demand counts from when it joined");
+}
+
+#[test]
+fn a_repeated_attempt_that_joins_a_line_is_not_offered_again() {
+    let Line { world, held, first, joined } = Line::new();
+    drop(joined);
+    let mut repeated = Line::patient(Class::Sheddable);
+    repeated.attempt = 1;
+    drop(world.begin(&repeated).waits());
+    assert_eq!(world.stats().offered, 3);
+    drop((held, first));
+}
+
+#[test]
+fn a_request_that_has_waited_for_a_lease_and_joins_a_line_is_offered_once() {
+    let leased = Limit::new("rate", bucket(1000, SECOND)).key(["user"]).consistency(Consistency::Leased);
+    let config = EngineConfig { asks_store: true, leases: Some(LeaseConfig::of(1)), ..config() };
+    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let world = World::of(stored_by(config, [leased]).overload(overload).build().unwrap());
+    let ask = |user| {
+        let request = Request::new("api", user).may_wait_until(NOW.saturating_add(Line::WAIT));
+        world.begin(&request).waits()
+    };
+    let land = |pending| {
+        for asked in world.engine.take_lease_asks() {
+            let answer = world.ask(asked.batch());
+            world.engine.lease_answered(asked, answer, world.now());
+        }
+        world.go_on(world.engine.resume(pending, Answered::Lease, world.now()))
+    };
+    let held = land(ask(&USER)).admitted();
+    let (second, first) = (ask(&[("user", "bob")]), land(ask(&USER)).waits());
+    let joined = land(second).waits();
+    assert!(matches!(joined.wants(), Wants::Turn(_)));
+    drop(first);
+    drop(held);
+    drop(world.resume(joined).admitted());
+    let stats = world.stats();
+    assert_eq!((stats.offered, stats.undecided()), (3, 0), "{stats:?}");
+    assert_eq!((stats.count(OfferOutcome::Admitted), stats.count(OfferOutcome::GaveUp)), (2, 1));
+}
+
 /// The next act of a caller.
 #[derive(Clone, Debug)]
 enum Act {
@@ -116,8 +243,8 @@ impl Callers {
 
     fn go_on(&mut self, pending: Pending) {
         let answered = match pending.batch() {
-            Some(batch) => tidegate_engine::Answered::Store(self.world.ask(batch)),
-            None => tidegate_engine::Answered::Turn,
+            Some(batch) => Answered::Store(self.world.ask(batch)),
+            None => Answered::Turn,
         };
         let step = self.world.engine.resume(pending, answered, self.world.now());
         self.take(step);
@@ -141,6 +268,9 @@ proptest! {
     ) {
         let room = Room { in_flight: 3, local: 40, ..Room::WIDE };
         let mut callers = Callers { world: World::new(room), waiting: Vec::new(), at_work: Vec::new() };
+        // A small room, so that requests are displaced, those that have joined a line included.
+        callers.world.engine.set_waiting_bounds(RoomBounds::new(5, usize::MAX));
+        let mut first_attempts = 0;
         for act in acts {
             match act {
                 Act::Ask { user, class, waits_ms, attempt } => {
@@ -153,6 +283,7 @@ proptest! {
                     }
                     if let Ok(step) = callers.world.engine.admit(&request, callers.world.now()) {
                         callers.take(step);
+                        first_attempts += u64::from(attempt == 0);
                     }
                 }
                 Act::Resume { which, ms } if which < callers.waiting.len() => {
@@ -183,5 +314,6 @@ proptest! {
         let stats = callers.world.engine.resource_stats(NOW).next().unwrap();
         prop_assert_eq!((stats.in_flight, stats.undecided()), (0, 0));
         prop_assert_eq!(stats.offered, stats.decided());
+        prop_assert_eq!(stats.offered, first_attempts);
     }
 }

@@ -271,3 +271,23 @@ async fn the_body_and_trailers_of_the_service_pass_unchanged() {
     assert_eq!(body.trailers().unwrap()["x-sum"], "7");
     assert_eq!(body.to_bytes(), "onetwo");
 }
+
+#[tokio::test]
+async fn a_shed_request_is_answered_with_the_state_of_its_resource() {
+    let world = World::new(usual());
+    let user = |name| Request::builder().header("x-user", name).body(()).unwrap();
+    let mut held = Vec::new();
+    for name in ["a", "b", "c"] {
+        let service = world.layer.layer(service_fn(hanging));
+        held.push(service.oneshot(user(name)).await.unwrap());
+    }
+    let response = ask(&world, user("d")).await;
+    assert_eq!(response.status(), 503);
+    let body: Value = serde_json::from_str(&text(response).await).unwrap();
+    assert_eq!(body["limit"], "in_flight");
+    assert_eq!(body["overload"], json!({ "cursor": 0, "binding_signal": "in_flight" }));
+    // A refusal by a limit has no such member.
+    let denied = ask(&world, user("a")).await;
+    let body: Value = serde_json::from_str(&text(denied).await).unwrap();
+    assert_eq!((&body["limit"], body.get("overload")), (&json!("parallel"), None));
+}

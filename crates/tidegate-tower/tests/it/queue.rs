@@ -7,7 +7,7 @@ use http::Request;
 use tidegate::algorithm::{Fixed, WindowStart};
 use tidegate::{Algorithm, Limit, Matcher};
 use tidegate_overload::{Overload, OverloadConfig};
-use tidegate_tower::{AdmitBody, extract, timeout};
+use tidegate_tower::{AdmitBody, AdmitLayer, extract, timeout};
 use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -224,6 +224,19 @@ async fn no_more_wait_than_may_and_the_next_one_is_refused_at_once() {
     let waits = spawn(&world, request());
     let_run().await;
     assert_eq!(status(&world, request()).await, 429);
+    world.clock.advance(SECOND);
+    assert_eq!(waits.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_second_layer_on_the_same_engine_leaves_the_bound_of_the_first() {
+    let world = slow().with(|layer| layer.wait(SECOND).waiters_max(1));
+    drop(AdmitLayer::new(world.engine.clone()));
+    assert_eq!(status(&world, request()).await, 200);
+    let waits = spawn(&world, request());
+    let_run().await;
+    let mut refused = Box::pin(world.layer.layer(service_fn(prompt)).oneshot(request()));
+    assert!(poll(&mut refused).is_ready(), "one request waits already");
     world.clock.advance(SECOND);
     assert_eq!(waits.await.unwrap().status(), 200);
 }

@@ -61,12 +61,12 @@ impl Spec {
         }
     }
 
-    /// The spec by which a state is kept whose own spec is retired: what is used stays used, and
-    /// drains no sooner than under `self` and at most 1 % later, but for a sliding counter, which
-    /// starts its window anew.
+    /// The spec by which a state is kept whose own spec is retired. The usage of a window is the
+    /// same under both specs at every instant; the usage of a bucket drains no sooner than under
+    /// `self` and at most 1 % later.
     ///
-    /// `None` if `self` already is such a spec. All buckets together have at most 7 000 of them,
-    /// sliding counters as many; windows of another kind have one for each length, zone and unit.
+    /// `None` if `self` already is such a spec. All buckets together have at most 7 000 of them;
+    /// windows have one for each length, zone and unit.
     pub(crate) fn at_rest(&self) -> Option<Self> {
         let Self::Algorithm(algorithm) = self else { return None };
         let at_rest = algorithm.at_rest();
