@@ -140,7 +140,7 @@ impl Admission {
                 NextTry::At(at) if now < until && (at <= until || is_lent(&refusal)) => at.min(until),
                 NextTry::At(_) | NextTry::Never => return Ok(Verdict::Refuse(refusal)),
             };
-            driver.time().sleep_until(at).await;
+            driver.tick_until(at).await;
             request.attempt = request.attempt.max(1);
         }
     }

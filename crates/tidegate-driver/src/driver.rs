@@ -208,6 +208,19 @@ impl Driver {
         }
     }
 
+    /// Waits until `at`, and ticks the engine whenever a tick is due. A caller that waits may be the
+    /// only one there is; without ticks, what it waits for might not come.
+    pub(crate) async fn tick_until(&self, at: Timestamp) {
+        loop {
+            let now = self.now();
+            self.tick_if_due(now);
+            if now >= at {
+                return;
+            }
+            self.time().sleep_until(at.min(self.0.engine.next_tick(now))).await;
+        }
+    }
+
     /// Waits until `at` and ticks the engine in force then. For a task that ticks, whose next call
     /// waits until [`Tick::next`]. The task carries out the [actions](TickAction) of the tick.
     pub async fn tick_at(&self, at: Timestamp) -> Tick {

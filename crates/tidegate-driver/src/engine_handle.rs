@@ -66,6 +66,12 @@ impl EngineHandle {
         })
     }
 
+    /// When the next tick is due, after `now`.
+    pub(crate) fn next_tick(&self, now: Timestamp) -> Timestamp {
+        let due = Timestamp::from_nanos(self.0.next_tick.load(Ordering::Relaxed));
+        due.clamp(now.saturating_add(TICK_PAUSE_MIN), now.saturating_add(Engine::TICK_MAX))
+    }
+
     /// Puts an engine without the overrides that have expired in force. Does nothing if another
     /// engine has come in force meanwhile; the next tick of that one asks for it again.
     pub(crate) fn rebuild_overrides(&self, now: Timestamp) {

@@ -174,6 +174,7 @@ impl EngineBuilder {
             }
         }
         let (engine, _) = Engine::of_world(shared, planes, namespaces, &lineage, set)?;
+        engine.share_waiting_room();
         Ok(engine)
     }
 }

@@ -63,6 +63,8 @@ impl Engine {
             None => None,
         };
         let planes = Planes::new(capacity, overload, &self.shared.room);
-        Ok(self.with(planes))
+        let engine = self.with(planes);
+        engine.share_waiting_room();
+        Ok(engine)
     }
 }

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Cost, Limit};
+use tidegate::{Class, Cost, Limit};
 use tidegate_driver::{Admission, Clock, UntilReadyError, Verdict};
-use tidegate_engine::Completion;
+use tidegate_engine::{Completion, Event};
 
 use crate::world::{MANY, SECOND, SEED, World, bucket, let_run, mixed, parallel, request};
 
@@ -165,4 +165,31 @@ async fn a_hold_that_is_settled_is_a_sample_of_latency_and_one_that_is_dropped_i
     let stats = engine.resource_stats(world.clock.now()).next().unwrap();
     assert_eq!((stats.latency.succeeded, stats.latency.failed), (1, 1));
     assert_eq!((stats.latency.end, stats.in_flight), (Some(SECOND), 0));
+}
+
+/// Nothing but the request itself ticks the engine here.
+#[tokio::test]
+async fn a_request_that_is_shed_is_admitted_at_its_next_try_after_the_pressure_has_gone() {
+    let world = one_at_a_time();
+    let step = Duration::from_millis(100);
+    let sheddable = || request().class(Class::Sheddable);
+    for _ in 0..50 {
+        drop(world.admission.admit(&sheddable()).await.unwrap());
+        world.driver.engine().event(Event::Pressure(3.0), world.clock.now()).unwrap();
+        world.clock.advance(step);
+    }
+    let refused = world.admission.admit(&sheddable()).await.unwrap();
+    let hint = refused.refused().unwrap().retry_hint.unwrap();
+    let admission = world.admission.clone();
+    let waits = tokio::spawn(async move { admission.until_ready(&sheddable()).await });
+    let mut waited = Duration::ZERO;
+    while waited < hint.max(4 * step) {
+        let_run().await;
+        assert!(!waits.is_finished(), "it respects the hint");
+        world.clock.advance(step);
+        waited += step;
+    }
+    let_run().await;
+    assert!(waits.is_finished(), "after {waited:?}");
+    waits.await.unwrap().unwrap().succeeded();
 }

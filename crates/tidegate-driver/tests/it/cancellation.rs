@@ -1,12 +1,21 @@
 //! Requests that are dropped before they are decided, and permits that are dropped before they are
 //! settled.
 
+use tidegate::Limit;
+use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate_driver::Verdict;
 use tidegate_driver::store_call::STORE_TIMEOUT;
 use tidegate_engine::{Request, Step};
 use tidegate_store::Kind;
 
-use crate::world::{Health, MANY, SECOND, World, leased, let_run, mixed, poll, request};
+use crate::world::{Health, MANY, SECOND, World, leased, let_run, mixed, parallel, poll, request};
+
+/// Begins a request, and drops it before the store has answered.
+fn drop_while_the_store_is_called(world: &World) {
+    let request = request();
+    let mut admit = Box::pin(world.admission.admit(&request));
+    assert!(poll(admit.as_mut()).is_pending());
+}
 
 #[tokio::test]
 async fn a_request_that_is_dropped_while_the_store_is_called_gives_everything_back() {
@@ -67,15 +76,22 @@ async fn a_reload_between_the_question_and_the_answer_changes_nothing_of_what_is
 #[tokio::test]
 async fn a_reload_after_the_request_was_dropped_does_not_lose_what_it_holds() {
     let world = World::new(mixed(), 0);
-    let request = request();
-    {
-        let mut admit = Box::pin(world.admission.admit(&request));
-        assert!(poll(admit.as_mut()).is_pending());
-    }
+    drop_while_the_store_is_called(&world);
     world.reload(mixed());
     world.store.answers.add_permits(MANY);
     let_run().await;
     assert_eq!(world.left(), [5, 3, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_in_the_store_is_returned_if_its_answer_is_lost_and_the_request_is_admitted_here() {
+    let jobs = Limit::new("jobs", parallel(2)).key(["user"]).consistency(Consistency::Exact);
+    let world = World::new([jobs.on_store_failure(OnStoreFailure::Local)], MANY);
+    world.set_health(Health::LosesAnswers);
+    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.set_health(Health::Good);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(world.left(), [2]);
 }
 
 #[tokio::test]
@@ -107,11 +123,7 @@ async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_
 #[tokio::test(start_paused = true)]
 async fn a_dropped_request_is_undone_even_if_the_second_call_does_not_reach_the_store() {
     let world = World::new(mixed(), 0);
-    let request = request();
-    {
-        let mut admit = Box::pin(world.admission.admit(&request));
-        assert!(poll(admit.as_mut()).is_pending());
-    }
+    drop_while_the_store_is_called(&world);
     world.set_health(Health::Refuses);
     let_run().await;
     assert_eq!(world.left(), [5, 2, 0], "the first call has charged");

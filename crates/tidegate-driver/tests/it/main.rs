@@ -6,5 +6,6 @@ mod admission;
 mod cancellation;
 mod renewal;
 mod soak;
+mod soak_world;
 mod tick;
 mod world;

@@ -8,7 +8,7 @@ use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
 use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
-use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, RoomBounds, RoomUse};
+use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, Overload, RoomBounds, RoomUse};
 
 use super::lease_plane::Waited;
 use super::refusal::{queue_full, undecidable};
@@ -23,9 +23,19 @@ use crate::waiting_room::{CallReason, Room, Seat};
 
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
-    /// each namespace has its share of both, and within a namespace each resource.
+    /// each namespace has its share of both, and within a namespace each resource. Where `bounds`
+    /// does not say how many namespaces or resources there are, those of this engine count.
     pub fn set_waiting_bounds(&self, bounds: RoomBounds) {
         self.shared.room.set_bounds(bounds);
+        self.share_waiting_room();
+    }
+
+    /// Divides the waiting room by the namespaces and resources of this engine.
+    pub(crate) fn share_waiting_room(&self) {
+        // Those of the default resource, or of none, are a group of their own.
+        let all = self.overload().into_iter().flat_map(Overload::resources);
+        let resources = all.filter(|(_, name)| name.is_some()).count() + 1;
+        self.shared.room.share_by(self.gates.len(), resources);
     }
 
     /// The number of requests that wait for their turn.

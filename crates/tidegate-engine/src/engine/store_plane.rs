@@ -101,11 +101,17 @@ impl Engine {
     }
 
     /// Has the store undo a batch that it may have carried out although its answer did not come in
-    /// time, if its requests are refused for that. Where they are admitted all the same, what the
-    /// store has charged is right.
+    /// time. Where its requests are admitted all the same, the charges of the store are right, but
+    /// its permits are not: the requests return the permits that were lent here instead.
     fn undo_late(&self, batch: &Batch, error: &StoreError, is_refused: bool) {
-        if let (true, true, Some(leases)) = (error.is_outcome_unknown(), is_refused, &self.shared.leases) {
-            leases.post_undo(Batch::undo_of(batch, self.next_batch_id()));
+        if let (true, Some(leases)) = (error.is_outcome_unknown(), &self.shared.leases) {
+            let mut wrong = batch.clone();
+            if !is_refused {
+                wrong.operations.retain(|one| matches!(one.kind, Kind::Acquire { .. }));
+            }
+            if !wrong.operations.is_empty() {
+                leases.post_undo(Batch::undo_of(&wrong, self.next_batch_id()));
+            }
         }
     }
 

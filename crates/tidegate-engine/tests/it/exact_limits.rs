@@ -102,16 +102,22 @@ fn of_two_refunds_with_one_key_at_once_one_is_applied() {
     assert_eq!(left(&world)[..3], [85, 35, 25]);
 }
 
-#[test]
-fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
-    let world = world();
+/// Admits 20 units and refunds 5 of them, by a call whose answer is lost after the store has
+/// refunded.
+fn lose_the_answer_of_a_refund(world: &World) -> EngineError {
     drop(world.admit(20));
     let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
         panic!("the store must be asked")
     };
     world.ask(asking.batch()).unwrap();
     let lost = Err(StoreError::Timeout { after: MINUTE });
-    let error = asking.resume(&world.engine, lost, world.now()).unwrap_err();
+    asking.resume(&world.engine, lost, world.now()).unwrap_err()
+}
+
+#[test]
+fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
+    let world = world();
+    let error = lose_the_answer_of_a_refund(&world);
     assert!(matches!(error, EngineError::Store(StoreError::Timeout { .. })), "{error}");
     world.advance(Duration::from_secs(6));
     let again = world.carry(world.engine.refund(&request(5), "order-1", world.now()));
@@ -124,13 +130,7 @@ fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
 #[test]
 fn a_refund_is_applied_once_also_when_the_store_has_forgotten_that_it_was_asked() {
     let world = world();
-    drop(world.admit(20));
-    let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
-        panic!("the store must be asked")
-    };
-    world.ask(asking.batch()).unwrap();
-    let lost = Err(StoreError::Timeout { after: MINUTE });
-    assert!(asking.resume(&world.engine, lost, world.now()).is_err());
+    lose_the_answer_of_a_refund(&world);
     // The memory store remembers what it was asked for ten minutes; at 50 an hour 12.5 units drain
     // in fifteen.
     world.advance(Duration::from_mins(15));

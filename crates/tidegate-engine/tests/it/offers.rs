@@ -198,6 +198,34 @@ fn a_request_that_has_waited_for_a_lease_and_joins_a_line_is_offered_once() {
     assert_eq!((stats.count(OfferOutcome::Admitted), stats.count(OfferOutcome::GaveUp)), (2, 1));
 }
 
+#[test]
+fn a_namespace_and_a_resource_that_wait_keep_no_others_from_waiting() {
+    let resource = || ResourceConfig::new(1);
+    let overload = Overload::builder(7).resource("app", resource()).resource("db", resource()).build();
+    let namespace = |name: &str| NamespaceConfig { name: name.into(), limits: Vec::new() };
+    let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4]))
+        .namespaces([namespace("api"), namespace("shop")])
+        .overload(overload.unwrap())
+        .build();
+    let engine = engine.unwrap();
+    let ask = |namespace, resource| {
+        let request = Request::new(namespace, &USER).resource(resource);
+        engine.admit(&request.may_wait_until(NOW.saturating_add(60 * SECOND)), NOW).unwrap()
+    };
+    let mut steps = vec![ask("api", "app"), ask("api", "db")];
+    for (nth, (namespace, resource)) in [("api", "app"), ("api", "db"), ("shop", "app"), ("shop", "db")]
+        .into_iter()
+        .cycle()
+        .take(400)
+        .enumerate()
+    {
+        let step = ask(namespace, resource);
+        assert!(matches!(step, Step::Ask(_)), "request {nth}, of {namespace} for {resource}: {step:?}");
+        steps.push(step);
+    }
+    assert_eq!(engine.waiting(), 400);
+}
+
 /// The next act of a caller.
 #[derive(Clone, Debug)]
 enum Act {

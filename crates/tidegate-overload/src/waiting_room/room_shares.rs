@@ -26,17 +26,18 @@ pub struct RoomBounds {
     pub requests: usize,
     /// The most bytes that they occupy together.
     pub bytes: usize,
-    /// The namespaces whose requests may wait, at least 1; requests of more than these share the
-    /// remainder.
+    /// The namespaces whose requests may wait; requests of more than these share the remainder. 0:
+    /// all that an engine has, and one for a room by itself.
     pub namespaces: usize,
-    /// The resources for which the requests of one namespace may wait, at least 1.
+    /// The resources for which the requests of one namespace may wait. 0: all that an engine has,
+    /// and one for a room by itself.
     pub resources: usize,
 }
 
 impl RoomBounds {
-    /// The bounds of a room for one namespace and one resource, which may use all of it.
+    /// The bounds of a room for all namespaces and resources that there are.
     pub const fn new(requests: usize, bytes: usize) -> Self {
-        Self { requests, bytes, namespaces: 1, resources: 1 }
+        Self { requests, bytes, namespaces: 0, resources: 0 }
     }
 
     /// The same bounds, shared by so many namespaces with so many resources each.

@@ -65,7 +65,7 @@ impl Routes {
         let waiting = self.config.routes.iter().filter(|route| !route.wait.is_zero());
         let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
         let bounds = RoomBounds::new(self.config.waiting, self.config.waiting_bytes);
-        bounds.shared_by(namespaces.len().max(1), 1)
+        bounds.shared_by(namespaces.len().max(1), 0)
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

@@ -8,6 +8,9 @@ mod concurrency;
 mod extraction;
 mod queue;
 mod settlement;
+mod soak;
+#[path = "../../../tidegate-driver/tests/it/soak_world.rs"]
+mod soak_world;
 mod store;
 mod tonic_service;
 mod world;
