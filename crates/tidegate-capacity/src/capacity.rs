@@ -24,7 +24,7 @@ use crate::bucket::{BucketCharge, BucketSpec};
 use crate::error::{CapacityError, check_load, shortened};
 use crate::key_range::key_hash;
 use crate::node::{Node, NodeLoad};
-use crate::status::{CapacityStatus, NodeStatus, PartitionStatus};
+use crate::status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 use crate::table::{Partition, Table, TableId};
 use crate::throttled::Throttled;
 use crate::units::Units;
@@ -78,6 +78,7 @@ impl Capacity {
         let on_partition = match allocation.bucket.take(allocation.spec(), cost, now) {
             Ok(charged) => charged,
             Err(retry) => {
+                table.count_throttled(is_read);
                 // Of a table with one partition there is nothing to remember.
                 let learn = |until| {
                     if table.partitions.len() > 1 {
@@ -265,6 +266,29 @@ impl Capacity {
             read_left: partition.read.bucket.level(partition.read.spec(), now),
             write_left: partition.write.bucket.level(partition.write.spec(), now),
         }))
+    }
+
+    /// The tables as they are at `now`, in the order they were given.
+    pub fn table_statuses(&self, now: Timestamp) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
+        self.tables.iter().map(move |table| {
+            let operation = |is_read| {
+                let allocations = table.partitions.iter().map(|partition| partition.allocation(is_read));
+                let left = allocations.map(|one| one.bucket.level(one.spec(), now).as_thousandths());
+                let rate = table.units_per_second(is_read).cast_signed() * 1000;
+                OperationStatus {
+                    rate: Units::from_thousandths(rate),
+                    left: Units::from_thousandths(left.sum()),
+                    throttled: table.throttled_count(is_read),
+                }
+            };
+            TableStatus {
+                namespace: &table.namespace,
+                name: &table.name,
+                partitions: table.partition_count(),
+                read: operation(true),
+                write: operation(false),
+            }
+        })
     }
 
     /// The nodes as they are at `now`, in the order they were given.

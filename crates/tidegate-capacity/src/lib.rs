@@ -42,7 +42,7 @@ pub use builder::CapacityBuilder;
 pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
 pub use error::CapacityError;
 pub use key_range::{KeyRange, key_hash};
-pub use status::{CapacityStatus, NodeStatus, PartitionStatus};
+pub use status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 pub use table::TableConfig;
 pub use throttled::Throttled;
 pub use tidegate::AccessOperation;

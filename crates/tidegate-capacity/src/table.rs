@@ -140,6 +140,8 @@ pub(crate) struct Table {
     pub(crate) partitions: Box<[Partition]>,
     used_up_reads: ExhaustionHint,
     used_up_writes: ExhaustionHint,
+    throttled_reads: AtomicU64,
+    throttled_writes: AtomicU64,
 }
 
 /// The number of a table among all that a [`Capacity`](crate::Capacity) and those before it have
@@ -202,7 +204,22 @@ impl Table {
             partitions,
             used_up_reads: ExhaustionHint::new(),
             used_up_writes: ExhaustionHint::new(),
+            throttled_reads: AtomicU64::new(0),
+            throttled_writes: AtomicU64::new(0),
         }
+    }
+
+    const fn throttled(&self, is_read: bool) -> &AtomicU64 {
+        if is_read { &self.throttled_reads } else { &self.throttled_writes }
+    }
+
+    pub(crate) fn count_throttled(&self, is_read: bool) {
+        self.throttled(is_read).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The accesses that were refused since the table was first configured.
+    pub(crate) fn throttled_count(&self, is_read: bool) -> u64 {
+        self.throttled(is_read).load(Ordering::Relaxed)
     }
 
     /// Whether it is as it is configured, so that its state goes on as it is.
@@ -215,6 +232,9 @@ impl Table {
     /// a change admits nothing twice: each partition lacks what the partitions of its keys lacked,
     /// at most everything.
     pub(crate) fn take_over(&self, earlier: &Self, now: Timestamp) {
+        for is_read in [true, false] {
+            self.throttled(is_read).store(earlier.throttled_count(is_read), Ordering::Relaxed);
+        }
         for (index, partition) in (0_u32..).zip(&self.partitions) {
             let range = self.range(index);
             let first = earlier.partition_of(range.first) as usize;

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
-use tidegate_capacity::Capacity;
+use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
 use tidegate_overload::{
     Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
 };
@@ -334,6 +334,29 @@ impl Engine {
         overload.into_iter().flat_map(move |overload| {
             overload.resources().map(move |(resource, _)| overload.stats(resource, now))
         })
+    }
+
+    /// The tables of the capacity plane as they are at `now`; nothing without that plane.
+    pub fn table_statuses(&self, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
+        self.planes.capacity.iter().flat_map(move |capacity| capacity.table_statuses(now))
+    }
+
+    /// The nodes of the capacity plane as they are at `now`; nothing without that plane.
+    pub fn node_statuses(&self, now: Timestamp) -> impl Iterator<Item = NodeStatus<'_>> {
+        self.planes.capacity.iter().flat_map(move |capacity| capacity.nodes(now))
+    }
+
+    /// The partitions of a table at `now`, in the order of their ranges.
+    ///
+    /// Fails when the namespace has no such table.
+    pub fn partition_statuses(
+        &self,
+        namespace: &str,
+        table: &str,
+        now: Timestamp,
+    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, EngineError> {
+        let capacity = self.planes.capacity.as_ref().ok_or_else(|| unknown_table(namespace, table))?;
+        capacity.partitions(namespace, table, now).map_err(EngineError::Access)
     }
 
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].

@@ -1,0 +1,99 @@
+//! The series of tables, nodes and resources, read when the page is rendered. Their labels are
+//! names of the policy and words of closed lists.
+
+use core::fmt;
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use tidegate::Timestamp;
+use tidegate_capacity::{OperationStatus, TableStatus, Units};
+use tidegate_engine::{Engine, OfferOutcome, ResourceStats};
+
+use super::help;
+
+/// Writes the series of the planes beside the limits; nothing for a policy without them.
+pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Timestamp) -> fmt::Result {
+    let tables: Vec<_> = engine.table_statuses(now).collect();
+    if !tables.is_empty() {
+        encode_tables(encoder, &tables)?;
+        encode_nodes(encoder, engine, now)?;
+    }
+    // The default resource has no name and no bound, and is in no policy.
+    let resources: Vec<_> =
+        engine.resource_stats(now).filter_map(|stats| Some((stats.name?, stats))).collect();
+    if resources.is_empty() { Ok(()) } else { encode_resources(encoder, &resources) }
+}
+
+fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>]) -> fmt::Result {
+    let series = || {
+        tables.iter().flat_map(|table| {
+            [("read", table.read), ("write", table.write)].map(|(operation, status)| {
+                ([("namespace", table.namespace), ("table", table.name), ("operation", operation)], status)
+            })
+        })
+    };
+    let gauges: [(&str, fn(&OperationStatus) -> Units); 2] = [
+        ("tidegate_capacity_provisioned_units", |status| status.rate),
+        ("tidegate_capacity_left_units", |status| status.left),
+    ];
+    for (name, value) in gauges {
+        let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+        for (labels, status) in series() {
+            ConstGauge::new(number(value(&status))).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let name = "tidegate_capacity_throttled";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for (labels, status) in series() {
+        ConstCounter::new(status.throttled).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn encode_nodes(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Timestamp) -> fmt::Result {
+    let name = "tidegate_capacity_node_left_units";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+    for node in engine.node_statuses(now) {
+        ConstGauge::new(number(node.left)).encode(family.encode_family(&[("node", node.name)])?)?;
+    }
+    Ok(())
+}
+
+fn encode_resources(
+    encoder: &mut DescriptorEncoder<'_>,
+    resources: &[(&str, ResourceStats<'_>)],
+) -> fmt::Result {
+    let gauges: [(&str, fn(&ResourceStats<'_>) -> u64); 3] = [
+        ("tidegate_resource_in_flight", |stats| stats.in_flight),
+        ("tidegate_resource_in_flight_max", |stats| stats.in_flight_max),
+        ("tidegate_resource_cursor", |stats| stats.cursor.level().into()),
+    ];
+    for (name, value) in gauges {
+        let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+        for (resource, stats) in resources {
+            ConstGauge::new(value(stats)).encode(family.encode_family(&[("resource", *resource)])?)?;
+        }
+    }
+    let name = "tidegate_resource_offered";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for (resource, stats) in resources {
+        ConstCounter::new(stats.offered).encode(family.encode_family(&[("resource", *resource)])?)?;
+    }
+    let name = "tidegate_resource_outcomes";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for (resource, stats) in resources {
+        for outcome in OfferOutcome::ALL {
+            let labels = [("resource", *resource), ("outcome", outcome.as_str())];
+            ConstCounter::new(stats.count(outcome)).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Units as a number with thousandths.
+#[expect(clippy::cast_precision_loss, reason = "a sum of 10 000 tables is far below 2^53 thousandths")]
+fn number(units: Units) -> f64 {
+    units.as_thousandths() as f64 / 1000.0
+}
