@@ -1,25 +1,25 @@
-//! Acceptance suites: they run the daemon as it is shipped, take minutes, and are no part of the
-//! gate.
+//! Acceptance suites: checks that take minutes and are no part of the gate.
+//!
+//! A suite that is divided into parts can be interrupted: each finished part is kept in a file
+//! below `target/acceptance`, by suite and revision, and a second call goes on with the next part.
+//! When all parts have passed, the figures are written as a table into `docs/acceptance.md`.
+
+mod daemon;
+mod figures;
+mod page;
+mod part;
+mod progress;
+mod revision;
+mod suites;
+mod watched;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::time::Instant;
 
-use crate::cargo::{cargo, succeeds, target_directory};
-
-/// A suite. A new one is one more row in [`SUITES`].
-struct Suite {
-    name: &'static str,
-    about: &'static str,
-    /// The package whose binary of the same name runs the suite. It takes `--binary PATH` for the
-    /// daemon's binary.
-    package: &'static str,
-}
-
-const SUITES: &[Suite] = &[Suite {
-    name: "abuse",
-    about: "attacks by strangers, neighbours and broken stores: --only NAME, --list, --json, --minutes N",
-    package: "tidegate-abuse",
-}];
+use self::part::Part;
+use self::progress::Progress;
+use self::suites::{PartedSuite, SUITES, Suite, SuiteKind};
+use crate::cargo::target_directory;
 
 /// Runs the suite that `arguments` begin with, with the rest of them; without any, lists the
 /// suites. `None` when there is no suite of that name.
@@ -29,68 +29,125 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
         return Some(true);
     };
     let suite = SUITES.iter().find(|suite| suite.name == *name)?;
-    Some(run_suite(suite, rest))
+    let passed = match &suite.kind {
+        SuiteKind::Daemon { package } => Ok(daemon::run(package, rest)),
+        SuiteKind::Parted(parted) => {
+            Options::read(rest).and_then(|options| run_parts(suite, parted, options))
+        }
+    };
+    Some(passed.unwrap_or_else(|error| {
+        eprintln!("acceptance {name}: {error}");
+        false
+    }))
 }
 
 fn list() -> String {
-    let mut text = String::from("usage: cargo xtask acceptance SUITE [--binary PATH] [OPTIONS]\n\n");
-    for suite in SUITES {
-        let _ = writeln!(text, "  {:<8}{}", suite.name, suite.about);
+    let mut text = String::from("usage: cargo xtask acceptance SUITE [OPTIONS]\n\n");
+    for Suite { name, takes, about, .. } in SUITES {
+        let _ = writeln!(text, "  {name:<8}{takes:<17}{about}");
     }
-    text.push_str("\nwithout --binary the daemon is built first, with the profile dist\n");
+    text.push_str(
+        "\nTimes are those of two idle cores, builds excluded. All suites but abuse go on where they were interrupted \
+         and\nwrite a table into docs/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  --so-far  write \
+         the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse builds the daemon first, with \
+         the profile dist.\n",
+    );
     text
 }
 
-fn run_suite(suite: &Suite, arguments: &[&str]) -> bool {
-    let needs_binary = !arguments.iter().any(|argument| {
-        ["--binary", "--list", "--help", "-h"].contains(argument) || argument.starts_with("--binary=")
-    });
-    let mut command = cargo(&["run", "--locked", "--quiet", "--package", suite.package, "--"]);
-    command.args(arguments);
-    if needs_binary {
-        match dist_binary() {
-            Ok(binary) => command.arg("--binary").arg(binary),
-            Err(error) => {
-                eprintln!("acceptance: {error}");
-                return false;
-            }
-        };
-    }
-    succeeds(&mut command)
+/// The options of a suite that is divided into parts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Options {
+    is_fresh: bool,
+    is_so_far: bool,
 }
 
-/// Builds the daemon as it is shipped and returns the path of its binary.
-fn dist_binary() -> Result<PathBuf, String> {
-    let arguments = ["build", "--locked", "--profile", "dist", "--package", "tidegate-cli"];
-    if !succeeds(&mut cargo(&arguments)) {
-        return Err(format!("`cargo {}` failed", arguments.join(" ")));
+impl Options {
+    fn read(arguments: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        for argument in arguments {
+            match *argument {
+                "--fresh" => options.is_fresh = true,
+                "--so-far" => options.is_so_far = true,
+                other => return Err(format!("unknown option {other:?}; use --fresh or --so-far")),
+            }
+        }
+        Ok(options)
     }
-    Ok(target_directory().join("dist").join("tidegate"))
+}
+
+/// Runs the parts that have not passed yet, and writes the table once all have.
+fn run_parts(suite: &Suite, parted: &PartedSuite, options: Options) -> Result<bool, String> {
+    (parted.check_tools)()?;
+    let revision = revision::of_checkout()?;
+    let parts = (parted.parts)()?;
+    let folder = target_directory().join("acceptance");
+    let file = folder.join(format!("{}-{}.json", suite.name, revision.key));
+    let mut progress = if options.is_fresh { Progress::new(file) } else { Progress::open(file)? };
+    let names: Vec<_> = parts.iter().map(|part| part.name.as_str()).collect();
+    progress.keep_only(&names);
+    if progress.count() > 0 {
+        println!("{}: {} of {} parts passed before", suite.name, progress.count(), parts.len());
+    }
+    let mut failed = Vec::new();
+    if !options.is_so_far {
+        let log = folder.join(format!("{}.log", suite.name));
+        for part in &parts {
+            if progress.has(&part.name) {
+                continue;
+            }
+            if revision::of_checkout()?.key != revision.key {
+                return Err("the sources have changed; run it again for their new revision".to_owned());
+            }
+            let line = || progress_line(suite.name, part, &progress, parts.len());
+            let began = Instant::now();
+            match part.run(&log, line) {
+                Ok(figures) => progress.finish(&part.name, began.elapsed(), figures)?,
+                Err(error) => {
+                    println!("{}: {} FAILED: {error}", suite.name, part.name);
+                    failed.push(part.name.clone());
+                }
+            }
+        }
+        if !failed.is_empty() {
+            println!("{}: failed: {}; the output is in {}", suite.name, failed.join(", "), log.display());
+            return Ok(false);
+        }
+    }
+    if progress.count() == 0 {
+        return Err(format!(
+            "no part has passed at this revision, whose parts are in {}",
+            progress.file().display()
+        ));
+    }
+    let figures = progress.figures();
+    print!("\n{}", figures.table());
+    let wrong = parted.expectation.violations(&figures);
+    if !wrong.is_empty() {
+        for line in wrong {
+            println!("{}: {line}", suite.name);
+        }
+        return Ok(false);
+    }
+    let parts_passed = (progress.count(), parts.len());
+    page::write(suite.name, &figures, &revision, parts_passed, progress.took())?;
+    println!("written to {}", page::PAGE);
+    Ok(true)
+}
+
+/// The line that is printed every ten seconds.
+fn progress_line(suite: &str, part: &Part, progress: &Progress, count: usize) -> String {
+    let (done, took) = (progress.count(), progress.took());
+    let left = count - done;
+    let about = match u32::try_from(done) {
+        Ok(done @ 1..) => {
+            let left = took / done * u32::try_from(left).unwrap_or(u32::MAX);
+            format!(", about {} left", page::in_words(left))
+        }
+        _ => String::new(),
+    };
+    format!("{suite}: {done} of {count} parts in {}{about}; now {}", page::in_words(took), part.name)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_suite_is_listed_with_its_options() {
-        let text = list();
-        for suite in SUITES {
-            assert!(text.contains(&format!("  {:<8}{}\n", suite.name, suite.about)), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_suite_that_does_not_exist_is_not_run() {
-        assert_eq!(run(&["no-such-suite"]), None);
-    }
-
-    #[test]
-    fn the_package_of_every_suite_is_in_the_workspace_and_never_published() {
-        let members = crate::workspace::members().unwrap();
-        for suite in SUITES {
-            let member = members.iter().find(|member| member.name == suite.package);
-            assert!(member.is_some_and(|member| !member.is_published), "{}", suite.package);
-        }
-    }
-}
+mod tests;

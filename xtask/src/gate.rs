@@ -11,6 +11,7 @@ use crate::cargo::{
     add_flags, cargo, output_of, succeeds, succeeds_reading, succeeds_reading_silently, target_directory,
 };
 use crate::checkout;
+use crate::planted_faults::{self, TestTarget};
 use crate::step_times::StepTimes;
 use crate::tally::{Tally, TestOutput};
 use crate::test_binaries::TestBinaries;
@@ -63,6 +64,7 @@ pub(crate) fn run() -> bool {
         step("docs", || toolchain_hint(document(), &members)),
         step("tests", test),
         step("loom", || explore_interleavings(&members)),
+        step("faults", find_planted_faults),
         step("deny", deny),
         step("advisories", advisories),
         step("features", || check_feature_sets(&members)),
@@ -192,6 +194,20 @@ fn explore_interleavings(members: &[Member]) -> StepReport {
         command.env("CARGO_TARGET_DIR", target_directory().join("loom"));
         let mut output = TestOutput::default();
         let succeeded = succeeds_reading(&mut command, |line| output.read(line), |_| {});
+        report.tally = report.tally.plus(output.finish(succeeded));
+    }
+    report.parts.end(Instant::now());
+    report
+}
+
+/// The tests that each planted fault is found.
+fn find_planted_faults() -> StepReport {
+    let mut report = StepReport::default();
+    for (name, target) in [("unit tests", TestTarget::Unit), ("integration tests", TestTarget::Integration)] {
+        report.parts.begin(name.to_owned(), Instant::now());
+        let mut output = TestOutput::default();
+        let succeeded =
+            succeeds_reading(&mut planted_faults::command(target), |line| output.read(line), |_| {});
         report.tally = report.tally.plus(output.finish(succeeded));
     }
     report.parts.end(Instant::now());

@@ -12,6 +12,7 @@ mod feature_sets;
 mod gate;
 mod language;
 mod layers;
+mod planted_faults;
 mod prerequisites;
 mod step_times;
 mod tally;
@@ -31,8 +32,8 @@ usage: cargo xtask COMMAND
               with what is allowed
   lower-allowances
               write the lower numbers into xtask/allowances.txt after findings of the two above were mended
-  acceptance  run the suite of the next argument against a build of the daemon with the profile `dist`; without one,
-              list the suites
+  acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
+              one, list the suites with their times
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
 

@@ -99,6 +99,8 @@ pub const ATTACKS: &[Attack] = attacks! {
         "a client that says `text/html;q=0` gets no HTML";
     "waiting-requests" Long proxy_load::waiting_requests:
         "others keep half of their throughput beside 1 023 requests that wait";
+    "slow-upstream" Long proxy_load::slow_upstream:
+        "a service that takes 5 s for an answer leaves the median of another one below twice its value";
     "closed-upstream-connections" Long proxy_load::closed_upstream_connections:
         "8 000 requests to a service that closes connections between requests are answered";
     "reloads-without-authorization" Brief authorization::reloads_without_authorization:

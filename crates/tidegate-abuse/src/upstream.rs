@@ -4,11 +4,15 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::http1::{Http1Connection, header_in};
 
 /// The most requests that are recorded. Later ones are only answered.
 const RECORDED_MAX: usize = 1024;
+
+/// How long a service that is [`Manner::Slow`] takes for an answer.
+pub const SLOW_ANSWER: Duration = Duration::from_secs(5);
 
 /// A request that reached the service.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ pub enum Manner {
     Upgrades,
     /// It closes the connection after about one answer in eight, without saying so before.
     ClosesAtTimes,
+    /// It answers every request with 200 after [`SLOW_ANSWER`].
+    Slow,
 }
 
 /// A service. Its threads end with the process.
@@ -85,6 +91,9 @@ fn serve(stream: TcpStream, manner: Manner, received: &Mutex<Vec<Received>>, ans
             );
             let _ = connection.send(agreed.as_bytes());
             return;
+        }
+        if manner == Manner::Slow {
+            thread::sleep(SLOW_ANSWER);
         }
         if connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").is_err() {
             return;

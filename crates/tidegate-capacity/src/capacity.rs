@@ -22,6 +22,7 @@ use tidegate::{Reason, Timestamp};
 use crate::access::{Access, operation_of};
 use crate::bucket::{BucketCharge, BucketSpec};
 use crate::error::{CapacityError, check_load, shortened};
+use crate::fault::Fault;
 use crate::key_range::key_hash;
 use crate::node::{Node, NodeLoad};
 use crate::status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
@@ -79,6 +80,9 @@ impl Capacity {
             Ok(charged) => charged,
             Err(retry) => {
                 table.count_throttled(is_read);
+                Fault::RefusalCharged
+                    .is_planted()
+                    .then(|| allocation.bucket.charge(allocation.spec(), cost, now));
                 // Of a table with one partition there is nothing to remember.
                 let learn = |until| {
                     if table.partitions.len() > 1 {
@@ -166,7 +170,9 @@ impl Capacity {
         let difference = true_units.as_thousandths() - hold.units.as_thousandths();
         if difference <= 0 {
             self.give_back_part(&hold, Units::from_thousandths(-difference), now);
-        } else if let Some((_, partition, node)) = self.places(&hold) {
+        } else if let Some((_, partition, node)) = self.places(&hold)
+            && !Fault::ShortfallForgotten.is_planted()
+        {
             let allocation = partition.allocation(hold.is_read);
             allocation.bucket.charge(allocation.spec(), difference.cast_unsigned(), now);
             node.bucket.charge(node.spec(), difference.cast_unsigned(), now);
@@ -177,7 +183,8 @@ impl Capacity {
         let Some((table, partition, node)) = self.places(hold) else { return };
         let allocation = partition.allocation(hold.is_read);
         let units = units.as_thousandths().cast_unsigned();
-        node.bucket.give_back(node.spec(), hold.on_node, units, now);
+        let on_node = if Fault::NodeForgotten.is_planted() { 0 } else { units };
+        node.bucket.give_back(node.spec(), hold.on_node, on_node, now);
         allocation.bucket.give_back(allocation.spec(), hold.on_partition, units, now);
         table.used_up(hold.is_read).forget();
     }

@@ -32,6 +32,7 @@ pub mod units;
 mod bucket;
 mod builder;
 mod error;
+mod fault;
 mod node;
 mod status;
 mod sync;

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use tidegate_sim::{Report, Scenario, ScenarioError, Simulation};
+use tidegate_sim::fleet::{Report, Scenario, ScenarioError, Simulation};
 
 use crate::arguments::simulation::{Fleet, Simulate, Simulated};
 use crate::exit::{Exit, answer, complain};
@@ -52,7 +52,7 @@ fn simulate(scenario: &Scenario, progress: &Progress) -> Result<Report, Scenario
 }
 
 fn draw(report: &Report, folder: &Path) -> io::Result<()> {
-    let plots = tidegate_sim::plots(report).map_err(io::Error::other)?;
+    let plots = tidegate_sim::fleet::plots(report).map_err(io::Error::other)?;
     fs::create_dir_all(folder)?;
     plots.into_iter().try_for_each(|plot| fs::write(folder.join(plot.name).with_extension("svg"), plot.svg))
 }

@@ -208,8 +208,8 @@ impl Driver {
         }
     }
 
-    /// Waits until `at`, and ticks the engine whenever a tick is due. A caller that waits may be the
-    /// only one there is; without ticks, what it waits for might not come.
+    /// Waits until `at`, and ticks the engine whenever a tick is due. The caller may be the only
+    /// one there is, and what it waits for may need ticks.
     pub(crate) async fn tick_until(&self, at: Timestamp) {
         loop {
             let now = self.now();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate::{Class, Cost, Plane, Reason, Refusal, Timestamp};
 use tidegate_overload::{OfferOutcome, ResourceId};
 
+use crate::fault::Fault;
 use crate::place::{OverloadPlane, lacks_in_flight_place};
 use crate::request::Request;
 
@@ -64,8 +65,9 @@ impl Drop for Demand {
 
 /// Whether a request with this outcome was no demand on the system: it must not use up what the
 /// cursor admits. A request that gave up was demand that could not be served.
-pub(crate) const fn is_withdrawn(outcome: OfferOutcome) -> bool {
+pub(crate) fn is_withdrawn(outcome: OfferOutcome) -> bool {
     matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
+        && !Fault::DenialIsDemand.is_planted()
 }
 
 /// Records that a request which was offered before could not be decided.

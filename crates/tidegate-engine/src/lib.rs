@@ -30,6 +30,7 @@ mod decision;
 mod demand;
 mod engine;
 mod error;
+mod fault;
 mod kept;
 mod leases;
 mod limit_report;
@@ -57,6 +58,8 @@ pub use engine::{
     ReloadReport, Tick, TickAction, WAITING_BOUNDS,
 };
 pub use error::EngineError;
+#[cfg(tidegate_planted_faults)]
+pub use fault::Fault;
 pub use kept::{PermitPage, PermitReport};
 pub use leases::{Landing, LeaseBatch, LeaseBatches, LeaseConfig, LeaseTotals, LeaseView, LeasesView};
 pub use limit_report::LimitReport;

@@ -29,6 +29,7 @@ mod backoff;
 mod builder;
 mod cursor;
 mod cursor_control;
+mod fault;
 mod hash;
 mod in_flight;
 mod instances;

@@ -7,6 +7,7 @@ use tidegate::{Class, Cost, Timestamp};
 
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;
+use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
@@ -159,7 +160,7 @@ impl Overload {
     ) -> Option<Shed> {
         let resource = self.resource(resource);
         let level = level_of(class, tenant, self.seed, now);
-        if is_first_attempt {
+        if is_first_attempt || Fault::RepeatOffered.is_planted() {
             resource.offer(level, cost);
         }
         let cursor = resource.cursor();
@@ -198,7 +199,8 @@ impl Overload {
         cost: Cost,
         offered_at: Timestamp,
     ) {
-        if offered_at.as_nanos() >= self.ticks.last_ns.load(Ordering::Relaxed) {
+        let is_in_sums = offered_at.as_nanos() >= self.ticks.last_ns.load(Ordering::Relaxed);
+        if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
             self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
         }
     }
@@ -236,7 +238,9 @@ impl Overload {
         reason = "a permit is used up, so that it is not returned twice"
     )]
     pub fn give_back(&self, permit: InFlightPermit) {
-        self.resource(permit.resource()).in_flight.give_back();
+        if !Fault::PlaceKept.is_planted() {
+            self.resource(permit.resource()).in_flight.give_back();
+        }
     }
 
     /// Adds the end of a request's work to the latency of its resource; see

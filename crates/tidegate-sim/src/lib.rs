@@ -1,57 +1,23 @@
-//! Whole fleets in one thread from one seed: members that run the engine, a store, a network and
-//! clocks that go wrong, and checkers that look on.
+//! Simulated worlds in one thread from one seed: members, stores, networks and clocks that go
+//! wrong, and checkers that look on.
 //!
 //! ```
-//! use tidegate_sim::{Chaos, Scenario, simulate};
+//! use tidegate_sim::fleet::{Scenario, simulate};
 //!
 //! let mut scenario = Scenario::new(7);
 //! scenario.seconds = 5;
 //! let report = simulate(&scenario)?;
 //! assert_eq!(report.violations_total, 0);
 //! assert!(report.admitted_units <= 5 * 1000 + 1000 + 100);
-//! # Ok::<(), tidegate_sim::ScenarioError>(())
+//! # Ok::<(), tidegate_sim::fleet::ScenarioError>(())
 //! ```
 //!
-//! **Real parts.** Each member has an [`Engine`](tidegate_engine::Engine) of its own, and the
-//! store is a [`Keeper`](tidegate_store::Keeper): the same lines that run in the daemon. Simulated
-//! are clients, time, messages, crashes.
-//!
-//! **The same again.** All chance comes from the seed, through a generator whose version is pinned;
-//! functions whose last digit differs from machine to machine are not used. So a scenario gives the
-//! same report, byte for byte.
-//!
-//! **Checks.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
-//! what is measured.
+//! [`kit`] has what every world is made of: the queue of events, randomness, clocks, the network,
+//! calls, disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that
+//! shares limits. `docs/simulation.md` lists what the checkers look for, what goes wrong, and what
+//! is measured.
 
 #![forbid(unsafe_code)]
 
-pub mod chaos;
-pub mod plot;
-pub mod report;
-pub mod scenario;
-pub mod watch;
-pub mod world;
-
-mod calls;
-mod chance;
-mod clock;
-mod load;
-mod member;
-mod network;
-mod queue;
-mod store;
-mod zipf;
-
-pub use chaos::Trouble;
-pub use plot::{Plot, PlotError, plots};
-pub use report::Report;
-pub use scenario::{Chaos, Load, Numbers, Scenario, ScenarioError, Where};
-pub use watch::{Rule, Violation};
-pub use world::Simulation;
-
-/// Simulates a scenario from beginning to end.
-pub fn simulate(scenario: &Scenario) -> Result<Report, ScenarioError> {
-    let mut simulation = Simulation::new(scenario)?;
-    while simulation.next_second()? {}
-    Ok(simulation.into_report())
-}
+pub mod fleet;
+pub mod kit;

@@ -220,6 +220,7 @@ mod tests {
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,
             limits: vec![limit],
+            planes: Vec::new(),
         };
         let text = serde_json::to_string(&body).unwrap();
         assert!(text.contains(r#""key":{"app":null,"user":"ada"}"#), "{text}");

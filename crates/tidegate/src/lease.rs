@@ -53,7 +53,7 @@ mod terms;
 mod tests;
 
 pub use balance::{Balance, LedgerLevel};
-#[cfg(feature = "planted-faults")]
+#[cfg(tidegate_planted_faults)]
 pub use fault::Fault;
 pub use holder::{Holder, Share, Stamp, Take};
 pub use ledger::{AskOutcome, HolderView, Ledger, Movement, Unreadable};

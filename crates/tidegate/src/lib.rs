@@ -33,6 +33,8 @@ pub mod lease;
 pub mod limit;
 pub mod matcher;
 pub mod permits;
+#[cfg(tidegate_planted_faults)]
+pub mod planted_fault;
 pub mod rate;
 pub mod refusal;
 pub mod refusal_details;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::daemon::Daemon;
 use crate::http1::{self, Http1Connection};
-use crate::upstream::{Manner, Upstream};
+use crate::upstream::{Manner, SLOW_ANSWER, Upstream};
 
 /// Requests that wait, one below the most there may be.
 const WAITING: usize = 1023;
@@ -17,6 +17,19 @@ const MEASURED: Duration = Duration::from_secs(2);
 const KEPT_MIN: f64 = 0.5;
 /// Requests to a service that closes its connections at times.
 const REQUESTS: u64 = 8_000;
+/// Requests that the slow service works on at once; all others wait for a permit.
+const SLOW_AT_ONCE: usize = 32;
+/// Callers of the slow service at any time.
+const SLOW_CALLERS: usize = 512;
+/// How long callers of the slow service have to arrive, or to leave, before the other one is
+/// measured.
+const SETTLED: Duration = Duration::from_millis(300);
+/// Alternations between a quiet slow service and a busy one.
+const ROUNDS: usize = 5;
+/// Requests to the other service in each half of a round.
+const MEASURED_REQUESTS: usize = 400;
+/// The median of the other service beside the busy one, as a multiple of that without callers.
+const MEDIAN_RATIO_MAX: f64 = 2.0;
 
 /// Requests that wait leave others their throughput.
 pub(crate) fn waiting_requests(context: &AttackContext) -> AttackResult {
@@ -69,6 +82,90 @@ fn throughput(address: SocketAddr) -> Result<f64, Failure> {
         total += f64::from(count?) / MEASURED.as_secs_f64();
     }
     Ok(total)
+}
+
+/// A service that takes 5 s for an answer does not slow another one down.
+pub(crate) fn slow_upstream(context: &AttackContext) -> AttackResult {
+    let (slow, quick) = (Upstream::start(Manner::Slow)?, Upstream::start(Manner::Plain)?);
+    let policy = format!(
+        "listen: {{ http: '127.0.0.1:0', proxy: '127.0.0.1:0' }}\n\
+         namespaces:\n  \
+           slow: {{ limits: [{{ name: slow, concurrency: {{ limit: {SLOW_AT_ONCE}, hold: 1m }} }}] }}\n  \
+           quick: {{ limits: [{{ name: parallel, concurrency: {{ limit: 100, hold: 1m }} }}] }}\n\
+         proxy:\n  upstreams: {{ slow: ['{}'], quick: ['{}'] }}\n  routes:\n    \
+           - {{ match: {{ path: '/slow' }}, upstream: slow, namespace: slow, wait: 1h }}\n    \
+           - {{ upstream: quick, namespace: quick }}\n",
+        slow.url(),
+        quick.url()
+    );
+    let daemon = Daemon::start(context, &policy)?;
+    let address = daemon.proxy()?;
+    let mut connection = Http1Connection::open(address)?;
+    latencies(&mut connection)?;
+    let (mut alone, mut beside, mut answered) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..ROUNDS {
+        alone.extend(latencies(&mut connection)?);
+        let began = Instant::now();
+        let mut callers = Vec::new();
+        for _ in 0..SLOW_CALLERS {
+            let mut caller = Http1Connection::open(address)?;
+            caller.send(&http1::get("/slow"))?;
+            callers.push(caller);
+        }
+        thread::sleep(SETTLED);
+        beside.extend(latencies(&mut connection)?);
+        // The first callers are answered, and their permits go to the ones that wait, while the
+        // other service is measured again.
+        if let Some(first) = callers.first_mut() {
+            let answer = first.answer()?;
+            let took = began.elapsed();
+            require(answer.status == 200 && took >= SLOW_ANSWER, || {
+                format!("the slow service answered {} after {took:.1?}", answer.status)
+            })?;
+            answered += 1;
+        }
+        beside.extend(latencies(&mut connection)?);
+        drop(callers);
+        thread::sleep(SETTLED);
+        alone.extend(latencies(&mut connection)?);
+    }
+    let (alone, beside) = (Percentiles::of(alone), Percentiles::of(beside));
+    let seen = format!(
+        "median {:.0} us alone, {:.0} us beside {SLOW_CALLERS} callers of a service that takes {SLOW_ANSWER:?}; \
+         p99 {:.0} and {:.0} us; {} requests each, {answered} rounds",
+        alone.median_us, beside.median_us, alone.p99_us, beside.p99_us, alone.count
+    );
+    require(beside.median_us <= MEDIAN_RATIO_MAX * alone.median_us, || seen.clone())?;
+    Ok(seen)
+}
+
+/// The latency of requests to the quick service, one after the other.
+fn latencies(connection: &mut Http1Connection) -> Result<Vec<Duration>, Failure> {
+    let mut latencies = Vec::with_capacity(MEASURED_REQUESTS);
+    for _ in 0..MEASURED_REQUESTS {
+        let began = Instant::now();
+        let answer = connection.ask(&http1::get("/"))?;
+        require(answer.status == 200, || format!("the quick service's caller got {}", answer.status))?;
+        latencies.push(began.elapsed());
+    }
+    Ok(latencies)
+}
+
+/// The percentiles of latencies, in microseconds.
+struct Percentiles {
+    count: usize,
+    median_us: f64,
+    p99_us: f64,
+}
+
+impl Percentiles {
+    /// Of at least one latency.
+    fn of(mut latencies: Vec<Duration>) -> Self {
+        latencies.sort_unstable();
+        let count = latencies.len();
+        let at = |percent: usize| latencies[(count - 1) * percent / 100].as_secs_f64() * 1e6;
+        Self { count, median_us: at(50), p99_us: at(99) }
+    }
 }
 
 /// A service that closes connections between requests costs no request that it never saw.

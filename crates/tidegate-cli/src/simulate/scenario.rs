@@ -1,6 +1,6 @@
 //! The scenario of a command line, and the output of its simulation.
 
-use tidegate_sim::{Numbers, Scenario, ScenarioError};
+use tidegate_sim::fleet::{Numbers, Scenario, ScenarioError};
 
 use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load};
 use crate::exit::{Exit, chain, complain};
@@ -30,25 +30,25 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     set(&mut scenario.requests_per_second, fleet.requests_per_second);
     if let Some(load) = fleet.load {
         scenario.load = match load {
-            Load::Steady => tidegate_sim::Load::Steady,
-            Load::Bursty => tidegate_sim::Load::Bursty,
-            Load::Skewed => tidegate_sim::Load::Skewed,
-            Load::Moving => tidegate_sim::Load::Moving,
-            Load::Zipf => tidegate_sim::Load::Zipf,
-            Load::Callers => tidegate_sim::Load::Callers,
+            Load::Steady => tidegate_sim::fleet::Load::Steady,
+            Load::Bursty => tidegate_sim::fleet::Load::Bursty,
+            Load::Skewed => tidegate_sim::fleet::Load::Skewed,
+            Load::Moving => tidegate_sim::fleet::Load::Moving,
+            Load::Zipf => tidegate_sim::fleet::Load::Zipf,
+            Load::Callers => tidegate_sim::fleet::Load::Callers,
         };
     }
     if let Some(consistency) = fleet.consistency {
         scenario.consistency = match consistency {
-            Consistency::Local => tidegate_sim::Where::Local,
-            Consistency::Exact => tidegate_sim::Where::Exact,
-            Consistency::Leased => tidegate_sim::Where::Leased,
+            Consistency::Local => tidegate_sim::fleet::Where::Local,
+            Consistency::Exact => tidegate_sim::fleet::Where::Exact,
+            Consistency::Leased => tidegate_sim::fleet::Where::Leased,
         };
     }
     if let Some(chaos) = fleet.chaos {
         scenario.chaos = match chaos {
-            Chaos::None => tidegate_sim::Chaos::None,
-            Chaos::Some => tidegate_sim::Chaos::Some,
+            Chaos::None => tidegate_sim::fleet::Chaos::None,
+            Chaos::Some => tidegate_sim::fleet::Chaos::Some,
         };
     }
     scenario

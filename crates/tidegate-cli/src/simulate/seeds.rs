@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use serde::Serialize;
-use tidegate_sim::{Report, Scenario, ScenarioError, simulate};
+use tidegate_sim::fleet::{Report, Scenario, ScenarioError, simulate};
+use tidegate_sim::kit::{FailedSeeds, Seeds};
 
 use super::progress::Progress;
 use super::scenario::{json, scenario, untaken};
@@ -29,8 +30,9 @@ const REPORTS_MAX: usize = 20;
 
 pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
     let progress = Progress::new(count, "seeds");
+    let seeds = Seeds::new(fleet.seed, count);
     let (next, done, decisions) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let violated: Mutex<(u64, Vec<Report>)> = Mutex::default();
+    let violated = Mutex::new(FailedSeeds::new(REPORTS_MAX));
     let failed: Mutex<Option<ScenarioError>> = Mutex::default();
     let is_over = AtomicBool::new(false);
     let work = || {
@@ -41,15 +43,12 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
             if at >= count || is_over.load(Ordering::Relaxed) {
                 return;
             }
-            match simulate(&scenario(fleet, Scenario::drawn(fleet.seed.wrapping_add(at)))) {
+            let seed = seeds.at(at);
+            match simulate(&scenario(fleet, Scenario::drawn(seed))) {
                 Ok(report) => {
                     decisions.fetch_add(report.decisions, Ordering::Relaxed);
                     if report.violations_total > 0 {
-                        let mut violated = violated.lock().unwrap_or_else(PoisonError::into_inner);
-                        violated.0 += 1;
-                        violated.1.push(report);
-                        violated.1.sort_by_key(|report| report.scenario.seed);
-                        violated.1.truncate(REPORTS_MAX);
+                        violated.lock().unwrap_or_else(PoisonError::into_inner).add(seed, report);
                     }
                 }
                 Err(error) => {
@@ -66,7 +65,8 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return untaken(&error);
     }
-    let (violated_total, violated) = violated.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let violated = violated.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (violated_total, violated) = (violated.total(), violated.into_kept());
     let decisions = decisions.into_inner();
     let report = SeedsReport { from: fleet.seed, seeds: count, decisions, violated, violated_total };
     let text = if fleet.json { json(&report) } else { report.text() };

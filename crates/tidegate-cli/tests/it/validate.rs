@@ -1,6 +1,6 @@
 //! `tidegate validate`, `schema`, `reference`, and the help.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::process::Stdio;
 
 use crate::command::{TemporaryFile, run, tidegate};
@@ -78,7 +78,9 @@ fn run_with_input(arguments: &[&str], text: &str) -> (i32, String, String) {
     let mut command = tidegate();
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    // A command that refuses its arguments ends without reading.
+    let written = child.stdin.take().unwrap().write_all(text.as_bytes());
+    assert!(written.is_ok() || written.is_err_and(|error| error.kind() == ErrorKind::BrokenPipe));
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))

@@ -25,6 +25,7 @@ use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
 use crate::error::EngineError;
+use crate::fault::Fault;
 use crate::leases::Flights;
 use crate::permit::{Holds, Home, Permit};
 use crate::place::Place;
@@ -265,6 +266,7 @@ impl Engine {
     /// Returns what a request holds that has not passed.
     #[cold]
     fn return_holds(&self, holds: Holds, now: Timestamp) {
+        let Some(holds) = Some(holds).filter(|_| !Fault::RefusalKeepsHolds.is_planted()) else { return };
         let batch = self.take_back(holds, now);
         debug_assert!(batch.is_none(), "the store was not asked");
     }

@@ -5,6 +5,7 @@ use tidegate::{Algorithm, Cost, Gate, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use super::Engine;
+use crate::fault::Fault;
 use crate::permit::{Completion, Holds, Outcome, Permit, Settled};
 use crate::place::Loan;
 use crate::sync::Arc;
@@ -123,7 +124,7 @@ impl Engine {
         }
         drop(place);
         if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
-            capacity.give_back(units, now);
+            (!Fault::UnitsKept.is_planted()).then(|| capacity.give_back(units, now));
         }
         if !leased.is_empty() {
             self.put_back(&leased, now);

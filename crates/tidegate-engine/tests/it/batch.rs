@@ -124,7 +124,7 @@ fn refuse_third(room: Room, expected: [Option<&str>; 3]) {
 }
 
 #[test]
-fn a_refusal_by_any_plane_gives_back_what_the_others_hold() {
+pub(crate) fn a_refusal_by_any_plane_gives_back_what_the_others_hold() {
     refuse_third(Room { local: 2, ..Room::WIDE }, [None, None, Some("rate")]);
     refuse_third(Room { capacity: 2, ..Room::WIDE }, [None, None, Some("orders")]);
     refuse_third(Room { exact: 2, ..Room::WIDE }, [None, None, Some("quota")]);
@@ -266,7 +266,7 @@ fn a_look_at_several_is_one_round_trip_and_says_what_each_would_meet_alone() {
 }
 
 #[test]
-fn requests_that_were_refused_together_are_no_demand_on_the_system() {
+pub(crate) fn requests_that_were_refused_together_are_no_demand_on_the_system() {
     let world = World::new(Room { local: 100, ..Room::WIDE });
     let flood = [("user", "flood")];
     let flood = Request::new("api", &flood).class(Class::CriticalPlus);

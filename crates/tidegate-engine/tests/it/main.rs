@@ -9,6 +9,8 @@ mod completion;
 mod events;
 mod exact_limits;
 mod explanation;
+#[cfg(tidegate_planted_faults)]
+mod faults;
 mod leases;
 mod membership;
 mod offers;

@@ -80,7 +80,7 @@ fn position_2_a_local_limit_denies_and_nothing_stays_charged() {
 }
 
 #[test]
-fn position_3_the_capacity_plane_throttles_and_the_limits_get_their_charges_back() {
+pub(crate) fn position_3_the_capacity_plane_throttles_and_the_limits_get_their_charges_back() {
     let expected = (Plane::Capacity, Reason::TableThroughputExceeded, "orders");
     let retry = refuse_at(Room { capacity: 2, ..Room::WIDE }, expected);
     assert!(matches!(retry, Retry::At(instant) if instant > NOW), "{retry:?}");
@@ -105,7 +105,7 @@ fn position_4_a_store_that_does_not_answer_refuses_and_the_rest_get_their_charge
 }
 
 #[test]
-fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back() {
+pub(crate) fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back() {
     let world = World::new(Room { in_flight: 2, ..Room::WIDE });
     let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
     let (local, capacity, ..) = world.state();
@@ -130,7 +130,7 @@ fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charge
 }
 
 #[test]
-fn a_cancelled_request_leaves_nothing_anywhere() {
+pub(crate) fn a_cancelled_request_leaves_nothing_anywhere() {
     let world = World::new(Room::WIDE);
     let first = admitted(world.decide(&request()));
     let (local, capacity, ..) = world.state();
@@ -169,7 +169,7 @@ fn an_access_to_a_table_that_does_not_exist_is_an_error_and_leaves_no_charge() {
 }
 
 #[test]
-fn a_denied_request_is_no_demand_on_the_system() {
+pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
     use tidegate::{Class, Cost};
     use tidegate_engine::Request;
 

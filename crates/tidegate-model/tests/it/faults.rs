@@ -3,8 +3,14 @@
 use stateright::{Checker, HasDiscoveries, Model};
 use tidegate::lease::Fault;
 
-use crate::fleet::{Fleet, SAFE};
-use crate::real::{bucket, long_window, window};
+use crate::fleet::{Fleet, Limit, SAFE};
+use crate::real::{bucket, window};
+
+/// A window that does not end within what is looked at, and of which a first grant leaves a token
+/// in hand.
+fn long_window() -> Fleet {
+    Fleet { limit: Limit::Window { limit: 4, length: 3, period: 4 }, ..bucket() }
+}
 
 fn is_found(fault: Fault, fleet: Fleet) {
     let fleet = Fleet { fault: Some(fault), ..fleet };

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use stateright::{Model, Property};
 use tidegate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
-use tidegate::lease::{Ask, Epoch, Fault, Grant, Holder, Ledger, LedgerLevel, Take, Terms};
+#[cfg(tidegate_planted_faults)]
+use tidegate::lease::Fault;
+use tidegate::lease::{Ask, Epoch, Grant, Holder, Ledger, LedgerLevel, Take, Terms};
 use tidegate::{Cost, Rate, Timestamp};
 
 /// A step of time: an instant is a whole number of them, and everything happens at an instant.
@@ -40,6 +42,7 @@ pub(crate) struct Fleet {
     pub(crate) drift: [i64; 2],
     /// Whether requests may be repeated attempts too.
     pub(crate) retries: bool,
+    #[cfg(tidegate_planted_faults)]
     pub(crate) fault: Option<Fault>,
 }
 
@@ -142,15 +145,25 @@ impl Fleet {
         }
     }
 
+    /// Whether a mistake is planted.
+    #[cfg_attr(not(tidegate_planted_faults), expect(clippy::unused_self, reason = "a field under the cfg"))]
+    fn has_fault(&self) -> bool {
+        #[cfg(tidegate_planted_faults)]
+        return self.fault.is_some();
+        #[cfg(not(tidegate_planted_faults))]
+        false
+    }
+
     fn terms(&self, tick: u8) -> Terms {
         let (Limit::Bucket { period, .. } | Limit::Window { period, .. }) = self.limit;
         let terms = Terms::of(&self.algorithm(), at(tick)).unwrap().with_period(TICK * period).unwrap();
         // A model has few requests, and leases are what it is about.
         let terms = terms.with_leased_min(1);
-        match self.fault {
-            Some(fault) => terms.with_fault(fault),
-            None => terms,
+        #[cfg(tidegate_planted_faults)]
+        if let Some(fault) = self.fault {
+            return terms.with_fault(fault);
         }
+        terms
     }
 
     fn local(&self, member: usize, tick: u8) -> Timestamp {
@@ -264,10 +277,10 @@ impl Fleet {
                     ledger.holders().filter(|view| view.until > now).map(|view| u64::from(view.held)).sum();
                 // Nothing drains between two looks at one instant, so only grants and returns are
                 // left.
-                if self.fault.is_none() && after + moved.credited > before + moved.debited + moved.held_up {
+                if !self.has_fault() && after + moved.credited > before + moved.debited + moved.held_up {
                     state.wrong = Some("something came into being that nobody granted");
                 }
-                if self.fault.is_none() && in_hand > after {
+                if !self.has_fault() && in_hand > after {
                     state.wrong = Some("more is in hand than was counted as used");
                 }
                 if let Some(grant) = answer.grant {
@@ -475,10 +488,7 @@ impl Model for Fleet {
         vec![
             Property::always(SAFE, |_, state: &State| state.wrong.is_none()),
             Property::always(LIVE, |fleet: &Fleet, state: &State| {
-                fleet.fault.is_some()
-                    || state.wrong.is_some()
-                    || !fleet.is_last(state)
-                    || fleet.recovers(state)
+                fleet.has_fault() || state.wrong.is_some() || !fleet.is_last(state) || fleet.recovers(state)
             }),
             Property::sometimes(BUSY, |fleet: &Fleet, state: &State| {
                 state.admitted.iter().any(|admitted| admitted + UNIT > fleet.most()) && state.tick > 0

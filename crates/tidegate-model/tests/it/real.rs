@@ -6,7 +6,8 @@ use crate::fleet::{BUSY, Fleet, LIVE, Limit, SAFE};
 
 /// More ticks than the tests of every day look at, by environment:
 /// `TIDEGATE_MODEL_TICKS=2 cargo test --release -p tidegate-model -- --nocapture`. Each multiplies
-/// the time by about ten.
+/// the time by about ten. `cargo xtask acceptance model` takes one more, and reads the lines that
+/// begin with `acceptance:`.
 fn more_ticks() -> u8 {
     std::env::var("TIDEGATE_MODEL_TICKS").ok().map_or(0, |more| more.parse().unwrap())
 }
@@ -24,6 +25,7 @@ pub(crate) fn bucket() -> Fleet {
         leaps: 0,
         drift: [0, 0],
         retries: false,
+        #[cfg(tidegate_planted_faults)]
         fault: None,
     }
 }
@@ -33,16 +35,12 @@ pub(crate) fn window() -> Fleet {
     Fleet { limit: Limit::Window { limit: 2, length: 2, period: 4 }, ..bucket() }
 }
 
-/// One that does not, and of which a first grant leaves a token in hand.
-pub(crate) fn long_window() -> Fleet {
-    Fleet { limit: Limit::Window { limit: 4, length: 3, period: 4 }, ..bucket() }
-}
-
 fn holds(name: &str, mut fleet: Fleet) {
     fleet.ticks += more_ticks();
     let checker = fleet.checker().threads(2).spawn_bfs().join();
     let (all, different) = (checker.state_count(), checker.unique_state_count());
-    println!("{name}: {all} states, {different} of them different, depth {}", checker.max_depth());
+    let depth = checker.max_depth();
+    println!("acceptance: {name} | states={all} different={different} depth={depth}");
     for name in [SAFE, LIVE] {
         if let Some(path) = checker.discovery(name) {
             let actions = path.clone().into_actions();

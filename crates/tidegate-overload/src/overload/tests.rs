@@ -1,3 +1,6 @@
+#[cfg(tidegate_planted_faults)]
+mod faults;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Fleets of which something is known in advance.
 
-use tidegate_sim::{Chaos, Load, Numbers, Scenario, Where, simulate};
+use tidegate_sim::fleet::{Chaos, Load, Numbers, Scenario, Where, simulate};
 
 fn scenario(consistency: Where) -> Scenario {
     let mut scenario = Scenario::new(11);

@@ -1,5 +1,7 @@
 //! Fleets from seeds: what holds in each, and what is found when it does not.
 
+#[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;
+mod seed_range;
 mod seeds;

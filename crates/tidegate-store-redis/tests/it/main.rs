@@ -19,3 +19,4 @@ mod slow;
 mod states;
 mod stored_keys;
 mod upgrade;
+mod waiting_requests;

@@ -286,7 +286,8 @@ impl Counter for Bucket {
 
     /// At most the largest legal debt ahead: a word does not say whether it is ahead because of
     /// reports or because the clock stepped back, so the bound is that of reports. It is never less
-    /// than a full bucket, so that a step back admits no more than no step.
+    /// than a full bucket, so that a step back admits no more than no step. Where the interval of a
+    /// rate is no whole number of ticks, it admits no more than what is allowed a tick later.
     fn on_load(&self, state: State, now: Timestamp) -> State {
         State::from_bits(state.to_bits().min(self.scale.level(now).saturating_add(self.deepest)))
     }

@@ -56,7 +56,7 @@ pub struct Charged {
 /// An algorithm whose whole state is one [`State`] word.
 ///
 /// All methods are pure. `now` may be earlier than in a previous call: a step back never admits
-/// more than no step.
+/// more than no step, to within the precision that an algorithm states.
 pub trait Counter {
     /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on
     /// anything but [`Verdict::Admit`] the state returned is the state given.

@@ -1,12 +1,12 @@
-//! Mistakes that tests plant, to show that they would be found.
+//! Mistakes that tests plant in leases, to show that they would be found.
 
-/// A mistake that protocols of this kind have been shipped with. Only the feature `planted-faults`
-/// lets anyone choose one, and only tests turn that on.
+#[cfg(tidegate_planted_faults)]
+use crate::planted_fault::PlantedFault;
+
+/// A mistake that protocols of this kind have been shipped with. Terms have the mistake that was
+/// planted in the thread which made them; see `planted_fault.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(
-    not(feature = "planted-faults"),
-    expect(unreachable_pub, reason = "public under the feature only")
-)]
+#[cfg_attr(not(tidegate_planted_faults), expect(unreachable_pub, reason = "public under the cfg only"))]
 pub enum Fault {
     /// The ledger grants without counting what it granted as used.
     GrantWithoutDebit,
@@ -32,25 +32,12 @@ pub enum Fault {
     NothingAlone,
 }
 
-#[cfg(feature = "planted-faults")]
-std::thread_local! {
-    static PLANTED: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
-}
-
 impl Fault {
-    /// Plants the mistake in all terms that this thread makes from now on; `None` removes it.
-    /// Returns the mistake that was planted before. For tests of engines and stores, which make
-    /// their terms themselves.
-    #[cfg(feature = "planted-faults")]
-    pub fn plant(fault: Option<Self>) -> Option<Self> {
-        PLANTED.replace(fault)
-    }
-
-    /// The mistake that is planted in this thread; always `None` without the feature.
+    /// The mistake that is planted in this thread; always `None` without the cfg.
     pub(super) fn planted() -> Option<Self> {
-        #[cfg(feature = "planted-faults")]
-        return PLANTED.get();
-        #[cfg(not(feature = "planted-faults"))]
+        #[cfg(tidegate_planted_faults)]
+        return PlantedFault::of_thread();
+        #[cfg(not(tidegate_planted_faults))]
         None
     }
 }

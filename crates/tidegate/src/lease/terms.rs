@@ -167,7 +167,7 @@ impl Terms {
     }
 
     /// The same with a mistake built in, for tests of the tests.
-    #[cfg(feature = "planted-faults")]
+    #[cfg(tidegate_planted_faults)]
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
         Self { fault: Some(fault), ..self }
@@ -175,7 +175,7 @@ impl Terms {
 
     /// The same with leases ahead from a demand of so many units each period and nothing left
     /// unleased, for models of few requests.
-    #[cfg(feature = "planted-faults")]
+    #[doc(hidden)]
     #[must_use]
     pub fn with_leased_min(self, units: u64) -> Self {
         Self { leased_min: Some(units), ..self }
@@ -264,9 +264,9 @@ impl Terms {
         }
     }
 
-    /// Whether the mistake is planted; always false without the feature.
+    /// Whether the mistake is planted; always false without the cfg.
     pub(super) fn has(&self, fault: Fault) -> bool {
-        cfg!(feature = "planted-faults") && self.fault == Some(fault)
+        cfg!(tidegate_planted_faults) && self.fault == Some(fault)
     }
 }
 

@@ -21,7 +21,7 @@ struct Counting {
     store: Arc<dyn DynStore>,
     asked: AtomicUsize,
     is_away: AtomicBool,
-    /// The call that gets no answer, counted from 1; 0 is none.
+    /// The call that gets no answer, counted from 1; with 0 every call gets one.
     stalls_at: AtomicUsize,
 }
 

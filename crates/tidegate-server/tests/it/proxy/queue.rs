@@ -237,9 +237,8 @@ async fn killing_the_client_or_the_server_at_any_moment_leaves_no_permit_held() 
     }
 }
 
-/// How long `count` requests of one client take, one after the other.
-async fn time_of(world: &World, count: usize) -> Duration {
-    let mut client = world.proxied().await;
+/// How long `count` requests of this client take, one after the other.
+async fn time_of(client: &mut Client, count: u32) -> Duration {
     let started = std::time::Instant::now();
     for _ in 0..count {
         client.send(get("/quick", "x-user: other\r\n")).await;
@@ -264,22 +263,36 @@ async fn keeping() -> std::net::SocketAddr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn issue_16_requests_that_wait_take_no_throughput_from_others() {
     const WAITING: usize = 500;
-    const COUNT: usize = 2000;
-    let world = world(to(&[keeping().await], patient("parallel"))).await;
-    time_of(&world, COUNT).await;
-    let without = time_of(&world, COUNT).await.min(time_of(&world, COUNT).await);
+    const PAIRS: usize = 41;
+    const COUNT: u32 = 100;
+    let alone = world(to(&[keeping().await], patient("parallel"))).await;
+    let beside = world(to(&[keeping().await], patient("parallel"))).await;
     let mut clients = Vec::new();
     for user in 0..WAITING {
         // The first has the permit of its user, the second waits for it, at the head of a line of
         // its own.
         for _ in 0..2 {
-            clients.push(world.asked("/", &format!("x-user: u{user}\r\n")).await);
+            clients.push(beside.asked("/", &format!("x-user: u{user}\r\n")).await);
         }
     }
-    world.until_waiting(WAITING).await;
-    let with = time_of(&world, COUNT).await.min(time_of(&world, COUNT).await);
-    eprintln!("{COUNT} requests: {without:?} alone, {with:?} beside {WAITING} that wait");
-    assert!(with < without * 3, "{COUNT} requests took {without:?} alone and {with:?} beside {WAITING}");
+    beside.until_waiting(WAITING).await;
+    let (mut one, mut other) = (alone.proxied().await, beside.proxied().await);
+    time_of(&mut one, COUNT).await;
+    time_of(&mut other, COUNT).await;
+    // The two are measured in turns, a few milliseconds each. Another program that takes the
+    // processor takes it from both, and the median leaves out the pairs of which it hit only one.
+    let mut ratios = Vec::new();
+    for _ in 0..PAIRS {
+        let without = time_of(&mut one, COUNT).await;
+        let with = time_of(&mut other, COUNT).await;
+        ratios.push(with.as_secs_f64() / without.as_secs_f64());
+    }
+    ratios.sort_unstable_by(f64::total_cmp);
+    let median = ratios[PAIRS / 2];
+    eprintln!("beside {WAITING} that wait {COUNT} requests take {median:.2} times as long: {ratios:.2?}");
+    beside.until_waiting(WAITING).await;
+    assert!(median < 3.0, "{median:.2} times as long beside {WAITING} that wait; all pairs: {ratios:.2?}");
+    drop(clients);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -371,22 +371,29 @@ proptest! {
     ) {
         let burst = if units == 1 { 1 } else { burst };
         let bucket = bucket(units, per_ns, burst, 0);
-        let (mut steady, mut stepped) = (State::EMPTY, State::EMPTY);
+        let mut steady = State::EMPTY;
         let (mut admitted_steady, mut admitted_stepped) = (0, 0);
         let mut now = 1_800_000_000_000_000_000_u64;
+        // The envelope judges each answer of the bucket whose clock steps back.
+        let mut stepped = World::new(units, per_ns, burst, 0, now);
         for (index, gap) in gaps.into_iter().enumerate() {
             now += (per_ns / units / 1000).max(1) * gap;
             let (verdict, next) = bucket.decide(steady, Cost::ONE, at(now));
             steady = next;
-            admitted_steady += u32::from(verdict == Verdict::Admit);
-            let seen = if index >= step_at { at(now - back) } else { at(now) };
+            admitted_steady += usize::from(verdict == Verdict::Admit);
+            stepped.now = if index >= step_at { now - back } else { now };
             if index == step_at {
-                stepped = bucket.on_load(stepped, seen);
+                stepped.take(Letter::Load);
             }
-            let (verdict, next) = bucket.decide(stepped, Cost::ONE, seen);
-            stepped = next;
-            admitted_stepped += u32::from(verdict == Verdict::Admit);
-            prop_assert!(admitted_stepped <= admitted_steady);
+            let before = stepped.envelope.log.len();
+            stepped.take(Letter::Check(1));
+            admitted_stepped += stepped.envelope.log.len() - before;
+            // Where an interval is no whole number of the bucket's ticks, it is a tick shorter at
+            // some instants than at others. Two clocks that differ may then differ by requests,
+            // although each admits what the rate and the burst allow.
+            if stepped.envelope.exact {
+                prop_assert!(admitted_stepped <= admitted_steady);
+            }
         }
     }
 }

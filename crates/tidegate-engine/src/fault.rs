@@ -1,0 +1,33 @@
+//! Mistakes that tests plant in the row of planes, to show that they would be found.
+
+#[cfg(tidegate_planted_faults)]
+use tidegate::planted_fault::PlantedFault;
+
+/// A mistake that is planted by tests only, under `--cfg tidegate_planted_faults`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(tidegate_planted_faults), expect(unreachable_pub, reason = "public under the cfg only"))]
+pub enum Fault {
+    /// A request that one plane refuses keeps what the planes before have charged.
+    RefusalKeepsHolds,
+    /// Capacity units are not given back.
+    UnitsKept,
+    /// The requests of a batch before a refused one keep what they hold.
+    BatchKept,
+    /// A denied request stays in the demand on its resource.
+    DenialIsDemand,
+}
+
+impl Fault {
+    /// Whether the mistake is planted in this thread; always false without the cfg.
+    #[inline]
+    #[cfg_attr(
+        not(tidegate_planted_faults),
+        expect(clippy::unused_self, reason = "compared under the cfg only")
+    )]
+    pub(crate) fn is_planted(self) -> bool {
+        #[cfg(tidegate_planted_faults)]
+        return PlantedFault::of_thread() == Some(self);
+        #[cfg(not(tidegate_planted_faults))]
+        false
+    }
+}

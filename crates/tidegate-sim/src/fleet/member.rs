@@ -1,0 +1,157 @@
+//! One member of the fleet: an engine of its own, and a clock of its own.
+
+use tidegate::limit::OnStoreFailure;
+use tidegate::{Limit, TableConfig, WhenFull};
+use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
+
+use crate::fleet::arrival::Arrival;
+use crate::fleet::scenario::{Chaos, Scenario, ScenarioError, Where};
+use crate::kit::{Chance, Clock, Room};
+
+/// The namespace of the simulated limit.
+pub(crate) const NAMESPACE: &str = "fleet";
+/// The attribute that is the key.
+pub(crate) const ATTRIBUTE: &str = "key";
+
+/// A member, running or not.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// `None` while it is down.
+    pub(crate) engine: Option<Engine>,
+    pub(crate) clock: Clock,
+    /// A number that no other run of any member has.
+    pub(crate) run: u64,
+    /// When it is to be woken next, in true time.
+    pub(crate) wake: u64,
+    /// When it was woken last.
+    pub(crate) woken: u64,
+    /// Requests that wait for a lease.
+    pub(crate) parked: Room<(Pending, Arrival)>,
+}
+
+/// Makes the engines of a fleet.
+#[derive(Debug)]
+pub(crate) struct MemberFactory {
+    chance: Chance,
+    scenario: Scenario,
+    limit: Limit,
+    table_bytes: usize,
+    runs: u64,
+}
+
+impl MemberFactory {
+    pub(crate) fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
+        let consistency = match scenario.consistency {
+            Where::Local => tidegate::limit::Consistency::Local,
+            Where::Exact => tidegate::limit::Consistency::Exact,
+            Where::Leased => tidegate::limit::Consistency::Leased,
+        };
+        let failure = if scenario.limit.is_quota() { OnStoreFailure::Refuse } else { OnStoreFailure::Local };
+        let limit = Limit::new("per-key", scenario.algorithm()?)
+            .key([ATTRIBUTE])
+            .consistency(consistency)
+            .on_store_failure(failure);
+        // Decisions that a member makes alone are in its table: four words a key, so that every key
+        // finds a place. Beside a store that is only for silences, and of the many keys of a large
+        // fleet not all are asked for in one.
+        let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
+        let keys = (scenario.keys as usize).min(keys_max);
+        let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);
+        Ok(Self {
+            chance: Chance::new(scenario.seed, 6),
+            scenario: scenario.clone(),
+            limit,
+            table_bytes,
+            runs: 0,
+        })
+    }
+
+    /// A member that begins to run.
+    pub(crate) fn member(&mut self) -> Result<Member, ScenarioError> {
+        let clock = match self.scenario.chaos {
+            Chaos::None => Clock::TRUE,
+            Chaos::Some => Clock::drawn(&mut self.chance),
+        };
+        let mut member =
+            Member { engine: None, clock, run: 0, wake: u64::MAX, woken: 0, parked: Room::default() };
+        self.start(&mut member)?;
+        Ok(member)
+    }
+
+    /// Starts a member, which remembers nothing.
+    pub(crate) fn start(&mut self, member: &mut Member) -> Result<(), ScenarioError> {
+        self.runs += 1;
+        let table = TableConfig {
+            bytes: self.table_bytes,
+            ring_share_percent: 0,
+            when_full: WhenFull::Refuse,
+            seed: self.chance.seeds(),
+        };
+        let holders_max = self.scenario.holders_max as usize;
+        let config = EngineConfig {
+            table,
+            permits_max: 0,
+            permit_key: [0; 2],
+            asks_store: true,
+            leases: Some(LeaseConfig { holders_max, locks_max: 1, ..LeaseConfig::of(self.runs) }),
+        };
+        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: vec![self.limit.clone()] };
+        let engine = Engine::builder(config).namespace(namespace).build();
+        let engine = engine.map_err(|error| ScenarioError::Engine(error.to_string()))?;
+        // As `store.members` of the policy says, so that a member knows it before the store has
+        // answered.
+        let told = engine.with_members(self.scenario.members);
+        told.map_err(|error| ScenarioError::Engine(error.to_string()))?;
+        member.engine = Some(engine);
+        member.run = self.runs;
+        member.wake = u64::MAX;
+        member.parked.clear();
+        Ok(())
+    }
+}
+
+/// The name of a key: a letter and its number, without taking memory.
+#[derive(Debug)]
+pub(crate) struct KeyName {
+    bytes: [u8; 11],
+    from: usize,
+}
+
+impl KeyName {
+    pub(crate) fn of(mut key: u32) -> Self {
+        let mut bytes = [b'k'; 11];
+        let mut from = bytes.len();
+        loop {
+            from -= 1;
+            bytes[from] = b'0' + (key % 10) as u8;
+            key /= 10;
+            if key == 0 {
+                return Self { bytes, from: from - 1 };
+            }
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[self.from..]).expect("letters and digits")
+    }
+
+    /// The key in whose name these bytes end, as those of a key of a store do.
+    pub(crate) fn read(bytes: &[u8]) -> u32 {
+        let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        bytes[bytes.len() - digits..].iter().fold(0, |key, digit| key * 10 + u32::from(digit - b'0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_key_is_read_back_from_the_end_of_longer_ones() {
+        for key in [0, 7, 10, 999, u32::MAX - 1] {
+            let name = KeyName::of(key);
+            assert_eq!(name.as_str(), format!("k{key}"));
+            assert_eq!(KeyName::read(format!("1\x05api\x08k{key}").as_bytes()), key);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The counters of a running simulation, from which its report is made.
+
+use std::collections::BTreeMap;
+
+use tidegate::Reason;
+
+use crate::fleet::arrival::Arrival;
+use crate::fleet::chaos::Trouble;
+use crate::fleet::report::{Conforming, Delay, Fullest, Recovery, Report, Second};
+use crate::fleet::scenario::{Numbers, Scenario};
+use crate::fleet::usage::{Measured, Used};
+use crate::fleet::watch::Watch;
+use crate::kit::{Delays, Disturbance, MS, SECOND, WORLD_BEGIN, fairness_of, rounded};
+
+/// The counters of a running simulation.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    decisions: u64,
+    admitted: u64,
+    admitted_units: u64,
+    refused: BTreeMap<&'static str, u64>,
+    errors: u64,
+    unreached: u64,
+    cut_short: u64,
+    pub(crate) calls: u64,
+    pub(crate) asks: u64,
+    delays: Delays,
+    pub(crate) measured: Measured,
+    series: Vec<Second>,
+    second: Second,
+    before: (u64, u64),
+    /// Units of the hottest key, by the tenth of a second: asked for and admitted. Only where
+    /// something goes wrong.
+    tenths: Vec<(u32, u32)>,
+    hot_offered: f64,
+}
+
+const TENTH: u64 = SECOND / 10;
+
+impl Tally {
+    pub(crate) fn new(scenario: &Scenario, plan: &[Disturbance<Trouble>]) -> Self {
+        let tenths = if plan.is_empty() { 0 } else { scenario.seconds as usize * 10 };
+        Self {
+            decisions: 0,
+            admitted: 0,
+            admitted_units: 0,
+            refused: BTreeMap::new(),
+            errors: 0,
+            unreached: 0,
+            cut_short: 0,
+            calls: 0,
+            asks: 0,
+            delays: Delays::new(),
+            measured: Measured {
+                from: u64::from(scenario.measured_from()) * SECOND,
+                keys: vec![Used::default(); scenario.keys.min(64) as usize],
+                members: vec![Used::default(); scenario.members as usize],
+            },
+            series: Vec::with_capacity(scenario.seconds as usize),
+            second: Second::default(),
+            before: (0, 0),
+            tenths: vec![(0, 0); tenths],
+            hot_offered: 0.0,
+        }
+    }
+
+    pub(crate) fn unreached(&mut self) {
+        self.unreached += 1;
+    }
+
+    pub(crate) fn failed(&mut self) {
+        self.errors += 1;
+    }
+
+    pub(crate) fn cut_short(&mut self, requests: u64) {
+        self.cut_short += requests;
+    }
+
+    pub(crate) fn offered(&mut self, one: &Arrival, now: u64) {
+        let cost = u64::from(one.cost);
+        self.second.offered += cost;
+        if one.key == 0 {
+            self.second.hot_offered += cost;
+            if let Some((offered, _)) = self.tenths.get_mut((now / TENTH) as usize) {
+                *offered += one.cost;
+            }
+        }
+        if now >= self.measured.from {
+            // A retry was counted when its request was first made, but clients that come again do
+            // ask.
+            if let Some(key) = self.measured.keys.get_mut(one.key as usize)
+                && one.attempt == 0
+            {
+                key.offered += f64::from(one.cost);
+            }
+            if one.attempt == 0 {
+                self.measured.members[one.member as usize].offered += f64::from(one.cost);
+            }
+            if one.key == 0 {
+                self.hot_offered += f64::from(one.cost);
+            }
+        }
+    }
+
+    pub(crate) fn admitted(&mut self, one: &Arrival, now: u64) {
+        let cost = u64::from(one.cost);
+        self.decisions += 1;
+        self.admitted += 1;
+        self.admitted_units += cost;
+        self.second.admitted += cost;
+        self.delays.add(now - one.at);
+        if one.key == 0 {
+            self.second.hot_admitted += cost;
+            if let Some((_, admitted)) = self.tenths.get_mut((now / TENTH) as usize) {
+                *admitted += one.cost;
+            }
+        }
+        if now >= self.measured.from {
+            if let Some(key) = self.measured.keys.get_mut(one.key as usize) {
+                key.admitted += f64::from(one.cost);
+            }
+            self.measured.members[one.member as usize].admitted += f64::from(one.cost);
+        }
+    }
+
+    pub(crate) fn refused(&mut self, one: &Arrival, reason: Reason, now: u64) {
+        self.decisions += 1;
+        *self.refused.entry(reason.as_str()).or_default() += 1;
+        self.delays.add(now - one.at);
+    }
+
+    /// A second is over.
+    pub(crate) fn second(&mut self, lent: u64, served: u64) {
+        let mut second = core::mem::take(&mut self.second);
+        second.hot_lent = lent;
+        second.calls = self.calls - self.before.0;
+        second.served = served - self.before.1;
+        self.before = (self.calls, served);
+        self.series.push(second);
+    }
+
+    pub(crate) fn into_report(
+        self,
+        scenario: Scenario,
+        watch: Watch,
+        plan: &[Disturbance<Trouble>],
+    ) -> Report {
+        let fullest = watch.fullest();
+        let seen = watch.seen();
+        let keys = u64::from(scenario.keys);
+        Report {
+            recoveries: plan.iter().map(|one| self.recovery(&scenario, *one)).collect(),
+            used: self.used(&scenario),
+            fairness: fairness(&self.measured.members),
+            decisions: self.decisions,
+            admitted: self.admitted,
+            admitted_units: self.admitted_units,
+            refused: self.refused,
+            errors: self.errors,
+            unreached: self.unreached,
+            cut_short: self.cut_short,
+            store_calls: self.calls,
+            lease_asks: self.asks,
+            calls_per_decision: rounded(ratio(self.calls, self.decisions.max(1))),
+            fullest: Fullest {
+                // Where each member decides alone, the key of one of them.
+                key: (u64::from(fullest.key) % keys) as u32,
+                at_ms: fullest.at.checked_sub(WORLD_BEGIN).unwrap_or(fullest.at) / MS,
+                units: fullest.units,
+                bound: fullest.most,
+            },
+            delay: Delay {
+                p50_us: self.delays.quantile(500) / 1000,
+                p99_us: self.delays.quantile(990) / 1000,
+                p999_us: self.delays.quantile(999) / 1000,
+                max_us: self.delays.max() / 1000,
+            },
+            conforming: Conforming {
+                first_attempts: seen.first_attempts,
+                admitted: seen.admitted,
+                refused_max_ms: seen.longest / MS,
+            },
+            series: self.series,
+            violations_total: watch.findings.total(),
+            violations_by_rule: watch
+                .findings
+                .counts()
+                .iter()
+                .map(|(rule, count)| (rule.name(), *count))
+                .collect(),
+            violations: watch.findings.into_kept(),
+            scenario,
+        }
+    }
+
+    fn used(&self, scenario: &Scenario) -> Option<f64> {
+        let seconds = u64::from(scenario.seconds).checked_sub(self.measured.from / SECOND)?;
+        #[expect(clippy::cast_precision_loss, reason = "seconds of a day")]
+        let due = scenario.limit.rate() * seconds as f64;
+        let is_enough = seconds >= 8 && self.hot_offered >= due * 1.05;
+        is_enough.then(|| rounded(self.measured.keys[0].admitted / due))
+    }
+
+    fn recovery(&self, scenario: &Scenario, one: Disturbance<Trouble>) -> Recovery {
+        let Disturbance { trouble, from, until } = one;
+        let begin = until.div_ceil(TENTH);
+        let Numbers::Bucket { units, seconds: 1, .. } = scenario.limit else {
+            let (from_ms, until_ms) = (from / MS, until / MS);
+            return Recovery { trouble, from_ms, until_ms, recovered_after_ms: None };
+        };
+        let seconds = self.tenths.windows(10).enumerate().skip(begin as usize);
+        let mut well = seconds.filter(|(_, second)| {
+            let offered: u64 = second.iter().map(|(offered, _)| u64::from(*offered)).sum();
+            let admitted: u64 = second.iter().map(|(_, admitted)| u64::from(*admitted)).sum();
+            admitted * 100 >= offered.min(units.into()) * 95
+        });
+        let recovered = well.next().map(|(tenth, _)| (tenth as u64 * TENTH).saturating_sub(until) / MS);
+        Recovery { trouble, from_ms: from / MS, until_ms: until / MS, recovered_after_ms: recovered }
+    }
+}
+
+/// Jain's index of what part of its first attempts each member admitted.
+fn fairness(members: &[Used]) -> Option<f64> {
+    fairness_of(&members.iter().filter_map(Used::odds).collect::<Vec<_>>())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "shown with six digits")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}

@@ -1,0 +1,93 @@
+//! The tests that plant a fault and expect other tests to find it, under
+//! `--cfg tidegate_planted_faults`.
+
+use std::process::Command;
+
+use crate::cargo::{add_flags, cargo, target_directory};
+
+/// The cfg under which faults can be planted.
+const CFG: &str = "--cfg tidegate_planted_faults";
+
+/// The beginning of the names of these tests.
+pub(crate) const FILTER: &str = "faults::";
+
+/// Packages and the test binary that has their tests. Those of `tidegate`, the lease protocol, are
+/// in the simulator and the model.
+pub(crate) const PACKAGES: &[(&str, TestTarget)] = &[
+    ("tidegate-capacity", TestTarget::Unit),
+    ("tidegate-overload", TestTarget::Unit),
+    ("tidegate-engine", TestTarget::Integration),
+    ("tidegate-model", TestTarget::Integration),
+    ("tidegate-sim", TestTarget::Integration),
+];
+
+/// A test binary of a package.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TestTarget {
+    /// The tests in `src`.
+    Unit,
+    /// The tests in `tests/it`.
+    Integration,
+}
+
+impl TestTarget {
+    pub(crate) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Unit => &["--lib"],
+            Self::Integration => &["--test", "it"],
+        }
+    }
+}
+
+/// `cargo test` for these packages, which have the same target.
+pub(crate) fn command(target: TestTarget) -> Command {
+    let mut command = cargo(&["test", "--locked", "--no-fail-fast"]);
+    for (package, _) in PACKAGES.iter().filter(|(_, other)| *other == target) {
+        command.args(["--package", package]);
+    }
+    command.args(target.arguments()).arg(FILTER);
+    plantable(&mut command);
+    command
+}
+
+/// Lets faults be planted in what `command` builds. The folder is its own: under the flag every
+/// crate is built again, so that the next ordinary build would start from nothing.
+pub(crate) fn plantable(command: &mut Command) {
+    add_flags(command, "RUSTFLAGS", CFG);
+    command.env("CARGO_TARGET_DIR", target_directory().join("faults"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// Whether a file below the folder mentions the cfg.
+    fn mentions_cfg(folder: &Path) -> bool {
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).any(|path| {
+            let is_source = path.extension().is_some_and(|extension| extension == "rs");
+            mentions_cfg(&path)
+                || is_source
+                    && fs::read_to_string(path)
+                        .is_ok_and(|text| text.contains("cfg(tidegate_planted_faults)"))
+        })
+    }
+
+    #[test]
+    fn every_crate_that_has_faults_is_tested_with_them() {
+        let members = crate::workspace::members().unwrap();
+        let mut having: Vec<_> = members
+            .iter()
+            .filter(|member| member.name != "xtask" && mentions_cfg(&member.folder))
+            .map(|member| member.name.as_str())
+            .collect();
+        // Its faults are found by the simulator and the model.
+        having.retain(|name| *name != "tidegate");
+        having.sort_unstable();
+        let mut tested: Vec<_> = PACKAGES.iter().map(|(package, _)| *package).collect();
+        tested.sort_unstable();
+        assert_eq!(having, tested);
+    }
+}
