@@ -81,6 +81,7 @@ mod server;
 mod shared_store;
 mod store_failure_log;
 mod store_hooks;
+mod tables;
 pub mod tls;
 
 pub use address::{Address, NotAnAddress};

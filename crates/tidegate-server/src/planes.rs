@@ -133,15 +133,19 @@ impl PlaneSettings {
         access: Option<Access<'a>>,
     ) -> Result<Request<'a>, Fault> {
         let Some(access) = access else { return Ok(request) };
-        if let Some(namespaces) = self.0.tables.get(access.table)
-            && !namespaces.iter().any(|namespace| namespace == request.namespace)
-        {
-            let (table, namespace) = (shown(access.table), shown(request.namespace));
-            let what = format!("table \"{table}\" is not one of namespace \"{namespace}\"");
-            let fix = "ask in the namespace that the table belongs to";
-            return Err(Fault::new(FaultCode::ForeignTable, what).field("access.table").fix(fix));
-        }
+        self.check_owner(request.namespace, access.table)?;
         Ok(request.access(access))
+    }
+
+    /// Fails when the table is one of other namespaces only.
+    pub(crate) fn check_owner(&self, namespace: &str, table: &str) -> Result<(), Fault> {
+        let Some(owners) = self.0.tables.get(table) else { return Ok(()) };
+        if owners.iter().any(|owner| owner == namespace) {
+            return Ok(());
+        }
+        let what = format!("table \"{}\" is not one of namespace \"{}\"", shown(table), shown(namespace));
+        let fix = "ask in the namespace that the table belongs to";
+        Err(Fault::new(FaultCode::ForeignTable, what).field("table").fix(fix))
     }
 
     /// The request with the resource and the access that are among its attributes, for protocols

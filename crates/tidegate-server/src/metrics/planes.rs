@@ -12,6 +12,7 @@ use tidegate_capacity::{OperationStatus, TableStatus, Units};
 use tidegate_engine::{Engine, OfferOutcome, ResourceStats};
 
 use super::help;
+use crate::tables::number;
 
 /// Writes the series of the planes beside the limits; nothing for a policy without them.
 pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Timestamp) -> fmt::Result {
@@ -90,10 +91,4 @@ fn encode_resources(
         }
     }
     Ok(())
-}
-
-/// Units as a number with thousandths.
-#[expect(clippy::cast_precision_loss, reason = "a sum of 10 000 tables is far below 2^53 thousandths")]
-fn number(units: Units) -> f64 {
-    units.as_thousandths() as f64 / 1000.0
 }
