@@ -59,8 +59,9 @@ impl Capacity {
         Self { tables, by_name, nodes, next_id, loads: Mutex::new(loads) }
     }
 
-    /// Decides whether `access` of a request of `namespace` may go ahead at `now`. The units of an admitted access are charged
-    /// to its partition and node until they are given back; a throttled access is charged nothing.
+    /// Decides whether `access` of a request of `namespace` may go ahead at `now`. The units of an
+    /// admitted access are charged to its partition and node until they are given back; a throttled
+    /// access is charged nothing.
     ///
     /// Fails when the namespace has no such table, and when the access is larger than one may be.
     pub fn admit(

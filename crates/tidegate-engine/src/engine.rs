@@ -13,6 +13,7 @@ mod operations;
 mod override_changes;
 mod peek;
 mod permit_store;
+mod plane_changes;
 mod queue_admission;
 mod refusal;
 mod reload;

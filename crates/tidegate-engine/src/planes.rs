@@ -1,13 +1,10 @@
-//! The capacity and overload planes of an engine, which a reload may replace.
+//! The capacity and overload planes of an engine.
 
 use std::sync::Arc;
 
-use tidegate::Timestamp;
-use tidegate_capacity::{Capacity, CapacityBuilder};
-use tidegate_overload::{Obstacle, Overload, OverloadBuilder};
+use tidegate_capacity::Capacity;
+use tidegate_overload::{Obstacle, Overload};
 
-use crate::engine::Engine;
-use crate::error::EngineError;
 use crate::place::OverloadPlane;
 use crate::sync::Arc as RoomArc;
 use crate::waiting_room::Room;
@@ -36,35 +33,5 @@ impl Planes {
         for (resource, _) in overload.into_iter().flat_map(Overload::resources) {
             room.returned(Obstacle::Place(resource));
         }
-    }
-}
-
-impl Engine {
-    /// The same engine with these tables and resources. What is known of them goes on by name: see
-    /// [`CapacityBuilder::build_over`] and [`OverloadBuilder::build_over`].
-    ///
-    /// An error changes nothing. As with [`Engine::reconfigured`], this engine may go on to decide
-    /// until the other is in force.
-    pub fn with_planes(
-        &self,
-        capacity: CapacityBuilder,
-        overload: OverloadBuilder,
-        now: Timestamp,
-    ) -> Result<Self, EngineError> {
-        let capacity = match &self.planes.capacity {
-            Some(earlier) => Some(capacity.build_over(earlier, now).map_err(EngineError::Tables)?),
-            None if capacity.has_tables() => Some(capacity.build().map_err(EngineError::Tables)?),
-            None => None,
-        };
-        // Nothing fails after this: the resources are shared, and have their new bounds at once.
-        let overload = match &self.planes.overload {
-            Some(plane) => Some(overload.build_over(&plane.overload).map_err(EngineError::Resources)?),
-            None if overload.has_resources() => Some(overload.build().map_err(EngineError::Resources)?),
-            None => None,
-        };
-        let planes = Planes::new(capacity, overload, &self.shared.room);
-        let engine = self.with(planes);
-        engine.share_waiting_room();
-        Ok(engine)
     }
 }

@@ -12,20 +12,13 @@ use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
+use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
 /// The most of one request's cost that counts as offered.
 pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
-
-/// A resource of one overload plane: an upstream of the proxy, a tower layer, a namespace at the
-/// API.
-///
-/// Only `Overload::find` and `Overload::resources` make one. It belongs to the plane that made it;
-/// a plane panics at an id that is larger than the number of its resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceId(pub(crate) u16);
 
 /// The settings of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

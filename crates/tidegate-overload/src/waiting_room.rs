@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::Class;
 
-use crate::resource::ResourceId;
+use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;

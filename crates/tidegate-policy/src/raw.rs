@@ -51,8 +51,8 @@ pub(crate) struct Config {
     /// tables are promised.
     pub(crate) nodes: Option<Vec<NodeConfig>>,
     /// The things that requests are served by, each with its bound on requests in flight. An
-    /// upstream of the proxy is the resource of its name. Default: none, and then nothing is bounded
-    /// by resource.
+    /// upstream of the proxy is the resource of its name. Default: none, and then nothing is
+    /// bounded by resource.
     pub(crate) resources: Option<BTreeMap<String, ResourceConfig>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that

@@ -33,8 +33,8 @@ use crate::file_domains::{descriptors_of, malformed};
 use crate::from_policy::namespaces;
 use crate::operations::{access, request};
 use crate::planes::with_planes;
+use crate::random_seed::random_seed;
 use crate::reply::{self, Reply};
-use crate::server::random_seed;
 
 /// The table of an engine that only explains: of one request.
 const TABLE_BYTES: usize = 1 << 16;

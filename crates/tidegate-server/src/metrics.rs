@@ -441,6 +441,14 @@ fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u6
     ]
 }
 
+fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_decision_lines", decisions.log.written()),
+        ("tidegate_decision_lines_dropped", decisions.log.dropped()),
+        ("tidegate_decision_log_errors", decisions.log.errors()),
+    ]
+}
+
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let MetricSources {
@@ -527,9 +535,7 @@ impl Collector for DaemonCollector {
             counters.extend(lease_counters(members, &totals));
         }
         if let Some(decisions) = decisions {
-            counters.push(("tidegate_decision_lines", decisions.log.written()));
-            counters.push(("tidegate_decision_lines_dropped", decisions.log.dropped()));
-            counters.push(("tidegate_decision_log_errors", decisions.log.errors()));
+            counters.extend(decision_log_counters(decisions));
         }
         for (name, value) in gauges {
             let gauge = ConstGauge::new(value);
@@ -539,7 +545,7 @@ impl Collector for DaemonCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }
-        planes::encode(&mut encoder, &in_force.engine, now)?;
+        planes::encode(&mut encoder, &in_force.engine, now, help)?;
         encode_listeners(&mut encoder, connections)?;
         process_metrics::encode(&mut encoder)?;
         let help = help("tidegate_decision_duration_seconds");

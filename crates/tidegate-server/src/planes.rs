@@ -26,7 +26,7 @@ const ONLY_NODE: &str = "default";
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
 
-/// The engine with the tables and resources of a policy. What is known of them goes on by name.
+/// The engine with the tables and resources of a policy, which keep their state by name.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, EngineError> {
     engine.with_planes(tables(policy), resources(policy), now)
 }
@@ -149,9 +149,9 @@ impl PlaneSettings {
     }
 
     /// The request with the resource and the access that are among its attributes, for protocols
-    /// that have no members for them: `resource`, where the policy has resources, and `table`, `key`,
-    /// `kind` and `size`, where the namespace has tables. Elsewhere these are attributes like any
-    /// other.
+    /// that have no members for them: `resource`, where the policy has resources, and `table`,
+    /// `key`, `kind` and `size`, where the namespace has tables. Elsewhere these are attributes
+    /// like any other.
     pub(crate) fn with_words<'a>(
         &self,
         request: Request<'a>,

@@ -2,7 +2,7 @@
 //! partitions lie.
 
 use http::StatusCode;
-use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus, Units};
+use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
 use tidegate_engine::{EngineError, Event};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::operation::read;
@@ -65,8 +65,8 @@ impl Desk<'_> {
         }
         let nodes = engine.node_statuses(now).map(|node| NodeBody {
             name: node.name.to_owned(),
-            units: number(node.rate),
-            left: number(node.left),
+            units: node.rate.as_f64(),
+            left: node.left.as_f64(),
         });
         Ok(reply::json(StatusCode::OK, &TablesBody { tables, nodes: nodes.collect() }))
     }
@@ -108,7 +108,11 @@ fn is_unknown_table(error: &EngineError) -> bool {
 }
 
 fn operation(status: OperationStatus) -> OperationBody {
-    OperationBody { provisioned: number(status.rate), left: number(status.left), throttled: status.throttled }
+    OperationBody {
+        provisioned: status.rate.as_f64(),
+        left: status.left.as_f64(),
+        throttled: status.throttled,
+    }
 }
 
 fn partition((partition, status): (u32, PartitionStatus<'_>)) -> PartitionBody {
@@ -116,15 +120,9 @@ fn partition((partition, status): (u32, PartitionStatus<'_>)) -> PartitionBody {
         partition,
         key_range: status.range.to_string(),
         node: status.node.to_owned(),
-        read: number(status.read_rate),
-        read_left: number(status.read_left),
-        write: number(status.write_rate),
-        write_left: number(status.write_left),
+        read: status.read_rate.as_f64(),
+        read_left: status.read_left.as_f64(),
+        write: status.write_rate.as_f64(),
+        write_left: status.write_left.as_f64(),
     }
-}
-
-/// Units as a number with thousandths.
-#[expect(clippy::cast_precision_loss, reason = "a sum of 10 000 tables is far below 2^53 thousandths")]
-pub(crate) fn number(units: Units) -> f64 {
-    units.as_thousandths() as f64 / 1000.0
 }

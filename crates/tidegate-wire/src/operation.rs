@@ -47,8 +47,8 @@ pub struct Check<'a> {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
-    /// The resource that serves it, one of `resources` of the policy: its bound on requests in flight
-    /// and its admission cursor apply.
+    /// The resource that serves it, one of `resources` of the policy: its bound on requests in
+    /// flight and its admission cursor apply.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
     pub resource: Option<Text<'a>>,
@@ -156,8 +156,8 @@ pub struct Reserve<'a> {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
-    /// The resource that serves it, one of `resources` of the policy: its bound on requests in flight
-    /// and its admission cursor apply.
+    /// The resource that serves it, one of `resources` of the policy: its bound on requests in
+    /// flight and its admission cursor apply.
     #[serde(borrow, default)]
     #[schema(value_type = Option<String>)]
     pub resource: Option<Text<'a>>,

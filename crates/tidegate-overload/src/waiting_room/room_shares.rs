@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::order::Group;
-use crate::resource::ResourceId;
+use crate::resource_id::ResourceId;
 
 /// The bounds of the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::ResourceId;
+use crate::resource_id::ResourceId;
 
 const PLACE: Obstacle = Obstacle::Place(ResourceId(0));
 
@@ -391,7 +391,7 @@ fn a_resource_with_bounds_of_its_own_fills_these_and_displaces_its_own_requests_
     assert_eq!(entered.displaced, Some(first));
     assert!(room.contains(other));
     assert!(room.enter(of(0, Class::Critical, 1)).is_err());
-    // What waits already counts against bounds that come later.
+    // Requests that wait already count against bounds that come later.
     room.set_resource_bounds([(ResourceId(1), RoomUse::new(1, 5000))]);
     assert!(room.enter(of(0, Class::Sheddable, 1)).is_ok());
     assert!(room.enter(of(1, Class::Sheddable, 1)).is_err());

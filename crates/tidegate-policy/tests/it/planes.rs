@@ -64,9 +64,7 @@ fn keys_and_values_of_later_versions_are_named() {
     for rest in ["features: []", "prices: {}", "signals: []"] {
         unavailable(rest, &format!("\"{}\"", &rest[..rest.find(':').unwrap()]));
     }
-    for key in ["reserve: 0.1"] {
-        unavailable(&format!("nodes: [{{ name: n, units: 99, {key} }}]"), "\"reserve\"");
-    }
+    unavailable("nodes: [{ name: n, units: 99, reserve: 0.1 }]", "\"reserve\"");
     for (key, named) in [
         ("defer: { classes: [sheddable] }", "\"defer\""),
         ("scale: { soft: 0.7 }", "\"scale\""),

@@ -37,6 +37,9 @@ use crate::operations::TENANT;
 use crate::planes::PlaneSettings;
 use crate::protocol::Protocol;
 
+/// The entries of a descriptor as attributes.
+type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
+
 /// A descriptor with its entries as attributes.
 struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
@@ -121,7 +124,7 @@ impl Desk<'_> {
             return Box::pin(self.by_files(&files.get(), request, now)).await;
         }
         let pairs: Vec<_> = asked.descriptors.iter().map(Descriptor::attributes).collect();
-        let pairs: SmallVec<[SmallVec<[(&str, &str); 8]>; 2]> = pairs
+        let pairs: SmallVec<[Entries<'_>; 2]> = pairs
             .iter()
             .map(|pairs| pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect())
             .collect();

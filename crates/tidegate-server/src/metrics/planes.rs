@@ -11,23 +11,31 @@ use tidegate::Timestamp;
 use tidegate_capacity::{OperationStatus, TableStatus, Units};
 use tidegate_engine::{Engine, OfferOutcome, ResourceStats};
 
-use super::help;
-use crate::tables::number;
+/// The help text of a metric of the table.
+type Help = fn(&str) -> &'static str;
+
+/// The name of a gauge and its value for a `T`.
+type Gauge<T, V> = (&'static str, fn(&T) -> V);
 
 /// Writes the series of the planes beside the limits; nothing for a policy without them.
-pub(super) fn encode(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Timestamp) -> fmt::Result {
+pub(super) fn encode(
+    encoder: &mut DescriptorEncoder<'_>,
+    engine: &Engine,
+    now: Timestamp,
+    help: Help,
+) -> fmt::Result {
     let tables: Vec<_> = engine.table_statuses(now).collect();
     if !tables.is_empty() {
-        encode_tables(encoder, &tables)?;
-        encode_nodes(encoder, engine, now)?;
+        encode_tables(encoder, &tables, help)?;
+        encode_nodes(encoder, engine, now, help)?;
     }
     // The default resource has no name and no bound, and is in no policy.
     let resources: Vec<_> =
         engine.resource_stats(now).filter_map(|stats| Some((stats.name?, stats))).collect();
-    if resources.is_empty() { Ok(()) } else { encode_resources(encoder, &resources) }
+    if resources.is_empty() { Ok(()) } else { encode_resources(encoder, &resources, help) }
 }
 
-fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>]) -> fmt::Result {
+fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>], help: Help) -> fmt::Result {
     let series = || {
         tables.iter().flat_map(|table| {
             [("read", table.read), ("write", table.write)].map(|(operation, status)| {
@@ -35,14 +43,14 @@ fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>]
             })
         })
     };
-    let gauges: [(&str, fn(&OperationStatus) -> Units); 2] = [
+    let gauges: [Gauge<OperationStatus, Units>; 2] = [
         ("tidegate_capacity_provisioned_units", |status| status.rate),
         ("tidegate_capacity_left_units", |status| status.left),
     ];
     for (name, value) in gauges {
         let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
         for (labels, status) in series() {
-            ConstGauge::new(number(value(&status))).encode(family.encode_family(&labels)?)?;
+            ConstGauge::new(value(&status).as_f64()).encode(family.encode_family(&labels)?)?;
         }
     }
     let name = "tidegate_capacity_throttled";
@@ -53,11 +61,16 @@ fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>]
     Ok(())
 }
 
-fn encode_nodes(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Timestamp) -> fmt::Result {
+fn encode_nodes(
+    encoder: &mut DescriptorEncoder<'_>,
+    engine: &Engine,
+    now: Timestamp,
+    help: Help,
+) -> fmt::Result {
     let name = "tidegate_capacity_node_left_units";
     let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
     for node in engine.node_statuses(now) {
-        ConstGauge::new(number(node.left)).encode(family.encode_family(&[("node", node.name)])?)?;
+        ConstGauge::new(node.left.as_f64()).encode(family.encode_family(&[("node", node.name)])?)?;
     }
     Ok(())
 }
@@ -65,8 +78,9 @@ fn encode_nodes(encoder: &mut DescriptorEncoder<'_>, engine: &Engine, now: Times
 fn encode_resources(
     encoder: &mut DescriptorEncoder<'_>,
     resources: &[(&str, ResourceStats<'_>)],
+    help: Help,
 ) -> fmt::Result {
-    let gauges: [(&str, fn(&ResourceStats<'_>) -> u64); 3] = [
+    let gauges: [Gauge<ResourceStats<'_>, u64>; 3] = [
         ("tidegate_resource_in_flight", |stats| stats.in_flight),
         ("tidegate_resource_in_flight_max", |stats| stats.in_flight_max),
         ("tidegate_resource_cursor", |stats| stats.cursor.level().into()),
