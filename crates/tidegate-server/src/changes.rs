@@ -19,6 +19,7 @@ use crate::config::ServerConfig;
 use crate::daemon::Daemon;
 use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
+use crate::planes::with_planes;
 use crate::quota_store::{self, NoStore};
 
 /// The lock for changes of the policy and the overrides, and the results of earlier ones.
@@ -195,6 +196,9 @@ impl Daemon {
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;
         self.store_notes(&engine, &report.notes).await?;
+        // Last, since resources have their new bounds at once. The policy's checks leave nothing that
+        // could fail here.
+        let engine = with_planes(&engine, new, self.clock.now())?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
         if let Some(store) = &self.embedded {
