@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::ServerConfig;
+use crate::connection_service::{names_shown, serve, shake_hands};
 use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
-use crate::door::{ListenerProtocol, ListenerRole};
 use crate::listener::{AcceptedStream, Listener, Preambles};
+use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::log_interval::EveryTenSeconds;
-use crate::proxy::Peer;
-use crate::server::{names_shown, serve, shake_hands};
+use crate::peer::Peer;
 use crate::tls::Tls;
 
 /// How long accepting rests after the system had no file or memory for a connection.

@@ -18,7 +18,6 @@ use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
 use crate::authorization::Caller;
-use crate::changes::LastError;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::EnvoyFiles;
@@ -26,6 +25,7 @@ use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
 use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
+use crate::reload_status::LastError;
 use crate::reply::{self, Reply};
 use crate::resp;
 

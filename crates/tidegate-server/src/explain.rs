@@ -30,9 +30,9 @@ use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
-use crate::from_policy::namespaces;
 use crate::operations::{access, request};
 use crate::planes::with_planes;
+use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
 use crate::reply::{self, Reply};
 

@@ -16,13 +16,13 @@ use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, 
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::daemon::Desk;
-use crate::decide::Terms;
 use crate::decisions::Asked;
 use crate::envoy_files::CurrentFiles;
 use crate::grpc::Hashes;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+use crate::terms::Terms;
 
 /// A request over HTTP to a domain of the files.
 pub(crate) struct DomainCheck {
@@ -84,7 +84,7 @@ impl Desk<'_> {
             attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let request = Request::new(&domain, pairs.as_slice()).cost(cost);
         let asked = Asked::borrowed(&request, terms.style.protocol());
-        let series = || files.series(&self.daemon.metrics);
+        let series = || files.series(&self.daemon.metrics.limits);
         let descriptors = descriptors_of(&files, &domain, &pairs, cost, is_peek)?;
         if descriptors.is_empty() {
             if !is_peek {
@@ -152,7 +152,7 @@ impl Desk<'_> {
         (answer, decisions): (&Answer<'_>, &[DescriptorDecision<'_>]),
         now: Timestamp,
     ) {
-        let (is_over, series) = (is_over(answer), files.series(&self.daemon.metrics));
+        let (is_over, series) = (is_over(answer), files.series(&self.daemon.metrics.limits));
         for (at, descriptor) in descriptors.iter().enumerate() {
             let decision = decisions.iter().find(|one| one.descriptor == at);
             let hits = decision.map_or(descriptor.hits, |one| Some(one.hits));

@@ -12,11 +12,9 @@ mod health;
 mod json;
 mod key;
 mod rls;
+mod services;
 
-use core::convert::Infallible;
 use core::future::Future;
-use core::pin::Pin;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,7 +27,6 @@ use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode};
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, Codec};
-use tonic::codegen::Service;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
@@ -40,69 +37,14 @@ use crate::bounds::Bounds;
 use crate::browser_guard::check_site;
 use crate::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 use crate::daemon::{Daemon, Desk};
-use crate::door::check_head;
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
+use crate::request_head::check_head;
 use counts::CalledService;
 pub(crate) use counts::GrpcMetrics;
-pub(crate) use health::GrpcHealth;
+use health::never_fails;
 pub(crate) use key::Hashes;
-
-type CallFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-type Reflection = Box<dyn Fn(Request<Incoming>) -> CallFuture + Send + Sync>;
-
-/// The services that are not Tidegate's own.
-pub(crate) struct Services {
-    pub(crate) health: GrpcHealth,
-    /// Each version with the beginning of its paths.
-    reflection: [(&'static str, Reflection); 2],
-}
-
-impl Services {
-    pub(crate) fn new() -> Self {
-        Self {
-            health: GrpcHealth::new(),
-            reflection: [
-                ("/grpc.reflection.v1.ServerReflection/", boxed(reflection_v1())),
-                ("/grpc.reflection.v1alpha.ServerReflection/", boxed(reflection_v1alpha())),
-            ],
-        }
-    }
-}
-
-fn described() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(envoy::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-}
-
-/// The largest question of a reflection client in bytes: it names a file, a symbol or a type. Above
-/// it: `OUT_OF_RANGE`.
-const REFLECTION_BYTES: usize = 2 << 10;
-
-const DESCRIBED: &str = "the committed descriptions of the messages can be read";
-
-fn reflection_v1()
--> tonic_reflection::server::v1::ServerReflectionServer<impl tonic_reflection::server::v1::ServerReflection> {
-    described().build_v1().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
-}
-
-fn reflection_v1alpha() -> tonic_reflection::server::v1alpha::ServerReflectionServer<
-    impl tonic_reflection::server::v1alpha::ServerReflection,
-> {
-    described().build_v1alpha().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
-}
-
-fn boxed<S>(service: S) -> Reflection
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = CallFuture>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    Box::new(move |request| service.clone().call(request))
-}
+pub(crate) use services::Services;
 
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(
@@ -201,7 +143,7 @@ fn authenticate(
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
-    Caller::of(&in_force.config, names, headers).inspect_err(|_| {
+    Caller::of(in_force.config.authorization.as_ref(), names, headers).inspect_err(|_| {
         let now = daemon.clock.now();
         daemon.audit.failed_request(Protocol::Rls, line.peer_address(), names, headers, now);
     })
@@ -253,13 +195,6 @@ fn rejected(status: StatusCode, text: &'static str) -> Response<Body> {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
-}
-
-fn never_fails<T>(answer: Result<T, Infallible>) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(never) => match never {},
-    }
 }
 
 /// Reads the message of a call.

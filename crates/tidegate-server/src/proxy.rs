@@ -22,12 +22,16 @@ mod from_policy;
 mod headers;
 mod host;
 mod page;
+mod request_body;
 mod request_context;
+mod response_end;
 mod routes;
+mod stall_timer;
 mod tunnel;
+mod unforwarded;
 mod upstream;
 
-pub(crate) use answer::{Peer, answer};
+pub(crate) use answer::answer;
 pub use config::{
     NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
     UpstreamConfig,

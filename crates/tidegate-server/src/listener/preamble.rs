@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::AcceptedStream;
 use crate::connections::ConnectionActivity;
 use crate::daemon::Daemon;
-use crate::proxy::Peer;
+use crate::peer::Peer;
 use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 
 /// How often at most a listener says that connections were closed for it.

@@ -1,7 +1,6 @@
 //! One request from its head to the head of its answer: its route, its attributes, its admission,
 //! and its upstream or refusal.
 
-use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -19,29 +18,26 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::attributes::Context;
-use super::body::{AnswerBody, RequestBody};
-use super::forward::{UpstreamRequest, forward};
+use super::body::AnswerBody;
+use super::forward::{Origin, UpstreamRequest, forward};
 use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
-use super::rejection::Rejection;
-use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext, ResponseEnd};
+use super::request_body::RequestBody;
+use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext};
+use super::response_end::ResponseEnd;
 use super::routes::Route;
+use super::unforwarded::{Unforwarded, reply_to, whole};
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
-use crate::door::check_head;
 use crate::in_force::InForce;
+use crate::peer::Peer;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
-
-/// The error of a request that cannot be decided or forwarded.
-pub(super) enum Unforwarded {
-    Fault(Fault),
-    Rejection(Rejection),
-}
+use crate::request_head::check_head;
 
 /// The next step for a request that was read without error.
 enum ProxyStep {
@@ -55,30 +51,6 @@ enum ProxyStep {
 enum RouteAdmission<'r> {
     Admitted(&'r Route, Origin),
     Refused(Reply),
-}
-
-impl From<Fault> for Unforwarded {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Rejection> for Unforwarded {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejection(rejection)
-    }
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// Its address; `None` on a Unix socket.
-    pub(crate) address: Option<IpAddr>,
-    /// Whether it speaks TLS.
-    pub(crate) is_tls: bool,
-    /// Whether the address is the peer's own. Behind a load balancer that names no client it is
-    /// not, and forwarding headers are then ignored: any client of the balancer may have sent them.
-    pub(crate) is_named: bool,
 }
 
 /// Answers one request of the connection `line` that came from `peer`.
@@ -137,31 +109,6 @@ fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
     context.record.status = reply.status().as_u16();
     context.end(ResponseEnd::Whole);
     whole(reply)
-}
-
-pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
-    reply.map(AnswerBody::Whole)
-}
-
-pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
-    match unforwarded {
-        Unforwarded::Fault(fault) => {
-            daemon.metrics.fault(fault.code);
-            reply::fault(&fault)
-        }
-        Unforwarded::Rejection(rejection) => {
-            daemon.metrics.rejected(rejection.code);
-            let mut body = Vec::with_capacity(256);
-            rejection.write_body(&mut body);
-            let problem = HeaderValue::from_static(tidegate_wire::problem::MEDIA_TYPE);
-            let mut reply = reply::with_body(reply::status(rejection.status), problem, body);
-            if let Some(challenge) = rejection.challenge() {
-                let challenge = HeaderValue::from_static(challenge);
-                reply.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
-            }
-            reply
-        }
-    }
 }
 
 /// Everything before the request is sent on.
@@ -252,15 +199,6 @@ async fn admit<'r>(
         readdress(head, path.forwarded())?;
     }
     Ok(RouteAdmission::Admitted(route, Origin { peer, is_trusted }))
-}
-
-/// The sender of a request, for the headers that are forwarded.
-#[derive(Clone, Copy)]
-pub(super) struct Origin {
-    /// The other end of the connection.
-    pub(super) peer: Peer,
-    /// Whether it is a trusted proxy.
-    pub(super) is_trusted: bool,
 }
 
 /// Puts another path in the place of the one that was sent; the query stays.

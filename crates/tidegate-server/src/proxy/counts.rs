@@ -9,8 +9,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::request_context::ResponseEnd;
-use super::routes::Routes;
+use super::response_end::ResponseEnd;
 use crate::histogram::Histogram;
 
 /// The kinds of failures of a server, and the retry at another server.
@@ -76,24 +75,21 @@ impl ProxyMetrics {
         }
     }
 
-    /// Drops the series of routes and upstreams that were in force and no longer are: a page grows
-    /// with the policy, not with its history.
-    pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
-        for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
-            for status in 100..1000 {
-                self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
-            }
-            for ending in ResponseEnd::ALL {
-                self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
-            }
+    /// Drops the series of a route that is no longer in force: a page grows with the policy, not
+    /// with its history.
+    pub(super) fn forget_route(&self, route: &str) {
+        for status in 100..1000 {
+            self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
         }
-        let named = |routes: &'_ Routes, name: &str| routes.upstreams().any(|one| one.config.name == name);
-        for upstream in before.upstreams().map(|upstream| upstream.config.name.as_str()) {
-            if !named(now, upstream) {
-                for failure in FAILURES {
-                    self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
-                }
-            }
+        for ending in ResponseEnd::ALL {
+            self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
+        }
+    }
+
+    /// Drops the series of an upstream that is no longer in force.
+    pub(super) fn forget_upstream(&self, upstream: &str) {
+        for failure in FAILURES {
+            self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
         }
     }
 

@@ -12,15 +12,27 @@ use tidegate_engine::{Completion, Outcome};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
-use super::answer::{Origin, Unforwarded, reply_to, whole};
-use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
+use super::body::{AnswerBody, ProxiedBody};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
-use super::request_context::{RequestContext, ResponseEnd};
+use super::request_body::{RequestBody, UploadError};
+use super::request_context::RequestContext;
+use super::response_end::ResponseEnd;
 use super::routes::Route;
 use super::tunnel;
+use super::unforwarded::{Unforwarded, reply_to, whole};
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 use crate::daemon::Daemon;
+use crate::peer::Peer;
+
+/// The sender of a request, for the headers that are forwarded.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    /// The other end of the connection.
+    pub(super) peer: Peer,
+    /// Whether it is a trusted proxy.
+    pub(super) is_trusted: bool,
+}
 
 /// A request that is admitted and not sent yet.
 pub(super) struct UpstreamRequest {

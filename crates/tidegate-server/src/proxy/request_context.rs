@@ -13,39 +13,14 @@ use tidegate::Timestamp;
 use tidegate_engine::{Completion, LimitReport, Outcome, Permit};
 use tokio::time::Instant;
 
-use super::body::RequestBody;
 use super::counts::RouteCounts;
+use super::request_body::RequestBody;
+use super::response_end::ResponseEnd;
 use crate::connections::ConnectionActivity;
 use crate::daemon::{Daemon, Desk};
 use crate::in_force::InForce;
 use crate::operations::allowances;
 use crate::reply::limit_headers;
-
-/// How an answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResponseEnd {
-    /// All of it was sent.
-    Whole,
-    /// The upstream broke it off.
-    Broken,
-    /// It took too long.
-    Late,
-    /// The client went away.
-    Abandoned,
-}
-
-impl ResponseEnd {
-    pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Broken => "broken",
-            Self::Late => "late",
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]

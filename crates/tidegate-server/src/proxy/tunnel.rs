@@ -10,7 +10,8 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::request_context::{RequestContext, ResponseEnd};
+use super::request_context::RequestContext;
+use super::response_end::ResponseEnd;
 use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 use crate::daemon::Daemon;
 

@@ -19,6 +19,7 @@ use tidegate_wire::resp::Replies;
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 
 use super::command::Command;
+use super::command_error::write_fault;
 use crate::daemon::Desk;
 use crate::decide::engine_fault;
 use crate::decisions::Asked;
@@ -188,7 +189,7 @@ impl Desk<'_> {
             }
             Err(fault) => {
                 for _ in run {
-                    super::check::write_fault(&fault, replies);
+                    write_fault(&fault, replies);
                 }
                 Err(())
             }
