@@ -123,8 +123,8 @@ impl Daemon {
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(policy_config::namespaces(new))?;
         self.store_notes(&engine, &report.notes).await?;
-        // Last, since resources have their new bounds at once. The policy's checks leave nothing that
-        // could fail here.
+        // Last, since resources have their new bounds at once. The policy's checks leave nothing
+        // that could fail here.
         let engine = with_planes(&engine, new, self.clock.now())?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);

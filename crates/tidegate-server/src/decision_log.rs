@@ -3,10 +3,10 @@
 //!
 //! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of
 //! its own; a line that finds the queue full is dropped and counted. The thread writes pending
-//! lines as soon as it is idle, and at the latest after [`queue::FLUSH_AFTER`]. Disk in use is bounded: a
-//! file that is full is renamed to `path.1`, the one before it to `path.2`, and the last is
-//! removed. A disk that fails costs lines, which are counted, and nothing else; the file is opened
-//! anew every [`queue::RETRY_AFTER`] until that works.
+//! lines as soon as it is idle, and at the latest after [`queue::FLUSH_AFTER`]. Disk in use is
+//! bounded: a file that is full is renamed to `path.1`, the one before it to `path.2`, and the last
+//! is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
+//! opened anew every [`queue::RETRY_AFTER`] until that works.
 
 mod file;
 mod line;
