@@ -21,7 +21,7 @@ use tidegate_wire::text::Text;
 
 use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::RequestProgress;
 use crate::operations::request;
 use crate::parameters::{decoded_leniently, malformed};

@@ -12,7 +12,7 @@ use tidegate_store::{NoteChange, StoreError};
 
 use crate::address::Address;
 use crate::config::ServerConfig;
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::in_force::{InForce, PolicyVersion};
 use crate::no_store::NoStore;
 use crate::planes::with_planes;
@@ -96,7 +96,7 @@ enum OverrideExpiryError {
     Store(#[from] StoreError),
 }
 
-impl Daemon {
+impl DaemonContext {
     /// Replaces `old` by `new`, or returns an error. The result reports the treatment of the
     /// counters.
     pub(crate) async fn take_over(
@@ -193,7 +193,10 @@ impl Daemon {
         config: ServerConfig,
         version: PolicyVersion,
     ) {
-        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
+        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version));
+        for protocol in &self.protocols {
+            protocol.take_over(&now);
+        }
         self.in_force.store(Arc::clone(&now));
         self.driver.handle().replace(Arc::clone(&now.engine));
         now.metrics.forget(&before.metrics);
@@ -202,7 +205,6 @@ impl Daemon {
             (Some(before), None) => before.forget(),
             (None, _) => {}
         }
-        now.routes.forget_series(&before.routes, &self.metrics.proxy);
     }
 
     /// Writes notes, if there are any and a store that outlives the process.

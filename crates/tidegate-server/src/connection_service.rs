@@ -19,6 +19,7 @@ use crate::bounds::Bounds;
 use crate::connections::{
     ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
 };
+use crate::context::DaemonContext;
 use crate::daemon::Daemon;
 use crate::door::answer;
 use crate::grpc;
@@ -30,7 +31,7 @@ use crate::tls::{Tls, names_in};
 
 /// A connection after its TLS handshake, which takes at most as long as a request's headers may.
 pub(crate) async fn shake_hands<S>(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     tls: &Tls,
     line: &ConnectionActivity,
     stream: S,
@@ -71,46 +72,48 @@ pub(crate) async fn serve<S>(
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
     if serves.speaks == ListenerProtocol::Resp {
-        return Box::pin(resp::serve(&daemon, stream, peer.address, &open)).await;
+        return Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
     }
     let line = Arc::clone(&open.line);
+    let context = &*daemon.context;
     if serves.speaks == ListenerProtocol::Proxy {
-        let builder = http(Streams, &daemon.config.bounds, true);
-        let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
+        let builder = http(Streams, &context.config.bounds, true);
+        let (shared, line) = (Arc::clone(&daemon.proxy), Arc::clone(&line));
         let service = service_fn(move |request| {
-            let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
-            async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
+            let (proxy, line) = (Arc::clone(&shared), Arc::clone(&line));
+            async move { Ok::<_, Infallible>(proxy::answer(&proxy, &line, peer, request).await) }
         });
-        return Box::pin(run(&daemon, &builder, None, service, stream, &open.line)).await;
+        return Box::pin(run(context, &builder, None, service, stream, &open.line)).await;
     }
     let together = StreamSet::default();
-    let builder = http(together.begun(), &daemon.config.bounds, false);
+    let builder = http(together.begun(), &context.config.bounds, false);
     // One shared thing for each request to hold on to, not three.
-    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
     if serves.speaks == ListenerProtocol::Grpc {
+        let shared = Arc::new((Arc::clone(&daemon.grpc), Arc::clone(&line), Arc::clone(&open.names)));
         let service = service_fn(move |request| {
             let shared = Arc::clone(&shared);
             async move {
-                let (daemon, line, names) = &*shared;
+                let (rpc, line, names) = &*shared;
                 line.request_started();
                 let _finished = RequestFinishGuard(line);
                 // In a box that is made when the call has its turn: a connection begins hundreds of
                 // streams at once, and the answer of a stream that stays open needs none of it.
-                Ok::<_, Infallible>(Box::pin(grpc::answer(daemon, line, names, request)).await)
+                Ok::<_, Infallible>(Box::pin(grpc::answer(rpc, line, names, request)).await)
             }
         });
-        return Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
+        return Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
     }
+    let shared = Arc::new((Arc::clone(&daemon.http), Arc::clone(&line), Arc::clone(&open.names)));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move {
-            let (daemon, line, names) = &*shared;
+            let (api, line, names) = &*shared;
             line.request_started();
             let _finished = RequestFinishGuard(line);
-            Ok::<_, Infallible>(answer(daemon, serves, line, names, request).await)
+            Ok::<_, Infallible>(answer(api, serves, line, names, request).await)
         }
     });
-    Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
+    Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
 }
 
 /// How connections are spoken on, whose streams are run by `streams`.
@@ -139,7 +142,7 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
 /// Serves one connection until it ends or is told to, with its streams if they are answered
 /// together.
 async fn run<S, T, B, E>(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     builder: &Builder<E>,
     mut together: Option<StreamSet>,
     service: T,

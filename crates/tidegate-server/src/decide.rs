@@ -16,7 +16,7 @@ use tidegate_engine::{
 };
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decisions::Asked;
 use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;

@@ -16,23 +16,31 @@ use crate::bounds::Bounds;
 use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::connections::ConnectionActivity;
-use crate::daemon::{Daemon, Desk};
+use crate::context::{DaemonContext, Desk};
 use crate::endpoint::{Audience, Endpoint};
+use crate::http_metrics::HttpMetrics;
 use crate::listener_role::ListenerRole;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 use crate::request_head::check_head;
 
+/// The HTTP API over its context.
+pub(crate) struct HttpApi {
+    pub(crate) daemon: Arc<DaemonContext>,
+    pub(crate) metrics: HttpMetrics,
+}
+
 /// Answers one request, which came over `line`.
 ///
 /// `names` are those in the client's certificate, if it showed one.
 pub(crate) async fn answer(
-    daemon: &Daemon,
+    api: &HttpApi,
     serves: ListenerRole,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Reply {
+    let daemon = &*api.daemon;
     let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Endpoint::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
     let mut reply = match dispatch(daemon, serves, route, line, names, request).await {
@@ -46,7 +54,7 @@ pub(crate) async fn answer(
             *reply
         }
     };
-    daemon.metrics.answered(route, reply.status().as_u16());
+    api.metrics.answered(route, reply.status().as_u16());
     // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
     // is over.
     if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
@@ -67,7 +75,7 @@ impl From<Fault> for EndpointError {
 }
 
 async fn dispatch(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     serves: ListenerRole,
     route: Option<Endpoint>,
     line: &Arc<ConnectionActivity>,

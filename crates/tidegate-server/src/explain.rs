@@ -26,7 +26,7 @@ use tidegate_wire::retry_after::{millis, millis_of, millis_up};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};

@@ -15,10 +15,10 @@ use tidegate_engine::{LimitReport, Request};
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Desk;
+use crate::carried_keys::Hashes;
+use crate::context::Desk;
 use crate::decisions::Asked;
 use crate::envoy_files::CurrentFiles;
-use crate::grpc::Hashes;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
@@ -99,7 +99,7 @@ impl Desk<'_> {
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
         let reports = reports_of(&decisions);
         if !is_peek {
-            self.daemon.metrics.grpc.decided(&answer);
+            self.daemon.metrics.envoy_hits.decided(&answer);
             match &refusal {
                 Some(refusal) => self.note_refusal(series(), &asked, refusal, terms.now),
                 None => self.note_reports(series(), &asked, &reports, terms.now),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::context::DaemonContext;
 use crate::envoy_files::EnvoyFiles;
 use crate::file_backed::Refresh;
 use crate::reload_status::Changes;
@@ -12,6 +13,14 @@ pub(crate) struct FollowedFiles {
     pub(crate) files: EnvoyFiles,
     pub(crate) changes: Arc<Changes>,
     pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl DaemonContext {
+    /// The files of envoyproxy/ratelimit in force, to be watched.
+    pub(crate) fn followed_files(&self) -> Option<FollowedFiles> {
+        let files = self.in_force.load().config.envoy_ratelimit.clone()?;
+        Some(FollowedFiles { files, changes: Arc::clone(&self.changes), clock: Arc::clone(&self.clock) })
+    }
 }
 
 impl FollowedFiles {

@@ -10,8 +10,8 @@ mod counts;
 mod files;
 mod health;
 mod json;
-mod key;
 mod rls;
+mod server;
 mod services;
 
 use core::future::Future;
@@ -36,19 +36,17 @@ use crate::body::BodyReader;
 use crate::bounds::Bounds;
 use crate::browser_guard::check_site;
 use crate::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
-use crate::daemon::{Daemon, Desk};
+use crate::context::{DaemonContext, Desk};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
 use crate::request_head::check_head;
 use counts::CalledService;
-pub(crate) use counts::GrpcMetrics;
 use health::never_fails;
-pub(crate) use key::Hashes;
-pub(crate) use services::Services;
+pub(crate) use server::{GrpcServer, GrpcState};
 
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
@@ -65,31 +63,31 @@ pub(crate) async fn answer(
             "this listener speaks gRPC; send `content-type: application/grpc`\n",
         );
     }
-    let (called, response) = dispatch(daemon, line, names, request).await;
+    let (called, response) = dispatch(server, line, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good.
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
-    daemon.metrics.grpc.answered(called, code);
+    server.state.metrics.answered(called, code);
     response
 }
 
 async fn dispatch(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> (CalledService, Response<Body>) {
     let (head, incoming) = request.into_parts();
     let path = head.uri.path();
-    let mut reflections = daemon.services.reflection.iter();
+    let mut reflections = server.state.services.reflection.iter();
     let called = match path {
         envoy::SHOULD_RATE_LIMIT => CalledService::RateLimit,
         path if path.starts_with(health::PATHS) => CalledService::Health,
         _ if reflections.any(|(paths, _)| path.starts_with(paths)) => CalledService::Reflection,
         _ => CalledService::Other,
     };
-    let response = match answer_to(daemon, line, names, called, head, incoming).await {
+    let response = match answer_to(server, line, names, called, head, incoming).await {
         Ok(response) => response,
-        Err(fault) => refuse(daemon, &fault),
+        Err(fault) => refuse(&server.daemon, &fault),
     };
     (called, response)
 }
@@ -97,13 +95,14 @@ async fn dispatch(
 /// Answers a call of a known kind. Everything that the head decides is decided before any of the
 /// body is kept.
 async fn answer_to(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     method: CalledService,
     parts: Parts,
     incoming: Incoming,
 ) -> Result<Response<Body>, Fault> {
+    let daemon = &*server.daemon;
     let bounds = &daemon.config.bounds;
     check_head(&parts, bounds)?;
     let in_force = daemon.in_force.load_full();
@@ -119,12 +118,12 @@ async fn answer_to(
         CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
             let held = hold_stream(line)?;
-            Ok(kept_open(daemon.services.health.answer(request).await, held))
+            Ok(kept_open(server.state.services.health.answer(request).await, held))
         }
         CalledService::Reflection => {
             authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let held = hold_stream(line)?;
-            let reflections = &daemon.services.reflection;
+            let reflections = &server.state.services.reflection;
             let found = reflections.iter().find(|(paths, _)| parts.uri.path().starts_with(paths));
             let (_, reflection) = found.ok_or_else(|| unknown_method(parts.uri.path()))?;
             let request = Request::from_parts(parts, incoming);
@@ -137,7 +136,7 @@ async fn answer_to(
 /// The caller of a call, which writes an audit line if its token or certificate is not one of the
 /// policy's.
 fn authenticate(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     in_force: &InForce,
     line: &ConnectionActivity,
     names: &[String],
@@ -210,7 +209,7 @@ async fn read(
 }
 
 async fn should_rate_limit(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     in_force: &InForce,
     caller: &Caller,
     request: Request<Full<Bytes>>,
@@ -277,12 +276,12 @@ where
     }
 }
 
-fn refuse(daemon: &Daemon, fault: &Fault) -> Response<Body> {
+fn refuse(daemon: &DaemonContext, fault: &Fault) -> Response<Body> {
     status_of(daemon, fault).into_http()
 }
 
 /// The status for the sender of a call that cannot be answered.
-fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
+fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
     daemon.metrics.fault(fault.code);
     let code = match fault.code {
         FaultCode::UnknownRoute | FaultCode::NotAvailable | FaultCode::MethodNotAllowed => {

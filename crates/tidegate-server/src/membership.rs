@@ -11,7 +11,7 @@ use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,
 };
 
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::members::{changes, key, places};
 use crate::shared_store::kept;
 use crate::store_failure_log::with_causes;
@@ -37,7 +37,7 @@ pub(crate) enum NotJoined {
 
 /// Joins the members that share the store, and applies the settings of the others, until the daemon
 /// ends.
-pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
+pub(crate) async fn keep_joined(daemon: Arc<DaemonContext>) {
     let mut is_away = false;
     loop {
         let joined = daemon.join_and_beat().await;
@@ -69,7 +69,7 @@ pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
     }
 }
 
-impl Daemon {
+impl DaemonContext {
     async fn join_and_beat(&self) -> Result<(), NotJoined> {
         self.beat().await?;
         self.see_members().await?;
@@ -125,7 +125,7 @@ impl Daemon {
     }
 }
 
-impl Daemon {
+impl DaemonContext {
     /// Sends a heartbeat.
     pub(crate) async fn beat(&self) -> Result<(), StoreError> {
         let Some(members) = &self.members else { return Ok(()) };

@@ -4,12 +4,13 @@
 //! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
 mod collector;
+mod envoy_hits;
 mod limits;
 mod planes;
 
 use core::fmt;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
@@ -20,14 +21,10 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use tidegate_wire::FaultCode;
 
-use crate::endpoint::Endpoint;
-use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
-use crate::proxy::ProxyMetrics;
-use crate::proxy::rejection::RejectionCode;
-use crate::resp::RespMetrics;
 
 pub(crate) use self::collector::MetricSources;
+pub(crate) use self::envoy_hits::EnvoyHits;
 pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRIDE, tightest};
 
 /// The media type of the page.
@@ -161,7 +158,7 @@ pub const TABLE: [(&str, &str); 82] = [
 pub use crate::process_metrics::TABLE as PROCESS_TABLE;
 
 /// The help text of a metric of the table.
-const fn help(name: &str) -> &'static str {
+pub(crate) const fn help(name: &str) -> &'static str {
     let mut index = 0;
     while index < TABLE.len() {
         if is_same(TABLE[index].0.as_bytes(), name.as_bytes()) {
@@ -187,12 +184,6 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    route: &'static str,
-    status: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FaultLabels {
     error: &'static str,
 }
@@ -203,16 +194,10 @@ pub(crate) struct Metrics {
     /// Series for each limit.
     pub(crate) limits: LimitFamilies,
     shared: Arc<DaemonCounters>,
-    pub(crate) proxy: Arc<ProxyMetrics>,
-    pub(crate) grpc: GrpcMetrics,
-    pub(crate) resp: RespMetrics,
-    requests: Family<RequestLabels, Counter>,
+    /// Hits under the rules of envoyproxy/ratelimit's files.
+    pub(crate) envoy_hits: EnvoyHits,
     faults: Family<FaultLabels, Counter>,
-    /// The usual answers of each route, so that counting one costs no look-up.
-    usual: Box<[[OnceLock<Counter>; USUAL_STATUSES.len()]]>,
 }
-
-const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
 /// Numbers that are kept as they come and turned into metrics when the page is read.
 #[derive(Debug, Default)]
@@ -234,21 +219,19 @@ impl Metrics {
         let mut registry = Registry::default();
         let limits = LimitFamilies::default();
         limits.register(&mut registry, help);
-        let requests = Family::<RequestLabels, Counter>::default();
         let faults = Family::<FaultLabels, Counter>::default();
         let shared = Arc::new(DaemonCounters::default());
-        registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
-        let proxy = Arc::new(ProxyMetrics::default());
-        proxy.register(&mut registry, help);
-        let grpc = GrpcMetrics::default();
-        grpc.register(&mut registry, help);
-        let resp = RespMetrics::default();
-        resp.register(&mut registry, help);
+        let envoy_hits = EnvoyHits::default();
+        envoy_hits.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
-        let usual = Endpoint::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, limits, shared, proxy, grpc, resp, requests, faults, usual }
+        Self { registry, limits, shared, envoy_hits, faults }
+    }
+
+    /// Has a protocol register its series, each with its help text.
+    pub(crate) fn register(&mut self, register: impl FnOnce(&mut Registry, fn(&str) -> &'static str)) {
+        register(&mut self.registry, help);
     }
 
     /// Has the page read `collector` when it is rendered.
@@ -261,37 +244,19 @@ impl Metrics {
         &self.shared
     }
 
-    /// Counts an answered request. `None` for a path that is no route.
-    pub(crate) fn answered(&self, route: Option<Endpoint>, status: u16) {
-        let create = || {
-            let route = route.map_or("other", Endpoint::path);
-            self.requests.get_or_create(&RequestLabels { route, status }).clone()
-        };
-        let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
-        match (route, usual) {
-            (Some(route), Some(usual)) => self.usual[route as usize][usual].get_or_init(create).inc(),
-            _ => create().inc(),
-        };
-    }
-
     /// Counts a message that could not be taken.
     pub(crate) fn fault(&self, code: FaultCode) {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
 
-    /// Counts a request that is rejected because it is malformed or ambiguous.
-    pub(crate) fn rejected(&self, code: RejectionCode) {
-        self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
+    /// Counts a message or a connection that a protocol rejects for an error of its own.
+    pub(crate) fn fault_of_protocol(&self, error: &'static str) {
+        self.faults.get_or_create(&FaultLabels { error }).inc();
     }
 
     /// Counts a connection that did not speak HTTP.
     pub(crate) fn broken_http(&self) {
         self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
-    }
-
-    /// Counts a connection that did not speak RESP.
-    pub(crate) fn broken_resp(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "malformed_resp" }).inc();
     }
 
     /// Counts a connection whose TLS handshake failed.
@@ -325,7 +290,7 @@ impl fmt::Debug for Metrics {
 }
 
 /// Writes a histogram; the page adds the unit to its name.
-fn encode_durations(
+pub(crate) fn encode_durations(
     encoder: &mut DescriptorEncoder<'_>,
     name: &'static str,
     help: &'static str,

@@ -19,7 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
 use crate::authorization::Caller;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::{RequestProgress, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;

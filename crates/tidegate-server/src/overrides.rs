@@ -21,7 +21,7 @@ use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
 use crate::authorization::Caller;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};

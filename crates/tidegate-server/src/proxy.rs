@@ -25,6 +25,7 @@ mod page;
 mod request_body;
 mod request_context;
 mod response_end;
+mod reverse_proxy;
 mod routes;
 mod stall_timer;
 mod tunnel;
@@ -36,9 +37,7 @@ pub use config::{
     NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
     UpstreamConfig,
 };
-pub(crate) use counts::{ProxyMetrics, ProxyState};
 pub use from_policy::ProxyError;
 pub(crate) use from_policy::proxy_config;
-pub(crate) use routes::Routes;
-pub(crate) use upstream::Upstream;
+pub(crate) use reverse_proxy::{ProxyState, ReverseProxy};
 pub use upstream::{Identity, UpstreamTls, UpstreamTlsFiles};

@@ -20,10 +20,10 @@ use crate::address::Address;
 use crate::audit::Audit;
 use crate::config::ServerConfig;
 use crate::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
+use crate::daemon::{Daemon, ProtocolStates};
 use crate::decisions::Decisions;
 use crate::file_backed::{Refresh, look_at};
-use crate::grpc::Services;
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
@@ -34,11 +34,10 @@ use crate::metrics::{MetricSources, Metrics};
 use crate::override_history::History;
 use crate::policy_file::PolicyFile;
 use crate::policy_follower::follow;
-use crate::proxy::ProxyState;
+use crate::protocol::RESP_NAMESPACE;
 use crate::random_seed::random_seed;
 use crate::refused_keys::RefusedKeys;
 use crate::reload_status::Changes;
-use crate::resp::{self, RespState};
 use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
 use crate::tls::{Tls, TlsFiles};
@@ -46,6 +45,9 @@ use tidegate_clock::Clock;
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the last lines of the decision log may take at the end.
+const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
@@ -145,12 +147,11 @@ impl Server {
             .store(Arc::clone(&store))
             .store_timeout(config.bounds.store_timeout)
             .clock(Arc::clone(&clock));
-        let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
-        let in_force = Arc::new(ArcSwap::from_pointee(in_force));
+        let in_force = Arc::new(InForce::new(engine, config.clone(), &metrics, version));
+        let protocols = ProtocolStates::registered(&in_force, &mut metrics);
+        let in_force = Arc::new(ArcSwap::new(in_force));
         let changes = Arc::new(Changes::default());
-        let proxy_state = Arc::new(ProxyState::default());
         let sources = MetricSources {
-            proxy: Arc::clone(&proxy_state),
             in_force: Arc::clone(&in_force),
             clock: Arc::clone(&clock),
             connections: Arc::clone(&connections),
@@ -163,11 +164,8 @@ impl Server {
         sources.register(&mut metrics);
         let stop = watch::Sender::new(false);
         let hooks = shared.clone();
-        let daemon = Arc::new_cyclic(|daemon| Daemon {
+        let context = Arc::new_cyclic(|daemon| DaemonContext {
             driver: driver.hooks(Arc::new(DaemonHooks::new(Weak::clone(daemon), hooks))),
-            proxy: proxy_state,
-            services: Services::new(),
-            resp: RespState::default(),
             in_force,
             asks_store,
             changes,
@@ -181,15 +179,18 @@ impl Server {
             metrics,
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             is_ready: AtomicBool::new(true),
+            protocols: protocols.hooks(),
             connections,
             store,
             clock,
             config,
         });
-        daemon.tell_readiness().await;
+        let daemon = Arc::new(protocols.over(context));
+        let context = &daemon.context;
+        context.tell_readiness().await;
         let callers = doors.opened.iter().filter(|(_, serves, _)| serves.callers).count();
-        let mut callers = ConnectionSlots::divide(connections_max(&daemon.config), callers).into_iter();
-        let mut operators = ConnectionSlots::divide(daemon.config.bounds.admin_connections, 1).into_iter();
+        let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
+        let mut operators = ConnectionSlots::divide(context.config.bounds.admin_connections, 1).into_iter();
         let accept = |(index, (listener, serves, tls)): (usize, Door)| {
             let places = if serves.callers { callers.next() } else { operators.next() };
             let acceptor = Acceptor {
@@ -205,19 +206,23 @@ impl Server {
             tokio::spawn(acceptor.run(stop.subscribe()))
         };
         let acceptors = doors.opened.into_iter().enumerate().map(accept).collect();
-        let tasks = spawn_tasks(&daemon, doors.tls);
+        let tasks = spawn_tasks(context, doors.tls);
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
 }
 
 /// Starts the background tasks of a daemon.
-fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
+fn spawn_tasks<L: Refresh + 'static>(
+    daemon: &Arc<DaemonContext>,
+    listeners: Vec<Arc<L>>,
+) -> Vec<JoinHandle<()>> {
     let files = {
         let daemon = Arc::clone(daemon);
         move || {
             let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Refresh>);
             let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Refresh>);
-            listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
+            let protocols = daemon.protocols.iter().flat_map(|protocol| protocol.files());
+            listeners.chain(protocols).chain(daemon.in_force.load().files()).chain(domains).collect()
         }
     };
     let mut tasks = vec![
@@ -237,7 +242,7 @@ fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>
 /// Gives shares of the engine's tables to namespaces whose limits arrive with requests.
 fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
     if config.resp.is_some() {
-        engine.join(resp::NAMESPACE);
+        engine.join(RESP_NAMESPACE);
     }
     if let Some(files) = &config.envoy_ratelimit {
         files.get().domains().for_each(|domain| engine.join(domain));
@@ -315,28 +320,28 @@ impl Handle {
 
     /// Permits that requests of the reverse proxy hold at this moment.
     pub fn proxy_in_flight(&self) -> usize {
-        self.daemon.proxy.in_flight.load(Ordering::Relaxed)
+        self.daemon.proxy.state.in_flight()
     }
 
     /// Requests of the reverse proxy that wait at this moment.
     pub fn proxy_waiting(&self) -> usize {
-        self.daemon.driver.engine().waiting()
+        self.daemon.context.driver.engine().waiting()
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
     /// it once.
     pub fn follow(&mut self, file: PolicyFile, policy: Policy) {
-        self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon), file, policy)));
+        self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon.context), file, policy)));
     }
 
     /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the
     /// decision log anew, so that a file that was moved away is let go.
     pub fn reload(&self) {
-        self.daemon.changes.asked.notify_one();
-        if let Some(files) = self.daemon.followed_files() {
+        self.daemon.context.changes.asked.notify_one();
+        if let Some(files) = self.daemon.context.followed_files() {
             tokio::task::spawn_blocking(move || files.look_again());
         }
-        if let Some(decisions) = &self.daemon.decisions {
+        if let Some(decisions) = &self.daemon.context.decisions {
             decisions.log.reopen();
         }
     }
@@ -344,7 +349,7 @@ impl Handle {
     /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over
     /// if they have changed. Otherwise they are looked at every 5 seconds. Blocks while it reads.
     pub fn look_at_files(&self) {
-        if let Some(files) = self.daemon.followed_files() {
+        if let Some(files) = self.daemon.context.followed_files() {
             files.look();
         }
     }
@@ -354,9 +359,11 @@ impl Handle {
     /// that are idle, answers every request that was read, and returns when all are closed or
     /// [`crate::Bounds::drain`] is over. Requests that remain are cut off, and logged.
     pub async fn shutdown(mut self) -> Drained {
-        let daemon = Arc::clone(&self.daemon);
+        let daemon = Arc::clone(&self.daemon.context);
         daemon.is_ready.store(false, Ordering::Relaxed);
-        daemon.services.health.drain().await;
+        for protocol in &daemon.protocols {
+            protocol.announce(false).await;
+        }
         self.stop.send_replace(true);
         daemon.driver.engine().drain_waiting();
         for acceptor in self.acceptors.drain(..) {
@@ -369,7 +376,9 @@ impl Handle {
         // A busy caller has its next request on the way: closing now would lose it unread.
         let grace = daemon.config.bounds.drain_grace.min(daemon.config.bounds.drain);
         let _ = tokio::time::timeout(grace, daemon.connections.all_closed()).await;
-        daemon.services.health.end().await;
+        for protocol in &daemon.protocols {
+            protocol.end_streams().await;
+        }
         daemon.connections.tell_all(ConnectionCommand::Finish);
         let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
         let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
@@ -396,13 +405,32 @@ impl Handle {
     }
 }
 
+impl DaemonContext {
+    /// Returns leases, and waits until all charges are on disk.
+    pub(crate) async fn close(self: Arc<Self>) {
+        self.leave().await;
+        if let Some(store) = &self.embedded
+            && let Err(error) = store.flush().await
+        {
+            tracing::error!(%error, "what was charged last could not be written");
+        }
+        let this = Arc::clone(&self);
+        let closing = tokio::task::spawn_blocking(move || {
+            if let Some(decisions) = &this.decisions {
+                let _ = decisions.log.close(DECISIONS_CLOSE_MAX);
+            }
+        });
+        let _ = closing.await;
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         for task in self.tasks.iter().chain(&self.acceptors) {
             task.abort();
         }
-        self.daemon.connections.tell_all(ConnectionCommand::Close);
+        self.daemon.context.connections.tell_all(ConnectionCommand::Close);
     }
 }
 
@@ -413,7 +441,7 @@ impl fmt::Debug for Handle {
 }
 
 /// Runs the engine's timers.
-async fn tick(daemon: Arc<Daemon>) {
+async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
     loop {
         let tick = daemon.driver.tick_at(at).await;
@@ -431,7 +459,7 @@ async fn tick(daemon: Arc<Daemon>) {
 }
 
 /// Ends connections that are over a bound.
-async fn sweep(daemon: Arc<Daemon>) {
+async fn sweep(daemon: Arc<DaemonContext>) {
     let bounds = &daemon.config.bounds;
     let mut interval = tokio::time::interval(Connections::sweep_interval(bounds));
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -443,7 +471,7 @@ async fn sweep(daemon: Arc<Daemon>) {
 }
 
 /// Says when the wall clock is set, which decisions do not follow.
-async fn watch_clock(daemon: Arc<Daemon>) {
+async fn watch_clock(daemon: Arc<DaemonContext>) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let drift = daemon.clock.drift();

@@ -21,14 +21,12 @@ use crate::decisions::Decisions;
 use crate::in_force::InForce;
 use crate::members::Members;
 use crate::process_metrics;
-use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
 
 /// The sources that are read when the page is rendered.
 pub(crate) struct MetricSources {
-    pub(crate) proxy: Arc<ProxyState>,
     pub(crate) in_force: Arc<ArcSwap<InForce>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) connections: Arc<Connections>,
@@ -42,11 +40,7 @@ pub(crate) struct MetricSources {
 impl MetricSources {
     /// Has the page of `metrics` read these sources.
     pub(crate) fn register(self, metrics: &mut Metrics) {
-        let collector = DaemonCollector {
-            watched: self,
-            shared: Arc::clone(&metrics.shared),
-            proxy: Arc::clone(&metrics.proxy),
-        };
+        let collector = DaemonCollector { watched: self, shared: Arc::clone(&metrics.shared) };
         metrics.collect(Box::new(collector));
     }
 }
@@ -54,7 +48,6 @@ impl MetricSources {
 struct DaemonCollector {
     watched: MetricSources,
     shared: Arc<DaemonCounters>,
-    proxy: Arc<ProxyMetrics>,
 }
 
 impl fmt::Debug for DaemonCollector {
@@ -148,7 +141,6 @@ impl Collector for DaemonCollector {
             shared: shared_store,
             members,
             decisions,
-            proxy,
         } = &self.watched;
         let now = clock.now();
         let in_force = in_force.load();
@@ -185,21 +177,6 @@ impl Collector for DaemonCollector {
             ("tidegate_policy_reloads", reloads.succeeded),
             ("tidegate_policy_reload_failures", reloads.failed),
         ];
-        if in_force.config.proxy.is_some() {
-            let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());
-            gauges.extend([
-                ("tidegate_proxy_in_flight", proxy.in_flight.load(Ordering::Relaxed) as u64),
-                ("tidegate_proxy_waiting", in_force.engine.waiting() as u64),
-                ("tidegate_proxy_tunnels", proxy.tunnels.load(Ordering::Relaxed) as u64),
-                (
-                    "tidegate_proxy_servers_unavailable",
-                    in_force.routes.upstreams().map(out).sum::<usize>() as u64,
-                ),
-            ]);
-            let help = help("tidegate_proxy_upstream_duration_seconds");
-            let durations = &self.proxy.upstream_duration;
-            encode_durations(&mut encoder, "tidegate_proxy_upstream_duration", help, durations)?;
-        }
         if let Some(store) = embedded {
             let stats = store.stats();
             gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));

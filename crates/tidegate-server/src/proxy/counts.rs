@@ -1,7 +1,6 @@
 //! Counters of proxied requests. Labels are names of routes and upstreams, statuses, and words of
 //! closed lists.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -33,15 +32,6 @@ struct ResponseEndLabels {
 struct FailureLabels {
     upstream: Arc<str>,
     failure: &'static str,
-}
-
-/// The state of the proxy that all its requests share and that reloads keep.
-#[derive(Debug, Default)]
-pub(crate) struct ProxyState {
-    /// Permits that requests of the proxy hold.
-    pub(crate) in_flight: AtomicUsize,
-    /// Connections that have changed their protocol and are passed on as they are.
-    pub(crate) tunnels: AtomicUsize,
 }
 
 /// The counters of all routes and upstreams.

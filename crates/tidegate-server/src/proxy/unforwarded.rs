@@ -5,7 +5,7 @@ use tidegate_wire::Fault;
 
 use super::body::AnswerBody;
 use super::rejection::Rejection;
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::reply::{self, Reply};
 
 /// The error of a request that cannot be decided or forwarded.
@@ -30,14 +30,14 @@ pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
     reply.map(AnswerBody::Whole)
 }
 
-pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
+pub(super) fn reply_to(daemon: &DaemonContext, unforwarded: Unforwarded) -> Reply {
     match unforwarded {
         Unforwarded::Fault(fault) => {
             daemon.metrics.fault(fault.code);
             reply::fault(&fault)
         }
         Unforwarded::Rejection(rejection) => {
-            daemon.metrics.rejected(rejection.code);
+            daemon.metrics.fault_of_protocol(rejection.code.as_str());
             let mut body = Vec::with_capacity(256);
             rejection.write_body(&mut body);
             let problem = HeaderValue::from_static(tidegate_wire::problem::MEDIA_TYPE);

@@ -5,9 +5,9 @@ use tidegate_wire::Fault;
 
 use super::command::Command;
 use super::command_error::CommandError;
-use super::throttle::NAMESPACE;
 use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::config::ServerConfig;
+use crate::protocol::RESP_NAMESPACE as NAMESPACE;
 
 /// Why a login failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

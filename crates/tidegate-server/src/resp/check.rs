@@ -14,7 +14,7 @@ use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
 use crate::operations::{allowances, request};

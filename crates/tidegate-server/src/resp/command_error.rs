@@ -7,7 +7,7 @@ use tidegate_wire::Fault;
 use tidegate_wire::resp::Replies;
 
 use super::command::Command;
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 
 /// How much of an unknown command is shown to its sender, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
@@ -25,7 +25,7 @@ impl CommandError {
 }
 
 impl CommandError {
-    pub(super) fn write(&self, daemon: &Daemon, replies: &mut Replies<'_>) {
+    pub(super) fn write(&self, daemon: &DaemonContext, replies: &mut Replies<'_>) {
         match self {
             Self::Fault(fault) => {
                 daemon.metrics.fault(fault.code);
