@@ -17,7 +17,7 @@ fn planes(criterion: &mut Criterion) {
     group.bench_function("capacity alone", |bencher| {
         bencher.iter(|| {
             index += 1;
-            table.admit(&access(index, black_box(HOT)), clock.now()).is_ok()
+            table.admit("bench", &access(index, black_box(HOT)), clock.now()).is_ok()
         });
     });
     for (name, planes) in [("limits", Planes::Limits), ("limits, capacity and overload", Planes::All)] {

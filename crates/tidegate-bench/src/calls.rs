@@ -140,7 +140,7 @@ pub fn capacity() -> Capacity {
     let mut builder = Capacity::builder();
     for (number, table) in TABLES.into_iter().enumerate() {
         let node = format!("node-{number}");
-        let table = tidegate_capacity::TableConfig::new(table, 900_000, 90_000);
+        let table = tidegate_capacity::TableConfig::new("bench", table, 900_000, 90_000);
         builder = builder.node(&node, 1_000_000).table(table.partitions(16).nodes([node]));
     }
     builder.build().expect("the tables of a benchmark are valid")

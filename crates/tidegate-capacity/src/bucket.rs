@@ -205,6 +205,20 @@ impl Bucket {
         }
     }
 
+    /// The thousandths that are missing from a full bucket.
+    pub(crate) fn missing(&self, spec: BucketSpec, now: Timestamp) -> u64 {
+        let clock = spec.clock(now);
+        plausible(spec, self.full_at.load(Ordering::Relaxed), clock).saturating_sub(clock)
+    }
+
+    /// Lets at least so many thousandths be missing; no debt comes of it.
+    pub(crate) fn lack_at_least(&self, spec: BucketSpec, missing: u64, now: Timestamp) {
+        if missing > 0 {
+            let full_at = spec.clock_up(now).saturating_add(missing.min(spec.depth));
+            self.full_at.fetch_max(full_at, Ordering::Relaxed);
+        }
+    }
+
     /// The whole state.
     pub(crate) fn word(&self) -> u64 {
         self.full_at.load(Ordering::Relaxed)

@@ -1,12 +1,14 @@
 //! From configured nodes and tables to a checked [`Capacity`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::capacity::Capacity;
+use tidegate::Timestamp;
+
+use crate::capacity::{Capacity, name_hash};
 use crate::error::{CapacityError, check_load, shortened};
-use crate::key_range::key_hash;
 use crate::node::{Node, NodeLoad};
-use crate::table::{Table, TableConfig};
+use crate::table::{Table, TableConfig, TableId};
 
 /// The nodes and tables of a [`Capacity`] to be.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +46,30 @@ impl CapacityBuilder {
         self
     }
 
+    /// Whether there is any table.
+    pub fn has_tables(&self) -> bool {
+        !self.tables.is_empty()
+    }
+
     /// Checks everything and fills all buckets. Fails with the first problem found.
     pub fn build(self) -> Result<Capacity, CapacityError> {
+        self.build_after(None)
+    }
+
+    /// Checks everything and goes on from the state of `earlier`, which may still decide until
+    /// everybody uses the new one. Fails with the first problem found; then nothing has changed.
+    ///
+    /// A table with the same numbers on the same nodes is shared by both: nothing is lost, and its
+    /// partitions stay where they were placed. The partitions of one whose throughput or number of
+    /// partitions differs lack at first what those before lacked, without their debts; what
+    /// `earlier` admits to it afterwards is not seen. If the names of the nodes differ, the
+    /// partitions of all tables are laid on the new nodes in turn. Units that are held are given
+    /// back to a table that is shared; those of another table stay charged.
+    pub fn build_over(self, earlier: &Capacity, now: Timestamp) -> Result<Capacity, CapacityError> {
+        self.build_after(Some((earlier, now)))
+    }
+
+    fn build_after(self, earlier: Option<(&Capacity, Timestamp)>) -> Result<Capacity, CapacityError> {
         check_count("nodes", self.nodes.len(), Self::NODES_MAX)?;
         check_count("tables", self.tables.len(), Self::TABLES_MAX)?;
         let partitions = self.tables.iter().map(|table| table.partitions as usize);
@@ -58,30 +82,64 @@ impl CapacityBuilder {
                 return Err(CapacityError::DuplicateName { kind: "node", name: name.clone() });
             }
         }
+        let has_same_nodes = earlier.is_some_and(|(earlier, _)| {
+            earlier.nodes.iter().map(|node| &*node.name).eq(self.nodes.iter().map(|(name, _)| name.as_str()))
+        });
+        let mut next_id = earlier.map_or(0, |(earlier, _)| earlier.next_id);
         let mut loads = vec![NodeLoad::default(); self.nodes.len()];
         let mut names = BTreeMap::new();
         let mut tables = Vec::with_capacity(self.tables.len());
-        for (index, table) in (0_u32..).zip(&self.tables) {
-            let nodes = check_table(table, &positions)?;
-            if names.insert(table.name.as_str(), index).is_some() {
-                return Err(CapacityError::DuplicateName { kind: "table", name: table.name.clone() });
+        for (index, config) in (0_u32..).zip(&self.tables) {
+            let nodes = check_table(config, &positions)?;
+            if names.insert((config.namespace.as_str(), config.name.as_str()), index).is_some() {
+                return Err(CapacityError::DuplicateName { kind: "table", name: config.name.clone() });
             }
-            let table = Table::new(table, &nodes);
+            let known = earlier.and_then(|(earlier, now)| {
+                Some((earlier.table(&config.namespace, &config.name).ok()?.1, now))
+            });
+            let table = match known {
+                Some((known, _)) if has_same_nodes && known.is_configured_as(config) => Arc::clone(known),
+                known => {
+                    let table = Table::new(TableId(next_id), config, &nodes);
+                    next_id = next_id.wrapping_add(1);
+                    if let Some((known, now)) = known {
+                        table.take_over(known, now);
+                    }
+                    Arc::new(table)
+                }
+            };
             for partition in &table.partitions {
                 let load = &mut loads[partition.node() as usize];
                 *load = load.with_partition(partition.promised());
             }
             tables.push(table);
         }
-        let mut nodes = Vec::with_capacity(self.nodes.len());
         for ((name, units), load) in self.nodes.iter().zip(&loads) {
             check_load(name, *units, *load)?;
-            nodes.push(Node::new(name, *units, *load));
+        }
+        let mut nodes = Vec::with_capacity(self.nodes.len());
+        for ((name, units), load) in self.nodes.iter().zip(&loads) {
+            let known = earlier.and_then(|(earlier, now)| {
+                Some((earlier.nodes.iter().find(|node| *node.name == **name)?, now))
+            });
+            nodes.push(match known {
+                Some((known, _)) if known.rate() == units * 1000 => {
+                    known.bear(*load);
+                    Arc::clone(known)
+                }
+                known => {
+                    let node = Node::new(name, *units, *load);
+                    if let Some((known, now)) = known {
+                        node.take_over(known, now);
+                    }
+                    Arc::new(node)
+                }
+            });
         }
         let mut by_name: Vec<(u64, u32)> =
-            names.into_iter().map(|(name, index)| (key_hash(name.as_bytes()), index)).collect();
+            names.into_iter().map(|((namespace, name), index)| (name_hash(namespace, name), index)).collect();
         by_name.sort_unstable();
-        Ok(Capacity::of(tables, by_name, nodes, loads))
+        Ok(Capacity::of(tables, by_name, nodes, loads, next_id))
     }
 }
 

@@ -15,7 +15,7 @@
 //! rate in the long run.
 
 use core::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate::{Reason, Timestamp};
 
@@ -25,8 +25,8 @@ use crate::error::{CapacityError, check_load, shortened};
 use crate::fault::Fault;
 use crate::key_range::key_hash;
 use crate::node::{Node, NodeLoad};
-use crate::status::{CapacityStatus, NodeStatus, PartitionStatus};
-use crate::table::{Partition, Table};
+use crate::status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
+use crate::table::{Partition, Table, TableId};
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -35,33 +35,43 @@ use crate::units::Units;
 /// All methods take `&self` and may be called from any number of threads; each access changes one
 /// word of its partition and one of its node. Full of units at first.
 pub struct Capacity {
-    tables: Box<[Table]>,
-    /// The hash of each table's name and its position, in order of the hashes.
+    tables: Box<[Arc<Table>]>,
+    /// The hash of each table's namespace and name and its position, in order of the hashes.
     by_name: Box<[(u64, u32)]>,
-    nodes: Box<[Node]>,
+    pub(crate) nodes: Box<[Arc<Node>]>,
+    /// The id of the next table that is made.
+    pub(crate) next_id: u32,
     /// The partitions on each node. Locked by placements only.
     loads: Mutex<Vec<NodeLoad>>,
 }
 
 impl Capacity {
-    /// A store of checked tables and nodes. `by_name` has the hash of each table's name and its
-    /// position, in order of the hashes; `loads` has the load of each node.
+    /// A store of checked tables and nodes. `by_name` has the hash of each table's namespace and
+    /// name and its position, in order of the hashes; `loads` has the load of each node.
     pub(crate) fn of(
-        tables: Vec<Table>,
+        tables: Vec<Arc<Table>>,
         by_name: Vec<(u64, u32)>,
-        nodes: Vec<Node>,
+        nodes: Vec<Arc<Node>>,
         loads: Vec<NodeLoad>,
+        next_id: u32,
     ) -> Self {
-        Self { tables: tables.into(), by_name: by_name.into(), nodes: nodes.into(), loads: Mutex::new(loads) }
+        let (tables, by_name, nodes) = (tables.into(), by_name.into(), nodes.into());
+        Self { tables, by_name, nodes, next_id, loads: Mutex::new(loads) }
     }
 
-    /// Decides whether `access` may go ahead at `now`. The units of an admitted access are charged
-    /// to its partition and node until they are given back; a throttled access is charged nothing.
+    /// Decides whether `access` of a request of `namespace` may go ahead at `now`. The units of an
+    /// admitted access are charged to its partition and node until they are given back; a throttled
+    /// access is charged nothing.
     ///
-    /// Fails when there is no such table, and when the access is larger than one may be.
-    pub fn admit(&self, access: &Access<'_>, now: Timestamp) -> Result<Admission<'_>, CapacityError> {
+    /// Fails when the namespace has no such table, and when the access is larger than one may be.
+    pub fn admit(
+        &self,
+        namespace: &str,
+        access: &Access<'_>,
+        now: Timestamp,
+    ) -> Result<Admission<'_>, CapacityError> {
         let units = access.units()?;
-        let (table_index, table) = self.table(access.table)?;
+        let (table_index, table) = self.table(namespace, access.table)?;
         let is_read = access.kind.is_read();
         let index = table.partition_of(key_hash(access.key));
         let partition = &table.partitions[index as usize];
@@ -70,6 +80,7 @@ impl Capacity {
         let on_partition = match allocation.bucket.take(allocation.spec(), cost, now) {
             Ok(charged) => charged,
             Err(retry) => {
+                table.count_throttled(is_read);
                 Fault::RefusalCharged
                     .is_planted()
                     .then(|| allocation.bucket.charge(allocation.spec(), cost, now));
@@ -87,6 +98,7 @@ impl Capacity {
         let on_node = node.bucket.charge(node.spec(), cost, now);
         Ok(Admission::Admit(UnitsHold {
             table: table_index,
+            table_id: table.id,
             partition: index,
             node: node_index,
             is_read,
@@ -100,9 +112,14 @@ impl Capacity {
     /// Charges and changes nothing.
     ///
     /// Fails as [`Capacity::admit`] does.
-    pub fn peek(&self, access: &Access<'_>, now: Timestamp) -> Result<CapacityStatus<'_>, CapacityError> {
+    pub fn peek(
+        &self,
+        namespace: &str,
+        access: &Access<'_>,
+        now: Timestamp,
+    ) -> Result<CapacityStatus<'_>, CapacityError> {
         let units = access.units()?;
-        let (_, table) = self.table(access.table)?;
+        let (_, table) = self.table(namespace, access.table)?;
         let is_read = access.kind.is_read();
         let index = table.partition_of(key_hash(access.key));
         let partition = &table.partitions[index as usize];
@@ -173,10 +190,11 @@ impl Capacity {
         table.used_up(hold.is_read).forget();
     }
 
-    /// The buckets that `hold` was charged to, wherever its partition lies now; `None` if it
-    /// belongs to another store.
+    /// The buckets that `hold` was charged to, wherever its partition lies now; `None` if its table
+    /// is gone or was changed.
     fn places(&self, hold: &UnitsHold) -> Option<(&Table, &Partition, &Node)> {
-        let table = self.tables.get(hold.table as usize)?;
+        let at_its_place = self.tables.get(hold.table as usize).filter(|table| table.id == hold.table_id);
+        let table = at_its_place.or_else(|| self.tables.iter().find(|table| table.id == hold.table_id))?;
         let partition = table.partitions.get(hold.partition as usize)?;
         Some((table, partition, self.nodes.get(hold.node as usize)?))
     }
@@ -191,12 +209,13 @@ impl Capacity {
     /// partition's rates beside those it bears already; then nothing changes.
     pub fn place(
         &self,
+        namespace: &str,
         table: &str,
         partition: u32,
         node: &str,
         _now: Timestamp,
     ) -> Result<(), CapacityError> {
-        let (_, table) = self.table(table)?;
+        let (_, table) = self.table(namespace, table)?;
         let Some(placed) = table.partitions.get(partition as usize) else {
             let last = table.partition_count() - 1;
             return Err(CapacityError::UnknownPartition { table: table.name.to_string(), partition, last });
@@ -226,15 +245,15 @@ impl Capacity {
     }
 
     #[inline]
-    fn table(&self, name: &str) -> Result<(u32, &Table), CapacityError> {
-        let hash = key_hash(name.as_bytes());
+    pub(crate) fn table(&self, namespace: &str, name: &str) -> Result<(u32, &Arc<Table>), CapacityError> {
+        let hash = name_hash(namespace, name);
         let first = self.by_name.partition_point(|(known, _)| *known < hash);
         self.by_name[first..]
             .iter()
             .take_while(|(known, _)| *known == hash)
             .map(|(_, index)| (*index, &self.tables[*index as usize]))
-            .find(|(_, table)| *table.name == *name)
-            .ok_or_else(|| CapacityError::unknown_table(name))
+            .find(|(_, table)| *table.name == *name && *table.namespace == *namespace)
+            .ok_or_else(|| CapacityError::unknown_table(namespace, name))
     }
 
     /// The partitions of `table` as they are at `now`, in the order of their ranges.
@@ -242,10 +261,11 @@ impl Capacity {
     /// Fails when there is no such table.
     pub fn partitions(
         &self,
+        namespace: &str,
         table: &str,
         now: Timestamp,
     ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, CapacityError> {
-        let (_, table) = self.table(table)?;
+        let (_, table) = self.table(namespace, table)?;
         Ok(table.partitions.iter().enumerate().map(move |(index, partition)| PartitionStatus {
             range: table.range(index as u32),
             node: self.node_name(partition),
@@ -254,6 +274,29 @@ impl Capacity {
             read_left: partition.read.bucket.level(partition.read.spec(), now),
             write_left: partition.write.bucket.level(partition.write.spec(), now),
         }))
+    }
+
+    /// The tables as they are at `now`, in the order they were given.
+    pub fn table_statuses(&self, now: Timestamp) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
+        self.tables.iter().map(move |table| {
+            let operation = |is_read| {
+                let allocations = table.partitions.iter().map(|partition| partition.allocation(is_read));
+                let left = allocations.map(|one| one.bucket.level(one.spec(), now).as_thousandths());
+                let rate = table.units_per_second(is_read).cast_signed() * 1000;
+                OperationStatus {
+                    rate: Units::from_thousandths(rate),
+                    left: Units::from_thousandths(left.sum()),
+                    throttled: table.throttled_count(is_read),
+                }
+            };
+            TableStatus {
+                namespace: &table.namespace,
+                name: &table.name,
+                partitions: table.partition_count(),
+                read: operation(true),
+                write: operation(false),
+            }
+        })
     }
 
     /// The nodes as they are at `now`, in the order they were given.
@@ -265,9 +308,9 @@ impl Capacity {
         })
     }
 
-    /// The names of the tables, in the order they were given.
-    pub fn tables(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.tables.iter().map(|table| &*table.name)
+    /// The namespace and the name of each table, in the order they were given.
+    pub fn tables(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
+        self.tables.iter().map(|table| (&*table.namespace, &*table.name))
     }
 
     /// The whole mutable state, to be compared with itself at another time.
@@ -278,6 +321,12 @@ impl Capacity {
         });
         Fingerprint(words.chain(self.nodes.iter().map(|node| node.bucket.word())).collect())
     }
+}
+
+/// The hash by which a table is found.
+#[inline]
+pub(crate) fn name_hash(namespace: &str, name: &str) -> u64 {
+    key_hash(namespace.as_bytes()).rotate_left(29) ^ key_hash(name.as_bytes())
 }
 
 fn rate_of(spec: BucketSpec) -> Units {
@@ -372,7 +421,9 @@ pub enum Admission<'a> {
 /// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
 #[derive(Debug)]
 pub struct UnitsHold {
+    /// The position of the table, where it was when it was charged.
     table: u32,
+    table_id: TableId,
     partition: u32,
     node: u32,
     is_read: bool,

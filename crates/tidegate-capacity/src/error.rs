@@ -9,8 +9,10 @@ use crate::units::Units;
 #[non_exhaustive]
 pub enum CapacityError {
     /// An access to a table that does not exist.
-    #[error("table \"{table}\" does not exist; name one that is configured")]
+    #[error("table \"{table}\" does not exist in namespace \"{namespace}\"; name one that it has")]
     UnknownTable {
+        /// The namespace, cut if it is long.
+        namespace: String,
         /// Its name, cut if it is long.
         table: String,
     },
@@ -128,8 +130,8 @@ pub enum CapacityError {
 }
 
 impl CapacityError {
-    pub(crate) fn unknown_table(name: &str) -> Self {
-        Self::UnknownTable { table: shortened(name) }
+    pub(crate) fn unknown_table(namespace: &str, name: &str) -> Self {
+        Self::UnknownTable { namespace: shortened(namespace), table: shortened(name) }
     }
 }
 

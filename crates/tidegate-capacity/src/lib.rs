@@ -11,11 +11,11 @@
 //! use tidegate::Timestamp;
 //! use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
 //!
-//! let orders = TableConfig::new("orders", 400, 100).partitions(4).nodes(["node-a"]);
+//! let orders = TableConfig::new("shop", "orders", 400, 100).partitions(4).nodes(["node-a"]);
 //! let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let access = Access::write("orders", b"order-7", 300);
-//! let Admission::Admit(hold) = capacity.admit(&access, now)? else { panic!() };
+//! let Admission::Admit(hold) = capacity.admit("shop", &access, now)? else { panic!() };
 //! capacity.give_back(hold, now);
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
@@ -43,7 +43,7 @@ pub use builder::CapacityBuilder;
 pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
 pub use error::CapacityError;
 pub use key_range::{KeyRange, key_hash};
-pub use status::{CapacityStatus, NodeStatus, PartitionStatus};
+pub use status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 pub use table::TableConfig;
 pub use throttled::Throttled;
 pub use tidegate::AccessOperation;

@@ -1,5 +1,7 @@
 //! A node: the machine or process on which partitions lie.
 
+use tidegate::Timestamp;
+
 use crate::bucket::{Bucket, BucketSpec};
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;
@@ -66,6 +68,12 @@ impl Node {
     /// The thousandths a second that the node can do.
     pub(crate) const fn rate(&self) -> u64 {
         self.spec.rate()
+    }
+
+    /// Takes over what an earlier node of its name lacks, whose units differ.
+    pub(crate) fn take_over(&self, earlier: &Self, now: Timestamp) {
+        let missing = earlier.bucket.missing(earlier.spec(), now);
+        self.bucket.lack_at_least(self.spec(), missing, now);
     }
 
     /// Bears `load` from now on. The deepest debt only grows: partitions that have left may have

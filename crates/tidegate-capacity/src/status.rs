@@ -34,6 +34,34 @@ pub struct CapacityStatus<'a> {
     pub throttled: Option<Throttled<'a>>,
 }
 
+/// A table at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStatus<'a> {
+    /// The namespace that it belongs to.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The number of its partitions.
+    pub partitions: u32,
+    /// Its throughput of reading.
+    pub read: OperationStatus,
+    /// Its throughput of writing.
+    pub write: OperationStatus,
+}
+
+/// One operation of a table, over all its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationStatus {
+    /// Units a second that are provisioned.
+    pub rate: Units,
+    /// Units left, at most one second of them; the debts of partitions count as negative.
+    pub left: Units,
+    /// The accesses that were refused since the table was first configured.
+    pub throttled: u64,
+}
+
 /// A partition at some instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -13,7 +13,9 @@ use crate::units::Units;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableConfig {
-    /// Its name, unique; 1 to [`TableConfig::NAME_BYTES_MAX`] bytes.
+    /// The namespace that it belongs to: requests of others cannot be charged to it.
+    pub namespace: String,
+    /// Its name, unique in its namespace; 1 to [`TableConfig::NAME_BYTES_MAX`] bytes.
     pub name: String,
     /// Units of reading a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
     pub read_units_per_second: u64,
@@ -35,8 +37,14 @@ impl TableConfig {
     pub const PARTITIONS_MAX: u32 = 1000;
 
     /// A table with one partition and no node.
-    pub fn new(name: impl Into<String>, read_units_per_second: u64, write_units_per_second: u64) -> Self {
+    pub fn new(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        read_units_per_second: u64,
+        write_units_per_second: u64,
+    ) -> Self {
         Self {
+            namespace: namespace.into(),
             name: name.into(),
             read_units_per_second,
             write_units_per_second,
@@ -121,6 +129,10 @@ impl Partition {
 
 #[derive(Debug)]
 pub(crate) struct Table {
+    /// A number that no other table has had, so that a hold finds the table it was charged to and
+    /// none else.
+    pub(crate) id: TableId,
+    pub(crate) namespace: Box<str>,
     pub(crate) name: Box<str>,
     pub(crate) read_units_per_second: u64,
     pub(crate) write_units_per_second: u64,
@@ -128,7 +140,14 @@ pub(crate) struct Table {
     pub(crate) partitions: Box<[Partition]>,
     used_up_reads: ExhaustionHint,
     used_up_writes: ExhaustionHint,
+    throttled_reads: AtomicU64,
+    throttled_writes: AtomicU64,
 }
+
+/// The number of a table among all that a [`Capacity`](crate::Capacity) and those before it have
+/// had. It wraps after 2^32 changed tables, long after the holds of the first ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableId(pub(crate) u32);
 
 /// The end of the time for which all partitions of a table are known to be used up, so that a
 /// refusal need not read each of them again.
@@ -165,8 +184,9 @@ impl ExhaustionHint {
 }
 
 impl Table {
-    /// `nodes` are the positions of the configured nodes, at least one.
-    pub(crate) fn new(config: &TableConfig, nodes: &[u32]) -> Self {
+    /// A table whose partitions are full. `nodes` are the positions of the configured nodes, at
+    /// least one.
+    pub(crate) fn new(id: TableId, config: &TableConfig, nodes: &[u32]) -> Self {
         let partitions = (0..config.partitions)
             .zip(nodes.iter().cycle())
             .map(|(index, node)| Partition {
@@ -176,12 +196,55 @@ impl Table {
             })
             .collect();
         Self {
+            id,
+            namespace: config.namespace.as_str().into(),
             name: config.name.as_str().into(),
             read_units_per_second: config.read_units_per_second,
             write_units_per_second: config.write_units_per_second,
             partitions,
             used_up_reads: ExhaustionHint::new(),
             used_up_writes: ExhaustionHint::new(),
+            throttled_reads: AtomicU64::new(0),
+            throttled_writes: AtomicU64::new(0),
+        }
+    }
+
+    const fn throttled(&self, is_read: bool) -> &AtomicU64 {
+        if is_read { &self.throttled_reads } else { &self.throttled_writes }
+    }
+
+    pub(crate) fn count_throttled(&self, is_read: bool) {
+        self.throttled(is_read).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The accesses that were refused since the table was first configured.
+    pub(crate) fn throttled_count(&self, is_read: bool) -> u64 {
+        self.throttled(is_read).load(Ordering::Relaxed)
+    }
+
+    /// Whether it is as it is configured, so that its state goes on as it is.
+    pub(crate) fn is_configured_as(&self, config: &TableConfig) -> bool {
+        (self.read_units_per_second, self.write_units_per_second, self.partition_count())
+            == (config.read_units_per_second, config.write_units_per_second, config.partitions)
+    }
+
+    /// Takes over what is used of an earlier table, whose throughput or partitions differ, so that
+    /// a change admits nothing twice: each partition lacks what the partitions of its keys lacked,
+    /// at most everything.
+    pub(crate) fn take_over(&self, earlier: &Self, now: Timestamp) {
+        for is_read in [true, false] {
+            self.throttled(is_read).store(earlier.throttled_count(is_read), Ordering::Relaxed);
+        }
+        for (index, partition) in (0_u32..).zip(&self.partitions) {
+            let range = self.range(index);
+            let first = earlier.partition_of(range.first) as usize;
+            let last = earlier.partition_of(range.last) as usize;
+            for from in &earlier.partitions[first..=last] {
+                for is_read in [true, false] {
+                    let (from, to) = (from.allocation(is_read), partition.allocation(is_read));
+                    to.bucket.lack_at_least(to.spec(), from.bucket.missing(from.spec(), now), now);
+                }
+            }
         }
     }
 

@@ -35,6 +35,12 @@ impl Units {
         self.0
     }
 
+    /// Units with their thousandths; exact up to 2^53 thousandths.
+    #[expect(clippy::cast_precision_loss, reason = "9 * 10^12 units are more than any sum of tables")]
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64 / 1000.0
+    }
+
     /// Whole units, rounded down; 0 for a debt.
     pub const fn whole_left(self) -> u64 {
         if self.0 < 0 { 0 } else { self.0.cast_unsigned() / 1000 }

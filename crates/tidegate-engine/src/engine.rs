@@ -13,6 +13,7 @@ mod operations;
 mod override_changes;
 mod peek;
 mod permit_store;
+mod plane_changes;
 mod queue_admission;
 mod refusal;
 mod reload;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
-use tidegate_capacity::Capacity;
+use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
 use tidegate_overload::{
     Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
 };
@@ -47,7 +48,7 @@ use crate::lineage::Lineage;
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
-use crate::place::OverloadPlane;
+use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
 
@@ -149,6 +150,7 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, EngineError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
+        let planes = Planes::new(capacity, overload, &room);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -159,9 +161,6 @@ impl EngineBuilder {
             generations: AtomicU32::new(0),
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
-            capacity,
-            overload: overload
-                .map(|overload| Arc::new(OverloadPlane { overload, room: crate::sync::Arc::clone(&room) })),
             room,
             leases: config
                 .leases
@@ -175,8 +174,8 @@ impl EngineBuilder {
                 return Err(EngineError::TooManyOverrides);
             }
         }
-        let (engine, _) = Engine::of_world(shared, namespaces, &lineage, set)?;
-        engine.set_waiting_bounds(WAITING_BOUNDS);
+        let (engine, _) = Engine::of_world(shared, planes, namespaces, &lineage, set)?;
+        engine.share_waiting_room();
         Ok(engine)
     }
 }
@@ -201,6 +200,7 @@ pub struct Engine {
     /// Tells it from the other engines over the same state.
     pub(crate) generation: u32,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) planes: Planes,
     lineage: Arc<Lineage>,
     pub(crate) overrides: Overrides,
 }
@@ -208,8 +208,6 @@ pub struct Engine {
 /// The state that all engines of one daemon share, whatever their limits.
 pub(crate) struct Shared {
     pub(crate) table: Arc<KeyTable>,
-    pub(crate) capacity: Option<Capacity>,
-    pub(crate) overload: Option<Arc<OverloadPlane>>,
     /// The requests that wait for their turn.
     pub(crate) room: crate::sync::Arc<Room>,
     pub(crate) kept: KeptPermits,
@@ -262,6 +260,8 @@ pub enum Event<'a> {
     },
     /// A partition of a table has moved to another node.
     Placement {
+        /// The namespace of the table.
+        namespace: &'a str,
         /// The table.
         table: &'a str,
         /// The partition, counted from 0.
@@ -337,6 +337,29 @@ impl Engine {
         })
     }
 
+    /// The tables of the capacity plane as they are at `now`; nothing without that plane.
+    pub fn table_statuses(&self, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
+        self.planes.capacity.iter().flat_map(move |capacity| capacity.table_statuses(now))
+    }
+
+    /// The nodes of the capacity plane as they are at `now`; nothing without that plane.
+    pub fn node_statuses(&self, now: Timestamp) -> impl Iterator<Item = NodeStatus<'_>> {
+        self.planes.capacity.iter().flat_map(move |capacity| capacity.nodes(now))
+    }
+
+    /// The partitions of a table at `now`, in the order of their ranges.
+    ///
+    /// Fails when the namespace has no such table.
+    pub fn partition_statuses(
+        &self,
+        namespace: &str,
+        table: &str,
+        now: Timestamp,
+    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, EngineError> {
+        let capacity = self.planes.capacity.as_ref().ok_or_else(|| unknown_table(namespace, table))?;
+        capacity.partitions(namespace, table, now).map_err(EngineError::Access)
+    }
+
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].
     pub fn fingerprint(&self) -> u64 {
         self.shared.table.fingerprint()
@@ -344,7 +367,7 @@ impl Engine {
 
     /// The state of the capacity plane as text, for tests and diagnosis; empty without one.
     pub fn capacity_state(&self) -> String {
-        self.shared
+        self.planes
             .capacity
             .as_ref()
             .map_or(String::new(), |capacity| format!("{:?}", capacity.fingerprint()))
@@ -372,11 +395,11 @@ impl Engine {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.pin(resource, level.map(Cursor::at), until, now);
             }
-            Event::Placement { table, partition, node } => {
-                let capacity = self.shared.capacity.as_ref();
+            Event::Placement { namespace, table, partition, node } => {
+                let capacity = self.planes.capacity.as_ref();
                 let cut = || table.chars().take(128).collect();
                 let capacity = capacity.ok_or_else(|| EngineError::NoCapacityPlane { table: cut() })?;
-                capacity.place(table, partition, node, now)?;
+                capacity.place(namespace, table, partition, node, now)?;
             }
             Event::ObservedUsage(request) => {
                 let gate = self.gate(request.namespace)?;
@@ -409,7 +432,7 @@ impl Engine {
     /// Without a capacity plane there is no table that a request could access.
     #[inline]
     fn check_table(&self, request: &crate::Request<'_>) -> Result<(), EngineError> {
-        match (&request.access, &self.shared.capacity) {
+        match (&request.access, &self.planes.capacity) {
             (Some(access), None) => Err(unknown_table(request.namespace, access.table)),
             _ => Ok(()),
         }

@@ -2,7 +2,7 @@
 
 use tidegate::{GateError, Timestamp};
 use tidegate_capacity::CapacityError;
-use tidegate_overload::InstanceError;
+use tidegate_overload::{InstanceError, OverloadError};
 use tidegate_store::StoreError;
 
 use crate::notes::NoteError;
@@ -76,6 +76,12 @@ pub enum EngineError {
     /// A report of an instance that the overload plane cannot take in.
     #[error(transparent)]
     Instance(#[from] InstanceError),
+    /// Tables or nodes that cannot be, or cannot follow those that there are.
+    #[error(transparent)]
+    Tables(CapacityError),
+    /// Resources that cannot be.
+    #[error(transparent)]
+    Resources(OverloadError),
     /// An access that the capacity plane cannot place.
     #[error(transparent)]
     Access(#[from] CapacityError),

@@ -42,6 +42,7 @@ mod overrides;
 mod permit;
 mod permit_id;
 mod place;
+mod planes;
 mod progress;
 mod refunds;
 mod request;

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use tidegate::{Class, Timestamp};
-use tidegate_overload::{Entrant, Obstacle, Position, RoomBounds, RoomUse, WaitingRoom};
+use tidegate_overload::{Entrant, Obstacle, Position, ResourceId, RoomBounds, RoomUse, WaitingRoom};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -35,6 +35,8 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct RoomState {
     room: WaitingRoom,
+    /// The bounds as they were set.
+    bounds: RoomBounds,
     calls: HashMap<Position, Arc<Call>>,
 }
 
@@ -114,7 +116,7 @@ impl Call {
 impl Room {
     pub(crate) fn new(bounds: RoomBounds) -> Self {
         Self {
-            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), calls: HashMap::new() }),
+            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds, calls: HashMap::new() }),
             count: AtomicUsize::new(0),
             returns: AtomicU64::new(0),
             is_draining: AtomicBool::new(false),
@@ -137,7 +139,20 @@ impl Room {
     }
 
     pub(crate) fn set_bounds(&self, bounds: RoomBounds) {
-        self.state().room.set_bounds(bounds);
+        self.state().bounds = bounds;
+    }
+
+    /// Divides the room by so many namespaces and resources, unless the bounds say by how many.
+    pub(crate) fn share_by(&self, namespaces: usize, resources: usize) {
+        let mut state = self.state();
+        let bounds = state.bounds;
+        let or = |given: usize, known: usize| if given == 0 { known } else { given };
+        let shared = bounds.shared_by(or(bounds.namespaces, namespaces), or(bounds.resources, resources));
+        state.room.set_bounds(shared);
+    }
+
+    pub(crate) fn set_resource_bounds(&self, bounds: impl Iterator<Item = (ResourceId, RoomUse)>) {
+        self.state().room.set_resource_bounds(bounds);
     }
 
     /// A number that changes with every return.

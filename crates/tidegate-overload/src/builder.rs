@@ -1,8 +1,9 @@
 //! From named resources to a checked overload plane.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::overload::Overload;
+use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
 
 /// The settings of a plane with one resource, the default one.
@@ -58,8 +59,68 @@ impl OverloadBuilder {
         self
     }
 
+    /// Whether there is any resource.
+    pub fn has_resources(&self) -> bool {
+        self.default_resource.is_some() || !self.named.is_empty()
+    }
+
     /// Checks the resources. Fails with the first problem found.
     pub fn build(self) -> Result<Overload, OverloadError> {
+        self.check()?;
+        let Self { seed, .. } = self;
+        Ok(Overload::of(self.slots(Vec::new()), seed, None))
+    }
+
+    /// Checks the resources and goes on from the state of `earlier`, which may still decide until
+    /// everybody uses the new one. Fails with the first problem found; then nothing has changed.
+    ///
+    /// A resource of the same name is shared by both: its requests in flight, cursor, pin and
+    /// counts go on under the new settings. One that is not configured any more takes back the
+    /// places that it gave, and starts anew if it is configured again after all are back. The seed
+    /// is that of `earlier`.
+    pub fn build_over(self, earlier: &Overload) -> Result<Overload, OverloadError> {
+        self.check()?;
+        let (slots, ticks) = earlier.state();
+        let busy = slots.iter().filter(|slot| slot.resource.in_flight.count() > 0).count();
+        if busy + self.named.len() >= usize::from(u16::MAX) {
+            return Err(OverloadError::TooManyResources { count: busy + self.named.len() });
+        }
+        Ok(Overload::of(self.slots(slots), earlier.seed(), Some(ticks)))
+    }
+
+    /// The resources of the plane, at the positions that those of an earlier one have.
+    fn slots(self, mut slots: Vec<ResourceSlot>) -> Vec<ResourceSlot> {
+        for slot in &mut slots {
+            slot.is_configured = false;
+        }
+        let default_resource = self.default_resource.map(|config| (None, config));
+        let named = self.named.into_iter().map(|(name, config)| (Some(name), config));
+        let all: Vec<_> = default_resource.into_iter().chain(named).collect();
+        let mut fresh = Vec::new();
+        for (name, config) in all {
+            match slots.iter_mut().find(|slot| slot.resource.name.as_deref() == name.as_deref()) {
+                Some(slot) => {
+                    slot.resource.reconfigure(config);
+                    slot.is_configured = true;
+                }
+                None => fresh.push((name, config)),
+            }
+        }
+        let mut unused = 0;
+        for (name, config) in fresh {
+            let resource = Arc::new(Resource::new(name.map(Arc::from), config));
+            let slot = ResourceSlot { resource, is_configured: true };
+            let is_unused = |slot: &ResourceSlot| !slot.is_configured && slot.resource.in_flight.count() == 0;
+            unused += slots[unused..].iter().position(is_unused).unwrap_or(slots.len() - unused);
+            match slots.get_mut(unused) {
+                Some(old) => *old = slot,
+                None => slots.push(slot),
+            }
+        }
+        slots
+    }
+
+    fn check(&self) -> Result<(), OverloadError> {
         let count = self.named.len() + usize::from(self.default_resource.is_some());
         if count > Self::RESOURCES_MAX {
             return Err(OverloadError::TooManyResources { count });
@@ -84,10 +145,7 @@ impl OverloadBuilder {
                 return Err(OverloadError::DuplicateResource { resource: name.clone() });
             }
         }
-        let default_resource = self.default_resource.map(|config| Resource::new(None, config));
-        let named =
-            self.named.iter().map(|(name, config)| Resource::new(Some(name.as_str().into()), *config));
-        Ok(Overload::of(default_resource.into_iter().chain(named).collect(), self.seed))
+        Ok(())
     }
 }
 

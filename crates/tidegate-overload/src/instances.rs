@@ -92,6 +92,11 @@ impl InstanceSet {
         }
     }
 
+    /// The places that one instance is worth, and the places that all of them are worth at most.
+    pub(crate) const fn settings(&self) -> (u64, u64) {
+        (self.places_each, self.places_max)
+    }
+
     /// Takes in a report; `resource` is for the error.
     pub(crate) fn report(
         &mut self,

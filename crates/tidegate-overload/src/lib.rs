@@ -37,6 +37,7 @@ mod latency;
 mod outcome;
 mod overload;
 mod resource;
+mod resource_id;
 mod shed;
 mod stats;
 mod sync;
@@ -49,7 +50,8 @@ pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, Instan
 pub use latency::{LatencySample, LatencyStats};
 pub use outcome::OfferOutcome;
 pub use overload::{Overload, Signal};
-pub use resource::{InFlightPermit, ResourceConfig, ResourceId};
+pub use resource::{InFlightPermit, ResourceConfig};
+pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};
 pub use stats::ResourceStats;
 pub use waiting_room::{

@@ -1,6 +1,7 @@
 //! The overload plane: its resources, the decision on each request, and the tick.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use tidegate::{Class, Cost, Timestamp};
 
@@ -11,10 +12,12 @@ use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
 use crate::outcome::OfferOutcome;
-use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource, ResourceId};
+use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
+use crate::resource_id::ResourceId;
 use crate::shed::Shed;
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::waiting_room::RoomUse;
 
 /// The pressure on the system, as measured outside.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,14 +41,29 @@ impl Signal {
 /// take its id. All methods take `&self`; any number of threads may call them at once.
 #[derive(Debug)]
 pub struct Overload {
-    resources: Box<[Resource]>,
+    /// At the position of their ids. Those that are not configured any more stay, so that their
+    /// places can be returned.
+    resources: Box<[ResourceSlot]>,
     default_resource: Option<ResourceId>,
     /// The hash of each name and the resource, in order of the hashes.
     by_name: Box<[(u64, ResourceId)]>,
     seed: u64,
+    ticks: Arc<TickTimes>,
+}
+
+/// A resource, which planes made of each other share.
+#[derive(Clone, Debug)]
+pub(crate) struct ResourceSlot {
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) is_configured: bool,
+}
+
+/// The instants of the ticks, which planes made of each other share.
+#[derive(Debug)]
+pub(crate) struct TickTimes {
     /// The instant of the last tick in nanoseconds. Relaxed: it decides only whether there is
     /// demand to withdraw.
-    last_tick_ns: AtomicU64,
+    last_ns: AtomicU64,
     /// The instant of the next tick; `None` before the first.
     due: Mutex<Option<Timestamp>>,
 }
@@ -55,22 +73,28 @@ impl Overload {
     /// in a tick can wrap a sum of them.
     pub const OFFERED_COST_MAX: u64 = OFFERED_COST_MAX;
 
-    /// A plane of these resources, whose names are unique.
-    pub(crate) fn of(resources: Vec<Resource>, seed: u64) -> Self {
-        let ids = || (0_u16..).map(ResourceId).zip(&resources);
-        let default_resource = ids().find(|(_, resource)| resource.name.is_none()).map(|(id, _)| id);
-        let mut by_name: Vec<_> = ids()
-            .filter_map(|(id, resource)| Some((keyed_hash([seed, 0], Some(resource.name.as_deref()?)), id)))
-            .collect();
+    /// A plane of these resources, of which those that are configured have unique names.
+    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, ticks: Option<Arc<TickTimes>>) -> Self {
+        let configured = || {
+            let ids = (0_u16..).map(ResourceId).zip(&resources);
+            ids.filter(|(_, slot)| slot.is_configured).map(|(id, slot)| (id, slot.resource.name.as_deref()))
+        };
+        let default_resource = configured().find(|(_, name)| name.is_none()).map(|(id, _)| id);
+        let mut by_name: Vec<_> =
+            configured().filter_map(|(id, name)| Some((keyed_hash([seed, 0], Some(name?)), id))).collect();
         by_name.sort_unstable();
-        Self {
-            by_name: by_name.into(),
-            default_resource,
-            resources: resources.into(),
-            seed,
-            last_tick_ns: AtomicU64::new(0),
-            due: Mutex::new(None),
-        }
+        let ticks = ticks
+            .unwrap_or_else(|| Arc::new(TickTimes { last_ns: AtomicU64::new(0), due: Mutex::new(None) }));
+        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, ticks }
+    }
+
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The state that a plane made of this one goes on with.
+    pub(crate) fn state(&self) -> (Vec<ResourceSlot>, Arc<TickTimes>) {
+        (self.resources.to_vec(), Arc::clone(&self.ticks))
     }
 
     /// The resource of a request: the one of this name, else the default resource; `None` if there
@@ -91,16 +115,19 @@ impl Overload {
     }
 
     /// All resources, each with its name; the default resource has none.
-    pub fn resources(&self) -> impl ExactSizeIterator<Item = (ResourceId, Option<&str>)> {
-        self.resources.iter().enumerate().map(|(index, resource)| {
-            // The builder makes at most 1 024.
-            (ResourceId(index as u16), resource.name.as_deref())
-        })
+    pub fn resources(&self) -> impl Iterator<Item = (ResourceId, Option<&str>)> {
+        let ids = (0_u16..).map(ResourceId).zip(&self.resources);
+        ids.filter(|(_, slot)| slot.is_configured).map(|(id, slot)| (id, slot.resource.name.as_deref()))
+    }
+
+    /// The bounds on what waits for each resource that has some.
+    pub fn waiting_bounds(&self) -> impl Iterator<Item = (ResourceId, RoomUse)> {
+        self.resources().filter_map(|(id, _)| Some((id, self.resource(id).waiting_max()?)))
     }
 
     #[inline]
     fn resource(&self, id: ResourceId) -> &Resource {
-        &self.resources[usize::from(id.0)]
+        &self.resources[usize::from(id.0)].resource
     }
 
     /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
@@ -173,7 +200,7 @@ impl Overload {
         cost: Cost,
         offered_at: Timestamp,
     ) {
-        let is_in_sums = offered_at.as_nanos() >= self.last_tick_ns.load(Ordering::Relaxed);
+        let is_in_sums = offered_at.as_nanos() >= self.ticks.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
             self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
         }
@@ -259,7 +286,7 @@ impl Overload {
     pub fn event(&self, signal: Signal, _now: Timestamp) {
         match signal.resource {
             Some(resource) => self.resource(resource).signal(signal.pressure),
-            None => self.resources.iter().for_each(|resource| resource.signal(signal.pressure)),
+            None => self.resources.iter().for_each(|slot| slot.resource.signal(signal.pressure)),
         }
     }
 
@@ -290,14 +317,14 @@ impl Overload {
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.
     pub fn tick(&self, now: Timestamp) -> Timestamp {
-        let mut due = lock(&self.due);
+        let mut due = lock(&self.ticks.due);
         let next = now.saturating_add(TICK);
         match *due {
             Some(due) if now < due && due <= next => return due,
             _ => *due = Some(next),
         }
-        self.last_tick_ns.store(now.as_nanos(), Ordering::Relaxed);
-        self.resources.iter().for_each(|resource| resource.tick(now));
+        self.ticks.last_ns.store(now.as_nanos(), Ordering::Relaxed);
+        self.resources.iter().for_each(|slot| slot.resource.tick(now));
         next
     }
 }

@@ -12,19 +12,13 @@ use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
+use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
+use crate::waiting_room::RoomUse;
 
 /// The most of one request's cost that counts as offered.
 pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
-
-/// A resource of one overload plane: an upstream of the proxy, a tower layer, a namespace at the
-/// API.
-///
-/// Only `Overload::find` and `Overload::resources` make one. It belongs to the plane that made it;
-/// a plane panics at an id that is larger than the number of its resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceId(pub(crate) u16);
 
 /// The settings of one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +30,9 @@ pub struct ResourceConfig {
     /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
     /// holds as long as none has reported. `None`: the bound does not depend on instances.
     pub places_per_instance: Option<u64>,
+    /// The most requests that wait for the resource, and the most bytes that they occupy, within
+    /// the bounds of the waiting room. `None`: these bounds alone.
+    pub waiting_max: Option<RoomUse>,
 }
 
 impl ResourceConfig {
@@ -44,7 +41,7 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None }
+        Self { in_flight_max, places_per_instance: None, waiting_max: None }
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -52,6 +49,15 @@ impl ResourceConfig {
     #[must_use]
     pub const fn places_per_instance(mut self, places: u64) -> Self {
         self.places_per_instance = Some(places);
+        self
+    }
+}
+
+impl ResourceConfig {
+    /// The same, with bounds of its own on what waits for it.
+    #[must_use]
+    pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
+        self.waiting_max = Some(waiting);
         self
     }
 }
@@ -104,6 +110,7 @@ struct ResourceControl {
     offered_before: u64,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
+    waiting_max: Option<RoomUse>,
 }
 
 impl Resource {
@@ -114,6 +121,7 @@ impl Resource {
             backoff: Backoff::new(),
             offered_before: 0,
             instances,
+            waiting_max: config.waiting_max,
         };
         Self {
             name,
@@ -127,6 +135,25 @@ impl Resource {
             shed: AtomicU64::new(0),
             control: Mutex::new(control),
         }
+    }
+
+    /// Goes on with other settings. Requests in flight above a lower bound stay.
+    pub(crate) fn reconfigure(&self, config: ResourceConfig) {
+        let mut control = lock(&self.control);
+        control.waiting_max = config.waiting_max;
+        let places = (config.places_per_instance, config.in_flight_max);
+        if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
+            // The bound is the configured one until the instances have reported again.
+            control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
+            self.in_flight.set_max(places.1);
+        } else if control.instances.is_none() {
+            self.in_flight.set_max(places.1);
+        }
+    }
+
+    /// The bounds on what waits for it.
+    pub(crate) fn waiting_max(&self) -> Option<RoomUse> {
+        lock(&self.control).waiting_max
     }
 
     /// Counts a first attempt as demand.

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::Class;
 
+use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
@@ -103,6 +104,12 @@ impl<O: Order> WaitingRoom<O> {
     /// The bounds in force.
     pub fn bounds(&self) -> RoomBounds {
         self.shares.bounds()
+    }
+
+    /// Sets the bounds of the resources that have some, beside those of the room; other resources
+    /// have none. Requests that wait beyond a lower bound stay.
+    pub fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
+        self.shares.set_resource_bounds(bounds);
     }
 
     /// Gives a request a position, at the end of its class in its line.

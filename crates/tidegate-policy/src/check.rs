@@ -9,6 +9,7 @@ mod limit;
 mod matcher;
 mod name_and_path;
 mod path_expression;
+mod planes;
 mod proxy;
 mod renames;
 pub(crate) mod route_attributes;
@@ -48,6 +49,9 @@ pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report
             store_silence::warn(namespace, raw, members, &path, report);
         }
     }
+    let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
+    planes::placement(&nodes, &namespaces, &top, report);
+    let resources = planes::resources(config.resources.as_ref(), &top.key("resources"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();
@@ -90,6 +94,8 @@ pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report
             report,
         ),
         namespaces,
+        nodes,
+        resources,
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     }
@@ -132,12 +138,17 @@ fn one_namespace(
     check_name("namespace", name, NamespacePolicy::NAME_BYTES_MAX, |what, fix| report.key(path, what, fix));
     let within = path.key("limits");
     let raw_limits = raw.limits.as_deref().unwrap_or_default();
-    if raw_limits.is_empty() {
+    if raw_limits.is_empty() && raw.tables.is_none() {
         let what = format!("namespace \"{}\" has no limits, so it admits everything", shown(name));
         report.warn(path, what, "add some under `limits:`");
     }
-    let mut namespace =
-        NamespacePolicy { name: name.to_owned(), limits: Vec::new(), statuses: BTreeMap::new() };
+    let mut namespace = NamespacePolicy {
+        name: name.to_owned(),
+        limits: Vec::new(),
+        statuses: BTreeMap::new(),
+        tables: Vec::new(),
+    };
+    namespace.tables = planes::tables(raw.tables.as_deref(), &path.key("tables"), report);
     if raw_limits.len() > GateBuilder::LIMITS_MAX {
         let what = format!("{} limits in one namespace", raw_limits.len());
         report.value(

@@ -52,13 +52,13 @@ impl Path {
         self.0.iter().zip(&other.0).all(|(one, two)| one == two)
     }
 
-    /// Whether its last steps are these keys; every path ends with none.
-    pub(crate) fn ends_with_keys(&self, keys: &[&str]) -> bool {
-        let mut own = self.0.iter().rev();
-        keys.iter().rev().all(|key| match own.next() {
-            Some(Segment::Key(known)) => **known == **key,
-            _ => false,
-        })
+    /// Whether its keys are these, where `*` is any key; entries of lists do not count.
+    pub(crate) fn is_keys(&self, keys: &[&str]) -> bool {
+        let own = self.0.iter().filter_map(|segment| match segment {
+            Segment::Key(key) => Some(&**key),
+            Segment::Index(_) => None,
+        });
+        own.clone().count() == keys.len() && own.zip(keys).all(|(own, key)| *key == "*" || own == *key)
     }
 }
 

@@ -2,20 +2,41 @@
 
 use crate::path::Path;
 
-/// Keys that will exist, by the end of the path they would stand at.
-const KEYS: &[(&[&str], &str)] = &[];
+/// Keys that will exist, by the path they would stand at. `*` is any key; entries of lists do not
+/// count.
+const KEYS: &[(&[&str], &[&str])] = &[
+    (&[], &["features", "prices", "signals"]),
+    (&["namespaces", "*", "tables"], &["burst", "indexes", "on_demand", "replicas"]),
+    (&["namespaces", "*", "tables", "partitions"], &["ceiling", "merge", "split"]),
+    (&["nodes"], &["reserve"]),
+    (&["proxy", "routes"], &["access", "feature"]),
+    (&["resources", "*"], &["defer", "scale"]),
+    (&["resources", "*", "queue"], &["weights"]),
+];
 
-/// Values that will exist.
-const VALUES: &[(&[&str], &str)] = &[(&["store", "kind"], "dynamodb")];
+/// Values that will exist, by the path of their key.
+const VALUES: &[(&[&str], &[&str])] = &[
+    (&["namespaces", "*", "tables", "mode"], &["adaptive", "burst", "global"]),
+    (&["namespaces", "*", "tables", "partition_by"], &["range", "slot"]),
+    (&["resources", "*", "concurrency"], &["auto"]),
+    (&["store", "kind"], &["dynamodb"]),
+];
 
 /// Whether `key` will stand at `path` in a later version.
 pub(crate) fn has_key(path: &Path, key: &str) -> bool {
-    KEYS.iter().any(|(at, planned)| {
-        *planned == key && path.segments().is_empty() == at.is_empty() && path.ends_with_keys(at)
-    })
+    is_among(KEYS, path, key)
 }
 
 /// Whether `value` will be allowed at `path` in a later version.
 pub(crate) fn has_value(path: &Path, value: &str) -> bool {
-    VALUES.iter().any(|(at, planned)| *planned == value && path.ends_with_keys(at))
+    is_among(VALUES, path, value)
+}
+
+/// Whether a mapping will be allowed at `path` in a later version, where there is one value now.
+pub(crate) fn has_mapping(path: &Path) -> bool {
+    path.is_keys(&["resources", "*", "concurrency"])
+}
+
+fn is_among(planned: &[(&[&str], &[&str])], path: &Path, word: &str) -> bool {
+    planned.iter().any(|(at, words)| words.contains(&word) && path.is_keys(at))
 }

@@ -2,6 +2,7 @@
 
 pub mod authorization;
 pub mod envoy;
+pub mod planes;
 pub mod proxy;
 pub mod store;
 
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 
 use self::authorization::Grant;
 use self::envoy::EnvoyRatelimit;
+use self::planes::{NodePolicy, ResourcePolicy, TablePolicy};
 use self::proxy::Proxy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
@@ -33,6 +35,11 @@ pub struct Policy {
     pub memory: Memory,
     /// The namespaces, by name in alphabetical order. May be empty.
     pub namespaces: Vec<NamespacePolicy>,
+    /// The nodes on which the partitions of all tables lie; empty: one node that can do what all
+    /// tables are promised.
+    pub nodes: Vec<NodePolicy>,
+    /// The resources, by name in alphabetical order. May be empty.
+    pub resources: Vec<ResourcePolicy>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.
@@ -191,6 +198,8 @@ pub struct NamespacePolicy {
     /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set
     /// one are absent.
     pub statuses: BTreeMap<String, u16>,
+    /// Its tables in the order of the file.
+    pub tables: Vec<TablePolicy>,
 }
 
 impl NamespacePolicy {

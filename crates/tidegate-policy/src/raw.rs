@@ -9,6 +9,7 @@ pub(crate) mod envoy;
 mod json_value;
 pub(crate) mod limit;
 pub(crate) mod matcher;
+pub(crate) mod planes;
 pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod store;
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use authorization::GrantConfig;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
+use planes::{NodeConfig, ResourceConfig, TableConfig};
 use proxy::ProxyConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
 use store::StoreConfig;
@@ -45,6 +47,13 @@ pub(crate) struct Config {
     /// "domain"). A request that names a namespace that is not here, nor a domain of
     /// `envoy_ratelimit`, is an error to its sender.
     pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
+    /// The nodes on which the partitions of all tables lie. Default: one node that can do what all
+    /// tables are promised.
+    pub(crate) nodes: Option<Vec<NodeConfig>>,
+    /// The things that requests are served by, each with its bound on requests in flight. An
+    /// upstream of the proxy is the resource of its name. Default: none, and then nothing is
+    /// bounded by resource.
+    pub(crate) resources: Option<BTreeMap<String, ResourceConfig>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.
@@ -69,4 +78,6 @@ pub(crate) struct NamespaceConfig {
     /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
     /// any, everything is admitted.
     pub(crate) limits: Option<Vec<LimitConfig>>,
+    /// The tables whose throughput its requests are charged, if they say an `access`.
+    pub(crate) tables: Option<Vec<TableConfig>>,
 }

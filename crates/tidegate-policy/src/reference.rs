@@ -14,6 +14,9 @@ use crate::raw::limit::{
     RollingConfig,
 };
 use crate::raw::matcher::MatcherForm;
+use crate::raw::planes::{
+    NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig, TableConfig, WaitForm,
+};
 use crate::raw::proxy::{
     ClassForm, CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch,
     TimeoutsForm, UpstreamForm, UpstreamTlsForm,
@@ -71,6 +74,13 @@ fn sections() -> Vec<Section> {
         Section::of::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
         Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
         Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
+        Section::of::<TableConfig>("namespaces.NAME.tables[]"),
+        Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
+        Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
+        Section::of::<NodeConfig>("nodes[]"),
+        Section::of::<ResourceConfig>("resources.NAME"),
+        Section::of::<QueueForm>("resources.NAME.queue"),
+        Section::of::<WaitForm>("resources.NAME.queue.wait"),
         Section::of::<GrantConfig>("authorization[]"),
         Section::of::<AuthorizeConfig>("authorize"),
         Section::of::<ProxyConfig>("proxy"),

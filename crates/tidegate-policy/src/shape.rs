@@ -123,6 +123,10 @@ impl<'a> ShapeChecker<'a, '_> {
                 if let Some(mapping) = allowed.mapping {
                     return self.mapping(mapping, entries, node.at, path);
                 }
+                if planned::has_mapping(path) {
+                    let what = "a mapping is not available here in this version";
+                    return self.wrong(&allowed, path, node, what, format!("use {}", allowed.expected()));
+                }
                 let what = format!("expected {}, found a mapping", allowed.expected());
                 let fix = if allowed.list.is_some() {
                     "put a dash before each entry of the list"
@@ -209,6 +213,10 @@ impl<'a> ShapeChecker<'a, '_> {
                 Ok(_) => {
                     let what = format!("expected a whole number, found the text \"{}\"", shown(&text));
                     self.wrong(allowed, path, node, what, "remove the quotes")
+                }
+                Err((_, fix)) if planned::has_value(path, &text) => {
+                    let what = format!("\"{}\" is not available in this version", shown(&text));
+                    self.wrong(allowed, path, node, what, fix)
                 }
                 Err((what, fix)) => self.wrong(allowed, path, node, what, fix),
             };

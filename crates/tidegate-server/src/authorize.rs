@@ -7,7 +7,8 @@
 //! if there is one.
 //!
 //! Reserved in the query: `namespace`, `cost`, `class` and `deny_status`. Attributes of these names
-//! can only come as headers.
+//! can only come as headers. Attributes may name a resource and an access to a table: see
+//! [`PlaneSettings::with_words`](crate::PlaneSettings).
 
 use std::borrow::Cow;
 
@@ -60,6 +61,8 @@ impl Desk<'_> {
         let pairs = self.bounded(&subrequest.attributes)?;
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);
+        let planes = &self.in_force.config.planes;
+        let request = planes.with_words(request, |name| subrequest.attributes.get(name))?;
         let style = Style::Headers(subrequest.deny_status);
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
     }

@@ -19,6 +19,7 @@ use crate::config::ServerConfig;
 use crate::daemon::Daemon;
 use crate::from_policy::{self, ConfigError};
 use crate::in_force::{InForce, PolicyVersion};
+use crate::planes::with_planes;
 use crate::quota_store::{self, NoStore};
 
 /// The lock for changes of the policy and the overrides, and the results of earlier ones.
@@ -194,6 +195,7 @@ impl Daemon {
         }
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;
+        let engine = with_planes(&engine, new, now)?;
         self.store_notes(&engine, &report.notes).await?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use http::HeaderName;
-use tidegate::{Rate, Refusal};
+use tidegate::{Rate, Refusal, RefusalDetails};
 use tidegate_wire::Meaning;
 
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::bounds::Bounds;
 use crate::envoy_files::EnvoyFiles;
+use crate::planes::PlaneSettings;
 use crate::proxy::ProxyConfig;
 pub use crate::reply::OlderHeaders;
 use crate::tls::TlsFiles;
@@ -60,6 +61,8 @@ pub struct ServerConfig {
     /// HTTP statuses of refusals that differ from the reason's own, by namespace and limit. Default
     /// none.
     pub statuses: Statuses,
+    /// The tables and resources that requests may name. Default none.
+    pub planes: PlaneSettings,
     /// The most lines about refusals, for each reason; `None` writes none. Default 10 a second.
     pub refusal_lines: Option<Rate>,
     /// Which older header families are sent beside `RateLimit`. Default none.
@@ -88,6 +91,7 @@ impl Default for ServerConfig {
             authorize_headers: AuthorizeHeaders::default(),
             authorize_namespace: None,
             statuses: Statuses::default(),
+            planes: PlaneSettings::default(),
             refusal_lines: Rate::per_second(10).ok(),
             older_headers: OlderHeaders::default(),
         }
@@ -98,6 +102,17 @@ impl ServerConfig {
     /// The defaults, listening on `http`.
     pub fn listening_on(http: impl IntoIterator<Item = Address>) -> Self {
         Self { http: http.into_iter().collect(), ..Self::default() }
+    }
+}
+
+impl ServerConfig {
+    /// The HTTP status of a refusal: that of its resource or limit, else that of its reason.
+    pub(crate) fn status_of(&self, refusal: &Refusal<'_>) -> u16 {
+        let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
+        details
+            .and_then(|details| details.resource.as_deref())
+            .and_then(|resource| self.planes.status(resource))
+            .unwrap_or_else(|| self.statuses.of(refusal))
     }
 }
 

@@ -153,6 +153,7 @@ async fn dispatch(
         Endpoint::Release => desk.release(caller, &body.read().await?).await?,
         Endpoint::Reset => desk.reset(caller, &body.read().await?).await?,
         Endpoint::Block => desk.block(caller, &body.read().await?).await?,
+        Endpoint::Place => desk.place(caller, &body.read().await?)?,
         Endpoint::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
             body.discard();
@@ -185,6 +186,7 @@ async fn dispatch(
         Endpoint::Leases => desk.leases().await?,
         Endpoint::Blocks => desk.blocks(head.uri.query())?,
         Endpoint::Permits => desk.permits(head.uri.query())?,
+        Endpoint::Tables => desk.tables(head.uri.query())?,
         Endpoint::TopKeys => desk.top_keys(head.uri.query())?,
         Endpoint::Rlconfig => desk.rlconfig()?,
         Endpoint::Metrics => desk.metrics_page(),

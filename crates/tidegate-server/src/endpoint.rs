@@ -23,6 +23,8 @@ pub(crate) enum Endpoint {
     TopKeys,
     Blocks,
     Permits,
+    Tables,
+    Place,
     Rlconfig,
     Metrics,
     Healthz,
@@ -42,7 +44,7 @@ pub(crate) enum Audience {
 }
 
 impl Endpoint {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -61,6 +63,8 @@ impl Endpoint {
         Self::TopKeys,
         Self::Blocks,
         Self::Permits,
+        Self::Tables,
+        Self::Place,
         Self::Rlconfig,
         Self::Metrics,
         Self::Healthz,
@@ -89,6 +93,8 @@ impl Endpoint {
             Self::TopKeys => "/v1/keys/top",
             Self::Blocks => "/v1/blocks",
             Self::Permits => "/v1/permits",
+            Self::Tables => "/v1/tables",
+            Self::Place => "/v1/place",
             Self::Rlconfig => "/rlconfig",
             Self::Metrics => "/metrics",
             Self::Healthz => "/healthz",
@@ -107,6 +113,7 @@ impl Endpoint {
             | Self::Release
             | Self::Reset
             | Self::Block
+            | Self::Place
             | Self::Authorize
             | Self::Json => Audience::Callers,
             Self::Limits
@@ -117,6 +124,7 @@ impl Endpoint {
             | Self::TopKeys
             | Self::Blocks
             | Self::Permits
+            | Self::Tables
             | Self::Rlconfig
             | Self::Metrics
             | Self::OpenApi => Audience::Operators,

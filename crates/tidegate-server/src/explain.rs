@@ -7,7 +7,7 @@ use core::time::Duration;
 use http::StatusCode;
 use tidegate::display::{CivilInstant, HumanDuration};
 use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
-use tidegate::{Cost, Reason, Retry, Timestamp};
+use tidegate::{Cost, Reason, Refusal, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_policy::Policy;
@@ -15,12 +15,14 @@ use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
-    Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
+    PlaneExplanation, Unmatched, Would,
 };
 use tidegate_wire::operation::{Check, read};
+use tidegate_wire::problem::sentence;
+use tidegate_wire::problem_details::details_of;
 use tidegate_wire::reason::RetryKind;
-use tidegate_wire::retry_after::{millis, millis_up};
+use tidegate_wire::retry_after::{millis, millis_of, millis_up};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
@@ -29,9 +31,10 @@ use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
 use crate::from_policy::namespaces;
-use crate::operations::request;
+use crate::operations::{access, request};
+use crate::planes::with_planes;
+use crate::random_seed::random_seed;
 use crate::reply::{self, Reply};
-use crate::server::random_seed;
 
 /// The table of an engine that only explains: of one request.
 const TABLE_BYTES: usize = 1 << 16;
@@ -44,7 +47,11 @@ impl Desk<'_> {
     pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
         let check: Check<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
-        let request = request(&check.namespace, &check.attributes, &pairs, check.cost.0);
+        let mut request =
+            request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
+        let planes = &self.in_force.config.planes;
+        request = planes.with_resource(request, check.resource.as_deref())?;
+        request = planes.with_access(request, check.access.as_ref().map(access))?;
         let now = self.daemon.clock.now();
         if let Some(files) = self.files_of(request.namespace) {
             let explained = self.explain_domain(&files, &request, now).await?;
@@ -93,6 +100,7 @@ impl Desk<'_> {
             at: now.to_whole_millis().to_string(),
             store_failure: None,
             limits: limits.collect(),
+            planes: Vec::new(),
         })
     }
 }
@@ -219,6 +227,7 @@ pub fn explain_fresh(
         config.leases = Some(LeaseConfig { holders_max: 1, ..LeaseConfig::of(0) });
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
+    let engine = with_planes(&engine, policy, now).map_err(fault)?;
     if policy.envoy_ratelimit.is_some() && engine.limits(namespace).is_err() {
         let what =
             format!("\"{namespace}\" is no namespace of the policy; domains of its `envoy_ratelimit` files");
@@ -250,6 +259,23 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
         limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
+        planes: explained.planes.iter().map(|refusal| plane(refusal, now)).collect(),
+    }
+}
+
+fn plane(refusal: &Refusal<'_>, now: Timestamp) -> PlaneExplanation {
+    let details = details_of(refusal);
+    let member =
+        |wanted: &str| details.as_ref().filter(|(name, _)| *name == wanted).map(|(_, json)| json.clone());
+    PlaneExplanation {
+        plane: refusal.plane().as_str().to_owned(),
+        name: refusal.name().to_owned(),
+        reason: refusal.reason().as_str().to_owned(),
+        because: sentence(refusal, now),
+        retry: RetryKind::from(refusal.retry()).as_str().to_owned(),
+        retry_after_ms: millis_of(refusal, now),
+        capacity: member("capacity"),
+        overload: member("overload"),
     }
 }
 

@@ -21,10 +21,12 @@ use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::listener::ListenError;
+use crate::planes::{PlaneSettings, with_planes};
 use crate::policy_follower::fingerprint;
 use crate::proxy::{ProxyError, proxy_config};
 use crate::quota_store::{self, NoStore, UnusableStore};
-use crate::server::{DaemonParts, Handle, Server, random_seed};
+use crate::random_seed::random_seed;
+use crate::server::{DaemonParts, Handle, Server};
 use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
 use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
@@ -131,6 +133,7 @@ pub async fn serve_on(
             let mut engine = engine_config(policy, seed, true);
             engine.leases = Some(LeaseConfig::of(member));
             let engine = Engine::builder(engine).namespaces(namespaces(policy)).build()?;
+            let engine = with_planes(&engine, policy, clock.now())?;
             // Until the store has reported how many members there are.
             let engine = engine.with_members(redis.members)?.unwrap_or(engine);
             parts.member = Some(member);
@@ -227,7 +230,9 @@ fn warn_if_readable(store: &RedbStore) {
 /// The engine of a policy, all in memory. `seed` must be random: see [`crate::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
     // One machine with its memory: every limit is decided here, exact ones too.
-    Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()
+    let engine =
+        Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()?;
+    with_planes(&engine, policy, Timestamp::MIN)
 }
 
 /// Builds the engine of a policy, with the notes of earlier ones in the store.
@@ -246,6 +251,7 @@ async fn engine_from(
         .lineage(lineage.clone())
         .overrides(overrides)
         .build()?;
+    let engine = with_planes(&engine, policy, now)?;
     for batch in engine.note_batches(&engine.lineage().changes_since(&lineage)) {
         store.run(&batch).await?;
     }
@@ -309,6 +315,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
         authorize_namespace: policy.authorize.namespace.clone(),
         statuses,
+        planes: PlaneSettings::of(policy),
         refusal_lines: policy.log.refusals,
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,

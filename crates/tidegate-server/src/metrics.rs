@@ -4,6 +4,7 @@
 //! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
 mod limits;
+mod planes;
 
 use core::fmt;
 use core::time::Duration;
@@ -45,7 +46,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name on the page, and its help text. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 73] = [
+pub const TABLE: [(&str, &str); 82] = [
     (
         "tidegate_decisions",
         "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
@@ -151,6 +152,21 @@ pub const TABLE: [(&str, &str); 73] = [
     ("tidegate_proxy_waiting", "Proxied requests that wait for a limit or a permit"),
     ("tidegate_proxy_tunnels", "Connections that have changed their protocol"),
     ("tidegate_proxy_servers_unavailable", "Servers of upstreams that get no requests: ejected or unhealthy"),
+    ("tidegate_capacity_provisioned_units", "Capacity units a second that a table is provisioned with"),
+    (
+        "tidegate_capacity_left_units",
+        "Capacity units that the partitions of a table have left, at most one second of them",
+    ),
+    ("tidegate_capacity_throttled", "Accesses that a table refused"),
+    (
+        "tidegate_capacity_node_left_units",
+        "Capacity units that a node has to spare; negative when its partitions have used more",
+    ),
+    ("tidegate_resource_in_flight", "Requests in flight at a resource"),
+    ("tidegate_resource_in_flight_max", "The most requests that may be in flight at a resource"),
+    ("tidegate_resource_cursor", "Level of importance below which a resource sheds requests; 0 sheds none"),
+    ("tidegate_resource_offered", "First attempts of requests for a resource"),
+    ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
     ("tidegate_build_info", "The running version"),
 ];
 
@@ -425,6 +441,14 @@ fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u6
     ]
 }
 
+fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_decision_lines", decisions.log.written()),
+        ("tidegate_decision_lines_dropped", decisions.log.dropped()),
+        ("tidegate_decision_log_errors", decisions.log.errors()),
+    ]
+}
+
 impl Collector for DaemonCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let MetricSources {
@@ -511,9 +535,7 @@ impl Collector for DaemonCollector {
             counters.extend(lease_counters(members, &totals));
         }
         if let Some(decisions) = decisions {
-            counters.push(("tidegate_decision_lines", decisions.log.written()));
-            counters.push(("tidegate_decision_lines_dropped", decisions.log.dropped()));
-            counters.push(("tidegate_decision_log_errors", decisions.log.errors()));
+            counters.extend(decision_log_counters(decisions));
         }
         for (name, value) in gauges {
             let gauge = ConstGauge::new(value);
@@ -523,6 +545,7 @@ impl Collector for DaemonCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
         }
+        planes::encode(&mut encoder, &in_force.engine, now, help)?;
         encode_listeners(&mut encoder, connections)?;
         process_metrics::encode(&mut encoder)?;
         let help = help("tidegate_decision_duration_seconds");

@@ -11,8 +11,8 @@ use tidegate_wire::envoy::json::{
     EnvoyStatus,
 };
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Unmatched,
-    Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
+    PlaneExplanation, Unmatched, Would,
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
@@ -21,6 +21,7 @@ use tidegate_wire::operation::{
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Place, TableBody, TablesBody};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -32,6 +33,7 @@ use crate::changes::LastError;
 use crate::endpoint::Endpoint;
 use crate::overrides::{AuditEntry, OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::permits::PERMITS;
+use crate::tables::TABLES;
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 
 #[derive(OpenApi)]
@@ -89,6 +91,13 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         BlocksBody,
         BlockBody,
         PermitsBody,
+        TablesBody,
+        TableBody,
+        OperationBody,
+        PartitionBody,
+        NodeBody,
+        Place,
+        PlaneExplanation,
         PermitBody,
         RefusedKeyBody,
         ReasonCountBody,
@@ -155,6 +164,10 @@ const fn describe(route: Endpoint) -> EndpointDescription {
         Endpoint::Permits => {
             ("The permits that wait to be settled or released", None, Some("PermitsBody"), false)
         }
+        Endpoint::Tables => ("The tables, and where their partitions lie", None, Some("TablesBody"), false),
+        Endpoint::Place => {
+            ("Say on which node a partition lies", Some("Place"), Some("PartitionBody"), false)
+        }
         Endpoint::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
         Endpoint::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
         Endpoint::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
@@ -173,6 +186,7 @@ fn parameters(route: Endpoint) -> Vec<(&'static str, Required)> {
         Endpoint::TopKeys => TOP_KEYS,
         Endpoint::Blocks => BLOCKS,
         Endpoint::Permits => PERMITS,
+        Endpoint::Tables => TABLES,
         _ => return Vec::new(),
     };
     accepted.once.iter().chain(accepted.repeated).map(|name| (*name, Required::False)).collect()

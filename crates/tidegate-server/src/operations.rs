@@ -3,14 +3,14 @@
 use http::{HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate::{Cost, Refusal, Timestamp};
-use tidegate_capacity::{self as capacity, Access, ReadConsistency};
+use tidegate_capacity::Access;
 use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
 };
 use tidegate_wire::operation::{
-    AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle, read,
+    AccessBody, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle, read,
 };
 use tidegate_wire::pairs::{BorrowedPairs, Pairs};
 use tidegate_wire::ratelimit::{Allowance, tightest};
@@ -22,6 +22,7 @@ use crate::authorization::Caller;
 use crate::daemon::Desk;
 use crate::decide::{Keep, RequestProgress, Style, Terms, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
+use crate::planes::access_kind;
 use crate::reply::{self, Reply};
 
 /// The attribute that names the tenant.
@@ -43,9 +44,9 @@ impl Desk<'_> {
         let pairs = self.bounded(&check.attributes)?;
         let mut request =
             request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
-        if let Some(body) = &check.access {
-            request = request.access(access(body));
-        }
+        let planes = &self.in_force.config.planes;
+        request = planes.with_resource(request, check.resource.as_deref())?;
+        request = planes.with_access(request, check.access.as_ref().map(access))?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
             return self.peek(&request, terms);
@@ -87,15 +88,15 @@ impl Desk<'_> {
         let pairs = self.bounded(&reserve.attributes)?;
         let mut request =
             request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
-        if let Some(body) = &reserve.access {
-            request = request.access(access(body));
-        }
+        let planes = &self.in_force.config.planes;
+        request = planes.with_resource(request, reserve.resource.as_deref())?;
+        request = planes.with_access(request, reserve.access.as_ref().map(access))?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
     /// The answer to a refused request.
     pub(crate) fn refused(&self, refusal: &Refusal<'_>, terms: Terms) -> Reply {
-        let status = self.in_force.config.statuses.of(refusal);
+        let status = self.in_force.config.status_of(refusal);
         let older = self.in_force.config.older_headers;
         match terms.style {
             Style::Whole => reply::refusal(refusal, status, terms.now, older),
@@ -289,16 +290,8 @@ pub(crate) fn request<'a>(
     }
 }
 
-fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
-    let read = |consistency| capacity::AccessKind::Read { consistency };
-    let kind = match body.kind {
-        AccessKind::Read => read(ReadConsistency::Eventual),
-        AccessKind::ReadStrong => read(ReadConsistency::Strong),
-        AccessKind::ReadTransactional => read(ReadConsistency::Transactional),
-        AccessKind::Write => capacity::AccessKind::Write,
-        AccessKind::WriteTransactional => capacity::AccessKind::TransactionalWrite,
-    };
-    Access { table: &body.table, key: body.key.as_bytes(), kind, size: body.size }
+pub(crate) fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
+    Access { table: &body.table, key: body.key.as_bytes(), kind: access_kind(body.kind), size: body.size }
 }
 
 /// The limits that enforce, of those that matched.

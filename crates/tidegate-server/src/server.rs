@@ -50,6 +50,7 @@ use crate::overrides::History;
 use crate::policy_file::PolicyFile;
 use crate::policy_follower::follow;
 use crate::proxy::{self, Peer, ProxyState};
+use crate::random_seed::random_seed;
 use crate::refused_keys::RefusedKeys;
 use crate::resp::{self, RespState};
 use crate::shared_store::{SharedStore, keep_joined};
@@ -638,10 +639,4 @@ async fn watch_clock(daemon: Arc<Daemon>) {
             );
         }
     }
-}
-
-/// A seed from the operating system's random numbers, unknown outside the process.
-pub fn random_seed() -> [u64; 4] {
-    let word = || getrandom::u64().expect("the operating system gives random numbers");
-    [word(), word(), word(), word()]
 }

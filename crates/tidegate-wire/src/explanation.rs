@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// The limits of a namespace, explained for one request.
@@ -23,6 +24,35 @@ pub struct ExplanationBody {
     pub store_failure: Option<String>,
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<LimitExplanation>,
+    /// The planes beside the limits that would refuse the request; absent if none would.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planes: Vec<PlaneExplanation>,
+}
+
+/// The refusal that a request would get from a plane beside the limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlaneExplanation {
+    /// The plane: `capacity` or `overload`; `limits` for a deadline that is past.
+    pub plane: String,
+    /// The table, node or resource.
+    pub name: String,
+    /// The reason, as one word of a closed list.
+    pub reason: String,
+    /// Why, for people.
+    pub because: String,
+    /// How to retry: come back `at` an instant, `backoff`, or `never`.
+    pub retry: String,
+    /// Milliseconds until coming back is of use, rounded up; absent with `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// The details of the refusal, as in the member `capacity` of its body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub capacity: Option<Value>,
+    /// The details of the refusal, as in the member `overload` of its body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub overload: Option<Value>,
 }
 
 /// The decision of a limit, or of all limits together.
@@ -190,6 +220,7 @@ mod tests {
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,
             limits: vec![limit],
+            planes: Vec::new(),
         };
         let text = serde_json::to_string(&body).unwrap();
         assert!(text.contains(r#""key":{"app":null,"user":"ada"}"#), "{text}");

@@ -34,6 +34,10 @@ pub enum FaultCode {
     UnknownLimit,
     /// An access to a table that the namespace lacks.
     UnknownTable,
+    /// An access to a table of another namespace.
+    ForeignTable,
+    /// A resource that the policy lacks.
+    UnknownResource,
     /// No such permit: never given, already settled, or expired.
     UnknownPermit,
     /// Nobody that is known asks.
@@ -69,7 +73,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::MalformedHost,
@@ -78,6 +82,8 @@ impl FaultCode {
         Self::UnknownNamespace,
         Self::UnknownLimit,
         Self::UnknownTable,
+        Self::ForeignTable,
+        Self::UnknownResource,
         Self::UnknownPermit,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -106,6 +112,8 @@ impl FaultCode {
             Self::UnknownNamespace => "unknown_namespace",
             Self::UnknownLimit => "unknown_limit",
             Self::UnknownTable => "unknown_table",
+            Self::ForeignTable => "table_of_another_namespace",
+            Self::UnknownResource => "unknown_resource",
             Self::UnknownPermit => "unknown_permit",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
@@ -131,8 +139,13 @@ impl FaultCode {
             | Self::MalformedQuery
             | Self::MalformedHost
             | Self::NotAvailable
-            | Self::UnknownTable => 400,
-            Self::UnknownRoute | Self::UnknownNamespace | Self::UnknownLimit | Self::UnknownPermit => 404,
+            | Self::UnknownTable
+            | Self::UnknownResource => 400,
+            Self::UnknownRoute
+            | Self::UnknownNamespace
+            | Self::UnknownLimit
+            | Self::ForeignTable
+            | Self::UnknownPermit => 404,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,
             Self::MethodNotAllowed => 405,

@@ -33,6 +33,7 @@ pub mod reason;
 pub mod refused_keys;
 pub mod resp;
 pub mod retry_after;
+pub mod tables;
 pub mod text;
 
 pub use tidegate::display;

@@ -47,6 +47,11 @@ pub struct Check<'a> {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
+    /// The resource that serves it, one of `resources` of the policy: its bound on requests in
+    /// flight and its admission cursor apply.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(borrow, default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,
@@ -151,6 +156,11 @@ pub struct Reserve<'a> {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub class: Criticality,
+    /// The resource that serves it, one of `resources` of the policy: its bound on requests in
+    /// flight and its admission cursor apply.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(borrow, default, deserialize_with = "object::optional")]
     pub access: Option<AccessBody<'a>>,

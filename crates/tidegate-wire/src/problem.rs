@@ -11,7 +11,7 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tidegate::display::{CivilInstant, HumanDuration, Quantity};
-use tidegate::{Reason, Refusal, RefusalDetails, Retry, Timestamp};
+use tidegate::{CapacityDetails, OverloadDetails, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use utoipa::ToSchema;
 
 use crate::problem_details::{CapacityBody, OverloadBody};
@@ -190,7 +190,11 @@ impl fmt::Display for Sentence<'_, '_> {
             (None, Reason::StoreUnavailable) => {
                 write!(f, "the store that decides limit \"{name}\" does not answer")?;
             }
-            (None, reason) => write!(f, "\"{name}\" refused: {}", reason.as_str().replace('_', " "))?,
+            (None, reason) => match refusal.details.as_deref() {
+                Some(RefusalDetails::Capacity(details)) => capacity(f, details, reason)?,
+                Some(RefusalDetails::Overload(details)) => overload(f, details, reason)?,
+                _ => write!(f, "\"{name}\" refused: {}", words(reason))?,
+            },
         }
         match refusal.retry() {
             Retry::At(instant) => write!(f, "; come back in {}", wait(instant, self.now)),
@@ -202,6 +206,33 @@ impl fmt::Display for Sentence<'_, '_> {
             Retry::Never => f.write_str("; the same request will never be admitted"),
         }
     }
+}
+
+/// The part of a table that throttled.
+fn capacity(f: &mut fmt::Formatter<'_>, details: &CapacityDetails, reason: Reason) -> fmt::Result {
+    let CapacityDetails { table, operation, partition, node, .. } = details;
+    let operation = operation.as_str();
+    write!(f, "table \"{table}\", partition {partition} on node \"{node}\", {operation}: {}", words(reason))
+}
+
+/// Why a resource shed.
+fn overload(f: &mut fmt::Formatter<'_>, details: &OverloadDetails, reason: Reason) -> fmt::Result {
+    match &details.resource {
+        Some(resource) => write!(f, "resource \"{resource}\"")?,
+        None => f.write_str("the service")?,
+    }
+    match (reason, details.level) {
+        (Reason::OverloadShed, None) => f.write_str(" has no place for another request"),
+        (Reason::OverloadShed, Some(_)) => {
+            write!(f, " sheds requests of this importance: {}", details.binding_signal.as_str())
+        }
+        (reason, _) => write!(f, " refused: {}", words(reason)),
+    }
+}
+
+/// A reason in words.
+fn words(reason: Reason) -> String {
+    reason.as_str().replace('_', " ")
 }
 
 /// `for user=ada, app=x`, or nothing for a counter that all share.

@@ -1,8 +1,19 @@
 //! The members of a refusal's body that only one plane sets.
 
 use serde::{Serialize, Serializer};
-use tidegate::{CapacityDetails, OverloadDetails};
+use serde_json::Value;
+use tidegate::{CapacityDetails, OverloadDetails, Refusal};
 use utoipa::ToSchema;
+
+/// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or
+/// `overload`. `None` for a refusal by limits.
+pub fn details_of(refusal: &Refusal<'_>) -> Option<(&'static str, Value)> {
+    let details = refusal.details.as_deref()?;
+    let capacity = || details.capacity().map(|one| ("capacity", serde_json::to_value(CapacityBody::of(one))));
+    let overload = || details.overload().map(|one| ("overload", serde_json::to_value(OverloadBody::of(one))));
+    let (name, value) = capacity().or_else(overload)?;
+    Some((name, value.ok()?))
+}
 
 /// The part of a table that throttled an access.
 #[derive(Debug, Serialize, ToSchema)]

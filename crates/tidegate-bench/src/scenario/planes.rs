@@ -25,7 +25,7 @@ pub(super) fn one() -> Scenario {
         candidates: vec![
             Candidate::each("the gate alone", Ours, move |_| check_one(&gate, black_box(HOT), clock.now())),
             Candidate::each("capacity alone", Ours, move |index| {
-                let answer = capacity.admit(&access(index, black_box(HOT)), clock.now());
+                let answer = capacity.admit("bench", &access(index, black_box(HOT)), clock.now());
                 matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)))
             })
             .within(150.0),

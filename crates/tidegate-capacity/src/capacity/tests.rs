@@ -10,35 +10,36 @@ use crate::access::{AccessKind, ReadConsistency};
 use crate::builder::CapacityBuilder;
 use crate::table::TableConfig;
 
+const SHOP: &str = "shop";
 const START: Timestamp = Timestamp::from_nanos(1_795_210_800_123_456_789);
 
 fn orders(partitions: u32) -> Capacity {
-    let table = TableConfig::new("orders", 400, 100).partitions(partitions).nodes(["a", "b"]);
+    let table = TableConfig::new(SHOP, "orders", 400, 100).partitions(partitions).nodes(["a", "b"]);
     Capacity::builder().node("a", 1000).node("b", 1000).table(table).build().unwrap()
 }
 
 /// A key that lies in this partition.
 fn key_in(capacity: &Capacity, table: &str, partition: usize) -> Vec<u8> {
-    let range = capacity.partitions(table, START).unwrap().nth(partition).unwrap().range;
+    let range = capacity.partitions(SHOP, table, START).unwrap().nth(partition).unwrap().range;
     (0..1_000_000).map(|i| i.to_string().into_bytes()).find(|key| range.contains(key_hash(key))).unwrap()
 }
 
 fn admitted(capacity: &Capacity, access: &Access<'_>, now: Timestamp) -> UnitsHold {
-    match capacity.admit(access, now).unwrap() {
+    match capacity.admit(SHOP, access, now).unwrap() {
         Admission::Admit(hold) => hold,
         Admission::Throttle(throttled) => panic!("{throttled:?}"),
     }
 }
 
 fn throttled<'a>(capacity: &'a Capacity, access: &Access<'_>, now: Timestamp) -> Throttled<'a> {
-    match capacity.admit(access, now).unwrap() {
+    match capacity.admit(SHOP, access, now).unwrap() {
         Admission::Admit(hold) => panic!("{hold:?}"),
         Admission::Throttle(throttled) => throttled,
     }
 }
 
 fn is_admitted(capacity: &Capacity, access: &Access<'_>, now: Timestamp) -> bool {
-    matches!(capacity.admit(access, now).unwrap(), Admission::Admit(_))
+    matches!(capacity.admit(SHOP, access, now).unwrap(), Admission::Admit(_))
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn ranges_tile_a_table_and_shares_add_up_to_its_throughput() {
         let capacity = orders(partitions);
         let mut next = 0_u64;
         let (mut reads, mut writes) = (0, 0);
-        for (index, partition) in capacity.partitions("orders", START).unwrap().enumerate() {
+        for (index, partition) in capacity.partitions(SHOP, "orders", START).unwrap().enumerate() {
             assert_eq!(partition.range.first, next);
             next = partition.range.last.wrapping_add(1);
             reads += partition.read_rate.as_thousandths();
@@ -129,8 +130,8 @@ fn a_refusal_leaves_the_state_bit_for_bit() {
         let _ = throttled(&capacity, &access, START.saturating_add(Duration::from_micros(step)));
     }
     assert_eq!(capacity.fingerprint(), before);
-    assert!(capacity.admit(&Access::write("none", b"", 1), START).is_err());
-    assert!(capacity.admit(&Access::write("orders", b"", u64::MAX), START).is_err());
+    assert!(capacity.admit(SHOP, &Access::write("none", b"", 1), START).is_err());
+    assert!(capacity.admit(SHOP, &Access::write("orders", b"", u64::MAX), START).is_err());
     assert_eq!(capacity.fingerprint(), before);
 }
 
@@ -164,7 +165,7 @@ fn what_is_given_back_in_reverse_leaves_the_state_bit_for_bit() {
 #[test]
 fn settling_books_what_the_access_turned_out_to_weigh() {
     let left = |capacity: &Capacity| {
-        let partition = capacity.partitions("orders", START).unwrap().next().unwrap();
+        let partition = capacity.partitions(SHOP, "orders", START).unwrap().next().unwrap();
         let node = capacity.nodes(START).next().unwrap();
         (partition.read_left.as_thousandths(), node.left.as_thousandths())
     };
@@ -200,7 +201,7 @@ fn settling_with_nothing_is_giving_back() {
 
 #[test]
 fn a_node_in_debt_refuses_nothing_that_is_within_the_shares() {
-    let table = TableConfig::new("orders", 500, 500).partitions(2).nodes(["a"]);
+    let table = TableConfig::new(SHOP, "orders", 500, 500).partitions(2).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 1000).table(table).build().unwrap();
     // A node holds a tenth of a second, its partitions a second each.
     for partition in 0..2 {
@@ -220,7 +221,7 @@ fn a_node_in_debt_refuses_nothing_that_is_within_the_shares() {
 
 #[test]
 fn large_writes_get_what_is_allocated_and_small_ones_are_not_starved() {
-    let table = TableConfig::new("orders", 1, 100).nodes(["a"]);
+    let table = TableConfig::new(SHOP, "orders", 1, 100).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 1000).table(table).build().unwrap();
     let (mut large, mut small, mut waited_ms, mut waited_ms_max) = (0_u64, 0_u64, 0_u64, 0_u64);
     for millis in 0..400_000 {
@@ -245,7 +246,7 @@ fn large_writes_get_what_is_allocated_and_small_ones_are_not_starved() {
 
 #[test]
 fn threads_together_are_admitted_exactly_what_there_is() {
-    let table = TableConfig::new("orders", 1, 1000).nodes(["a"]);
+    let table = TableConfig::new(SHOP, "orders", 1, 1000).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 10_000).table(table).build().unwrap();
     // A whole thousandth, so that nothing is lost to rounding.
     let now = Timestamp::from_secs(1_795_210_800);
@@ -253,10 +254,11 @@ fn threads_together_are_admitted_exactly_what_there_is() {
         let threads: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(|| {
-                    let try_once = |_| match capacity.admit(&Access::write("orders", b"", 1), now).unwrap() {
-                        Admission::Admit(hold) => Some(hold),
-                        Admission::Throttle(_) => None,
-                    };
+                    let try_once =
+                        |_| match capacity.admit(SHOP, &Access::write("orders", b"", 1), now).unwrap() {
+                            Admission::Admit(hold) => Some(hold),
+                            Admission::Throttle(_) => None,
+                        };
                     (0..1000).filter_map(try_once).collect::<Vec<_>>()
                 })
             })
@@ -270,7 +272,7 @@ fn threads_together_are_admitted_exactly_what_there_is() {
             scope.spawn(move || capacity.give_back(hold, now));
         }
     });
-    let all = capacity.partitions("orders", now).unwrap().next().unwrap();
+    let all = capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap();
     assert_eq!(all.write_left, Units::whole(1000));
     assert_eq!(capacity.nodes(now).next().unwrap().left, Units::whole(1000));
 }
@@ -288,7 +290,7 @@ fn a_hold_of_another_store_changes_nothing() {
 #[test]
 fn what_cannot_be_built_says_what_to_do() {
     let node = || Capacity::builder().node("a", 1000);
-    let table = |name: &str| TableConfig::new(name, 100, 100).nodes(["a"]);
+    let table = |name: &str| TableConfig::new(SHOP, name, 100, 100).nodes(["a"]);
     let cases: [(CapacityBuilder, &str); 14] = [
         (node().table(table("")), "table \"\" has a name that is empty or too long; use 1 to 255 bytes"),
         (node().table(table(&"x".repeat(256))), "use 1 to 255 bytes"),
@@ -297,20 +299,20 @@ fn what_cannot_be_built_says_what_to_do() {
         (node().table(table("t")).table(table("t")), "table \"t\" is given twice"),
         (node().node("b", 0), "node \"b\": 0 units a second admit nothing; use at least 1"),
         (
-            node().table(TableConfig::new("t", 0, 1).nodes(["a"])),
+            node().table(TableConfig::new(SHOP, "t", 0, 1).nodes(["a"])),
             "table \"t\": 0 read units a second admit nothing",
         ),
-        (node().table(TableConfig::new("t", 1, 0).nodes(["a"])), "0 write units"),
+        (node().table(TableConfig::new(SHOP, "t", 1, 0).nodes(["a"])), "0 write units"),
         (
-            node().table(TableConfig::new("t", 1_000_001, 1).nodes(["a"])),
+            node().table(TableConfig::new(SHOP, "t", 1_000_001, 1).nodes(["a"])),
             "1000001 read units a second are above",
         ),
         (node().table(table("t").partitions(0)), "table \"t\" has 0 partitions; use 1 to 1000"),
         (node().table(table("t").partitions(u32::MAX)), "use at most 1000000"),
-        (node().table(TableConfig::new("t", 1, 1)), "table \"t\" lies on no node"),
+        (node().table(TableConfig::new(SHOP, "t", 1, 1)), "table \"t\" lies on no node"),
         (node().table(table("t").nodes(["b"])), "table \"t\" lies on node \"b\", which does not exist"),
         (
-            node().table(TableConfig::new("t", 500, 501).nodes(["a"])),
+            node().table(TableConfig::new(SHOP, "t", 500, 501).nodes(["a"])),
             "node \"a\" can do 1000 units a second, but its partitions are promised 1001",
         ),
     ];
@@ -321,7 +323,7 @@ fn what_cannot_be_built_says_what_to_do() {
     let error = node()
         .build()
         .unwrap()
-        .admit(&Access::write(&"x".repeat(999), b"", 1), START)
+        .admit(SHOP, &Access::write(&"x".repeat(999), b"", 1), START)
         .unwrap_err()
         .to_string();
     assert!(error.contains("does not exist") && error.len() < 130, "{error}");
@@ -331,13 +333,14 @@ fn what_cannot_be_built_says_what_to_do() {
 fn a_table_is_found_by_its_name_among_many() {
     let builder = Capacity::builder().node("a", 1_000_000);
     let names: Vec<String> = (0..1000).map(|i| format!("table-{i}")).collect();
-    let builder =
-        names.iter().fold(builder, |builder, name| builder.table(TableConfig::new(name, 1, 1).nodes(["a"])));
+    let builder = names
+        .iter()
+        .fold(builder, |builder, name| builder.table(TableConfig::new(SHOP, name, 1, 1).nodes(["a"])));
     let capacity = builder.build().unwrap();
     for name in &names {
         assert_eq!(throttled_after_one(&capacity, name), *name);
     }
-    assert!(capacity.admit(&Access::write("table-1000", b"", 1), START).is_err());
+    assert!(capacity.admit(SHOP, &Access::write("table-1000", b"", 1), START).is_err());
 }
 
 fn throttled_after_one<'a>(capacity: &'a Capacity, table: &str) -> &'a str {
@@ -373,11 +376,11 @@ proptest! {
         attacks in prop::collection::vec((1_usize..8, 1_u64..(400 << 10), 0_u8..4), 1..40),
         others in 1_u64..5000,
     ) {
-        let table = |name: &str, units: u64| TableConfig::new(name, units, units).partitions(partitions).nodes(["a"]);
+        let table = |name: &str, units: u64| TableConfig::new(SHOP, name, units, units).partitions(partitions).nodes(["a"]);
         let builder = Capacity::builder().node("a", 2 * (units + others));
         let capacity = builder.table(table("victim", units)).table(table("other", others)).build().unwrap();
         let keys: Vec<_> = (0..partitions as usize).map(|partition| key_in(&capacity, "victim", partition)).collect();
-        let rate = capacity.partitions("victim", START).unwrap().next().unwrap().write_rate.as_thousandths();
+        let rate = capacity.partitions(SHOP, "victim", START).unwrap().next().unwrap().write_rate.as_thousandths();
         let mut promise = Promise { rate: rate.cast_unsigned().into(), used: 0 };
         let mut elapsed = Duration::ZERO;
         let mut conforming = 0;
@@ -393,7 +396,7 @@ proptest! {
                     2 => Access::read("victim", &keys[0], size),
                     _ => Access::read("other", key, size),
                 };
-                let answer = capacity.admit(&attack, now).unwrap();
+                let answer = capacity.admit(SHOP, &attack, now).unwrap();
                 if kind == 1 && let Admission::Admit(hold) = answer {
                     capacity.settle(hold, Some(Units::LARGEST_REQUEST), now);
                 }
@@ -413,7 +416,7 @@ fn a_look_says_what_is_left_and_changes_nothing() {
     let capacity = orders(4);
     let key = key_in(&capacity, "orders", 2);
     let access = Access::write("orders", &key, 1500);
-    let look = capacity.peek(&access, START).unwrap();
+    let look = capacity.peek(SHOP, &access, START).unwrap();
     assert_eq!((look.table, look.partition, look.node), ("orders", 2, "a"));
     assert_eq!((look.operation.as_str(), look.units), ("write", Units::whole(2)));
     assert_eq!((look.limit, look.remaining, look.reset_at), (Units::whole(25), Units::whole(25), START));
@@ -425,16 +428,16 @@ fn a_look_says_what_is_left_and_changes_nothing() {
         admitted(&capacity, &Access::write("orders", &key, 50 << 10), START);
     }
     let before = (capacity.fingerprint(), format!("{:?}", capacity.tables));
-    let look = capacity.peek(&access, START).unwrap();
+    let look = capacity.peek(SHOP, &access, START).unwrap();
     assert!(look.remaining <= Units::whole(25).min(Units::from_thousandths(-24_999)));
     let full = look.reset_at.saturating_since(START);
     assert!(full.abs_diff(Duration::from_secs(2)) < Duration::from_millis(1), "{full:?}");
     assert_eq!((capacity.fingerprint(), format!("{:?}", capacity.tables)), before);
     assert_eq!(look.throttled, Some(throttled(&capacity, &access, START)));
     assert_eq!(look.throttled.unwrap().reason, Reason::TableThroughputExceeded);
-    assert!(capacity.peek(&access, look.reset_at).unwrap().remaining == Units::whole(25));
-    assert!(capacity.peek(&Access::write("none", b"", 1), START).is_err());
-    assert!(capacity.peek(&Access::write("orders", b"", u64::MAX), START).is_err());
+    assert!(capacity.peek(SHOP, &access, look.reset_at).unwrap().remaining == Units::whole(25));
+    assert!(capacity.peek(SHOP, &Access::write("none", b"", 1), START).is_err());
+    assert!(capacity.peek(SHOP, &Access::write("orders", b"", u64::MAX), START).is_err());
 }
 
 #[test]
@@ -442,7 +445,7 @@ fn a_refusal_names_operation_node_and_rate() {
     let capacity = orders(4);
     let key = key_in(&capacity, "orders", 1);
     for _ in 0..200 {
-        let _ = capacity.admit(&Access::read("orders", &key, 4096), START).unwrap();
+        let _ = capacity.admit(SHOP, &Access::read("orders", &key, 4096), START).unwrap();
     }
     let refusal = throttled(&capacity, &Access::read("orders", &key, 1), START);
     assert_eq!((refusal.operation.as_str(), refusal.node, refusal.rate), ("read", "b", Units::whole(100)));
@@ -472,9 +475,9 @@ fn units_held_over_a_placement_return_to_the_node_they_were_taken_from() {
     let hold = admitted(&capacity, &access, now);
     let settled = admitted(&capacity, &access, now);
     let before = capacity.fingerprint();
-    capacity.place("orders", 0, "b", now).unwrap();
+    capacity.place(SHOP, "orders", 0, "b", now).unwrap();
     assert_ne!(capacity.fingerprint(), before, "a placement is state");
-    assert_eq!(capacity.partitions("orders", now).unwrap().next().unwrap().node, "b");
+    assert_eq!(capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap().node, "b");
     let moved = admitted(&capacity, &access, now);
     assert_eq!(
         [node_left(&capacity, "a", now), node_left(&capacity, "b", now)],
@@ -488,43 +491,45 @@ fn units_held_over_a_placement_return_to_the_node_they_were_taken_from() {
     );
     capacity.give_back(moved, now);
     assert_eq!(node_left(&capacity, "b", now), full[1]);
-    let partition = capacity.partitions("orders", now).unwrap().next().unwrap();
+    let partition = capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap();
     assert_eq!(partition.write_left, Units::whole(99), "the partition took its level along");
 }
 
 #[test]
 fn a_placement_that_a_node_cannot_bear_changes_nothing() {
-    let orders = TableConfig::new("orders", 300, 300).partitions(2).nodes(["a"]);
+    let orders = TableConfig::new(SHOP, "orders", 300, 300).partitions(2).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 600).node("b", 500).table(orders).build().unwrap();
-    capacity.place("orders", 0, "b", START).unwrap();
+    capacity.place(SHOP, "orders", 0, "b", START).unwrap();
     let before = capacity.fingerprint();
     let message = |answer: Result<(), CapacityError>| answer.unwrap_err().to_string();
     assert_eq!(
-        message(capacity.place("orders", 1, "b", START)),
+        message(capacity.place(SHOP, "orders", 1, "b", START)),
         "node \"b\" can do 500 units a second, but its partitions are promised 600; raise it or place partitions \
          elsewhere"
     );
     assert_eq!(
-        message(capacity.place("orders", 2, "b", START)),
+        message(capacity.place(SHOP, "orders", 2, "b", START)),
         "table \"orders\" has no partition 2; use 0 to 1"
     );
-    assert!(message(capacity.place("orders", 1, "c", START)).contains("node \"c\", which does not exist"));
-    assert!(message(capacity.place("none", 1, "b", START)).contains("table \"none\" does not exist"));
+    assert!(
+        message(capacity.place(SHOP, "orders", 1, "c", START)).contains("node \"c\", which does not exist")
+    );
+    assert!(message(capacity.place(SHOP, "none", 1, "b", START)).contains("table \"none\" does not exist"));
     assert_eq!(capacity.fingerprint(), before);
-    capacity.place("orders", 0, "b", START).unwrap();
-    capacity.place("orders", 0, "a", START).unwrap();
-    capacity.place("orders", 1, "b", START).unwrap();
+    capacity.place(SHOP, "orders", 0, "b", START).unwrap();
+    capacity.place(SHOP, "orders", 0, "a", START).unwrap();
+    capacity.place(SHOP, "orders", 1, "b", START).unwrap();
     let nodes: Vec<_> =
-        capacity.partitions("orders", START).unwrap().map(|partition| partition.node).collect();
+        capacity.partitions(SHOP, "orders", START).unwrap().map(|partition| partition.node).collect();
     assert_eq!(nodes, ["a", "b"]);
 }
 
 #[test]
 fn a_node_books_the_debt_of_a_partition_that_was_placed_on_it() {
-    let orders = TableConfig::new("orders", 100, 500).nodes(["a"]);
+    let orders = TableConfig::new(SHOP, "orders", 100, 500).nodes(["a"]);
     let capacity = Capacity::builder().node("a", 600).node("b", 600).table(orders).build().unwrap();
     let now = Timestamp::from_secs(1_795_210_800);
-    capacity.place("orders", 0, "b", now).unwrap();
+    capacity.place(SHOP, "orders", 0, "b", now).unwrap();
     admitted(&capacity, &Access::write("orders", b"k", 400 << 10), now);
     assert_eq!(node_left(&capacity, "b", now), 60_000 - 400_000);
     assert_eq!(node_left(&capacity, "a", now), 60_000);
@@ -538,12 +543,12 @@ proptest! {
     fn units_are_conserved_to_the_thousandth(
         steps in prop::collection::vec((0_usize..4, 0_usize..3, 0_u64..(20 << 10), 0_i64..60_000, any::<prop::sample::Index>()), 1..100),
     ) {
-        let table = TableConfig::new("orders", 2000, 1000).partitions(3).nodes(["a", "b"]);
+        let table = TableConfig::new(SHOP, "orders", 2000, 1000).partitions(3).nodes(["a", "b"]);
         let capacity = Capacity::builder().node("a", 5000).node("b", 5000).table(table).build().unwrap();
         let now = Timestamp::from_secs(1_795_210_800);
         let keys: Vec<_> = (0..3).map(|partition| key_in(&capacity, "orders", partition)).collect();
         let level = || -> (i64, i64) {
-            let partitions = capacity.partitions("orders", now).unwrap();
+            let partitions = capacity.partitions(SHOP, "orders", now).unwrap();
             let of_partitions = partitions.map(|one| one.read_left.as_thousandths() + one.write_left.as_thousandths());
             (of_partitions.sum(), capacity.nodes(now).map(|node| node.left.as_thousandths()).sum())
         };
@@ -557,11 +562,11 @@ proptest! {
                 Access::read("orders", &keys[partition], size)
             };
             match action {
-                0 | 1 => if let Admission::Admit(hold) = capacity.admit(&access, now).unwrap() {
+                0 | 1 => if let Admission::Admit(hold) = capacity.admit(SHOP, &access, now).unwrap() {
                     booked += hold.units().as_thousandths();
                     holds.push(hold);
                 },
-                2 => capacity.place("orders", partition as u32, ["a", "b"][size as usize % 2], now).unwrap(),
+                2 => capacity.place(SHOP, "orders", partition as u32, ["a", "b"][size as usize % 2], now).unwrap(),
                 _ if holds.is_empty() => {}
                 _ => {
                     let hold = holds.swap_remove(index.index(holds.len()));
@@ -574,7 +579,7 @@ proptest! {
                         1 => capacity.settle(hold, None, now),
                         _ => {
                             // Not beyond the deepest debt, where units are not booked.
-                            let partition = capacity.partitions("orders", now).unwrap().nth(hold.partition() as usize);
+                            let partition = capacity.partitions(SHOP, "orders", now).unwrap().nth(hold.partition() as usize);
                             let left = partition.map(|one| one.read_left.min(one.write_left).as_thousandths()).unwrap();
                             let weight = weight.min(charged + left + Units::LARGEST_REQUEST.as_thousandths());
                             booked += weight - charged;
@@ -587,4 +592,113 @@ proptest! {
             prop_assert_eq!((full.0 - now_left.0, full.1 - now_left.1), (booked, booked));
         }
     }
+}
+
+/// A store of one table on these nodes, each of a million units.
+fn builder(table: TableConfig, nodes: &[&str]) -> CapacityBuilder {
+    let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 1_000_000));
+    builder.table(table.nodes(nodes.iter().copied()))
+}
+
+fn written(capacity: &Capacity, key: &[u8], units: u64) -> Option<UnitsHold> {
+    match capacity.admit(SHOP, &Access::write("orders", key, units * 1024), START).unwrap() {
+        Admission::Admit(hold) => Some(hold),
+        Admission::Throttle(_) => None,
+    }
+}
+
+/// Units, but for the thousandth by which a charge is rounded up.
+fn rounded(units: Units) -> i64 {
+    (units.as_thousandths() + 500).div_euclid(1000)
+}
+
+fn write_left(capacity: &Capacity) -> Vec<i64> {
+    let partitions = capacity.partitions(SHOP, "orders", START).unwrap();
+    partitions.map(|partition| rounded(partition.write_left)).collect()
+}
+
+#[test]
+fn a_table_of_one_namespace_is_not_charged_by_another() {
+    let table = |namespace| TableConfig::new(namespace, "orders", 10, 10).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 100).table(table(SHOP)).table(table("api")).build().unwrap();
+    let access = Access::write("orders", b"", 10 << 10);
+    assert!(matches!(capacity.admit("api", &access, START).unwrap(), Admission::Admit(_)));
+    assert_eq!(write_left(&capacity), [10]);
+    let error = capacity.admit("other", &access, START).unwrap_err().to_string();
+    assert_eq!(error, "table \"orders\" does not exist in namespace \"other\"; name one that it has");
+}
+
+#[test]
+fn an_unchanged_table_is_shared_with_the_store_before() {
+    let orders = || TableConfig::new(SHOP, "orders", 100, 100).partitions(2);
+    let before = builder(orders(), &["a", "b"]).build().unwrap();
+    before.place(SHOP, "orders", 0, "b", START).unwrap();
+    let hold = written(&before, b"order-7", 40).unwrap();
+    let other = TableConfig::new(SHOP, "another", 1, 1).nodes(["a"]);
+    let nodes = Capacity::builder().node("a", 1_000_000).node("b", 1_000_000);
+    let after = nodes.table(other).table(orders().nodes(["a", "b"])).build_over(&before, START).unwrap();
+    assert_eq!(write_left(&after), write_left(&before));
+    assert_eq!(after.partitions(SHOP, "orders", START).unwrap().next().unwrap().node, "b");
+    // The charges of both are seen by both, and a hold is given back by either.
+    let later = written(&before, b"order-7", 10).unwrap();
+    assert_eq!(write_left(&after).iter().sum::<i64>(), 50);
+    after.give_back(hold, START);
+    after.give_back(later, START);
+    assert_eq!((write_left(&before), write_left(&after)), (vec![50, 50], vec![50, 50]));
+}
+
+#[test]
+fn a_changed_table_lacks_what_was_used_and_its_holds_stay_charged() {
+    let before = builder(TableConfig::new(SHOP, "orders", 100, 100), &["a"]).build().unwrap();
+    let hold = written(&before, b"", 70).unwrap();
+    for (units, partitions, left) in
+        [(200, 1, vec![130]), (50, 1, vec![0]), (100, 2, vec![0, 0]), (400, 2, vec![130, 130])]
+    {
+        let orders = TableConfig::new(SHOP, "orders", 100, units).partitions(partitions);
+        let after = builder(orders, &["a"]).build_over(&before, START).unwrap();
+        assert_eq!(write_left(&after), left, "{units} in {partitions}");
+    }
+    let after =
+        builder(TableConfig::new(SHOP, "orders", 100, 200), &["a"]).build_over(&before, START).unwrap();
+    after.give_back(hold, START);
+    assert_eq!((write_left(&after), write_left(&before)), (vec![130], vec![30]));
+    // Nobody within the new rate is refused for longer than it takes to earn one unit.
+    let smaller =
+        builder(TableConfig::new(SHOP, "orders", 100, 10), &["a"]).build_over(&before, START).unwrap();
+    let access = Access::write("orders", b"", 1);
+    let Admission::Throttle(throttled) = smaller.admit(SHOP, &access, START).unwrap() else { panic!() };
+    assert!(throttled.retry <= START.saturating_add(Duration::from_millis(1)), "{:?}", throttled.retry);
+}
+
+#[test]
+fn a_table_or_node_that_is_gone_takes_no_hold_back() {
+    let before = builder(TableConfig::new(SHOP, "orders", 100, 100), &["a", "b"]).build().unwrap();
+    let (hold, other) = (written(&before, b"", 70).unwrap(), written(&before, b"", 5).unwrap());
+    let gone = Capacity::builder().build_over(&before, START).unwrap();
+    gone.give_back(hold, START);
+    gone.settle(other, Some(Units::whole(1)), START);
+    assert_eq!(gone.tables().count(), 0);
+    // The node of its partition is gone: its level goes on, on the nodes that there are.
+    let moved =
+        builder(TableConfig::new(SHOP, "orders", 100, 100), &["b"]).build_over(&before, START).unwrap();
+    assert_eq!(write_left(&moved), [25]);
+    let again = builder(TableConfig::new(SHOP, "orders", 100, 100), &["a"]).build_over(&gone, START).unwrap();
+    let fresh = written(&again, b"", 1).unwrap();
+    before.give_back(fresh, START);
+    assert_eq!((write_left(&again), write_left(&before)), (vec![99], vec![25]), "no id is used twice");
+}
+
+#[test]
+fn nodes_keep_their_level_and_a_reload_that_overcommits_one_changes_nothing() {
+    let orders = || TableConfig::new(SHOP, "orders", 100, 100).nodes(["a"]);
+    let before = Capacity::builder().node("a", 1000).table(orders()).build().unwrap();
+    let _ = written(&before, b"", 70).unwrap();
+    let left = |capacity: &Capacity| capacity.nodes(START).map(|node| rounded(node.left)).collect::<Vec<_>>();
+    assert_eq!(left(&before), [30]);
+    let larger = Capacity::builder().node("a", 2000).table(orders()).build_over(&before, START).unwrap();
+    assert_eq!(left(&larger), [130]);
+    let fingerprint = before.fingerprint();
+    let error = Capacity::builder().node("a", 100).table(orders()).build_over(&before, START).unwrap_err();
+    assert!(matches!(error, CapacityError::NodeOvercommitted { .. }), "{error}");
+    assert_eq!(before.fingerprint(), fingerprint);
 }

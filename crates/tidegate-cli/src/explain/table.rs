@@ -29,6 +29,9 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     if let Some(failure) = &explained.store_failure {
         wrap(&mut text, 0, &format!("The store did not say what its limits hold: {failure}"));
     }
+    for plane in &explained.planes {
+        wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
+    }
     if explained.limits.is_empty() {
         text.push_str("The namespace has no limits.\n");
         return text;
@@ -47,6 +50,15 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
         wrap(&mut text, 2, &because(limit));
     }
     text
+}
+
+/// The plane at the beginning of a sentence.
+fn heading(plane: &str) -> &str {
+    match plane {
+        "capacity" => "The table",
+        "overload" => "The resource",
+        _ => "Its deadline",
+    }
 }
 
 fn row(limit: &LimitExplanation) -> [String; 6] {

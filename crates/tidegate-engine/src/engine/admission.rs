@@ -230,15 +230,15 @@ impl Engine {
                 Leased::Waits(flights) => return Ok(Passage::Waits(flights)),
             }
         }
-        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
-            match capacity.admit(access, now)? {
+        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
+            match capacity.admit(request.namespace, access, now)? {
                 Admission::Admit(units) => holds.units = Some(units),
                 Admission::Throttle(throttled) => {
                     return Ok(Passage::Refused(Box::new(throttled_by(gate.namespace(), &throttled))));
                 }
             }
         }
-        if let (Some(plane), Some(resource)) = (&self.shared.overload, resource) {
+        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource) {
             let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
@@ -273,7 +273,7 @@ impl Engine {
 
     #[inline]
     pub(super) fn overload(&self) -> Option<&Overload> {
-        self.shared.overload.as_ref().map(|plane| &plane.overload)
+        self.planes.overload.as_ref().map(|plane| &plane.overload)
     }
 
     /// The resource of a request; `None` if the overload plane has none for it.
@@ -289,7 +289,7 @@ impl Engine {
         request: &Request<'_>,
         now: Timestamp,
     ) -> Option<Box<Demand>> {
-        let plane = self.shared.overload.as_ref()?;
+        let plane = self.planes.overload.as_ref()?;
         Some(Box::new(Demand::new(plane, offered?, request, now)))
     }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate::algorithm::Verdict;
 use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp};
-use tidegate_capacity::{Admission, UnitsHold};
+use tidegate_capacity::{Admission, Capacity, UnitsHold};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
+use super::Engine;
 use super::refusal::{shed_by, throttled_by};
-use super::{Engine, Shared};
 use crate::demand::{Demand, outcome_of};
 use crate::error::EngineError;
 use crate::progress::{Progress, StoreStep};
@@ -83,14 +83,14 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Carried>, EngineError> {
         self.check_table(request)?;
-        let asks_planes = self.shared.overload.is_some() || request.access.is_some();
+        let asks_planes = self.planes.overload.is_some() || request.access.is_some();
         if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
             return self.carry_limits(request.namespace, limits, charging, now);
         }
         let cost = limits.iter().fold(0_u64, |sum, limit| sum.saturating_add(limit.cost));
         let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE));
-        let mut hold =
-            CarriedHold { shared: Arc::clone(&self.shared), demand: None, units: None, taken_at: now };
+        let capacity = self.planes.capacity.clone();
+        let mut hold = CarriedHold { capacity, demand: None, units: None, taken_at: now };
         let refusal = match self.pass_other_planes(&request, &mut hold, now) {
             Ok(refusal) => refusal,
             Err(error) => {
@@ -133,8 +133,8 @@ impl Engine {
                 return Ok(Some(shed_by(request.namespace, &shed, class)));
             }
         }
-        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
-            match capacity.admit(access, now)? {
+        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
+            match capacity.admit(request.namespace, access, now)? {
                 Admission::Admit(units) => hold.units = Some(units),
                 Admission::Throttle(throttled) => {
                     return Ok(Some(throttled_by(request.namespace, &throttled)));
@@ -261,7 +261,7 @@ impl Engine {
 /// The holds of a request with carried limits in the other planes until it is decided. Dropped
 /// before, everything is returned.
 struct CarriedHold {
-    shared: Arc<Shared>,
+    capacity: Option<Arc<Capacity>>,
     demand: Option<Box<Demand>>,
     units: Option<UnitsHold>,
     taken_at: Timestamp,
@@ -284,7 +284,7 @@ impl CarriedHold {
 
 impl Drop for CarriedHold {
     fn drop(&mut self) {
-        if let (Some(units), Some(capacity)) = (self.units.take(), &self.shared.capacity) {
+        if let (Some(units), Some(capacity)) = (self.units.take(), &self.capacity) {
             capacity.give_back(units, self.taken_at);
         }
     }

@@ -13,11 +13,13 @@ use crate::error::EngineError;
 use crate::lineage::{Ignored, Lineage};
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
+use crate::planes::Planes;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
     pub(super) fn of_world(
         shared: Arc<Shared>,
+        planes: Planes,
         namespaces: Vec<NamespaceConfig>,
         lineage: &Lineage,
         mut overrides: Overrides,
@@ -44,10 +46,25 @@ impl Engine {
             by_name: Arc::new(by_name),
             generation: next_generation(&shared),
             shared,
+            planes,
             lineage: Arc::new(lineage),
             overrides,
         };
         Ok((engine, World { ignored, renamed }))
+    }
+
+    /// The same engine with other planes beside its limits. Its generation is the same, since its
+    /// gates are.
+    pub(crate) fn with(&self, planes: Planes) -> Self {
+        Self {
+            gates: self.gates.clone(),
+            by_name: Arc::clone(&self.by_name),
+            generation: self.generation,
+            shared: Arc::clone(&self.shared),
+            planes,
+            lineage: Arc::clone(&self.lineage),
+            overrides: self.overrides.clone(),
+        }
     }
 
     /// The same engine with other overrides set at run time, of which only those of this namespace
@@ -64,6 +81,7 @@ impl Engine {
             by_name: Arc::clone(&self.by_name),
             generation: next_generation(&self.shared),
             shared: Arc::clone(&self.shared),
+            planes: self.planes.clone(),
             lineage: Arc::clone(&self.lineage),
             overrides,
         })

@@ -33,7 +33,13 @@ impl Engine {
         if all == self.overrides && *lineage == *self.lineage {
             return Ok(None);
         }
-        let (engine, world) = Self::of_world(Arc::clone(&self.shared), self.as_configured(), lineage, all)?;
+        let (engine, world) = Self::of_world(
+            Arc::clone(&self.shared),
+            self.planes.clone(),
+            self.as_configured(),
+            lineage,
+            all,
+        )?;
         let mut notes = engine.lineage.changes_since(lineage);
         notes.extend(world.renamed.iter().filter_map(|one| one.to_note().map(NoteChange::Put)));
         // A name that only this member has, of a limit that another policy than its own has, is not
@@ -61,8 +67,13 @@ impl Engine {
             return Ok(None);
         }
         let (lineage, overrides) = (Lineage::clone(&self.lineage), self.overrides.clone());
-        let (engine, _) =
-            Self::of_world(Arc::clone(&self.shared), self.as_configured(), &lineage, overrides)?;
+        let (engine, _) = Self::of_world(
+            Arc::clone(&self.shared),
+            self.planes.clone(),
+            self.as_configured(),
+            &lineage,
+            overrides,
+        )?;
         Ok(Some(engine))
     }
 

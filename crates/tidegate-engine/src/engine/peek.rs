@@ -95,8 +95,8 @@ impl Engine {
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             beside.before = Some(past_deadline(request.namespace));
         }
-        if let (Some(capacity), Some(access)) = (&self.shared.capacity, &request.access) {
-            let status = capacity.peek(access, now)?;
+        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
+            let status = capacity.peek(request.namespace, access, now)?;
             beside.after = status.throttled.map(|throttled| throttled_by(gate.namespace(), &throttled));
         }
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {

@@ -26,12 +26,16 @@ impl Engine {
     /// each namespace has its share of both, and within a namespace each resource. Where `bounds`
     /// does not say how many namespaces or resources there are, those of this engine count.
     pub fn set_waiting_bounds(&self, bounds: RoomBounds) {
-        let or = |given: usize, known: usize| if given == 0 { known } else { given };
+        self.shared.room.set_bounds(bounds);
+        self.share_waiting_room();
+    }
+
+    /// Divides the waiting room by the namespaces and resources of this engine.
+    pub(crate) fn share_waiting_room(&self) {
         // Those of the default resource, or of none, are a group of their own.
         let all = self.overload().into_iter().flat_map(Overload::resources);
         let resources = all.filter(|(_, name)| name.is_some()).count() + 1;
-        let namespaces = or(bounds.namespaces, self.gates.len());
-        self.shared.room.set_bounds(bounds.shared_by(namespaces, or(bounds.resources, resources)));
+        self.shared.room.share_by(self.gates.len(), resources);
     }
 
     /// The number of requests that wait for their turn.

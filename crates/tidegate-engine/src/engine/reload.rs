@@ -100,7 +100,13 @@ impl Engine {
         namespaces: Vec<NamespaceConfig>,
     ) -> Result<(Self, ReloadReport), EngineError> {
         let overrides = self.overrides.clone();
-        let (engine, world) = Self::of_world(Arc::clone(&self.shared), namespaces, &self.lineage, overrides)?;
+        let (engine, world) = Self::of_world(
+            Arc::clone(&self.shared),
+            self.planes.clone(),
+            namespaces,
+            &self.lineage,
+            overrides,
+        )?;
         let mut report =
             ReloadReport { limits: Vec::new(), notes: engine.lineage.changes_since(&self.lineage) };
         for gate in &engine.gates {

@@ -67,7 +67,7 @@ impl Engine {
                 limits.release(now);
             }
         };
-        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+        if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             capacity.settle(units, completion.true_units, now);
         }
         complete(limits);
@@ -123,7 +123,7 @@ impl Engine {
             }
         }
         drop(place);
-        if let (Some(units), Some(capacity)) = (units, &self.shared.capacity) {
+        if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             (!Fault::UnitsKept.is_planted()).then(|| capacity.give_back(units, now));
         }
         if !leased.is_empty() {

@@ -52,7 +52,7 @@ impl Engine {
             actions.push(TickAction::CountExpiredPermits(expired));
         }
         let mut next = now.saturating_add(Self::TICK_MAX);
-        if let Some(overload) = &self.shared.overload {
+        if let Some(overload) = &self.planes.overload {
             next = next.min(overload.overload.tick(now));
         }
         if let Some(leases) = &self.shared.leases {

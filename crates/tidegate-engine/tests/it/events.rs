@@ -42,14 +42,14 @@ fn an_unknown_resource_or_partition_is_an_error_that_names_it() {
     let signal = Event::Signal { resource: "checkout", pressure: 2.0 };
     let error = world.engine.event(signal, NOW).unwrap_err();
     assert!(matches!(&error, EngineError::UnknownResource(name) if name == "checkout"), "{error}");
-    let placement = Event::Placement { table: "no such table", partition: 0, node: "n1" };
+    let placement = Event::Placement { namespace: "api", table: "no such table", partition: 0, node: "n1" };
     assert!(matches!(world.engine.event(placement, NOW), Err(EngineError::Access(_))));
 }
 
 #[test]
 fn a_placement_without_a_capacity_plane_is_an_error_that_names_the_table_and_the_fix() {
     let world = World::with_limits([]);
-    let placement = Event::Placement { table: "orders", partition: 0, node: "n1" };
+    let placement = Event::Placement { namespace: "api", table: "orders", partition: 0, node: "n1" };
     assert_eq!(
         world.engine.event(placement, NOW).unwrap_err().to_string(),
         "table \"orders\" cannot be placed: this engine has no capacity plane; set one with \

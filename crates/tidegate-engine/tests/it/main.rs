@@ -18,6 +18,7 @@ mod operations;
 mod oracle;
 mod order;
 mod overrides;
+mod planes_reload;
 mod queue;
 mod refusal_details;
 mod reload;

@@ -14,7 +14,7 @@ use crate::world::{NOW, Room, World, bucket, request, stored};
 const TICK: Duration = Duration::from_millis(100);
 
 fn world() -> World {
-    let table = TableConfig::new("orders", 1000, 5).partitions(2).nodes(["n1", "n2"]);
+    let table = TableConfig::new("api", "orders", 1000, 5).partitions(2).nodes(["n1", "n2"]);
     let nodes = Capacity::builder().node("n1", 10_000).node("n2", 10_000);
     let checkout = ResourceConfig::new(2);
     let overload = Overload::builder(5).default_resource(ResourceConfig::new(1000));
@@ -84,7 +84,8 @@ fn a_partition_that_has_moved_is_named_with_its_new_node() {
     while let Decision::Admit(_) = world.decide(&write) {}
     let before = capacity_of(&refusal(&world, &write));
     let other = if &*before.node == "n1" { "n2" } else { "n1" };
-    let event = Event::Placement { table: "orders", partition: before.partition, node: other };
+    let event =
+        Event::Placement { namespace: "api", table: "orders", partition: before.partition, node: other };
     world.engine.event(event, NOW).unwrap();
     let after = capacity_of(&refusal(&world, &write));
     assert_eq!((&*after.node, after.partition), (other, before.partition));

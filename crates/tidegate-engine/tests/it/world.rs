@@ -115,7 +115,8 @@ impl World {
                 .key(["user"])
                 .consistency(Consistency::Exact),
         ];
-        let table = TableConfig::new("orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
+        let table =
+            TableConfig::new("api", "orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
         let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
         let overload = Overload::new(OverloadConfig { in_flight_max: room.in_flight, seed: 5 }).unwrap();
         Self::of(stored(limits).capacity(capacity).overload(overload).build().unwrap())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::builder::{OverloadBuilder, OverloadConfig};
+use crate::builder::{OverloadBuilder, OverloadConfig, OverloadError};
 use crate::cursor::COHORTS;
 use crate::resource::ResourceConfig;
 use crate::shed::Binding;
@@ -405,4 +405,62 @@ proptest! {
             }
         }
     }
+}
+
+fn named(resources: &[(&str, u64)]) -> OverloadBuilder {
+    let builder = Overload::builder(7);
+    resources.iter().fold(builder, |builder, (name, max)| builder.resource(*name, ResourceConfig::new(*max)))
+}
+
+#[test]
+fn a_resource_keeps_its_state_by_name_under_other_settings() {
+    let before = named(&[("app", 2), ("db", 1)]).build().unwrap();
+    let app = before.find(Some("app")).unwrap();
+    let places: Vec<_> = (0..2).map(|_| before.acquire(app, START).unwrap()).collect();
+    before.pin(app, Some(Cursor::at(300)), START.saturating_add(Duration::from_hours(1)), START);
+    let after = named(&[("db", 1), ("new", 1), ("app", 3)]).build_over(&before).unwrap();
+    assert_eq!(after.find(Some("app")), Some(app), "positions stay");
+    let stats = after.stats(app, START);
+    assert_eq!((stats.in_flight, stats.in_flight_max, stats.cursor), (2, 3, Cursor::at(300)));
+    // Both planes see one bound and one count.
+    let third = before.acquire(app, START).unwrap();
+    assert!(after.acquire(app, START).is_err());
+    for place in places {
+        before.give_back(place);
+    }
+    after.give_back(third);
+    assert_eq!((before.in_flight(app), after.in_flight(app)), (0, 0));
+    // A tick of one is a tick of both.
+    assert_eq!(before.tick(START), after.tick(START));
+    let error = named(&[("app", 0)]).build_over(&after).unwrap_err();
+    assert!(matches!(error, OverloadError::ResourceInFlightMax { .. }), "{error}");
+    assert_eq!(after.stats(app, START).in_flight_max, 3);
+}
+
+#[test]
+fn a_resource_that_is_gone_takes_its_places_back_and_its_position_is_used_again_afterwards() {
+    let before = named(&[("old", 2), ("idle", 1)]).build().unwrap();
+    let (old, idle) = (before.find(Some("old")).unwrap(), before.find(Some("idle")).unwrap());
+    let place = before.acquire(old, START).unwrap();
+    let after = named(&[("new", 1)]).build_over(&before).unwrap();
+    assert_eq!((after.find(Some("old")), after.resources().count()), (None, 1));
+    assert_eq!(after.find(Some("new")), Some(idle), "the position of a resource in use stays its own");
+    after.give_back(place);
+    assert_eq!(before.in_flight(old), 0);
+    let later = named(&[("new", 1), ("newer", 1)]).build_over(&after).unwrap();
+    assert_eq!(later.find(Some("newer")), Some(old));
+    assert_eq!(later.in_flight(old), 0);
+}
+
+#[test]
+fn a_higher_bound_lasts_for_a_resource_with_instances_until_these_have_reported_anew() {
+    let with =
+        |max, each| Overload::builder(7).resource("app", ResourceConfig::new(max).places_per_instance(each));
+    let before = with(100, 5).build().unwrap();
+    let app = before.find(Some("app")).unwrap();
+    before.report(app, "one", crate::InstanceState::Alive, START).unwrap();
+    let same = with(100, 5).build_over(&before).unwrap();
+    assert_eq!(same.stats(app, START).instances, Some(1));
+    let other = with(50, 5).build_over(&same).unwrap();
+    assert_eq!((other.stats(app, START).instances, other.stats(app, START).in_flight_max), (Some(0), 50));
 }

@@ -2,7 +2,7 @@
 
 use tidegate::Class;
 
-use crate::resource::ResourceId;
+use crate::resource_id::ResourceId;
 
 /// The thing that a waiting request lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 
 use super::order::Group;
+use crate::resource_id::ResourceId;
 
 /// The bounds of the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,11 @@ pub struct RoomUse {
 }
 
 impl RoomUse {
+    /// So many requests of so many bytes together.
+    pub const fn new(requests: usize, bytes: usize) -> Self {
+        Self { requests, bytes }
+    }
+
     /// One request of so many bytes.
     pub(super) const fn of_one(bytes: usize) -> Self {
         Self { requests: 1, bytes }
@@ -104,6 +110,15 @@ pub(super) struct RoomShares {
     claimed: RoomUse,
     by_group: BTreeMap<Group, RoomUse>,
     by_namespace: BTreeMap<u32, NamespaceUse>,
+    /// The use of each resource that has bounds of its own, with these bounds.
+    by_resource: BTreeMap<ResourceId, BoundedUse>,
+}
+
+/// The use of a resource that has bounds of its own.
+#[derive(Clone, Copy, Debug)]
+struct BoundedUse {
+    used: RoomUse,
+    max: RoomUse,
 }
 
 /// The use of one namespace.
@@ -129,6 +144,7 @@ impl RoomShares {
             claimed: RoomUse::default(),
             by_group: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
+            by_resource: BTreeMap::new(),
         }
     }
 
@@ -140,10 +156,25 @@ impl RoomShares {
         self.used
     }
 
+    /// Sets the bounds of the resources that have some, beside those of the room.
+    pub(super) fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
+        let used_by = |resource| {
+            let groups = self.by_group.iter().filter(|(group, _)| group.resource == Some(resource));
+            groups.fold(RoomUse::default(), |sum, (_, used)| sum.plus(*used))
+        };
+        let bounds = bounds.into_iter();
+        let all = bounds.map(|(resource, max)| (resource, BoundedUse { used: used_by(resource), max }));
+        self.by_resource = all.collect();
+    }
+
     /// The same use under other bounds.
     pub(super) fn set_bounds(&mut self, bounds: RoomBounds) {
         let groups = core::mem::take(&mut self.by_group);
+        let by_resource = core::mem::take(&mut self.by_resource);
         *self = Self::new(bounds);
+        let resources = by_resource.into_iter();
+        self.by_resource =
+            resources.map(|(id, one)| (id, BoundedUse { used: RoomUse::default(), ..one })).collect();
         for (group, used) in groups {
             self.change(group, RoomUse::default(), used);
         }
@@ -162,7 +193,9 @@ impl RoomShares {
         let fits = |of: fn(&RoomUse) -> usize| {
             of(&claimed) <= of(&most) || (of(&claimed) == of(&claimed_before) && of(&self.used) <= of(&most))
         };
-        let is_in = fits(|room| room.requests) && fits(|room| room.bytes);
+        let bounded = group.resource.and_then(|resource| self.by_resource.get(&resource));
+        let is_within = bounded.is_none_or(|one| one.used.is_within(one.max));
+        let is_in = is_within && fits(|room| room.requests) && fits(|room| room.bytes);
         if !is_in {
             self.change(group, after, before);
         }
@@ -213,6 +246,9 @@ impl RoomShares {
             self.by_namespace.remove(&group.namespace);
         }
         self.used = self.used.minus(before).plus(after);
+        if let Some(one) = group.resource.and_then(|resource| self.by_resource.get_mut(&resource)) {
+            one.used = one.used.minus(before).plus(after);
+        }
     }
 
     /// Used by or reserved for a namespace: the sum over its resources of the use of each, or of

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::resource::ResourceId;
+use crate::resource_id::ResourceId;
 
 const PLACE: Obstacle = Obstacle::Place(ResourceId(0));
 
@@ -375,4 +375,28 @@ proptest! {
         prop_assert_eq!((room.count(), room.lines(), room.used(), room.groups.len()), (0, 0, RoomUse::default(), 0));
         prop_assert_eq!((room.displaceable.len(), room.order.next(PLACE)), (0, None));
     }
+}
+
+#[test]
+fn a_resource_with_bounds_of_its_own_fills_these_and_displaces_its_own_requests_only() {
+    let bounds = RoomBounds::new(4096, 1 << 20).shared_by(1, 2);
+    let mut room = room_of(bounds);
+    room.set_resource_bounds([(ResourceId(0), RoomUse::new(2, 100))]);
+    let of = |resource, class, bytes| Entrant { group: group(0, resource), class, bytes, obstacle: PLACE };
+    let other = room.enter(of(1, Class::Sheddable, 1000)).unwrap().position;
+    let first = room.enter(of(0, Class::Sheddable, 40)).unwrap().position;
+    room.enter(of(0, Class::Critical, 40)).unwrap();
+    assert!(room.enter(of(0, Class::Sheddable, 1)).is_err(), "two wait for it");
+    let entered = room.enter(of(0, Class::Critical, 60)).unwrap();
+    assert_eq!(entered.displaced, Some(first));
+    assert!(room.contains(other));
+    assert!(room.enter(of(0, Class::Critical, 1)).is_err());
+    // Requests that wait already count against bounds that come later.
+    room.set_resource_bounds([(ResourceId(1), RoomUse::new(1, 5000))]);
+    assert!(room.enter(of(0, Class::Sheddable, 1)).is_ok());
+    assert!(room.enter(of(1, Class::Sheddable, 1)).is_err());
+    room.set_bounds(bounds);
+    assert!(room.enter(of(1, Class::Sheddable, 1)).is_err(), "the bounds outlive those of the room");
+    room.leave(other);
+    assert!(room.enter(of(1, Class::Sheddable, 1)).is_ok());
 }

@@ -61,6 +61,7 @@ fn verbs(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Verbs {
         VerbConfig::Block => Verb::Block,
         VerbConfig::Inspect => Verb::Inspect,
         VerbConfig::Change => Verb::Change,
+        VerbConfig::Place => Verb::Place,
     };
     verbs.iter().map(verb).collect()
 }

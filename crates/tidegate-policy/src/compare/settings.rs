@@ -1,18 +1,22 @@
 //! The settings outside of `namespaces:`, each as one line of text, and which of them need a
 //! restart.
 
+use core::fmt::Write as _;
 use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
-use tidegate::WhenFull;
 use tidegate::rate::format_span;
+use tidegate::{Class, WhenFull};
 
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
+use crate::policy::planes::{QueuePolicy, ResourcePolicy, TablePolicy};
 use crate::policy::proxy::Proxy;
-use crate::policy::{Durability, Format, Listener, Policy, Redis, Sample, StoreChoice, StoreKind, Tls};
+use crate::policy::{
+    Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
+};
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,7 +33,10 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 6] = [
+const TAKEN_OVER: [&str; 9] = [
+    "namespaces.NAME.tables",
+    "nodes",
+    "resources",
     "authorization",
     "proxy",
     "authorize.headers",
@@ -58,6 +65,35 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .collect()
 }
 
+/// The entries of a list in one line; `none` if it is empty.
+fn entries(all: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = all.collect();
+    if all.is_empty() { none() } else { all.join("; ") }
+}
+
+fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> {
+    namespace.tables.iter().map(|table| {
+        let TablePolicy { name, read_units, write_units, partitions } = table;
+        format!("{}/{name}: read {read_units}, write {write_units}, partitions {partitions}", namespace.name)
+    })
+}
+
+fn resource_in_words(resource: &ResourcePolicy) -> String {
+    let ResourcePolicy { name, concurrency, queue, status } = resource;
+    let mut words = format!("{name}: concurrency {concurrency}");
+    if let Some(QueuePolicy { requests, bytes, wait }) = queue {
+        let wait = Class::ALL.into_iter().zip(wait).filter(|(_, wait)| !wait.is_zero());
+        let wait: Vec<String> = wait.map(|(class, wait)| format!("{class}: {}", span(*wait))).collect();
+        // Writing to a string does not fail.
+        let _ =
+            write!(words, ", queue {requests} requests, {}, wait {{ {} }}", size(*bytes), wait.join(", "));
+    }
+    if let Some(status) = status {
+        let _ = write!(words, ", status {status}");
+    }
+    words
+}
+
 /// Every setting in the order of the reference; always the same paths. `has_quotas` decides the
 /// store of a policy that names none.
 fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
@@ -65,7 +101,9 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         listen,
         store,
         memory,
-        namespaces: _,
+        namespaces,
+        nodes,
+        resources,
         authorization,
         authorize,
         proxy,
@@ -87,8 +125,11 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         WhenFull::Admit => "admit",
     };
     all.push(("memory.when_full", when_full.to_owned()));
+    all.push(("namespaces.NAME.tables", entries(namespaces.iter().flat_map(tables_in_words))));
+    all.push(("nodes", entries(nodes.iter().map(|node| format!("{}: {} units", node.name, node.units)))));
+    all.push(("resources", entries(resources.iter().map(resource_in_words))));
     let grants: Vec<String> = authorization.iter().map(grant).collect();
-    all.push(("authorization", if grants.is_empty() { none() } else { grants.join("; ") }));
+    all.push(("authorization", entries(grants.into_iter())));
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
     all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
     all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));

@@ -102,12 +102,22 @@ pub enum Verb {
     Inspect,
     /// Set and remove overrides.
     Change,
+    /// Say on which node a partition of a table lies.
+    Place,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 7] =
-        [Self::Check, Self::Report, Self::Refund, Self::Reset, Self::Block, Self::Inspect, Self::Change];
+    pub const ALL: [Self; 8] = [
+        Self::Check,
+        Self::Report,
+        Self::Refund,
+        Self::Reset,
+        Self::Block,
+        Self::Inspect,
+        Self::Change,
+        Self::Place,
+    ];
 
     /// The name in policies and answers.
     pub const fn as_str(self) -> &'static str {
@@ -119,6 +129,7 @@ impl Verb {
             Self::Block => "block",
             Self::Inspect => "inspect",
             Self::Change => "change",
+            Self::Place => "place",
         }
     }
 }

@@ -50,4 +50,6 @@ pub(crate) enum VerbConfig {
     Inspect,
     /// Set and remove overrides.
     Change,
+    /// Say on which node a partition of a table lies.
+    Place,
 }

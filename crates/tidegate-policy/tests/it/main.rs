@@ -11,6 +11,7 @@ mod grpc;
 mod limits;
 mod listeners;
 mod numbers;
+mod planes;
 mod problems;
 mod proxy;
 mod published;

@@ -14,6 +14,7 @@ use tidegate::refusal::ScopeValues;
 use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
+use tidegate_capacity::Access;
 use tidegate_driver::Driver;
 use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
@@ -33,12 +34,33 @@ use crate::decide::engine_fault;
 use crate::decisions;
 use crate::metrics::OVERRIDE;
 use crate::operations::TENANT;
+use crate::planes::PlaneSettings;
 use crate::protocol::Protocol;
+
+/// The entries of a descriptor as attributes.
+type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 
 /// A descriptor with its entries as attributes.
 struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
-    attributes: SmallVec<[(&'a str, &'a str); 8]>,
+    attributes: &'a [(&'a str, &'a str)],
+    /// The table that its entries name.
+    access: Option<Access<'a>>,
+    /// The resource that its entries name.
+    resource: Option<&'a str>,
+}
+
+impl<'a> DescriptorLine<'a> {
+    fn new(
+        domain: &'a str,
+        descriptor: &'a Descriptor<'a>,
+        attributes: &'a [(&'a str, &'a str)],
+        planes: &PlaneSettings,
+    ) -> Result<Self, Fault> {
+        let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let request = planes.with_words(Request::new(domain, attributes), value)?;
+        Ok(Self { descriptor, attributes, access: request.access, resource: request.resource })
+    }
 }
 
 /// The questions that only the policy decides, and that have no outcome yet.
@@ -102,11 +124,15 @@ impl Desk<'_> {
             return Box::pin(self.by_files(&files.get(), request, now)).await;
         }
         let pairs: Vec<_> = asked.descriptors.iter().map(Descriptor::attributes).collect();
-        let lines = asked.descriptors.iter().zip(&pairs).map(|(descriptor, pairs)| DescriptorLine {
-            descriptor,
-            attributes: pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect(),
-        });
-        let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect();
+        let pairs: SmallVec<[Entries<'_>; 2]> = pairs
+            .iter()
+            .map(|pairs| pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect())
+            .collect();
+        let planes = &self.in_force.config.planes;
+        let lines = asked.descriptors.iter().zip(&pairs);
+        let lines =
+            lines.map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, planes));
+        let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect::<Result<_, _>>()?;
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
         Ok(answer(&outcomes, now, self.in_force.config.older_headers))
     }
@@ -283,7 +309,7 @@ impl Desk<'_> {
             questions.iter().map(|(_, line, limit, cost)| own_limit(line, limit, cost.units())).collect();
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
-        let asked = Request::new(domain, &[]);
+        let asked = carrier(domain, questions.iter().map(|(_, line, _, _)| *line))?;
         let carried = self.in_force.engine.carry(&asked, &limits, Charging::AllOrNone, now);
         let carried = Box::pin(self.complete(carried)).await?;
         if let Some(refusal) = &carried.refusal {
@@ -479,11 +505,31 @@ fn left(report: LimitReport) -> Left {
 }
 
 fn request<'a>(domain: &'a str, line: &'a DescriptorLine<'_>, cost: Cost) -> Request<'a> {
-    let request = Request::new(domain, line.attributes.as_slice()).cost(cost);
+    let mut request = Request::new(domain, line.attributes).cost(cost);
+    request.access = line.access;
+    request.resource = line.resource;
     match line.attributes.iter().find(|(name, _)| *name == TENANT) {
         Some((_, tenant)) => request.tenant(tenant),
         None => request,
     }
+}
+
+/// The request that carries the limits of descriptors: with the resource and the access that one of
+/// them names.
+fn carrier<'a>(
+    domain: &'a str,
+    lines: impl Iterator<Item = &'a DescriptorLine<'a>>,
+) -> Result<Request<'a>, Fault> {
+    let mut request = Request::new(domain, &[]);
+    for line in lines {
+        if request.access.is_some() && line.access.is_some() {
+            let what = "several descriptors with limits of their own name a table";
+            return Err(Fault::new(FaultCode::MalformedBody, what).fix("send them in calls of their own"));
+        }
+        request.access = request.access.or(line.access);
+        request.resource = request.resource.or(line.resource);
+    }
+    Ok(request)
 }
 
 /// A limit that came with the request. It counts by every key and value of its descriptor.

@@ -353,10 +353,11 @@ async fn decide(
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
     let desk = Desk { daemon, in_force };
     request.resource = Some(&config.upstream);
-    let (decision, waited) = if config.wait.is_zero() {
+    let wait = config.wait.max(in_force.config.planes.wait(request.resource, request.class));
+    let (decision, waited) = if wait.is_zero() {
         (desk.decide(&request).await, Duration::ZERO)
     } else {
-        request.may_wait_until = Some(read_at.saturating_add(config.wait));
+        request.may_wait_until = Some(read_at.saturating_add(wait));
         request.waiting_bytes = head_bytes(head);
         let line = context.active.line();
         let _held = line.hold();
@@ -396,7 +397,7 @@ fn head_bytes(head: &Parts) -> usize {
 /// The answer to a refused request: a page for people, a problem for programs, or what the route
 /// says.
 fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -> Reply {
-    let status = desk.in_force.config.statuses.of(refusal);
+    let status = desk.in_force.config.status_of(refusal);
     let older = desk.in_force.config.older_headers;
     let now = desk.daemon.clock.now();
     let own = route.config.refusal_page.as_ref();

@@ -6,6 +6,7 @@ use tidegate::{Cost, Refusal, Timestamp};
 use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;
+use tidegate_wire::problem_details::details_of;
 use tidegate_wire::ratelimit::tightest;
 use tidegate_wire::resp::Replies;
 use tidegate_wire::retry_after::millis_of;
@@ -91,6 +92,7 @@ impl Desk<'_> {
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
         let request = request(check.namespace, &check.attributes, &pairs, check.cost.unwrap_or_default());
+        let request = self.in_force.config.planes.with_words(request, |name| check.attributes.get(name))?;
         let engine = &self.in_force.engine;
         if check.cost.is_none() {
             let (peek, was_asked) = match engine.peek(&request, now) {
@@ -165,7 +167,8 @@ impl Desk<'_> {
 
 fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
-    replies.map(6);
+    let details = details_of(refusal);
+    replies.map(6 + usize::from(details.is_some()));
     replies.bulk("decision");
     replies.bulk("refuse");
     replies.bulk("reason");
@@ -178,6 +181,10 @@ fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_
     write_number(retry, replies);
     replies.bulk("detail");
     replies.bulk(sentence(refusal, now));
+    if let Some((name, details)) = details {
+        replies.bulk(name);
+        replies.bulk(details.to_string());
+    }
 }
 
 fn write_number(number: Option<u64>, replies: &mut Replies<'_>) {

@@ -94,7 +94,7 @@ where
     client.answer().await.expect("an answer")
 }
 
-fn bearer(token: &str) -> String {
+pub(crate) fn bearer(token: &str) -> String {
     format!("authorization: Bearer {token}\r\n")
 }
 

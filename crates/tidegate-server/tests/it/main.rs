@@ -24,6 +24,7 @@ mod metrics;
 mod metrics_table;
 mod operations;
 mod operator_lists;
+mod planes;
 mod proxy;
 mod quota_store;
 mod refused_keys;

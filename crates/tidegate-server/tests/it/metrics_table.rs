@@ -132,7 +132,11 @@ async fn with_every_part(families: &mut Families) {
 store: {{ kind: embedded, path: \"{path}/store\" }}
 log: {{ decisions: {{ path: \"{path}/decisions.log\" }} }}
 envoy_ratelimit: {{ path: \"{path}/files\" }}
-namespaces: {{ api: {{ limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}] }} }}
+namespaces:
+  api:
+    limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}]
+    tables: [{{ name: orders, partition_by: hash, provisioned: {{ read: 4, write: 4 }}, mode: static, partitions: {{ min: 1 }} }}]
+resources: {{ app: {{ concurrency: 8 }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
   routes: [{{ name: all, upstream: app }}]

@@ -11,9 +11,11 @@ use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 use tidegate::{Refusal, Retry, Timestamp, Violated};
 
+use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
 use crate::headers::{OlderHeaders, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
+use crate::problem_details::details_of;
 use crate::ratelimit::Allowance;
 use crate::retry_after::{millis_of, seconds, seconds_up};
 
@@ -165,6 +167,9 @@ fn metadata(refusal: &Refusal<'_>, now: Timestamp) -> Struct {
         #[expect(clippy::cast_precision_loss, reason = "waits are far below 2^53 milliseconds")]
         let number = Value { kind: Some(Kind::NumberValue(wait_ms as f64)) };
         fields.fields.insert("retry_after_ms".to_owned(), number);
+    }
+    if let Some((name, details)) = details_of(refusal) {
+        fields.fields.insert(name.to_owned(), value(&details));
     }
     fields
 }

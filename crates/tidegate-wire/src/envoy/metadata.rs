@@ -13,7 +13,7 @@ pub fn structure(json: &serde_json::Value) -> Option<Struct> {
     }
 }
 
-fn value(json: &serde_json::Value) -> Value {
+pub(super) fn value(json: &serde_json::Value) -> Value {
     use serde_json::Value as Json;
     let kind = match json {
         Json::Null => Kind::NullValue(0),

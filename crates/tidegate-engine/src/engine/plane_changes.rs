@@ -1,0 +1,39 @@
+//! Other tables and resources over the same state.
+
+use tidegate::Timestamp;
+use tidegate_capacity::CapacityBuilder;
+use tidegate_overload::OverloadBuilder;
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::planes::Planes;
+
+impl Engine {
+    /// The same engine with these tables and resources. They keep their state by name: see
+    /// [`CapacityBuilder::build_over`] and [`OverloadBuilder::build_over`].
+    ///
+    /// An error changes nothing. As with [`Engine::reconfigured`], this engine may go on to decide
+    /// until the other is in force.
+    pub fn with_planes(
+        &self,
+        capacity: CapacityBuilder,
+        overload: OverloadBuilder,
+        now: Timestamp,
+    ) -> Result<Self, EngineError> {
+        let capacity = match &self.planes.capacity {
+            Some(earlier) => Some(capacity.build_over(earlier, now).map_err(EngineError::Tables)?),
+            None if capacity.has_tables() => Some(capacity.build().map_err(EngineError::Tables)?),
+            None => None,
+        };
+        // Nothing fails after this: the resources are shared, and have their new bounds at once.
+        let overload = match &self.planes.overload {
+            Some(plane) => Some(overload.build_over(&plane.overload).map_err(EngineError::Resources)?),
+            None if overload.has_resources() => Some(overload.build().map_err(EngineError::Resources)?),
+            None => None,
+        };
+        let planes = Planes::new(capacity, overload, &self.shared.room);
+        let engine = self.with(planes);
+        engine.share_waiting_room();
+        Ok(engine)
+    }
+}

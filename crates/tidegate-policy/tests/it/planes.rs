@@ -1,0 +1,173 @@
+//! Nodes, tables and resources: valid settings, and the messages about invalid ones.
+
+use std::time::Duration;
+
+use tidegate::Class;
+use tidegate_policy::compare;
+
+use crate::{assert_files, problems, settings, warnings};
+
+const PLANES: &str = "
+namespaces:
+  shop:
+    limits: [{ name: all, rate: 100/s }]
+    tables:
+      - name: orders
+        partition_by: hash
+        provisioned: { read: 1600, write: 400 }
+        mode: static
+        partitions: { min: 16 }
+      - { name: users, provisioned: { read: 10, write: 1 } }
+  other: { tables: [{ name: orders, provisioned: { read: 1, write: 1 } }] }
+nodes: [{ name: n1, units: 8000 }, { name: n2, units: 2000 }]
+resources:
+  app:
+    concurrency: 100
+    queue: { requests: 500, bytes: 1MiB, wait: { critical: 500ms, sheddable: 2s } }
+    status: 529
+  plain: { concurrency: 1 }
+";
+
+#[test]
+fn tables_belong_to_namespaces_and_resources_have_names() {
+    let policy = settings(PLANES);
+    assert_eq!(warnings(PLANES), [""; 0]);
+    let shop = policy.namespace("shop").unwrap();
+    let orders = &shop.tables[0];
+    assert_eq!(
+        (orders.name.as_str(), orders.read_units, orders.write_units, orders.partitions),
+        ("orders", 1600, 400, 16)
+    );
+    assert_eq!((shop.tables[1].partitions, policy.namespace("other").unwrap().tables.len()), (1, 1));
+    let nodes: Vec<_> = policy.nodes.iter().map(|node| (node.name.as_str(), node.units)).collect();
+    assert_eq!(nodes, [("n1", 8000), ("n2", 2000)]);
+    let [app, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
+    assert_eq!((app.name.as_str(), app.concurrency, app.status), ("app", 100, Some(529)));
+    let queue = app.queue.as_ref().unwrap();
+    assert_eq!((queue.requests, queue.bytes), (500, 1 << 20));
+    let waits = Class::ALL.map(|class| app.wait(class).as_millis());
+    assert_eq!(waits, [2000, 0, 500, 0], "from the least important class");
+    assert_eq!((plain.wait(Class::CriticalPlus), plain.status), (Duration::ZERO, None));
+}
+
+#[test]
+fn keys_and_values_of_later_versions_are_named() {
+    let unavailable = |rest: &str, named: &str| {
+        let lines = problems(&format!(
+            "namespaces: {{ a: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }} }}] }} }}\n{rest}"
+        ));
+        assert!(
+            lines.len() == 1 && lines[0].contains(named) && lines[0].contains("not available"),
+            "{rest}: {lines:?}"
+        );
+    };
+    for rest in ["features: []", "prices: {}", "signals: []"] {
+        unavailable(rest, &format!("\"{}\"", &rest[..rest.find(':').unwrap()]));
+    }
+    unavailable("nodes: [{ name: n, units: 99, reserve: 0.1 }]", "\"reserve\"");
+    for (key, named) in [
+        ("defer: { classes: [sheddable] }", "\"defer\""),
+        ("scale: { soft: 0.7 }", "\"scale\""),
+        ("queue: { weights: { critical: 8 }, wait: { critical: 1s } }", "\"weights\""),
+    ] {
+        unavailable(&format!("resources: {{ app: {{ concurrency: 1, {key} }} }}"), named);
+    }
+    unavailable("resources: { app: { concurrency: auto } }", "\"auto\"");
+    unavailable("resources: { app: { concurrency: { algorithm: vegas } } }", "resources.app.concurrency");
+    for (key, named) in [
+        ("burst: 300s", "\"burst\""),
+        ("indexes: []", "\"indexes\""),
+        ("on_demand: { max: 1 }", "\"on_demand\""),
+        ("replicas: 1", "\"replicas\""),
+        ("mode: global", "\"global\""),
+        ("mode: burst", "\"burst\""),
+        ("partition_by: range", "\"range\""),
+        ("partition_by: slot", "\"slot\""),
+        ("partitions: { split: true }", "\"split\""),
+        ("partitions: { merge: true }", "\"merge\""),
+        ("partitions: { ceiling: { read: 1 } }", "\"ceiling\""),
+    ] {
+        let text = format!(
+            "namespaces: {{ a: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }}, {key} }}] }} }}"
+        );
+        let lines = problems(&text);
+        assert!(
+            lines.len() == 1 && lines[0].contains(named) && lines[0].contains("not available"),
+            "{key}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn what_does_not_work_is_told_where_it_stands() {
+    let table = |name, units| format!("{{ name: {name}, provisioned: {{ read: {units}, write: 1 }} }}");
+    let (t, u) = (table("t", 9), table("u", 1_000_000));
+    assert_files(&[
+        (
+            &format!("namespaces: {{ a: {{ tables: [{t}, {t}] }} }}"),
+            &[
+                "t.yaml:1:86: namespaces.a.tables[1].name: duplicate table name \"t\"; first defined at line 1; rename one of them",
+            ],
+        ),
+        (
+            &format!("namespaces: {{ a: {{ tables: [{t}, {u}] }} }}"),
+            &[
+                "t.yaml:1:13: namespaces: all tables are promised 1000011 units a second, more than one node can do; add nodes under `nodes:`",
+            ],
+        ),
+        (
+            &format!("namespaces: {{ a: {{ tables: [{t}] }} }}\nnodes: [{{ name: n, units: 9 }}]"),
+            &[
+                "t.yaml:2:27: nodes[0].units: node \"n\" can do 9 units a second, but its partitions are promised 10; raise its units, add a node, or lower what tables are provisioned",
+            ],
+        ),
+        (
+            "namespaces: { a: { tables: [{ name: t }] } }",
+            &[
+                "t.yaml:1:29: namespaces.a.tables[0].provisioned: `provisioned` is missing; add `provisioned:`",
+            ],
+        ),
+        (
+            "namespaces: { a: { tables: [{ name: '', provisioned: { read: 0, write: 1000001 } }] } }",
+            &[
+                "t.yaml:1:37: namespaces.a.tables[0].name: the name of the table is empty; give it one",
+                "t.yaml:1:62: namespaces.a.tables[0].provisioned.read: 0 is out of range; use a whole number from 1 to 1000000",
+                "t.yaml:1:72: namespaces.a.tables[0].provisioned.write: 1000001 is out of range; use a whole number from 1 to 1000000",
+            ],
+        ),
+        (
+            "resources: { app: { concurrency: 0, status: 200 }, b: { queue: {} } }",
+            &[
+                "t.yaml:1:34: resources.app.concurrency: 0 is out of range; use a whole number from 1 to 1000000",
+                "t.yaml:1:45: resources.app.status: 200 is out of range; use a whole number from 400 to 599",
+                "t.yaml:1:55: resources.b.concurrency: `concurrency` is missing; add `concurrency:`",
+            ],
+        ),
+        (
+            "resources: { a: { concurrency: 1, queue: { bytes: 1KiB, wait: { critical: 2h, sheddable: 0s, critical_plus: soon, vital: 1s } } } }",
+            &[
+                "t.yaml:1:51: resources.a.queue.bytes: bytes \"1KiB\" is too small; use a size from 64KiB to 64GiB",
+                "t.yaml:1:75: resources.a.queue.wait.critical: a wait of 2h is out of range; use 1ms to 1h, or remove the class so that it does not wait",
+                "t.yaml:1:90: resources.a.queue.wait.sheddable: a wait of 0s is out of range; use 1ms to 1h, or remove the class so that it does not wait",
+                "t.yaml:1:109: resources.a.queue.wait.critical_plus: wait \"soon\" is not a span of time; write a whole number with ns, us, ms, s, m, h, d or w, for example 10m, 1h30m or 7d",
+                "t.yaml:1:115: resources.a.queue.wait.vital: unknown key \"vital\"; use one of critical, critical_plus, sheddable or sheddable_plus",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn changed_tables_nodes_and_resources_need_no_restart() {
+    let other = PLANES
+        .replace("units: 8000", "units: 9000")
+        .replace("concurrency: 100", "concurrency: 50")
+        .replace("read: 1600", "read: 1800");
+    let comparison = compare(&settings(PLANES), &settings(&other));
+    let changed: Vec<_> = comparison.settings.iter().map(|one| (one.path, one.needs_restart)).collect();
+    assert_eq!(changed, [("namespaces.NAME.tables", false), ("nodes", false), ("resources", false)]);
+    let resources = &comparison.settings[2];
+    assert_eq!(
+        resources.new,
+        "app: concurrency 50, queue 500 requests, 1MiB, wait { sheddable: 2s, critical: 500ms }, status 529; plain: concurrency 1"
+    );
+}

@@ -1,0 +1,204 @@
+//! The tables and resources of a policy, for an engine.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::Error as ValueError;
+use tidegate::{Class, Timestamp};
+use tidegate_capacity::{self as capacity, Access, Capacity, CapacityBuilder, ReadConsistency, TableConfig};
+use tidegate_engine::{Engine, EngineError, Request, RoomUse};
+use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
+use tidegate_policy::Policy;
+use tidegate_policy::policy::planes::{ResourcePolicy, TablePolicy};
+use tidegate_wire::operation::AccessKind;
+use tidegate_wire::{Fault, FaultCode};
+
+/// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
+/// The cohorts move with time, so that no tenant is always among the first.
+const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
+
+/// The node of a policy that names none.
+const ONLY_NODE: &str = "default";
+
+/// How many names an error lists.
+const NAMES_SHOWN: usize = 20;
+
+/// The engine with the tables and resources of a policy, which keep their state by name.
+pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, EngineError> {
+    engine.with_planes(tables(policy), resources(policy), now)
+}
+
+fn tables(policy: &Policy) -> CapacityBuilder {
+    let names: Vec<&str> = match &policy.nodes[..] {
+        [] => vec![ONLY_NODE],
+        nodes => nodes.iter().map(|node| node.name.as_str()).collect(),
+    };
+    let mut builder = Capacity::builder();
+    if policy.nodes.is_empty() {
+        builder = builder.node(ONLY_NODE, TablePolicy::UNITS_MAX);
+    }
+    for node in &policy.nodes {
+        builder = builder.node(&node.name, node.units);
+    }
+    for namespace in &policy.namespaces {
+        for table in &namespace.tables {
+            let config = TableConfig::new(&namespace.name, &table.name, table.read_units, table.write_units);
+            builder = builder.table(config.partitions(table.partitions).nodes(names.iter().copied()));
+        }
+    }
+    builder
+}
+
+fn resources(policy: &Policy) -> OverloadBuilder {
+    policy.resources.iter().fold(Overload::builder(COHORT_SEED), |builder, resource| {
+        let mut config = ResourceConfig::new(resource.concurrency);
+        if let Some(queue) = &resource.queue {
+            config = config.waiting_max(RoomUse::new(queue.requests, queue.bytes));
+        }
+        builder.resource(&resource.name, config)
+    })
+}
+
+/// The tables and resources that requests may name, how they wait and how their refusals are
+/// answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlaneSettings(Arc<Known>);
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Known {
+    resources: HashMap<String, ResourcePolicy>,
+    /// The namespaces that have each table.
+    tables: HashMap<String, Vec<String>>,
+    namespaces_with_tables: HashSet<String>,
+}
+
+impl PlaneSettings {
+    /// The settings of a policy.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let resources = policy.resources.iter().map(|resource| (resource.name.clone(), resource.clone()));
+        let mut known = Known { resources: resources.collect(), ..Known::default() };
+        for namespace in policy.namespaces.iter().filter(|namespace| !namespace.tables.is_empty()) {
+            known.namespaces_with_tables.insert(namespace.name.clone());
+            for table in &namespace.tables {
+                known.tables.entry(table.name.clone()).or_default().push(namespace.name.clone());
+            }
+        }
+        Self(Arc::new(known))
+    }
+
+    /// How long a request of this class may wait for a place; zero: it does not wait.
+    pub(crate) fn wait(&self, resource: Option<&str>, class: Class) -> Duration {
+        let resource = resource.and_then(|name| self.0.resources.get(name));
+        resource.map_or(Duration::ZERO, |resource| resource.wait(class))
+    }
+
+    /// The status of refusals by a resource, if it has one of its own.
+    pub(crate) fn status(&self, resource: &str) -> Option<u16> {
+        self.0.resources.get(resource)?.status
+    }
+
+    /// The request with the resource that its caller names, which must be one of the policy's.
+    pub(crate) fn with_resource<'a>(
+        &self,
+        request: Request<'a>,
+        resource: Option<&'a str>,
+    ) -> Result<Request<'a>, Fault> {
+        let Some(name) = resource else { return Ok(request) };
+        if self.0.resources.contains_key(name) {
+            return Ok(request.resource(name));
+        }
+        let what = format!("resource \"{}\" does not exist", shown(name));
+        let fix = match &self.known_resources()[..] {
+            [] => "leave `resource` out, or add it under `resources:` of the policy".to_owned(),
+            known => format!("use one of {}", known.join(", ")),
+        };
+        Err(Fault::new(FaultCode::UnknownResource, what).field("resource").fix(fix))
+    }
+
+    fn known_resources(&self) -> Vec<&str> {
+        let mut known: Vec<&str> = self.0.resources.keys().map(String::as_str).collect();
+        known.sort_unstable();
+        known.truncate(NAMES_SHOWN);
+        known
+    }
+
+    /// The request with the access that its caller names. A table of another namespace is an error
+    /// of its own; for a table that does not exist the engine has one.
+    pub(crate) fn with_access<'a>(
+        &self,
+        request: Request<'a>,
+        access: Option<Access<'a>>,
+    ) -> Result<Request<'a>, Fault> {
+        let Some(access) = access else { return Ok(request) };
+        self.check_owner(request.namespace, access.table)?;
+        Ok(request.access(access))
+    }
+
+    /// Fails when the table is one of other namespaces only.
+    pub(crate) fn check_owner(&self, namespace: &str, table: &str) -> Result<(), Fault> {
+        let Some(owners) = self.0.tables.get(table) else { return Ok(()) };
+        if owners.iter().any(|owner| owner == namespace) {
+            return Ok(());
+        }
+        let what = format!("table \"{}\" is not one of namespace \"{}\"", shown(table), shown(namespace));
+        let fix = "ask in the namespace that the table belongs to";
+        Err(Fault::new(FaultCode::ForeignTable, what).field("table").fix(fix))
+    }
+
+    /// The request with the resource and the access that are among its attributes, for protocols
+    /// that have no members for them: `resource`, where the policy has resources, and `table`,
+    /// `key`, `kind` and `size`, where the namespace has tables. Elsewhere these are attributes
+    /// like any other.
+    pub(crate) fn with_words<'a>(
+        &self,
+        request: Request<'a>,
+        word: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<Request<'a>, Fault> {
+        let resource = if self.0.resources.is_empty() { None } else { word("resource") };
+        let request = self.with_resource(request, resource)?;
+        if !self.0.namespaces_with_tables.contains(request.namespace) {
+            return Ok(request);
+        }
+        let Some(table) = word("table") else { return Ok(request) };
+        let kind = match word("kind") {
+            None => AccessKind::Read,
+            Some(kind) => AccessKind::deserialize(kind.into_deserializer())
+                .map_err(|error: ValueError| malformed("kind", &format!("kind: {error}")))?,
+        };
+        let size = match word("size") {
+            None => 1,
+            Some(size) => size.parse().map_err(|_| {
+                let what = format!("size \"{}\" is not a whole number of bytes", shown(size));
+                malformed("size", &what)
+            })?,
+        };
+        let key = word("key").ok_or_else(|| {
+            malformed("key", "an access to a table needs a key").fix("add `key`: it decides the partition")
+        })?;
+        let access = Access { table, key: key.as_bytes(), kind: access_kind(kind), size };
+        self.with_access(request, Some(access))
+    }
+}
+
+fn malformed(field: &'static str, what: &str) -> Fault {
+    Fault::new(FaultCode::MalformedBody, what).field(field)
+}
+
+fn shown(name: &str) -> String {
+    name.chars().take(128).collect()
+}
+
+/// The kind of an access as the capacity plane knows it.
+pub(crate) fn access_kind(kind: AccessKind) -> capacity::AccessKind {
+    let read = |consistency| capacity::AccessKind::Read { consistency };
+    match kind {
+        AccessKind::Read => read(ReadConsistency::Eventual),
+        AccessKind::ReadStrong => read(ReadConsistency::Strong),
+        AccessKind::ReadTransactional => read(ReadConsistency::Transactional),
+        AccessKind::Write => capacity::AccessKind::Write,
+        AccessKind::WriteTransactional => capacity::AccessKind::TransactionalWrite,
+    }
+}

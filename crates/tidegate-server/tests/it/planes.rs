@@ -1,0 +1,411 @@
+//! Tables and resources of a policy through every protocol, over reloads, and what operators see
+//! of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_server::policy_file::PolicyFile;
+use tidegate_server::{Handle, ManualClock, from_policy};
+use tokio::net::TcpStream;
+
+use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
+use crate::client::{Answer, Client};
+use crate::grpc::{Envoy, descriptor, request};
+use crate::proxy::upstream::well;
+use crate::resp;
+use crate::restartable_daemon::Folder;
+use crate::world::START;
+
+const SHOP: &str = "
+nodes: [{ name: n1, units: 100 }, { name: n2, units: 100 }]
+namespaces:
+  shop:
+    limits: []
+    tables:
+      - { name: orders, partition_by: hash, provisioned: { read: 4, write: 4 }, mode: static, partitions: { min: 2 } }
+  blog:
+    limits: [{ name: per-user, key: [user], rate: 5/s }]
+resources:
+  app: { concurrency: 2, status: 529 }
+  other: { concurrency: 1 }
+";
+
+struct Daemon {
+    handle: Handle,
+    clock: Arc<ManualClock>,
+    folder: Folder,
+}
+
+impl Daemon {
+    async fn start(policy: &str) -> Self {
+        let folder = Folder::new();
+        let (server, _) = well().await;
+        let head = format!(
+            "store: {{ kind: memory }}
+memory: {{ keys: 1MiB }}
+listen: {{ http: 127.0.0.1:0, grpc: 127.0.0.1:0, resp: 127.0.0.1:0, proxy: 127.0.0.1:0 }}
+proxy:
+  upstreams: {{ app: [\"http://{server}\"] }}
+  routes: [{{ upstream: app, namespace: blog, attributes: {{ user: header.x-user }} }}]
+"
+        );
+        std::fs::write(folder.path().join("head"), &head).unwrap();
+        std::fs::write(folder.path().join("policy.yaml"), head + policy).unwrap();
+        let (file, text) = PolicyFile::open(folder.path().join("policy.yaml")).unwrap();
+        let checked = tidegate_policy::parse_bytes("policy.yaml", &text, &|_| None);
+        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
+        let mut config = from_policy::server_config(&policy).unwrap();
+        config.bounds.drain_grace = Duration::ZERO;
+        let clock = Arc::new(ManualClock::new(START));
+        let mut handle =
+            from_policy::serve_on(&policy, &text, config, Arc::clone(&clock) as _).await.unwrap();
+        handle.follow(file, policy);
+        Self { handle, clock, folder }
+    }
+
+    /// Has it take over another policy; the problems, if there are any.
+    async fn reload(&self, policy: &str) -> Option<String> {
+        let version = |answer: &Value| answer["policy"]["version"].clone();
+        let before = self.get("/v1/limits").await.json();
+        let head = std::fs::read_to_string(self.folder.path().join("head")).unwrap();
+        std::fs::write(self.folder.path().join("new"), head + policy).unwrap();
+        std::fs::rename(self.folder.path().join("new"), self.folder.path().join("policy.yaml")).unwrap();
+        for _ in 0..2000 {
+            self.handle.reload();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let now = self.get("/v1/limits").await.json();
+            if version(&now) != version(&before) {
+                return None;
+            }
+            if let Some(problems) = now["policy"]["last_error"]["problems"].as_str() {
+                return Some(problems.to_owned());
+            }
+        }
+        panic!("the policy was not looked at");
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect(self.handle.http()[0].tcp().unwrap()).await
+    }
+
+    async fn get(&self, target: &str) -> Answer {
+        self.client().await.get(target).await
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.client().await.post(path, &body.to_string()).await
+    }
+
+    /// The value of a series.
+    async fn series(&self, series: &str) -> String {
+        let page = self.get("/metrics").await.body;
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in {page}")).to_owned()
+    }
+
+    /// Asks with these words; `None` if it is admitted, otherwise the answer as text.
+    async fn ask(&self, protocol: &str, words: &[(&str, &str)]) -> Option<String> {
+        match protocol {
+            "http" => {
+                let get = |name: &str| words.iter().find(|(word, _)| *word == name).map(|(_, value)| *value);
+                let mut body = json!({"namespace": get("namespace").unwrap_or("shop"), "attributes": {}});
+                if let Some(resource) = get("resource") {
+                    body["resource"] = json!(resource);
+                }
+                if let Some(table) = get("table") {
+                    let (key, kind) = (get("key").unwrap_or(""), get("kind").unwrap_or("read"));
+                    body["access"] = json!({"table": table, "key": key, "kind": kind});
+                }
+                let answer = self.post("/v1/check", &body).await;
+                (answer.status != 200).then(|| format!("{} {}", answer.status, answer.body))
+            }
+            "authorize" => {
+                let words: Vec<String> =
+                    words.iter().map(|(name, value)| format!("&{name}={value}")).collect();
+                let namespace =
+                    if words.iter().any(|word| word.starts_with("&namespace=")) { "" } else { "shop" };
+                let namespace =
+                    if namespace.is_empty() { String::new() } else { format!("namespace={namespace}") };
+                let target = format!("/v1/authorize?{namespace}{}", words.concat());
+                let answer = self.get(&target.replace("?&", "?")).await;
+                (answer.status != 200).then(|| answer.shown())
+            }
+            "rls" => {
+                let mut envoy = Envoy::at(self.handle.grpc().unwrap().tcp().unwrap()).await;
+                match envoy.call(request("shop", &[descriptor(words)])).await {
+                    Ok(answer) => (answer.overall_code != 1).then(|| format!("{answer:?}")),
+                    Err(status) => Some(format!("{status:?}")),
+                }
+            }
+            _ => {
+                let address = self.handle.resp().unwrap().tcp().unwrap();
+                let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
+                let words: Vec<String> =
+                    words.iter().map(|(name, value)| format!(" {name} {value}")).collect();
+                let answer = client.ask(&format!("TG.CHECK shop{}", words.concat())).await;
+                (!answer.starts_with("[decision, admit")).then_some(answer)
+            }
+        }
+    }
+}
+
+const PROTOCOLS: [&str; 4] = ["http", "authorize", "rls", "resp"];
+
+const WRITE: [(&str, &str); 3] = [("table", "orders"), ("key", "order-7"), ("kind", "write")];
+
+#[tokio::test]
+async fn every_protocol_charges_a_table_and_names_the_partition_that_throttles() {
+    let daemon = Daemon::start(SHOP).await;
+    for protocol in PROTOCOLS {
+        for _ in 0..2 {
+            assert_eq!(daemon.ask(protocol, &WRITE).await, None, "{protocol}");
+        }
+        let refused = daemon.ask(protocol, &WRITE).await.expect(protocol);
+        assert!(refused.contains("key_range_throughput_exceeded"), "{protocol}: {refused}");
+        if protocol != "authorize" {
+            assert!(refused.contains("partition ") && refused.contains(", write: key range"), "{refused}");
+            for part in ["partition", "node", "key_range", "capacity"] {
+                assert!(refused.contains(part), "{protocol}: no {part} in {refused}");
+            }
+        }
+        assert_eq!(
+            daemon.ask(protocol, &[("table", "orders"), ("key", "order-7")]).await,
+            None,
+            "reads have their own"
+        );
+        daemon.clock.advance(Duration::from_secs(10));
+    }
+    let throttled = r#"tidegate_capacity_throttled_total{namespace="shop",table="orders",operation="write"}"#;
+    assert_eq!(daemon.series(throttled).await, "4");
+    let rate = r#"tidegate_capacity_provisioned_units{namespace="shop",table="orders",operation="write"}"#;
+    assert_eq!(daemon.series(rate).await, "4.0");
+}
+
+#[tokio::test]
+async fn explain_says_which_plane_would_refuse_and_charges_nothing() {
+    let daemon = Daemon::start(SHOP).await;
+    let asked = json!({"namespace": "shop", "attributes": {}, "resource": "other",
+        "access": {"table": "orders", "key": "order-7", "kind": "write"}});
+    for _ in 0..3 {
+        let explained = daemon.post("/v1/explain", &asked).await.json();
+        assert_eq!(
+            (&explained["would"], &explained["planes"]),
+            (&json!("admit"), &Value::Null),
+            "{explained}"
+        );
+    }
+    let mut write = asked.clone();
+    write.as_object_mut().unwrap().remove("resource");
+    for _ in 0..2 {
+        assert_eq!(daemon.post("/v1/check", &write).await.status, 200);
+    }
+    let explained = daemon.post("/v1/explain", &asked).await.json();
+    let plane = &explained["planes"][0];
+    assert_eq!((&explained["would"], &plane["plane"]), (&json!("refuse"), &json!("capacity")), "{explained}");
+    assert_eq!(plane["capacity"]["table"], "orders", "{explained}");
+    let held = json!({"namespace": "shop", "attributes": {}, "resource": "other"});
+    assert_eq!(daemon.post("/v1/check", &held).await.status, 200);
+    let explained = daemon.post("/v1/explain", &held).await.json();
+    let plane = &explained["planes"][0];
+    assert_eq!((&plane["plane"], &plane["overload"]["resource"]), (&json!("overload"), &json!("other")));
+    let because = plane["because"].as_str().unwrap();
+    assert!(because.starts_with("resource \"other\" has no place for another request"), "{because}");
+}
+
+#[tokio::test]
+async fn a_resource_bounds_what_is_in_flight_until_permits_are_released_and_answers_with_its_status() {
+    let daemon = Daemon::start(SHOP).await;
+    let body = json!({"namespace": "shop", "attributes": {}, "resource": "app"});
+    let mut permits = Vec::new();
+    for _ in 0..2 {
+        let answer = daemon.post("/v1/check", &body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        permits.push(answer.json()["permit"].as_str().unwrap().to_owned());
+    }
+    let in_flight = r#"tidegate_resource_in_flight{resource="app"}"#;
+    assert_eq!(daemon.series(in_flight).await, "2");
+    let refused = daemon.post("/v1/check", &body).await;
+    assert_eq!((refused.status, refused.json()["status"].as_u64()), (529, Some(529)), "{refused:?}");
+    assert_eq!(refused.json()["plane"], "overload");
+    assert_eq!(refused.json()["overload"]["resource"], "app", "{refused:?}");
+    for protocol in ["rls", "resp"] {
+        let refused = daemon.ask(protocol, &[("resource", "app")]).await.expect(protocol);
+        assert!(refused.contains("overload_shed"), "{protocol}: {refused}");
+        assert!(refused.contains("overload"), "{protocol}: {refused}");
+    }
+    // The upstream of the same name has the same places.
+    let mut proxied = Client::connect(daemon.handle.proxy().unwrap().tcp().unwrap()).await;
+    proxied.send("GET / HTTP/1.1\r\nhost: t\r\nx-user: ada\r\n\r\n").await;
+    assert_eq!(proxied.answer().await.unwrap().status, 529);
+    // Another resource has places of its own.
+    let other = json!({"namespace": "shop", "attributes": {}, "resource": "other"});
+    assert_eq!(daemon.post("/v1/check", &other).await.status, 200);
+    let released = daemon.post("/v1/release", &json!({"permit": permits[0]})).await;
+    assert_eq!(released.status, 200, "{released:?}");
+    assert_eq!(daemon.series(in_flight).await, "1");
+    // Envoy does not report the end of the work, so the place is returned at once; TG.CHECK answers
+    // with a permit, which keeps it.
+    for _ in 0..3 {
+        assert_eq!(daemon.ask("rls", &[("resource", "app")]).await, None);
+    }
+    assert_eq!(daemon.ask("resp", &[("resource", "app")]).await, None);
+    assert_eq!(daemon.series(in_flight).await, "2");
+    assert_eq!(daemon.post("/v1/release", &json!({"permit": permits[1]})).await.status, 200);
+    proxied.send("GET / HTTP/1.1\r\nhost: t\r\nx-user: ada\r\n\r\n").await;
+    assert_eq!(proxied.answer().await.unwrap().status, 200);
+    let offered: u64 =
+        daemon.series(r#"tidegate_resource_offered_total{resource="app"}"#).await.parse().unwrap();
+    let mut outcomes = 0;
+    for outcome in ["admitted", "shed", "no_place", "denied", "throttled", "queue_full", "gave_up", "failed"]
+    {
+        let series = format!(r#"tidegate_resource_outcomes_total{{resource="app",outcome="{outcome}"}}"#);
+        outcomes += daemon.series(&series).await.parse::<u64>().unwrap();
+    }
+    assert_eq!(offered, outcomes, "every offer has one outcome");
+    assert!(offered >= 8, "{offered}");
+}
+
+#[tokio::test]
+async fn an_unknown_resource_table_or_kind_is_an_error_that_names_it_at_every_protocol() {
+    let daemon = Daemon::start(SHOP).await;
+    for protocol in PROTOCOLS {
+        let resource = daemon.ask(protocol, &[("resource", "nowhere")]).await.expect(protocol);
+        assert!(resource.contains("nowhere") && resource.contains("app, other"), "{protocol}: {resource}");
+        let table = daemon.ask(protocol, &[("table", "invoices"), ("key", "k")]).await.expect(protocol);
+        assert!(table.contains("invoices"), "{protocol}: {table}");
+        let kind = [("table", "orders"), ("key", "k"), ("kind", "scan")];
+        let kind = daemon.ask(protocol, &kind).await.expect(protocol);
+        assert!(kind.contains("scan"), "{protocol}: {kind}");
+    }
+    let known = daemon.ask("http", &[("resource", "nowhere")]).await.unwrap();
+    assert!(known.starts_with("400") && known.contains("unknown_resource"), "{known}");
+    for (namespace, table, status, error) in
+        [("blog", "orders", 404, "table_of_another_namespace"), ("shop", "invoices", 400, "unknown_table")]
+    {
+        let words = [("namespace", namespace), ("table", table), ("key", "k")];
+        let answer = daemon.ask("http", &words).await.unwrap();
+        assert!(answer.starts_with(&format!("{status} ")) && answer.contains(error), "{answer}");
+    }
+    for words in [
+        [("table", "orders"), ("size", "-1"), ("key", "k")],
+        [("table", "orders"), ("size", "1e3"), ("key", "k")],
+    ] {
+        let size = daemon.ask("resp", &words).await.unwrap();
+        assert!(size.contains("is not a whole number of bytes"), "{size}");
+    }
+    let keyless = daemon.ask("resp", &[("table", "orders")]).await.unwrap();
+    assert!(keyless.contains("needs a key"), "{keyless}");
+}
+
+#[tokio::test]
+async fn names_of_planes_are_plain_attributes_where_the_policy_has_no_planes() {
+    let daemon = Daemon::start(
+        "namespaces: { shop: { limits: [{ name: by-table, key: [table], fixed: { limit: 1, window: 1h } }] }, blog: { limits: [] } }\n",
+    )
+    .await;
+    for protocol in ["authorize", "rls", "resp"] {
+        let words = [("table", protocol), ("resource", "any"), ("kind", "scan")];
+        assert_eq!(daemon.ask(protocol, &words).await, None, "{protocol}");
+        let refused = daemon.ask(protocol, &words).await.expect(protocol);
+        assert!(refused.contains("by-table"), "{protocol}: {refused}");
+    }
+    let page = daemon.get("/metrics").await.body;
+    assert!(!page.contains("tidegate_capacity_") && !page.contains("tidegate_resource_"), "{page}");
+}
+
+#[tokio::test]
+async fn a_reload_keeps_the_levels_of_tables_and_the_places_of_resources_by_name() {
+    let daemon = Daemon::start(SHOP).await;
+    for _ in 0..2 {
+        assert_eq!(daemon.ask("http", &WRITE).await, None);
+    }
+    let body = json!({"namespace": "shop", "attributes": {}, "resource": "app"});
+    let permit = daemon.post("/v1/check", &body).await.json()["permit"].as_str().unwrap().to_owned();
+    // Another limit beside them: nothing of the planes has changed.
+    let with_limit = SHOP.replace("limits: []", "limits: [{ name: per-user, key: [user], rate: 9/s }]");
+    assert_eq!(daemon.reload(&with_limit).await, None);
+    assert!(daemon.ask("http", &WRITE).await.is_some(), "the level was kept");
+    // Twice the throughput: what is used stays used.
+    let raised = SHOP.replace("write: 4", "write: 8").replace("concurrency: 2", "concurrency: 1");
+    assert_eq!(daemon.reload(&raised).await, None);
+    for _ in 0..2 {
+        assert_eq!(daemon.ask("http", &WRITE).await, None, "the difference at once");
+    }
+    assert!(daemon.ask("http", &WRITE).await.is_some(), "and no more");
+    assert_eq!(daemon.series(r#"tidegate_resource_in_flight{resource="app"}"#).await, "1");
+    assert_eq!(daemon.post("/v1/check", &body).await.status, 529, "a lowered bound holds at once");
+    // Without the resource and the table, with a hold of both outstanding.
+    let gone = "namespaces: { shop: { limits: [] }, blog: { limits: [] } }\n";
+    assert_eq!(daemon.reload(gone).await, None);
+    assert_eq!(daemon.post("/v1/check", &body).await.status, 400);
+    assert_eq!(daemon.post("/v1/release", &json!({"permit": permit})).await.status, 200);
+    assert_eq!(daemon.ask("http", &WRITE).await.map(|answer| answer[..3].to_owned()).as_deref(), Some("400"));
+    // And with them again.
+    assert_eq!(daemon.reload(SHOP).await, None);
+    assert_eq!(daemon.series(r#"tidegate_resource_in_flight{resource="app"}"#).await, "0");
+    assert_eq!(daemon.post("/v1/check", &body).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_reload_with_a_node_that_cannot_bear_its_partitions_changes_nothing_and_says_so() {
+    let daemon = Daemon::start(SHOP).await;
+    let small = SHOP.replace("units: 100", "units: 1");
+    let problems = daemon.reload(&small).await.expect("an error");
+    assert!(problems.contains("n1"), "{problems}");
+    assert_eq!(daemon.ask("http", &WRITE).await, None, "the policy before is in force");
+}
+
+#[tokio::test]
+async fn partitions_are_placed_with_the_verb_place_of_their_namespace_only() {
+    let grants = format!(
+        "{SHOP}authorization:
+  - {{ name: checkout, token: {CHECKOUT}, namespaces: [shop], verbs: [check, change] }}
+  - {{ name: operators, token: {OPS}, namespaces: [shop], verbs: [place] }}
+"
+    );
+    let daemon = Daemon::start(&grants).await;
+    for (token, namespace, status) in [(CHECKOUT, "shop", 403), (OPS, "blog", 403), (OPS, "shop", 200)] {
+        let body = json!({"namespace": namespace, "table": "orders", "partition": 0, "node": "n2"});
+        let mut client = daemon.client().await;
+        let answer = send(&mut client, "POST /v1/place", &bearer(token), &body.to_string()).await;
+        assert_eq!(answer.status, status, "{namespace}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_sees_tables_and_places_partitions() {
+    let daemon = Daemon::start(SHOP).await;
+    let tables = daemon.get("/v1/tables").await.json();
+    assert_eq!(tables["tables"][0]["name"], "orders", "{tables}");
+    assert_eq!(tables["tables"][0]["write"], json!({"provisioned": 4.0, "left": 4.0, "throttled": 0}));
+    assert_eq!(tables["nodes"].as_array().unwrap().len(), 2, "{tables}");
+    let of = |namespace: &str, table: &str| format!("/v1/tables?namespace={namespace}&table={table}");
+    let shown = daemon.get(&of("shop", "orders")).await.json();
+    let partitions = &shown["tables"][0]["partitions"];
+    assert_eq!((&partitions[0]["node"], &partitions[1]["node"]), (&json!("n1"), &json!("n2")), "{shown}");
+    let place = |partition: u32, node: &str| json!({"namespace": "shop", "table": "orders", "partition": partition, "node": node});
+    let placed = daemon.post("/v1/place", &place(0, "n2")).await;
+    assert_eq!((placed.status, &placed.json()["node"]), (200, &json!("n2")), "{placed:?}");
+    let shown = daemon.get(&of("shop", "orders")).await.json();
+    assert_eq!(shown["tables"][0]["partitions"][0]["node"], "n2", "{shown}");
+    for (body, status, hint) in [
+        (place(2, "n1"), 400, "has no partition 2; use 0 to 1"),
+        (place(0, "n3"), 400, "n3"),
+        (json!({"namespace": "blog", "table": "orders", "partition": 0, "node": "n1"}), 404, "orders"),
+        (json!({"namespace": "shop", "table": "invoices", "partition": 0, "node": "n1"}), 400, "invoices"),
+        (json!({"namespace": "shop", "table": "orders", "partition": -1, "node": "n1"}), 400, "partition"),
+    ] {
+        let answer = daemon.post("/v1/place", &body).await;
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert!(answer.body.contains(hint), "{body}: {answer:?}");
+    }
+    assert_eq!(daemon.get(&of("blog", "orders")).await.status, 404);
+    assert_eq!(daemon.get("/v1/tables?table=orders").await.status, 400);
+    assert_eq!(daemon.get("/v1/tables?namespace=nowhere").await.status, 404);
+    // A reload that leaves nodes and tables as they are leaves the placement.
+    let with_limit = SHOP.replace("limits: []", "limits: [{ name: per-user, key: [user], rate: 9/s }]");
+    assert_eq!(daemon.reload(&with_limit).await, None);
+    let shown = daemon.get(&of("shop", "orders")).await.json();
+    assert_eq!(shown["tables"][0]["partitions"][0]["node"], "n2", "{shown}");
+}

@@ -1,0 +1,94 @@
+//! `GET /v1/tables` and `POST /v1/place`: the tables of the capacity plane.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::text::Text;
+
+/// The tables and the nodes on which their partitions lie.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TablesBody {
+    /// The tables, in the order of the policy.
+    pub tables: Vec<TableBody>,
+    /// The nodes, in the order of the policy.
+    pub nodes: Vec<NodeBody>,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TableBody {
+    /// The namespace that it belongs to.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its throughput of reading.
+    pub read: OperationBody,
+    /// Its throughput of writing.
+    pub write: OperationBody,
+    /// The number of its partitions.
+    pub partition_count: u32,
+    /// The partitions in the order of their ranges; absent unless one table was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Vec<PartitionBody>>,
+}
+
+/// One operation of a table over all its partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct OperationBody {
+    /// Capacity units a second.
+    pub provisioned: f64,
+    /// Capacity units left, at most one second of them; the debts of partitions count as negative.
+    pub left: f64,
+    /// The accesses that were refused since the table was first configured.
+    pub throttled: u64,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct PartitionBody {
+    /// Its number, counted from 0.
+    pub partition: u32,
+    /// The hashes of its keys: the first and the last, as 16 hexadecimal digits each.
+    pub key_range: String,
+    /// The node on which it lies.
+    pub node: String,
+    /// Capacity units of reading a second.
+    pub read: f64,
+    /// Capacity units of reading left; negative in debt.
+    pub read_left: f64,
+    /// Capacity units of writing a second.
+    pub write: f64,
+    /// Capacity units of writing left; negative in debt.
+    pub write_left: f64,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NodeBody {
+    /// Its name.
+    pub name: String,
+    /// Capacity units a second.
+    pub units: f64,
+    /// Capacity units that it has to spare; negative when its partitions have used more.
+    pub left: f64,
+}
+
+/// The body of `POST /v1/place`: a partition has moved to another node.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Place<'a> {
+    /// The namespace of the table.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "shop")]
+    pub namespace: Text<'a>,
+    /// The table.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "orders")]
+    pub table: Text<'a>,
+    /// The partition, counted from 0.
+    pub partition: u32,
+    /// The node on which it lies now.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "n2")]
+    pub node: Text<'a>,
+}
