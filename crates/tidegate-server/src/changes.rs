@@ -195,8 +195,10 @@ impl Daemon {
         }
         let now = self.clock.now();
         let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;
-        let engine = with_planes(&engine, new, now)?;
         self.store_notes(&engine, &report.notes).await?;
+        // Last, since resources have their new bounds at once. The policy's checks leave nothing
+        // that could fail here.
+        let engine = with_planes(&engine, new, self.clock.now())?;
         let version = PolicyVersion { number: before.version.number + 1, fingerprint, since: now };
         self.put_in_force(&before, engine, config, version);
         if let Some(store) = &self.embedded {
