@@ -92,9 +92,9 @@ impl BucketSpec {
 /// A charge; its owner keeps it to be able to take it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketCharge {
-    before: u64,
-    after: u64,
-    cost: u64,
+    pub(crate) before: u64,
+    pub(crate) after: u64,
+    pub(crate) cost: u64,
 }
 
 /// The state of a bucket. All calls for one bucket take the same spec, except for the debt.

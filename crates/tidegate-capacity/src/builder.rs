@@ -25,6 +25,8 @@ impl Capacity {
     }
 }
 
+const _: () = assert!(CapacityBuilder::NODES_MAX <= u16::MAX as usize, "the node of a hold fits");
+
 impl CapacityBuilder {
     /// The most nodes.
     pub const NODES_MAX: usize = 10_000;

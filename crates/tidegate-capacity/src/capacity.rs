@@ -26,7 +26,7 @@ use crate::fault::Fault;
 use crate::key_range::key_hash;
 use crate::node::{Node, NodeLoad};
 use crate::status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
-use crate::table::{Partition, Table, TableId};
+use crate::table::{Partition, Table, TableConfig, TableId};
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -97,14 +97,15 @@ impl Capacity {
         let node = &self.nodes[node_index as usize];
         let on_node = node.bucket.charge(node.spec(), cost, now);
         Ok(Admission::Admit(UnitsHold {
+            on_partition: [on_partition.before, on_partition.after],
+            on_node: [on_node.before, on_node.after],
             table: table_index,
             table_id: table.id,
-            partition: index,
-            node: node_index,
+            units: cost as u32,
+            units_on_node: on_node.cost as u32,
+            partition: index as u16,
+            node: node_index as u16,
             is_read,
-            units,
-            on_partition,
-            on_node,
         }))
     }
 
@@ -151,7 +152,7 @@ impl Capacity {
         reason = "a hold is used up, so that it is not given back twice"
     )]
     pub fn give_back(&self, hold: UnitsHold, now: Timestamp) {
-        let units = hold.units;
+        let units = hold.units();
         self.give_back_part(&hold, units, now);
     }
 
@@ -168,7 +169,7 @@ impl Capacity {
     pub fn settle(&self, hold: UnitsHold, true_units: Option<Units>, now: Timestamp) {
         let Some(true_units) = true_units else { return };
         let true_units = true_units.max(Units::ZERO);
-        let difference = true_units.as_thousandths() - hold.units.as_thousandths();
+        let difference = true_units.as_thousandths() - hold.units().as_thousandths();
         if difference <= 0 {
             self.give_back_part(&hold, Units::from_thousandths(-difference), now);
         } else if let Some((_, partition, node)) = self.places(&hold)
@@ -185,8 +186,8 @@ impl Capacity {
         let allocation = partition.allocation(hold.is_read);
         let units = units.as_thousandths().cast_unsigned();
         let on_node = if Fault::NodeForgotten.is_planted() { 0 } else { units };
-        node.bucket.give_back(node.spec(), hold.on_node, on_node, now);
-        allocation.bucket.give_back(allocation.spec(), hold.on_partition, units, now);
+        node.bucket.give_back(node.spec(), hold.on_node(), on_node, now);
+        allocation.bucket.give_back(allocation.spec(), hold.on_partition(), units, now);
         table.used_up(hold.is_read).forget();
     }
 
@@ -419,28 +420,52 @@ pub enum Admission<'a> {
 /// The units an admitted access was charged.
 ///
 /// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
+///
+/// Its numbers are small, since every permit of the engine has room for a hold and is moved with it.
 #[derive(Debug)]
 pub struct UnitsHold {
+    /// What the bucket of the partition was before and after the charge.
+    on_partition: [u64; 2],
+    /// What the bucket of the node was before and after the charge.
+    on_node: [u64; 2],
     /// The position of the table, where it was when it was charged.
     table: u32,
     table_id: TableId,
-    partition: u32,
-    node: u32,
+    /// In thousandths; at most [`Units::LARGEST_REQUEST`].
+    units: u32,
+    /// The thousandths that were booked at the node; at most `units`.
+    units_on_node: u32,
+    /// Below [`TableConfig::PARTITIONS_MAX`].
+    partition: u16,
+    /// Below `CapacityBuilder::NODES_MAX`.
+    node: u16,
     is_read: bool,
-    units: Units,
-    on_partition: BucketCharge,
-    on_node: BucketCharge,
 }
+
+const _: () = {
+    assert!(Units::LARGEST_REQUEST.as_thousandths() <= u32::MAX as i64, "the units of a hold fit");
+    assert!(TableConfig::PARTITIONS_MAX <= u16::MAX as u32, "the partition of a hold fits");
+};
 
 impl UnitsHold {
     /// The units charged.
     pub const fn units(&self) -> Units {
-        self.units
+        Units::from_thousandths(self.units as i64)
     }
 
     /// The partition of the table that was charged, counted from 0.
     pub const fn partition(&self) -> u32 {
-        self.partition
+        self.partition as u32
+    }
+
+    const fn on_partition(&self) -> BucketCharge {
+        let [before, after] = self.on_partition;
+        BucketCharge { before, after, cost: self.units as u64 }
+    }
+
+    const fn on_node(&self) -> BucketCharge {
+        let [before, after] = self.on_node;
+        BucketCharge { before, after, cost: self.units_on_node as u64 }
     }
 }
 
