@@ -10,17 +10,31 @@
 
 #![forbid(unsafe_code)]
 
+mod authorize_query;
+mod bodies;
 mod draws;
 mod envoy_files;
 mod file_problems;
+mod mutation;
 mod policy;
+mod preamble;
+mod records;
+mod redis_replies;
 mod resp;
 mod rls;
+mod tokens;
 
+pub use authorize_query::authorize_query;
+pub use bodies::bodies;
 pub use envoy_files::envoy_files;
+pub use mutation::mutated;
 pub use policy::policy;
+pub use preamble::preamble;
+pub use records::records;
+pub use redis_replies::redis_replies;
 pub use resp::resp;
 pub use rls::rls;
+pub use tokens::tokens;
 
 /// The result for bytes that break no claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,5 +50,15 @@ pub type Target = fn(&[u8]) -> Taken;
 
 /// Every target by its name, which is that of its folders under `fuzz/corpus` and
 /// `fuzz/regressions`.
-pub const TARGETS: [(&str, Target); 4] =
-    [("resp", resp), ("rls", rls), ("envoy_files", envoy_files), ("policy", policy)];
+pub const TARGETS: [(&str, Target); 10] = [
+    ("resp", resp),
+    ("rls", rls),
+    ("envoy_files", envoy_files),
+    ("policy", policy),
+    ("bodies", bodies),
+    ("records", records),
+    ("tokens", tokens),
+    ("preamble", preamble),
+    ("authorize_query", authorize_query),
+    ("redis_replies", redis_replies),
+];

@@ -122,6 +122,36 @@ impl<'a> Subrequest<'a> {
     }
 }
 
+/// A query of `/v1/authorize` as [`read_authorize_query`] reads it.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizeQuery {
+    pub namespace: String,
+    pub attributes: Vec<(String, String)>,
+    pub cost: Cost,
+    pub class: Class,
+    pub deny_status: Option<u16>,
+}
+
+/// Reads a query of `/v1/authorize` as the route does. For the fuzzer.
+#[doc(hidden)]
+pub fn read_authorize_query(
+    query: &str,
+    headers: &HeaderMap,
+    names: &AuthorizeHeaders,
+) -> Result<AuthorizeQuery, Fault> {
+    let read = Subrequest::read(query, headers, names, None)?;
+    let attributes = read.attributes.borrowed();
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Ok(AuthorizeQuery {
+        attributes: attributes.collect(),
+        namespace: read.namespace.into_owned(),
+        cost: read.cost,
+        class: read.class,
+        deny_status: read.deny_status,
+    })
+}
+
 fn parse_cost(text: &str) -> Result<Cost, Fault> {
     text.parse().ok().and_then(Cost::new).ok_or_else(|| {
         malformed(format_args!("cost \"{text}\" is not a whole number from 1 to {}", u64::MAX))

@@ -102,6 +102,8 @@ pub mod tls;
 
 pub use address::{Address, NotAnAddress};
 pub use authorization::{Authorization, AuthorizationError, new_token};
+#[doc(hidden)]
+pub use authorize::{AuthorizeQuery, read_authorize_query};
 pub use bounds::Bounds;
 pub use changes::ReloadError;
 pub use config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};

@@ -7,7 +7,8 @@
 use tidegate::algorithm::{Counter, State, Verdict};
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_store::{
-    Answer, Grants, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
+    Answer, Batch, Grants, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId,
+    StoreError,
 };
 
 use crate::bytes::Reader;
@@ -15,7 +16,7 @@ use crate::call::Asked;
 use crate::error::{Fault, KeyFault};
 use crate::ledger;
 use crate::names::Names;
-use crate::numbers::{Numbers, from_micros, whole};
+use crate::numbers::{Known, Numbers, from_micros, whole};
 
 /// The result of one batch.
 #[derive(Debug)]
@@ -65,6 +66,16 @@ pub(crate) fn read(bytes: &[u8], asked: &Asked) -> Result<Decided, Undecided> {
             _ => Err(Undecided::Unreadable),
         },
         _ => Err(Undecided::Unreadable),
+    }
+}
+
+/// Reads bytes as the script's answer to `batch`. For the fuzzer.
+#[doc(hidden)]
+pub fn read_script_answer(bytes: &[u8], batch: Batch) -> Result<Answer, StoreError> {
+    let asked = Asked::new(batch, &Known::default())?;
+    match read(bytes, &asked) {
+        Ok(decided) => Ok(decided.answer),
+        Err(undecided) => Err(undecided.into_error(&asked, &Names::new("fuzz"), "fuzz")),
     }
 }
 

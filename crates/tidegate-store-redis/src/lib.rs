@@ -69,10 +69,14 @@ mod resp_frame;
 mod script;
 mod shared;
 
+#[doc(hidden)]
+pub use answer::read_script_answer;
 pub use breaker::{BreakerConfig, Circuit};
 pub use config::{Clock, OnLoss, RedisConfig, Secret, Tls};
 pub use error::{Fault, KeyFault, OpenError};
 pub use marker::PROTOCOL;
 pub use numbers::{FIRST_HIT_WINDOW_MIN, LIMIT_MAX};
+#[doc(hidden)]
+pub use resp_frame::count_replies;
 pub use stats::{Loss, RedisStats, Rejected};
 pub use store::RedisStore;

@@ -172,8 +172,9 @@ impl FrameScanner {
             });
         }
         if matches!(kind, b'$' | b'=' | b'!') {
-            let left = usize::try_from(value).ok().and_then(|value| value.checked_add(self.bytes));
-            if left.is_none_or(|bytes| bytes > bounds.bytes) {
+            // The byte that ends this line is not counted yet, and a line end follows the content.
+            let end = usize::try_from(value).ok().and_then(|value| value.checked_add(self.bytes + 3));
+            if end.is_none_or(|bytes| bytes > bounds.bytes) {
                 return Err(FrameError::TooLong { max: bounds.bytes });
             }
             self.part = FramePart::Content { left: value + 2 };
@@ -213,6 +214,23 @@ impl FrameScanner {
         }
         frames.replies += u64::from(!self.is_push);
     }
+}
+
+/// Counts the replies in pieces of one stream, each of at most `bytes` bytes, `values` values and
+/// `depth` nested arrays. For the fuzzer.
+#[doc(hidden)]
+pub fn count_replies<'a>(
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    [bytes, values, depth]: [usize; 3],
+) -> Result<u64, String> {
+    let mut scanner = FrameScanner::new();
+    let mut replies = 0;
+    for piece in pieces {
+        let frames = scanner.scan(piece, FrameBounds { bytes, values, depth });
+        replies += frames.map_err(|error| error.to_string())?.replies;
+        assert!(scanner.open.len() <= depth, "{} arrays are open", scanner.open.len());
+    }
+    Ok(replies)
 }
 
 fn not_resp(bytes: &[u8]) -> FrameError {
@@ -275,6 +293,12 @@ mod tests {
     #[test]
     fn a_reply_beyond_a_bound_is_an_error_before_its_content_comes() {
         assert_eq!(scan(b"$1000\r\n"), Err(FrameError::TooLong { max: 1000 }));
+        // The line before the content has 6 bytes, the line end behind it 2.
+        let exact = |length: usize| scan(format!("${length}\r\n{}\r\n", "x".repeat(length)).as_bytes());
+        assert_eq!(exact(992), Ok(1));
+        for length in 993..=995 {
+            assert_eq!(exact(length), Err(FrameError::TooLong { max: 1000 }), "{length}");
+        }
         assert_eq!(scan(b"*999999999\r\n"), Err(FrameError::TooManyValues { max: 20 }));
         assert_eq!(scan(b"%11\r\n"), Err(FrameError::TooManyValues { max: 20 }));
         assert_eq!(scan(b"*2\r\n*9\r\n:1\r\n*10\r\n"), Err(FrameError::TooManyValues { max: 20 }));

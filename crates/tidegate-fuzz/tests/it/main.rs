@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
+mod mutations;
 mod replay;

@@ -18,7 +18,7 @@ fn target(name: &str) -> Target {
 }
 
 /// The files of one folder under `fuzz/`, none if it is not there.
-fn inputs(folder: &str, name: &str) -> Vec<PathBuf> {
+pub(crate) fn inputs(folder: &str, name: &str) -> Vec<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(folder).join(name);
     let entries = fs::read_dir(path).into_iter().flatten();
     let mut paths: Vec<PathBuf> =
@@ -73,6 +73,36 @@ fn every_kept_file_of_envoyproxy_ratelimit_decides_or_is_told() {
 #[test]
 fn every_kept_policy_decides_or_is_told() {
     replay("policy");
+}
+
+#[test]
+fn every_kept_body_of_the_api_is_read_or_refused_with_its_place() {
+    replay("bodies");
+}
+
+#[test]
+fn every_kept_record_is_read_and_written_back_or_refused() {
+    replay("records");
+}
+
+#[test]
+fn every_kept_token_is_verified_or_rejected() {
+    replay("tokens");
+}
+
+#[test]
+fn every_kept_preamble_is_read_the_same_in_pieces() {
+    replay("preamble");
+}
+
+#[test]
+fn every_kept_query_of_authorize_is_read_back_or_refused() {
+    replay("authorize_query");
+}
+
+#[test]
+fn every_kept_reply_of_redis_is_counted_the_same_in_pieces() {
+    replay("redis_replies");
 }
 
 #[test]
