@@ -15,8 +15,8 @@ const USER: (&str, &str) = ("x-user", "user");
 
 /// Reads a query with and without a header.
 ///
-/// What was read is read again from its shortest unambiguous spelling, and a header wins over the
-/// query; an error is a bounded sentence.
+/// An accepted query is read again from its shortest unambiguous spelling, and a header wins over
+/// the query; an error is a bounded sentence.
 pub fn authorize_query(bytes: &[u8]) -> Taken {
     let mut lines = bytes.splitn(2, |byte| *byte == b'\n');
     let Ok(query) = core::str::from_utf8(lines.next().unwrap_or_default()) else { return Taken::Refused };

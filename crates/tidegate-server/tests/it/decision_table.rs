@@ -41,7 +41,7 @@ struct Row {
     retry_ms: Option<u64>,
     /// The protocols that cannot ask for it.
     without: &'static [&'static str],
-    /// What it names beside its attributes: a resource, or an access to a table.
+    /// The resource or the access to a table that it names beside its attributes.
     words: &'static [(&'static str, &'static str)],
 }
 
