@@ -715,6 +715,7 @@ impl Holder {
             self.asked = self.asked.min(now);
             self.ended = self.ended.min(now);
             self.renew_at = self.renew_at.min(now);
+            self.demand.step_back(now);
             self.end(terms, now);
             self.at = now;
         }

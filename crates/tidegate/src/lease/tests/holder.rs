@@ -256,6 +256,30 @@ fn a_stream_that_has_just_begun_is_seen_for_what_it_is() {
 }
 
 #[test]
+fn demand_decays_after_the_clock_has_stepped_back() {
+    let terms = terms(1_000_000, 100);
+    // A settled stream, and one that is still measured against its age.
+    for seconds in [20, 2] {
+        let mut holder = Holder::new(1);
+        let mut stream = |start: Timestamp, seconds: u64, every_ms: u64| {
+            for tick in (0..seconds * 1_000).step_by(every_ms as usize) {
+                holder.take(&terms, Cost::ONE, 0, start.saturating_add(Duration::from_millis(tick)));
+            }
+            holder.demand(&terms, start.saturating_add(Duration::from_secs(seconds)))
+        };
+        let before = stream(at(0), seconds, 10);
+        assert!((480..=520).contains(&before), "{before}");
+        let stepped = at(0).saturating_sub(Duration::from_hours(1));
+        let steady = stream(stepped, 20, 10);
+        assert!((480..=520).contains(&steady), "a steady stream keeps its rate: {steady}");
+        let fallen = stream(stepped.saturating_add(Duration::from_secs(20)), 10, 100);
+        assert!((45..=60).contains(&fallen), "a tenth of the requests are a tenth of the demand: {fallen}");
+        let silent = holder.demand(&terms, stepped.saturating_add(Duration::from_secs(40)));
+        assert_eq!(silent, 0, "nothing is left of a stream that has stopped");
+    }
+}
+
+#[test]
 fn tokens_that_are_not_used_soon_are_given_back_within_a_second() {
     let terms = terms(1_000, 100);
     let mut holder = with_lease(&terms, 3, 0, MS);
