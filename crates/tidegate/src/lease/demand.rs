@@ -56,7 +56,7 @@ impl Demand {
 
     /// Counts `units` asked for at `now`, by one request.
     pub(super) fn add(&mut self, units: u64, now: Timestamp) {
-        if now.saturating_since(self.at) >= FADED {
+        if self.has_faded(now) {
             (self.micro, self.born_ms, self.seen) = (0, millis(now), 0);
         }
         if self.seen < SETTLED {
@@ -91,6 +91,11 @@ impl Demand {
     /// When something was asked for last; the beginning of time if nothing was.
     pub(super) fn last(&self) -> Timestamp {
         self.at
+    }
+
+    /// Whether nothing is left of it: the next request begins a new stream.
+    pub(super) fn has_faded(&self, now: Timestamp) -> bool {
+        now.saturating_since(self.at) >= FADED
     }
 
     /// Units in `span_us` microseconds, at the pace when last counted.

@@ -28,7 +28,7 @@ use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
 use super::terms::{Terms, TermsKind};
-use super::{DEPTH, DRIFT, PREFETCH, SPACING};
+use super::{DEPTH, DRIFT, HOLDERS_MAX, PREFETCH, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -342,6 +342,17 @@ impl Holder {
     /// The demand at this holder, in units each period; first attempts only.
     pub fn demand(&self, terms: &Terms, now: Timestamp) -> u64 {
         self.demand.each(terms.period(), now).into()
+    }
+
+    /// Whether nothing is left of the demand at `now`: the next request begins a new measurement.
+    pub fn has_faded(&self, now: Timestamp) -> bool {
+        self.demand.has_faded(now)
+    }
+
+    /// Whether all [`HOLDERS_MAX`] places for holders of the key were taken when the ledger granted
+    /// last. Its grants are then for waiting requests only, and leave no lease behind.
+    pub const fn is_crowded(&self) -> bool {
+        self.members as usize >= HOLDERS_MAX
     }
 
     /// The rate of the lease, in units each period; 0 without a lease.
