@@ -256,6 +256,27 @@ fn a_stream_that_has_just_begun_is_seen_for_what_it_is() {
 }
 
 #[test]
+fn eight_requests_followed_by_silence_are_not_extrapolated() {
+    let terms = terms(1_000, 100);
+    for spacing_ms in [0, 1, 5, 20] {
+        let mut holder = Holder::new(1);
+        for request in 0..8 {
+            holder.take(&terms, Cost::ONE, 0, at(request * spacing_ms * MS));
+        }
+        let last = 7 * spacing_ms * MS;
+        let extrapolated = holder.demand(&terms, at(last));
+        assert!(extrapolated > 120, "{extrapolated}: they may be the beginning of a stream");
+        // The average of a stream counts each request as 0.65 a second: 26 in a period of 5 s.
+        for silence_ms in [161, 200, 400, 1_000] {
+            let demand = holder.demand(&terms, at(last + silence_ms * MS));
+            assert!(demand <= 26, "{demand} after 8 requests, {spacing_ms} ms apart, {silence_ms} ms ago");
+        }
+        let ask = holder.ask(&terms, 7, 0, at(last + 400 * MS)).unwrap();
+        assert!(u64::from(ask.demand) < terms.leased_min() / 4, "the key is cold: {}", ask.demand);
+    }
+}
+
+#[test]
 fn demand_decays_after_the_clock_has_stepped_back() {
     let terms = terms(1_000_000, 100);
     // A settled stream, and one that is still measured against its age.
