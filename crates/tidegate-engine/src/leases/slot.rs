@@ -84,8 +84,8 @@ impl Slot {
     /// which the next puts right.
     pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
         self.numbers = limit.numbers();
+        self.holder.change_terms(&self.terms, &terms, now);
         self.terms = terms;
-        self.holder.ask_soon(now);
         self.about = Arc::new(self.about.renumbered(limit));
     }
 

@@ -72,8 +72,8 @@ impl Demand {
         self.at = self.at.max(now);
     }
 
-    /// Continues at `now` after the clock has stepped back to it. The stream keeps its average and its
-    /// age; how long the step took is unknown, so nothing decays over it.
+    /// Continues at `now` after the clock has stepped back to it. The stream keeps its average and
+    /// its age; how long the step took is unknown, so nothing decays over it.
     pub(super) fn step_back(&mut self, now: Timestamp) {
         if now < self.at {
             self.born_ms = millis(now).wrapping_sub(self.age_ms(self.at));

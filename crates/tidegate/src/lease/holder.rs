@@ -411,6 +411,32 @@ impl Holder {
         Take::Wait { until: until.min(trickled_at.max(soonest)), renew: false }
     }
 
+    /// Takes over terms that replace `old`, as after a reload, and lets the next request ask at
+    /// once.
+    ///
+    /// Where the lease period is another one, tokens in hand and the end of the lease stay as they
+    /// are, and the rate is counted over the new period, rounded down. The answer to an ask in
+    /// flight counts in the old period and is ignored; the ledger learns so with the next ask.
+    pub fn change_terms(&mut self, old: &Terms, terms: &Terms, now: Timestamp) {
+        if old.period_us != terms.period_us {
+            self.gather(old, now);
+            let rescaled = |number: u64| {
+                let number = u128::from(number) * u128::from(terms.period_us) / u128::from(old.period_us);
+                u64::try_from(number).unwrap_or(u64::MAX)
+            };
+            let rescaled_u32 = |number: u32| u32::try_from(rescaled(number.into())).unwrap_or(u32::MAX);
+            (self.level, self.over) = (rescaled(self.level), rescaled(self.over));
+            self.rate = rescaled_u32(self.rate);
+            self.demand.tell(rescaled_u32(self.demand.told()));
+            if self.contact.is_asking() {
+                self.contact = self.contact.land();
+                self.owes = true;
+                (self.asked, self.ended) = (now, now);
+            }
+        }
+        self.ask_soon(now);
+    }
+
     /// Lets the next request ask at once, as after the limit was raised or reset.
     pub fn ask_soon(&mut self, now: Timestamp) {
         if !self.contact.is_asking() {
