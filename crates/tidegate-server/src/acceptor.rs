@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::ServerConfig;
-use crate::connection_service::{names_shown, serve, shake_hands};
+use crate::connection_service::serve_accepted;
 use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
 use crate::listener::{AcceptedStream, Listener, Preambles};
@@ -140,7 +140,7 @@ impl Acceptor {
     fn spawn(&self, mut stream: AcceptedStream, place: ConnectionSlot, preambles: Option<Arc<Preambles>>) {
         self.daemon.context.metrics.shared().connections_accepted.fetch_add(1, Ordering::Relaxed);
         let mut peer = Peer { address: stream.peer(), is_tls: self.tls.is_some(), is_named: true };
-        let mut open = self.daemon.context.connections.accept(peer.address, self.id, place.is_shared);
+        let open = self.daemon.context.connections.accept(peer.address, self.id, place.is_shared);
         let (daemon, serves, tls) = (Arc::clone(&self.daemon), self.serves, self.tls.clone());
         tokio::spawn(async move {
             let _place = place;
@@ -151,31 +151,9 @@ impl Acceptor {
                     None => return,
                 }
             }
-            // In boxes, so that a connection takes the memory of its own kind and not that of the
-            // largest.
-            match (stream, tls) {
-                (AcceptedStream::Tcp(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                }
-                (AcceptedStream::Unix(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                }
-                (AcceptedStream::Tcp(stream), Some(tls)) => {
-                    if let Some(stream) =
-                        Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await
-                    {
-                        open.names = names_shown(&stream);
-                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                    }
-                }
-                (AcceptedStream::Unix(stream), Some(tls)) => {
-                    if let Some(stream) =
-                        Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await
-                    {
-                        open.names = names_shown(&stream);
-                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                    }
-                }
+            match stream {
+                AcceptedStream::Tcp(stream) => serve_accepted(daemon, serves, peer, stream, tls, open).await,
+                AcceptedStream::Unix(stream) => serve_accepted(daemon, serves, peer, stream, tls, open).await,
             }
         });
     }

@@ -7,6 +7,7 @@ use core::pin::pin;
 use core::task::Poll;
 use std::sync::Arc;
 
+use futures_util::future::Either;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
@@ -29,8 +30,30 @@ use crate::proxy;
 use crate::resp;
 use crate::tls::{Tls, names_in};
 
+/// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
+pub(crate) fn serve_accepted<S>(
+    daemon: Arc<Daemon>,
+    serves: ListenerRole,
+    peer: Peer,
+    stream: S,
+    tls: Option<Arc<Tls>>,
+    mut open: OpenConnection,
+) -> impl Future<Output = ()> + Send
+where
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
+{
+    // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
+    let Some(tls) = tls else { return Either::Left(Box::pin(serve(daemon, serves, peer, stream, open))) };
+    Either::Right(Box::pin(async move {
+        if let Some(stream) = Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await {
+            open.names = names_shown(&stream);
+            Box::pin(serve(daemon, serves, peer, stream, open)).await;
+        }
+    }))
+}
+
 /// A connection after its TLS handshake, which takes at most as long as a request's headers may.
-pub(crate) async fn shake_hands<S>(
+async fn shake_hands<S>(
     daemon: &DaemonContext,
     tls: &Tls,
     line: &ConnectionActivity,
@@ -56,19 +79,14 @@ where
 }
 
 /// The names in the certificate that a client showed.
-pub(crate) fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
+fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     shown.map_or_else(Arc::default, names_in)
 }
 
 /// Serves one connection to its end.
-pub(crate) async fn serve<S>(
-    daemon: Arc<Daemon>,
-    serves: ListenerRole,
-    peer: Peer,
-    stream: S,
-    open: OpenConnection,
-) where
+async fn serve<S>(daemon: Arc<Daemon>, serves: ListenerRole, peer: Peer, stream: S, open: OpenConnection)
+where
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
     if serves.speaks == ListenerProtocol::Resp {
