@@ -421,12 +421,12 @@ pub enum Admission<'a> {
 ///
 /// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
 ///
-/// Its numbers are small, since every permit of the engine has room for a hold and is moved with it.
+/// Its numbers are small, since every permit of the engine has room for a hold and moves with it.
 #[derive(Debug)]
 pub struct UnitsHold {
-    /// What the bucket of the partition was before and after the charge.
+    /// The word of the partition's bucket before and after the charge.
     on_partition: [u64; 2],
-    /// What the bucket of the node was before and after the charge.
+    /// The word of the node's bucket before and after the charge.
     on_node: [u64; 2],
     /// The position of the table, where it was when it was charged.
     table: u32,

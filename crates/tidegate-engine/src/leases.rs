@@ -529,7 +529,7 @@ impl Leases {
             self.drop_slot(shard, key);
             return true;
         }
-        if slot.holder.poll_due(&slot.terms, now) {
+        if !slot.is_hardly_used(now) && slot.holder.poll_due(&slot.terms, now) {
             self.send(slot, 0, now);
         } else {
             let at = slot.next_look(now);

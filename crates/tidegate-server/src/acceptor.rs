@@ -9,13 +9,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::config::ServerConfig;
+use crate::connection_service::serve_accepted;
 use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
-use crate::door::{ListenerProtocol, ListenerRole};
 use crate::listener::{AcceptedStream, Listener, Preambles};
+use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::log_interval::EveryTenSeconds;
-use crate::proxy::Peer;
-use crate::server::{names_shown, serve, shake_hands};
+use crate::peer::Peer;
 use crate::tls::Tls;
 
 /// How long accepting rests after the system had no file or memory for a connection.
@@ -72,7 +72,7 @@ impl Acceptor {
     /// Accepts connections until `stop` is set.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
         let is_introduced =
-            self.serves.speaks == ListenerProtocol::Proxy && self.daemon.config.proxy_protocol;
+            self.serves.speaks == ListenerProtocol::Proxy && self.daemon.context.config.proxy_protocol;
         let preambles = is_introduced.then(|| Arc::new(Preambles::default()));
         loop {
             let accepted = tokio::select! {
@@ -111,10 +111,11 @@ impl Acceptor {
         if let Some(place) = self.places.try_take() {
             return place;
         }
-        let shared = self.daemon.metrics.shared();
+        let shared = self.daemon.context.metrics.shared();
         shared.accept_pauses.fetch_add(1, Ordering::Relaxed);
         loop {
-            let evicted = self.daemon.connections.evict(self.id, self.places.are_shared(), Instant::now());
+            let evicted =
+                self.daemon.context.connections.evict(self.id, self.places.are_shared(), Instant::now());
             shared.connections_evicted.fetch_add(evicted.connections as u64, Ordering::Relaxed);
             if self.paused.take().is_some() {
                 let max = self.places.max();
@@ -137,39 +138,22 @@ impl Acceptor {
 
     /// Serves a connection in a task of its own.
     fn spawn(&self, mut stream: AcceptedStream, place: ConnectionSlot, preambles: Option<Arc<Preambles>>) {
-        self.daemon.metrics.shared().connections_accepted.fetch_add(1, Ordering::Relaxed);
+        self.daemon.context.metrics.shared().connections_accepted.fetch_add(1, Ordering::Relaxed);
         let mut peer = Peer { address: stream.peer(), is_tls: self.tls.is_some(), is_named: true };
-        let mut open = self.daemon.connections.accept(peer.address, self.id, place.is_shared);
+        let open = self.daemon.context.connections.accept(peer.address, self.id, place.is_shared);
         let (daemon, serves, tls) = (Arc::clone(&self.daemon), self.serves, self.tls.clone());
         tokio::spawn(async move {
             let _place = place;
             if let Some(preambles) = preambles {
-                match preambles.read(&daemon, &mut stream, peer, &open.line).await {
+                let is_trusted = daemon.proxy.state.trusts(peer.address);
+                match preambles.read(&daemon.context, &mut stream, peer, is_trusted, &open.line).await {
                     Some(named) => peer = named,
                     None => return,
                 }
             }
-            // In boxes, so that a connection takes the memory of its own kind and not that of the
-            // largest.
-            match (stream, tls) {
-                (AcceptedStream::Tcp(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                }
-                (AcceptedStream::Unix(stream), None) => {
-                    Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                }
-                (AcceptedStream::Tcp(stream), Some(tls)) => {
-                    if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
-                        open.names = names_shown(&stream);
-                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                    }
-                }
-                (AcceptedStream::Unix(stream), Some(tls)) => {
-                    if let Some(stream) = Box::pin(shake_hands(&daemon, &tls, &open.line, stream)).await {
-                        open.names = names_shown(&stream);
-                        Box::pin(serve(daemon, serves, peer, stream, open)).await;
-                    }
-                }
+            match stream {
+                AcceptedStream::Tcp(stream) => serve_accepted(daemon, serves, peer, stream, tls, open).await,
+                AcceptedStream::Unix(stream) => serve_accepted(daemon, serves, peer, stream, tls, open).await,
             }
         });
     }

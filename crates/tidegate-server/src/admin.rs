@@ -18,16 +18,16 @@ use tidegate_wire::{Fault, FaultCode};
 use utoipa::ToSchema;
 
 use crate::authorization::Caller;
-use crate::changes::LastError;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::EnvoyFiles;
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
+use crate::protocol::RESP_NAMESPACE;
 use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
+use crate::reload_status::LastError;
 use crate::reply::{self, Reply};
-use crate::resp;
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
@@ -251,7 +251,7 @@ impl Desk<'_> {
         };
         let shown = shortened(namespace, SHOWN_BYTES_MAX);
         match (limits, limit) {
-            (None, _) if namespace == resp::NAMESPACE || self.daemon.refused_keys.knows(namespace) => Ok(()),
+            (None, _) if namespace == RESP_NAMESPACE || self.daemon.refused_keys.knows(namespace) => Ok(()),
             (None, _) => {
                 let detail = format_args!("namespace \"{shown}\" does not exist");
                 Err(Fault::new(FaultCode::UnknownNamespace, detail)

@@ -20,7 +20,6 @@ use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::config::ServerConfig;
 use crate::file_backed::{FileBacked, Refresh, Source};
 
 /// The header of a token that wins over `Authorization`, which gateways pass on from their own
@@ -232,8 +231,11 @@ impl Credentials {
     }
 
     /// The caller with these credentials under the policy in force.
-    pub(crate) fn caller(&self, config: &ServerConfig) -> Result<Caller, AuthenticationError> {
-        let Some(authorization) = &config.authorization else { return Ok(Caller::ANYONE) };
+    pub(crate) fn caller(
+        &self,
+        authorization: Option<&Authorization>,
+    ) -> Result<Caller, AuthenticationError> {
+        let Some(authorization) = authorization else { return Ok(Caller::ANYONE) };
         authorization.caller_of(&self.names, self.token.as_ref().map(|token| token.0))
     }
 
@@ -264,8 +266,12 @@ impl Caller {
     pub(crate) const ANYONE: Self = Self(None);
 
     /// The caller that sends these headers over a connection whose certificate has these names.
-    pub(crate) fn of(config: &ServerConfig, names: &[String], headers: &HeaderMap) -> Result<Self, Fault> {
-        let Some(authorization) = &config.authorization else { return Ok(Self::ANYONE) };
+    pub(crate) fn of(
+        authorization: Option<&Authorization>,
+        names: &[String],
+        headers: &HeaderMap,
+    ) -> Result<Self, Fault> {
+        let Some(authorization) = authorization else { return Ok(Self::ANYONE) };
         authorization.caller(names, token_in(headers)).map_err(AuthenticationError::fault)
     }
 

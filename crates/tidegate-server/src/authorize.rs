@@ -21,12 +21,13 @@ use tidegate_wire::text::Text;
 
 use crate::authorization::Caller;
 use crate::config::AuthorizeHeaders;
-use crate::daemon::Desk;
-use crate::decide::{Keep, RequestProgress, Style, Terms};
+use crate::context::Desk;
+use crate::decide::RequestProgress;
 use crate::operations::request;
 use crate::parameters::{decoded_leniently, malformed};
 use crate::query::parameters;
 use crate::reply::Reply;
+use crate::terms::{Keep, Style, Terms};
 
 /// A gateway subrequest, read from query and headers.
 #[derive(Debug)]

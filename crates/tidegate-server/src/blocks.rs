@@ -8,7 +8,7 @@ use tidegate_wire::Fault;
 use tidegate_wire::blocks::{BlockBody, BlocksBody};
 use tidegate_wire::retry_after::millis_up;
 
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::parameters::Accepted;
 use crate::reply::{self, Reply};
 

@@ -3,34 +3,22 @@
 //! One change at a time. A change is made ready aside, written to the store if it must outlive the
 //! process, and then put in force by exchanging one pointer: a request sees all of it or nothing.
 
-use core::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use serde::Serialize;
 use tidegate::Timestamp;
 use tidegate_engine::{Engine, EngineError};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};
-use tokio::sync::Notify;
-use utoipa::ToSchema;
 
 use crate::address::Address;
 use crate::config::ServerConfig;
-use crate::daemon::Daemon;
-use crate::from_policy::{self, ConfigError};
+use crate::context::DaemonContext;
 use crate::in_force::{InForce, PolicyVersion};
+use crate::no_store::NoStore;
 use crate::planes::with_planes;
-use crate::quota_store::{self, NoStore};
-
-/// The lock for changes of the policy and the overrides, and the results of earlier ones.
-#[derive(Default)]
-pub(crate) struct Changes {
-    /// Held while the policy or an override is changed.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    status: Mutex<ReloadStatus>,
-    /// Notified to have the policy file read at once.
-    pub(crate) asked: Notify,
-}
+use crate::policy_config::{self, ConfigError};
+use crate::quota_store;
+use crate::reload_status::LastError;
 
 /// The first listener of `opened` that `policy` would leave without any protection, with its
 /// address.
@@ -59,33 +47,9 @@ fn unprotected_listener<'a>(
     http.chain(others).find_map(|(name, address, tls, written)| {
         let asks_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         let is_insecure = written
-            .is_some_and(|written| written.insecure && from_policy::address(&written.address) == *address);
+            .is_some_and(|written| written.insecure && policy_config::address(&written.address) == *address);
         (!address.is_local() && !asks_certificates && !is_insecure).then_some((name, address))
     })
-}
-
-/// Counts and errors of reloads.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReloadStatus {
-    /// Policies that were taken over since the start, the first not among them.
-    pub(crate) succeeded: u64,
-    /// Policies that were not.
-    pub(crate) failed: u64,
-    /// Why the last one was not; gone with the next that is.
-    pub(crate) last_error: Option<LastError>,
-    /// Why the files of envoyproxy/ratelimit were last not taken over; gone when they can be again.
-    pub(crate) files_error: Option<LastError>,
-    /// Settings of the policy in force that only count after a restart.
-    pub(crate) restart_needed: Vec<&'static str>,
-}
-
-/// Why a policy was not taken over.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub(crate) struct LastError {
-    /// When, as RFC 3339.
-    pub(crate) at: String,
-    /// Every problem, one a line.
-    pub(crate) problems: String,
 }
 
 /// Why a policy was not taken over; the one in force stays, whole.
@@ -132,44 +96,7 @@ enum OverrideExpiryError {
     Store(#[from] StoreError),
 }
 
-impl ReloadStatus {
-    /// The current error of the policy, or of the files that it names.
-    pub(crate) fn error(&self) -> Option<&LastError> {
-        self.last_error.as_ref().or(self.files_error.as_ref())
-    }
-}
-
-impl Changes {
-    /// The files of envoyproxy/ratelimit were looked at: whether they were taken over anew, or why
-    /// they were not.
-    pub(crate) fn files_looked_at(&self, result: Result<bool, &str>, now: Timestamp) {
-        let mut status = self.status();
-        match result {
-            Ok(changed) => {
-                status.succeeded += u64::from(changed);
-                status.files_error = None;
-            }
-            Err(problems) => {
-                status.failed += 1;
-                status.files_error =
-                    Some(LastError { at: now.to_whole_millis().to_string(), problems: problems.to_owned() });
-            }
-        }
-    }
-
-    pub(crate) fn status(&self) -> MutexGuard<'_, ReloadStatus> {
-        // Every change of it is one assignment after another: a panic elsewhere leaves it readable.
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Changes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Changes").field("status", &*self.status()).finish_non_exhaustive()
-    }
-}
-
-impl Daemon {
+impl DaemonContext {
     /// Replaces `old` by `new`, or returns an error. The result reports the treatment of the
     /// counters.
     pub(crate) async fn take_over(
@@ -179,7 +106,7 @@ impl Daemon {
         fingerprint: String,
     ) -> Result<Comparison, ReloadError> {
         let _turn = self.changes.turn.lock().await;
-        let mut config = from_policy::server_config(new)?;
+        let mut config = policy_config::server_config(new)?;
         let before = self.in_force.load_full();
         if before.config.authorization.is_some()
             && let Some((listener, address)) = unprotected_listener(&self.config, new)
@@ -194,7 +121,7 @@ impl Daemon {
             quota_store::check_without_store(new, config.envoy_ratelimit.as_ref())?;
         }
         let now = self.clock.now();
-        let (engine, report) = before.engine.reconfigured(from_policy::namespaces(new))?;
+        let (engine, report) = before.engine.reconfigured(policy_config::namespaces(new))?;
         self.store_notes(&engine, &report.notes).await?;
         // Last, since resources have their new bounds at once. The policy's checks leave nothing
         // that could fail here.
@@ -266,7 +193,10 @@ impl Daemon {
         config: ServerConfig,
         version: PolicyVersion,
     ) {
-        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version, Some(before)));
+        let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version));
+        for protocol in &self.protocols {
+            protocol.take_over(&now);
+        }
         self.in_force.store(Arc::clone(&now));
         self.driver.handle().replace(Arc::clone(&now.engine));
         now.metrics.forget(&before.metrics);
@@ -275,7 +205,6 @@ impl Daemon {
             (Some(before), None) => before.forget(),
             (None, _) => {}
         }
-        self.metrics.proxy.forget(&before.routes, &now.routes);
     }
 
     /// Writes notes, if there are any and a store that outlives the process.
@@ -305,7 +234,7 @@ mod tests {
     /// The listener that the policy `new` would leave unprotected in a daemon that was started with
     /// `old`.
     fn unprotected(old: &str, new: &str) -> Option<String> {
-        let opened = from_policy::server_config(&policy(&format!("{GRANT}{old}"))).unwrap();
+        let opened = policy_config::server_config(&policy(&format!("{GRANT}{old}"))).unwrap();
         let found = unprotected_listener(&opened, &policy(new));
         found.map(|(name, address)| format!("{name} {address}"))
     }

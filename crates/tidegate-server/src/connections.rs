@@ -5,46 +5,41 @@
 //! for a timer of its own.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tokio_rustls::server::TlsStream;
 
 use crate::bounds::Bounds;
 
+mod activity;
+mod budget;
 mod buffered;
 mod flow;
 mod linger;
+mod monitored_stream;
+mod open_bodies;
 mod peers;
 mod slots;
 mod stream_set;
 mod unfinished_head;
 
-pub(crate) use buffered::{BufferBudget, Buffered, NoRoom, STREAM_BYTES};
+pub(crate) use activity::{ConnectionActivity, ConnectionCommand};
+pub(crate) use budget::BufferBudget;
+pub(crate) use buffered::{Buffered, NoRoom, STREAM_BYTES};
 pub(crate) use flow::{BodyProgressGuard, Streams};
-use linger::Linger;
+pub(crate) use monitored_stream::{MonitoredStream, PeerShutdown};
 pub(crate) use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
 pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
 pub(crate) use stream_set::StreamSet;
-use unfinished_head::UnfinishedHead;
 
 /// A full listener closes one in so many of its connections at once to make room, if they are idle.
 const EVICTED_PART: usize = 32;
-
-/// The first bytes of every HTTP/2 connection.
-const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// All open connections of a daemon.
 #[derive(Debug, Default)]
@@ -102,198 +97,6 @@ struct WatchedConnection {
     asked: Option<Instant>,
 }
 
-/// The state that a connection shares with the sweep.
-#[derive(Debug, Default)]
-pub(crate) struct ConnectionActivity {
-    reads: AtomicU64,
-    reads_at_finish: AtomicU64,
-    started: AtomicU64,
-    finished: AtomicU64,
-    is_http2: AtomicBool,
-    /// Whether something is to be written that the client does not take.
-    is_stuck: AtomicBool,
-    /// How often it went on after that.
-    freed: AtomicU64,
-    /// Requests that wait in line, with their bodies unread.
-    held: AtomicU64,
-    /// Whether it reads no more of a head until there is room for it.
-    waits_for_room: AtomicBool,
-    /// Answers that are on their way.
-    flows: flow::OpenBodies,
-    /// The bytes that are held for all connections, for those of this peer, and for this
-    /// connection.
-    budget: Arc<BufferBudget>,
-    peer: Arc<PeerUse>,
-    /// Where it comes from; `None` for a Unix socket.
-    peer_address: Option<IpAddr>,
-    buffered: AtomicUsize,
-    order: AtomicU8,
-    waker: Mutex<Option<Waker>>,
-}
-
-/// The command of the sweep, or of the drain, to a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum ConnectionCommand {
-    /// Go on.
-    Serve = 0,
-    /// Answer the requests that were read, read no more, close.
-    Finish = 1,
-    /// Close at once.
-    Close = 2,
-}
-
-// All counters of a line are relaxed: the sweep reads them to judge seconds, and the order is made
-// visible by the mutex of the waker.
-impl ConnectionActivity {
-    /// Where the connection comes from; `None` for a Unix socket.
-    pub(crate) fn peer_address(&self) -> Option<IpAddr> {
-        self.peer_address
-    }
-
-    /// Marks a request as waiting in the queue until the guard is dropped. Nothing is read from its
-    /// connection meanwhile, so the sweep checks whether the client is still there.
-    pub(crate) fn hold(&self) -> HeldRequest<'_> {
-        self.held.fetch_add(1, Ordering::Relaxed);
-        HeldRequest(self)
-    }
-
-    /// Has the connection look around.
-    fn poke(&self) {
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Something was written, or could not be.
-    #[inline]
-    fn wrote(&self, is_stuck: bool) {
-        // Only a change is stored, so that a client that reads costs one load.
-        if self.is_stuck.load(Ordering::Relaxed) != is_stuck {
-            self.is_stuck.store(is_stuck, Ordering::Relaxed);
-            self.freed.fetch_add(u64::from(!is_stuck), Ordering::Relaxed);
-        }
-    }
-
-    /// How many times bytes have come.
-    pub(crate) fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
-    }
-
-    /// A request was read.
-    #[inline]
-    pub(crate) fn request_started(&self) {
-        self.started.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Its answer is ready.
-    #[inline]
-    pub(crate) fn request_finished(&self) {
-        self.reads_at_finish.store(self.reads.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.finished.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Bytes already buffered after the last request belong to the next one; its read timeout
-    /// starts now.
-    pub(crate) fn has_begun_another(&self) {
-        self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
-    }
-
-    fn in_flight(&self) -> u64 {
-        self.started.load(Ordering::Relaxed).saturating_sub(self.finished.load(Ordering::Relaxed))
-    }
-
-    fn command(&self, order: ConnectionCommand) {
-        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        self.order.fetch_max(order as u8, Ordering::Relaxed);
-        if let Some(waker) = waker.take() {
-            waker.wake();
-        }
-    }
-
-    /// Returns when the connection has been commanded to end.
-    pub(crate) async fn until_commanded(&self) {
-        // Registered each time: an order uses the waker up.
-        std::future::poll_fn(|cx| match self.order(cx, &mut false) {
-            ConnectionCommand::Serve => Poll::Pending,
-            ConnectionCommand::Finish | ConnectionCommand::Close => Poll::Ready(()),
-        })
-        .await;
-    }
-
-    /// How long its client may take none of the bytes to be written. On HTTP/2 each answer has a
-    /// bound of its own.
-    fn patience(&self, bounds: &Bounds) -> Duration {
-        let own = if self.is_http2.load(Ordering::Relaxed) { None } else { self.flows.patience() };
-        own.unwrap_or(bounds.idle_timeout)
-    }
-
-    /// The order in force; the task of `cx` is woken when a stricter one comes.
-    ///
-    /// The waker is left only when `is_registered` is false or the order has changed since, so that
-    /// the usual call is one load.
-    #[inline]
-    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> ConnectionCommand {
-        if !*is_registered {
-            *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
-            *is_registered = true;
-        }
-        match self.order.load(Ordering::Relaxed) {
-            0 => ConnectionCommand::Serve,
-            1 => ConnectionCommand::Finish,
-            _ => ConnectionCommand::Close,
-        }
-    }
-}
-
-/// A request that waits in line.
-#[derive(Debug)]
-pub(crate) struct HeldRequest<'a>(&'a ConnectionActivity);
-
-impl Drop for HeldRequest<'_> {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A stream that detects the end of its input without reading.
-pub(crate) trait PeerShutdown {
-    /// Whether the other end has ended its output, apart from unread bytes.
-    fn has_ended(&self) -> bool;
-}
-
-/// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not
-/// looked for.
-fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
-    let mut context = Context::from_waker(Waker::noop());
-    matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
-}
-
-impl PeerShutdown for TcpStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
-}
-
-impl PeerShutdown for UnixStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
-}
-
-impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
-    fn has_ended(&self) -> bool {
-        self.get_ref().0.has_ended()
-    }
-}
-
-/// A side of a tunnel, whose end is read.
-impl PeerShutdown for TokioIo<Upgraded> {
-    fn has_ended(&self) -> bool {
-        false
-    }
-}
-
 /// A connection that is open: taken off the list when dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
@@ -345,12 +148,11 @@ impl Connections {
         let mut open = self.open();
         let (shared_use, count) = open.peers.entry(peer).or_default();
         *count += 1;
-        let line = Arc::new(ConnectionActivity {
-            budget: Arc::clone(&self.buffers),
-            peer: Arc::clone(shared_use),
+        let line = Arc::new(ConnectionActivity::new(
+            Arc::clone(&self.buffers),
+            Arc::clone(shared_use),
             peer_address,
-            ..ConnectionActivity::default()
-        });
+        ));
         let watched = WatchedConnection {
             line: Arc::clone(&line),
             listener,
@@ -529,120 +331,10 @@ impl WatchedConnection {
     }
 }
 
-/// A stream that notes on its line when bytes arrive, and when they cannot be sent.
-///
-/// Its shutdown lingers: when the peer is still sending, what it sends is read and dropped for a
-/// while, so that it gets to read the answer. Without that the kernel would reset the connection
-/// and take the answer with it.
-#[derive(Debug)]
-pub(crate) struct MonitoredStream<S> {
-    stream: S,
-    line: Arc<ConnectionActivity>,
-    /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
-    /// it is not spoken.
-    preface_read: Option<usize>,
-    /// The part of an unfinished HTTP/1 head that has arrived; `None` where heads are not read.
-    head: Option<UnfinishedHead>,
-    linger: Linger,
-}
-
-impl<S> MonitoredStream<S> {
-    /// A stream of HTTP, of either version.
-    pub(crate) fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
-        let head = Some(UnfinishedHead::default());
-        Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
-    }
-
-    /// A stream of another protocol, which lingers by itself.
-    pub(crate) fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
-        Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
-    }
-
-    /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its
-    /// requests have no time-out for headers, since bytes between them are pings and window
-    /// updates.
-    #[inline]
-    fn note_read(&mut self, read: &[u8]) {
-        self.line.reads.fetch_add(1, Ordering::Relaxed);
-        let Some(known) = self.preface_read else { return };
-        let expected = &HTTP2_PREFACE[known..];
-        let length = expected.len().min(read.len());
-        if expected[..length] != read[..length] {
-            self.preface_read = None;
-        } else if length == expected.len() {
-            self.preface_read = None;
-            self.head = None;
-            self.line.is_http2.store(true, Ordering::Relaxed);
-        } else {
-            self.preface_read = Some(known + length);
-        }
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
-    #[inline]
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Self { stream, line, head, .. } = &mut *self;
-        if let Some(head) = head
-            && !head.has_room(line)
-        {
-            return Poll::Pending;
-        }
-        let before = buffer.filled().len();
-        let result = Pin::new(stream).poll_read(cx, buffer);
-        let read = &buffer.filled()[before..];
-        if !read.is_empty() {
-            if let Some(head) = head {
-                head.bytes += read.len();
-            }
-            self.note_read(read);
-        }
-        result
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredStream<S> {
-    #[inline]
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.line.wrote(result.is_pending());
-        result
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.line.held.load(Ordering::Relaxed) > 0 && self.stream.has_ended() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, line, linger, .. } = &mut *self;
-        linger.poll_shutdown(stream, line, cx)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    #[inline]
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.line.wrote(result.is_pending());
-        result
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
 
     fn bounds() -> Bounds {

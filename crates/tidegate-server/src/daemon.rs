@@ -1,99 +1,62 @@
-//! The parts of a daemon that all doors share.
+//! The assembly of a daemon: the protocols, and the context that they share.
+//!
+//! A protocol is put together in two steps, because the context has the hooks and the metrics page:
+//! its state registers its series first, and is joined with the context when that is complete.
 
-use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use arc_swap::ArcSwap;
-use tidegate_driver::Driver;
-use tidegate_store::DynStore;
-use tidegate_store_redb::RedbStore;
-
-use crate::audit::Audit;
-use crate::changes::Changes;
-use crate::config::ServerConfig;
-use crate::connections::Connections;
-use crate::decisions::Decisions;
-use crate::envoy_files::FollowedFiles;
-use crate::grpc::Services;
+use crate::context::DaemonContext;
+use crate::door::HttpApi;
+use crate::grpc::{GrpcServer, GrpcState};
+use crate::http_metrics::HttpMetrics;
 use crate::in_force::InForce;
-use crate::members::Members;
 use crate::metrics::Metrics;
-use crate::overrides::History;
-use crate::proxy::ProxyState;
-use crate::refused_keys::RefusedKeys;
-use crate::resp::RespState;
-use crate::shared_store::SharedStore;
-use tidegate_clock::Clock;
+use crate::protocol_hooks::ProtocolHooks;
+use crate::proxy::{ProxyState, ReverseProxy};
+use crate::resp::{RespMetrics, RespServer};
 
-/// How long the last lines of the decision log may take at the end.
-const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);
-
-/// The engine with everything around it that makes it a service.
+/// The protocols of a daemon over their context.
 pub(crate) struct Daemon {
-    /// The policy in force, which a reload replaces.
-    pub(crate) in_force: Arc<ArcSwap<InForce>>,
-    pub(crate) store: Arc<dyn DynStore>,
-    /// Drives requests and operations that wait for the store or for leases.
-    pub(crate) driver: Driver,
-    /// Whether the store outlives the process, so that settings are stored there.
-    pub(crate) asks_store: bool,
-    pub(crate) changes: Arc<Changes>,
-    /// The lines about failed logins and about operations that change what others may do.
-    pub(crate) audit: Audit,
-    /// The history of overrides, with their authors.
-    pub(crate) history: History,
-    pub(crate) embedded: Option<Arc<RedbStore>>,
-    pub(crate) shared: Option<Arc<SharedStore>>,
-    /// This member among those that share the store.
-    pub(crate) members: Option<Arc<Members>>,
-    /// Whether what members share is known here; always, where nothing is shared.
-    pub(crate) has_joined: AtomicBool,
-    pub(crate) decisions: Option<Arc<Decisions>>,
-    /// The state that requests of the reverse proxy share.
-    pub(crate) proxy: Arc<ProxyState>,
-    /// The gRPC services that are not Tidegate's own.
-    pub(crate) services: Services,
-    /// The state that connections of Redis clients share.
-    pub(crate) resp: RespState,
-    pub(crate) clock: Arc<dyn Clock>,
-    /// Listeners and bounds as they were at the start.
-    pub(crate) config: ServerConfig,
-    pub(crate) metrics: Metrics,
-    pub(crate) refused_keys: RefusedKeys,
-    pub(crate) connections: Arc<Connections>,
-    /// Whether new requests are welcome: not before all listeners are open, and not while draining.
-    pub(crate) is_ready: AtomicBool,
+    pub(crate) context: Arc<DaemonContext>,
+    pub(crate) http: Arc<HttpApi>,
+    pub(crate) proxy: Arc<ReverseProxy>,
+    pub(crate) grpc: Arc<GrpcServer>,
+    pub(crate) resp: Arc<RespServer>,
 }
 
-impl Daemon {
-    /// The files of envoyproxy/ratelimit in force, to be watched.
-    pub(crate) fn followed_files(&self) -> Option<FollowedFiles> {
-        let files = self.in_force.load().config.envoy_ratelimit.clone()?;
-        Some(FollowedFiles { files, changes: Arc::clone(&self.changes), clock: Arc::clone(&self.clock) })
-    }
+/// The states of all protocols before there is a context.
+pub(crate) struct ProtocolStates {
+    http: HttpMetrics,
+    proxy: Arc<ProxyState>,
+    grpc: Arc<GrpcState>,
+    resp: RespMetrics,
+}
 
-    /// Returns leases, and waits until all charges are on disk.
-    pub(crate) async fn close(self: Arc<Self>) {
-        self.leave().await;
-        if let Some(store) = &self.embedded
-            && let Err(error) = store.flush().await
-        {
-            tracing::error!(%error, "what was charged last could not be written");
+impl ProtocolStates {
+    /// The states under the policy of the start, with their series on the page of `metrics`.
+    pub(crate) fn registered(policy: &Arc<InForce>, metrics: &mut Metrics) -> Self {
+        Self {
+            http: HttpMetrics::registered(metrics),
+            proxy: ProxyState::registered(policy, metrics),
+            grpc: Arc::new(GrpcState::registered(metrics)),
+            resp: RespMetrics::registered(metrics),
         }
-        let this = Arc::clone(&self);
-        let closing = tokio::task::spawn_blocking(move || {
-            if let Some(decisions) = &this.decisions {
-                let _ = decisions.log.close(DECISIONS_CLOSE_MAX);
-            }
-        });
-        let _ = closing.await;
     }
-}
 
-/// The context of a request: the daemon, and the policy in force when the request was read.
-#[derive(Clone, Copy)]
-pub(crate) struct Desk<'a> {
-    pub(crate) daemon: &'a Daemon,
-    pub(crate) in_force: &'a InForce,
+    /// The hooks of the protocols that have some.
+    pub(crate) fn hooks(&self) -> Vec<Arc<dyn ProtocolHooks>> {
+        vec![Arc::clone(&self.proxy) as _, Arc::clone(&self.grpc) as _]
+    }
+
+    /// The daemon of these states and `context`.
+    pub(crate) fn over(self, context: Arc<DaemonContext>) -> Daemon {
+        let daemon = || Arc::clone(&context);
+        Daemon {
+            http: Arc::new(HttpApi { daemon: daemon(), metrics: self.http }),
+            proxy: Arc::new(ReverseProxy { daemon: daemon(), state: self.proxy }),
+            grpc: Arc::new(GrpcServer { daemon: daemon(), state: self.grpc }),
+            resp: Arc::new(RespServer::new(daemon(), self.resp)),
+            context,
+        }
+    }
 }

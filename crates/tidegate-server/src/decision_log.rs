@@ -3,13 +3,14 @@
 //!
 //! It never makes a caller wait. [`DecisionLog::write`] builds the line and hands it to a thread of
 //! its own; a line that finds the queue full is dropped and counted. The thread writes pending
-//! lines as soon as it is idle, and at the latest after [`FLUSH_AFTER`]. Disk in use is bounded: a
-//! file that is full is renamed to `path.1`, the one before it to `path.2`, and the last is
-//! removed. A disk that fails costs lines, which are counted, and nothing else; the file is opened
-//! anew every [`RETRY_AFTER`] until that works.
+//! lines as soon as it is idle, and at the latest after [`queue::FLUSH_AFTER`]. Disk in use is
+//! bounded: a file that is full is renamed to `path.1`, the one before it to `path.2`, and the last
+//! is removed. A disk that fails costs lines, which are counted, and nothing else; the file is
+//! opened anew every [`queue::RETRY_AFTER`] until that works.
 
 mod file;
 mod line;
+mod queue;
 mod writer;
 
 #[cfg(test)]
@@ -18,28 +19,19 @@ mod tests;
 use core::time::Duration;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) use line::DecisionRecord;
 
 use file::RotatingFile;
+use queue::{Message, WriterState};
 use writer::Writer;
-
-/// How long a line waits for others at most before it is in the file.
-pub(crate) const FLUSH_AFTER: Duration = Duration::from_millis(200);
-
-/// How long the file is left alone after it could not be written, and how often it is looked for
-/// where it was.
-pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The most bytes of lines that wait to be written, whatever [`DecisionLogConfig::queue`] says;
 /// more are dropped.
 pub(crate) const QUEUED_BYTES_MAX: usize = 64 << 20;
-
-/// How many buffers are kept to be used again.
-const SPARE_MAX: usize = 256;
 
 /// The room in the channel for messages that are no lines.
 const CONTROL_MAX: usize = 8;
@@ -67,33 +59,6 @@ pub(crate) struct DecisionLog {
     queue: usize,
     /// Nothing is ever sent: it is disconnected when the writer has ended.
     ended: Mutex<Receiver<()>>,
-}
-
-/// A message to the writer.
-#[derive(Debug)]
-enum Message {
-    /// A line with its line break.
-    DecisionRecord(Vec<u8>),
-    /// Check the flags.
-    Wake,
-    /// Reply when all earlier lines are in the file, or lost.
-    #[cfg(test)]
-    Flush(SyncSender<()>),
-}
-
-/// The state that the callers share with the writer. Counts are `Relaxed`, because nothing is
-/// ordered by them. The flags are set with `Release` and read with `Acquire`, so that the writer
-/// sees everything that happened before.
-#[derive(Debug, Default)]
-struct WriterState {
-    queued: AtomicUsize,
-    queued_bytes: AtomicUsize,
-    written: AtomicU64,
-    dropped: AtomicU64,
-    errors: AtomicU64,
-    closing: AtomicBool,
-    reopen: AtomicBool,
-    spare: Mutex<Vec<Vec<u8>>>,
 }
 
 impl DecisionLog {
@@ -185,27 +150,5 @@ impl DecisionLog {
             self.shared.dropped.fetch_add(late as u64, Ordering::Relaxed);
         }
         in_time
-    }
-}
-
-impl WriterState {
-    /// An empty buffer, one that was used before if one is at hand.
-    fn take_spare(&self) -> Vec<u8> {
-        // If another thread holds the lock, a new buffer is cheaper than waiting.
-        self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default()
-    }
-
-    fn give_back(&self, mut buffer: Vec<u8>) {
-        buffer.clear();
-        if let Ok(mut spare) = self.spare.try_lock()
-            && spare.len() < SPARE_MAX
-        {
-            spare.push(buffer);
-        }
-    }
-
-    fn left_queue(&self, bytes: usize) {
-        self.queued.fetch_sub(1, Ordering::Relaxed);
-        self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

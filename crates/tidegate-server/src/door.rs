@@ -13,78 +13,34 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::authorization::Caller;
 use crate::body::BodyReader;
 use crate::bounds::Bounds;
-use crate::browser_guard::{check_host, check_rebinding, check_site};
+use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::connections::ConnectionActivity;
-use crate::daemon::{Daemon, Desk};
+use crate::context::{DaemonContext, Desk};
 use crate::endpoint::{Audience, Endpoint};
+use crate::http_metrics::HttpMetrics;
+use crate::listener_role::ListenerRole;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
+use crate::request_head::check_head;
 
-/// The callers and the protocol that a listener serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListenerRole {
-    pub(crate) callers: bool,
-    pub(crate) operators: bool,
-    pub(crate) speaks: ListenerProtocol,
-    /// Whether it is on loopback without TLS, where a page in a browser may reach it under a name
-    /// of its own.
-    pub(crate) is_plain_loopback: bool,
-}
-
-/// The protocol of a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ListenerProtocol {
-    /// The HTTP API.
-    Api,
-    /// HTTP that is passed on.
-    Proxy,
-    /// gRPC.
-    Grpc,
-    /// RESP.
-    Resp,
-}
-
-impl ListenerRole {
-    /// The listener for operators only.
-    pub(crate) const OPERATORS: Self =
-        Self { callers: false, operators: true, speaks: ListenerProtocol::Api, is_plain_loopback: false };
-
-    /// A listener for callers only.
-    pub(crate) const fn callers(speaks: ListenerProtocol) -> Self {
-        Self { callers: true, operators: false, speaks, is_plain_loopback: false }
-    }
-
-    /// The name of the listener in the policy.
-    pub(crate) const fn name(self) -> &'static str {
-        match self.speaks {
-            ListenerProtocol::Api if self.callers => "http",
-            ListenerProtocol::Api => "admin",
-            ListenerProtocol::Proxy => "proxy",
-            ListenerProtocol::Grpc => "grpc",
-            ListenerProtocol::Resp => "resp",
-        }
-    }
-
-    const fn audience(self, audience: Audience) -> bool {
-        match audience {
-            Audience::Callers => self.callers,
-            Audience::Operators => self.operators,
-            Audience::Everyone => true,
-        }
-    }
+/// The HTTP API over its context.
+pub(crate) struct HttpApi {
+    pub(crate) daemon: Arc<DaemonContext>,
+    pub(crate) metrics: HttpMetrics,
 }
 
 /// Answers one request, which came over `line`.
 ///
 /// `names` are those in the client's certificate, if it showed one.
 pub(crate) async fn answer(
-    daemon: &Daemon,
+    api: &HttpApi,
     serves: ListenerRole,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> Reply {
+    let daemon = &*api.daemon;
     let is_http1 = request.version() < http::Version::HTTP_2;
     let route = Endpoint::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
     let mut reply = match dispatch(daemon, serves, route, line, names, request).await {
@@ -98,7 +54,7 @@ pub(crate) async fn answer(
             *reply
         }
     };
-    daemon.metrics.answered(route, reply.status().as_u16());
+    api.metrics.answered(route, reply.status().as_u16());
     // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
     // is over.
     if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
@@ -119,7 +75,7 @@ impl From<Fault> for EndpointError {
 }
 
 async fn dispatch(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     serves: ListenerRole,
     route: Option<Endpoint>,
     line: &Arc<ConnectionActivity>,
@@ -236,27 +192,13 @@ fn permit(
     if audience == Audience::Everyone {
         return Ok(Caller::ANYONE);
     }
-    let caller = Caller::of(config, names, headers)?;
+    let caller = Caller::of(config.authorization.as_ref(), names, headers)?;
     // For overrides the grant is checked once the namespace is known; a change needs a stronger
     // grant than reading.
     if audience == Audience::Operators && !matches!(route, Endpoint::Overrides | Endpoint::AcknowledgeLoss) {
         caller.may_everywhere(Verb::Inspect)?;
     }
     Ok(caller)
-}
-
-/// Whether a head is within its bounds, and names its host as it should.
-pub(crate) fn check_head(head: &Parts, bounds: &Bounds) -> Result<(), Fault> {
-    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    if target > bounds.uri_bytes {
-        let detail = format_args!("the request target has {target} bytes; it takes {}", bounds.uri_bytes);
-        return Err(Fault::new(FaultCode::UriTooLong, detail).fix("send attributes as headers"));
-    }
-    if head.headers.len() > bounds.headers {
-        let detail = format_args!("{} headers; a request takes {}", head.headers.len(), bounds.headers);
-        return Err(Fault::new(FaultCode::HeadersTooLarge, detail).fix("send fewer headers"));
-    }
-    check_host(head)
 }
 
 fn unknown_route(path: &str) -> Fault {

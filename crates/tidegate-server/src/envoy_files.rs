@@ -5,7 +5,7 @@ use core::fmt;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidegate_policy::Problems;
@@ -13,12 +13,9 @@ use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::envoy::{Files, Settings, Text};
 use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
-use crate::changes::Changes;
-use crate::file_backed::Refresh;
-use crate::metrics::{Metrics, NamespaceTable};
-use crate::quota_store::{NoStore, quota_of_files};
+use crate::metrics::{LimitFamilies, NamespaceTable};
+use crate::no_store::{NoStore, quota_of_files};
 use crate::regular_file::open_regular;
-use tidegate_clock::Clock;
 
 /// The most files that are read from one directory. Above it: an error.
 const FILES_MAX: usize = 4096;
@@ -134,6 +131,17 @@ impl EnvoyFiles {
         })))
     }
 
+    /// The file or the directory that they are read from.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The error that was logged last; `None` once the files are valid again.
+    pub(crate) fn logged(&self) -> MutexGuard<'_, Option<String>> {
+        // The lock guards one value: a panic elsewhere leaves it whole.
+        self.0.logged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// As they are now.
     pub(crate) fn get(&self) -> Arc<CurrentFiles> {
         self.0.now.load_full()
@@ -163,7 +171,7 @@ impl EnvoyFiles {
     }
 
     /// Reloads the files if they have changed; `Ok(true)` if so. An error leaves what there was.
-    fn refresh(&self) -> Result<bool, EnvoyFilesError> {
+    pub(crate) fn refresh(&self) -> Result<bool, EnvoyFilesError> {
         let sources = sources(&self.0.path)?;
         if self.0.now.load().sources == sources {
             return Ok(false);
@@ -182,8 +190,8 @@ impl EnvoyFiles {
 
 impl CurrentFiles {
     /// The series of their limits, named as the rules are.
-    pub(crate) fn series(&self, metrics: &Metrics) -> &NamespaceTable {
-        self.series.get_or_init(|| metrics.limits.table(self.files.rules()))
+    pub(crate) fn series(&self, families: &LimitFamilies) -> &NamespaceTable {
+        self.series.get_or_init(|| families.table(self.files.rules()))
     }
 
     fn read(sources: Vec<EnvoySource>, settings: &Settings) -> Result<Self, Problems> {
@@ -199,49 +207,6 @@ impl CurrentFiles {
 impl fmt::Debug for EnvoyFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnvoyFiles").field("path", &self.0.path).finish_non_exhaustive()
-    }
-}
-
-/// Files that a daemon follows while they change.
-pub(crate) struct FollowedFiles {
-    pub(crate) files: EnvoyFiles,
-    pub(crate) changes: Arc<Changes>,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-impl FollowedFiles {
-    /// Reads the files on request: an error that persists is logged and counted once more.
-    pub(crate) fn look_again(&self) {
-        *self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.look();
-    }
-}
-
-impl Refresh for FollowedFiles {
-    fn look(&self) {
-        let path = self.files.0.path.display();
-        let refreshed = self.files.refresh();
-        // The lock guards one value: a panic elsewhere leaves it whole.
-        let mut logged = self.files.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        match refreshed {
-            Ok(changed) => {
-                if changed {
-                    tracing::info!(target: "tidegate::reload", %path, "new files of envoy_ratelimit are in force");
-                } else if logged.is_some() {
-                    tracing::info!(target: "tidegate::reload", %path, "the files of envoy_ratelimit are as they were");
-                }
-                *logged = None;
-                self.changes.files_looked_at(Ok(changed), self.clock.now());
-            }
-            Err(error) => {
-                let error = error.to_string();
-                if logged.as_ref() != Some(&error) {
-                    tracing::error!(target: "tidegate::reload", %path, "the files in force stay: {error}");
-                    self.changes.files_looked_at(Err(&error), self.clock.now());
-                    *logged = Some(error);
-                }
-            }
-        }
     }
 }
 

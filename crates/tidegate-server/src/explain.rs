@@ -26,13 +26,13 @@ use tidegate_wire::retry_after::{millis, millis_of, millis_up};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
-use crate::from_policy::namespaces;
 use crate::operations::{access, request};
 use crate::planes::with_planes;
+use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
 use crate::reply::{self, Reply};
 

@@ -15,14 +15,14 @@ use tidegate_engine::{LimitReport, Request};
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Desk;
-use crate::decide::Terms;
+use crate::carried_keys::Hashes;
+use crate::context::Desk;
 use crate::decisions::Asked;
 use crate::envoy_files::CurrentFiles;
-use crate::grpc::Hashes;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 use crate::reply::Reply;
+use crate::terms::Terms;
 
 /// A request over HTTP to a domain of the files.
 pub(crate) struct DomainCheck {
@@ -84,7 +84,7 @@ impl Desk<'_> {
             attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let request = Request::new(&domain, pairs.as_slice()).cost(cost);
         let asked = Asked::borrowed(&request, terms.style.protocol());
-        let series = || files.series(&self.daemon.metrics);
+        let series = || files.series(&self.daemon.metrics.limits);
         let descriptors = descriptors_of(&files, &domain, &pairs, cost, is_peek)?;
         if descriptors.is_empty() {
             if !is_peek {
@@ -99,7 +99,7 @@ impl Desk<'_> {
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
         let reports = reports_of(&decisions);
         if !is_peek {
-            self.daemon.metrics.grpc.decided(&answer);
+            self.daemon.metrics.envoy_hits.decided(&answer);
             match &refusal {
                 Some(refusal) => self.note_refusal(series(), &asked, refusal, terms.now),
                 None => self.note_reports(series(), &asked, &reports, terms.now),
@@ -152,7 +152,7 @@ impl Desk<'_> {
         (answer, decisions): (&Answer<'_>, &[DescriptorDecision<'_>]),
         now: Timestamp,
     ) {
-        let (is_over, series) = (is_over(answer), files.series(&self.daemon.metrics));
+        let (is_over, series) = (is_over(answer), files.series(&self.daemon.metrics.limits));
         for (at, descriptor) in descriptors.iter().enumerate() {
             let decision = decisions.iter().find(|one| one.descriptor == at);
             let hits = decision.map_or(descriptor.hits, |one| Some(one.hits));

@@ -1,34 +1,29 @@
 //! From a checked policy to a running daemon.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::Timestamp;
-use tidegate_engine::{
-    Engine, EngineConfig, EngineError, LeaseConfig, Lineage, NamespaceConfig, RuntimeOverride,
-};
+use tidegate_engine::{Engine, EngineConfig, EngineError, LeaseConfig, Lineage, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
 use tidegate_store_redb::{DiskReport, Durability, RedbConfig, RedbStore};
 
-use crate::address::Address;
-use crate::authorization::{Authorization, AuthorizationError};
-use crate::bounds::Bounds;
-use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+use crate::config::ServerConfig;
 use crate::decision_log::{DecisionLog, DecisionLogConfig};
 use crate::decisions::Decisions;
-use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::listener::ListenError;
-use crate::planes::{PlaneSettings, with_planes};
+use crate::no_store::NoStore;
+use crate::planes::with_planes;
+use crate::policy_config::namespaces;
+pub use crate::policy_config::{ConfigError, server_config};
 use crate::policy_follower::fingerprint;
-use crate::proxy::{ProxyError, proxy_config};
-use crate::quota_store::{self, NoStore, UnusableStore};
+use crate::quota_store::{self, UnusableStore};
 use crate::random_seed::random_seed;
 use crate::server::{DaemonParts, Handle, Server};
 use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
-use crate::tls::TlsFiles;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing
@@ -73,24 +68,6 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// Why a policy makes no configuration of a daemon.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// It maps something that is no header.
-    #[error(transparent)]
-    Header(#[from] NotAHeader),
-    /// The files of envoyproxy/ratelimit that it names cannot be used.
-    #[error(transparent)]
-    EnvoyFiles(#[from] EnvoyFilesError),
-    /// Its tokens cannot be had.
-    #[error(transparent)]
-    Authorization(#[from] AuthorizationError),
-    /// Its reverse proxy cannot be had.
-    #[error(transparent)]
-    Proxy(#[from] ProxyError),
 }
 
 /// Starts a daemon that decides by `policy` on the clock of the machine, listening and answering as
@@ -277,89 +254,10 @@ fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineCon
     config
 }
 
-/// The limits of a policy as an engine takes them.
-pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
-    let namespaces = policy.namespaces.iter();
-    let config = |namespace: &policy::NamespacePolicy| NamespaceConfig {
-        name: namespace.name.clone(),
-        limits: namespace.limits.clone(),
-    };
-    namespaces.map(config).collect()
-}
-
-/// How a daemon with this policy listens and answers.
-pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
-    let mut statuses = Statuses::default();
-    for namespace in &policy.namespaces {
-        for (limit, status) in &namespace.statuses {
-            statuses.set(&namespace.name, limit, *status);
-        }
-    }
-    Ok(ServerConfig {
-        http: vec![address(&policy.listen.http.address)],
-        admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
-        proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
-        proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        envoy_ratelimit: policy.envoy_ratelimit.as_ref().map(EnvoyFiles::open).transpose()?,
-        grpc: policy.listen.grpc.as_ref().map(|listener| address(&listener.address)),
-        grpc_tls: policy.listen.grpc.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
-        resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
-        resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        proxying: proxy_config(&policy.proxy, policy.http.bounds.attribute_bytes)?,
-        keeps_proxying: false,
-        http_tls: policy.listen.http.tls.as_ref().map(tls_files),
-        admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        authorization: authorization(policy)?,
-        bounds: bounds(&policy.http.bounds),
-        authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
-        authorize_namespace: policy.authorize.namespace.clone(),
-        statuses,
-        planes: PlaneSettings::of(policy),
-        refusal_lines: policy.log.refusals,
-        older_headers: OlderHeaders {
-            ratelimit: policy.http.rate_limit_headers,
-            x_ratelimit: policy.http.x_rate_limit_headers,
-        },
-    })
-}
-
-fn authorization(policy: &Policy) -> Result<Option<Authorization>, AuthorizationError> {
-    let is_asked = !policy.authorization.is_empty();
-    is_asked.then(|| Authorization::new(&policy.authorization)).transpose()
-}
-
-fn tls_files(tls: &policy::Tls) -> TlsFiles {
-    let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
-    TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
-}
-
-/// An address of a policy as a listener takes it.
-pub(crate) fn address(address: &policy::Address) -> Address {
-    match address {
-        policy::Address::Tcp(socket) => Address::Tcp(*socket),
-        policy::Address::Unix(path) => Address::Unix(path.into()),
-    }
-}
-
-fn bounds(bounds: &policy::Bounds) -> Bounds {
-    Bounds {
-        body_bytes: bounds.body_bytes,
-        headers: bounds.headers,
-        header_bytes: bounds.header_bytes,
-        attributes: bounds.attributes,
-        attribute_bytes: bounds.attribute_bytes,
-        connections: bounds.connections,
-        header_timeout: bounds.request_timeout,
-        body_timeout: bounds.request_timeout,
-        drain: bounds.drain_timeout,
-        ..Bounds::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Address, Bounds};
 
     #[test]
     fn the_example_becomes_an_engine_that_listens_on_loopback() {

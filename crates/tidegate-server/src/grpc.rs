@@ -10,13 +10,11 @@ mod counts;
 mod files;
 mod health;
 mod json;
-mod key;
 mod rls;
+mod server;
+mod services;
 
-use core::convert::Infallible;
 use core::future::Future;
-use core::pin::Pin;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,7 +27,6 @@ use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode};
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, Codec};
-use tonic::codegen::Service;
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Code, Status};
 use tonic_prost::{ProstDecoder, ProstEncoder};
@@ -39,74 +36,17 @@ use crate::body::BodyReader;
 use crate::bounds::Bounds;
 use crate::browser_guard::check_site;
 use crate::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
-use crate::daemon::{Daemon, Desk};
-use crate::door::check_head;
+use crate::context::{DaemonContext, Desk};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
+use crate::request_head::check_head;
 use counts::CalledService;
-pub(crate) use counts::GrpcMetrics;
-pub(crate) use health::GrpcHealth;
-pub(crate) use key::Hashes;
-
-type CallFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-type Reflection = Box<dyn Fn(Request<Incoming>) -> CallFuture + Send + Sync>;
-
-/// The services that are not Tidegate's own.
-pub(crate) struct Services {
-    pub(crate) health: GrpcHealth,
-    /// Each version with the beginning of its paths.
-    reflection: [(&'static str, Reflection); 2],
-}
-
-impl Services {
-    pub(crate) fn new() -> Self {
-        Self {
-            health: GrpcHealth::new(),
-            reflection: [
-                ("/grpc.reflection.v1.ServerReflection/", boxed(reflection_v1())),
-                ("/grpc.reflection.v1alpha.ServerReflection/", boxed(reflection_v1alpha())),
-            ],
-        }
-    }
-}
-
-fn described() -> tonic_reflection::server::Builder<'static> {
-    tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(envoy::DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-}
-
-/// The largest question of a reflection client in bytes: it names a file, a symbol or a type. Above
-/// it: `OUT_OF_RANGE`.
-const REFLECTION_BYTES: usize = 2 << 10;
-
-const DESCRIBED: &str = "the committed descriptions of the messages can be read";
-
-fn reflection_v1()
--> tonic_reflection::server::v1::ServerReflectionServer<impl tonic_reflection::server::v1::ServerReflection> {
-    described().build_v1().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
-}
-
-fn reflection_v1alpha() -> tonic_reflection::server::v1alpha::ServerReflectionServer<
-    impl tonic_reflection::server::v1alpha::ServerReflection,
-> {
-    described().build_v1alpha().expect(DESCRIBED).max_decoding_message_size(REFLECTION_BYTES)
-}
-
-fn boxed<S>(service: S) -> Reflection
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = CallFuture>
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-{
-    Box::new(move |request| service.clone().call(request))
-}
+use health::never_fails;
+pub(crate) use server::{GrpcServer, GrpcState};
 
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
@@ -123,31 +63,31 @@ pub(crate) async fn answer(
             "this listener speaks gRPC; send `content-type: application/grpc`\n",
         );
     }
-    let (called, response) = dispatch(daemon, line, names, request).await;
+    let (called, response) = dispatch(server, line, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good.
     let code = Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
-    daemon.metrics.grpc.answered(called, code);
+    server.state.metrics.answered(called, code);
     response
 }
 
 async fn dispatch(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
 ) -> (CalledService, Response<Body>) {
     let (head, incoming) = request.into_parts();
     let path = head.uri.path();
-    let mut reflections = daemon.services.reflection.iter();
+    let mut reflections = server.state.services.reflection.iter();
     let called = match path {
         envoy::SHOULD_RATE_LIMIT => CalledService::RateLimit,
         path if path.starts_with(health::PATHS) => CalledService::Health,
         _ if reflections.any(|(paths, _)| path.starts_with(paths)) => CalledService::Reflection,
         _ => CalledService::Other,
     };
-    let response = match answer_to(daemon, line, names, called, head, incoming).await {
+    let response = match answer_to(server, line, names, called, head, incoming).await {
         Ok(response) => response,
-        Err(fault) => refuse(daemon, &fault),
+        Err(fault) => refuse(&server.daemon, &fault),
     };
     (called, response)
 }
@@ -155,13 +95,14 @@ async fn dispatch(
 /// Answers a call of a known kind. Everything that the head decides is decided before any of the
 /// body is kept.
 async fn answer_to(
-    daemon: &Daemon,
+    server: &GrpcServer,
     line: &Arc<ConnectionActivity>,
     names: &[String],
     method: CalledService,
     parts: Parts,
     incoming: Incoming,
 ) -> Result<Response<Body>, Fault> {
+    let daemon = &*server.daemon;
     let bounds = &daemon.config.bounds;
     check_head(&parts, bounds)?;
     let in_force = daemon.in_force.load_full();
@@ -177,12 +118,12 @@ async fn answer_to(
         CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
             let held = hold_stream(line)?;
-            Ok(kept_open(daemon.services.health.answer(request).await, held))
+            Ok(kept_open(server.state.services.health.answer(request).await, held))
         }
         CalledService::Reflection => {
             authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let held = hold_stream(line)?;
-            let reflections = &daemon.services.reflection;
+            let reflections = &server.state.services.reflection;
             let found = reflections.iter().find(|(paths, _)| parts.uri.path().starts_with(paths));
             let (_, reflection) = found.ok_or_else(|| unknown_method(parts.uri.path()))?;
             let request = Request::from_parts(parts, incoming);
@@ -195,13 +136,13 @@ async fn answer_to(
 /// The caller of a call, which writes an audit line if its token or certificate is not one of the
 /// policy's.
 fn authenticate(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     in_force: &InForce,
     line: &ConnectionActivity,
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
-    Caller::of(&in_force.config, names, headers).inspect_err(|_| {
+    Caller::of(in_force.config.authorization.as_ref(), names, headers).inspect_err(|_| {
         let now = daemon.clock.now();
         daemon.audit.failed_request(Protocol::Rls, line.peer_address(), names, headers, now);
     })
@@ -255,13 +196,6 @@ fn rejected(status: StatusCode, text: &'static str) -> Response<Body> {
     response
 }
 
-fn never_fails<T>(answer: Result<T, Infallible>) -> T {
-    match answer {
-        Ok(answer) => answer,
-        Err(never) => match never {},
-    }
-}
-
 /// Reads the message of a call.
 async fn read(
     head: Parts,
@@ -275,7 +209,7 @@ async fn read(
 }
 
 async fn should_rate_limit(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     in_force: &InForce,
     caller: &Caller,
     request: Request<Full<Bytes>>,
@@ -342,12 +276,12 @@ where
     }
 }
 
-fn refuse(daemon: &Daemon, fault: &Fault) -> Response<Body> {
+fn refuse(daemon: &DaemonContext, fault: &Fault) -> Response<Body> {
     status_of(daemon, fault).into_http()
 }
 
 /// The status for the sender of a call that cannot be answered.
-fn status_of(daemon: &Daemon, fault: &Fault) -> Status {
+fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
     daemon.metrics.fault(fault.code);
     let code = match fault.code {
         FaultCode::UnknownRoute | FaultCode::NotAvailable | FaultCode::MethodNotAllowed => {

@@ -15,7 +15,6 @@ use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::file_backed::Refresh;
 use crate::metrics::{Metrics, NamespaceTable};
-use crate::proxy::Routes;
 use crate::refusal_log::RefusalLog;
 
 /// A policy in force.
@@ -24,8 +23,6 @@ pub(crate) struct InForce {
     /// Only the settings that a reload may change; listeners and bounds are those of the start.
     pub(crate) config: ServerConfig,
     pub(crate) metrics: NamespaceTable,
-    /// The routes of the reverse proxy.
-    pub(crate) routes: Routes,
     pub(crate) refusal_log: RefusalLog,
     /// The names of the shadow limits of each namespace that has some.
     shadow_limits: HashMap<Box<str>, Vec<Box<str>>>,
@@ -48,7 +45,7 @@ impl InForce {
     /// The secrets and keys that are taken up when they change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
         let tokens = self.config.authorization.as_ref().and_then(Authorization::watched);
-        self.routes.files().into_iter().chain(tokens).collect()
+        tokens.into_iter().collect()
     }
 
     pub(crate) fn new(
@@ -56,12 +53,8 @@ impl InForce {
         config: ServerConfig,
         metrics: &Metrics,
         version: PolicyVersion,
-        before: Option<&Self>,
     ) -> Self {
-        let routes = Routes::new(&config.proxying, &metrics.proxy, before.map(|before| &before.routes));
-        engine.set_waiting_bounds(routes.waiting_bounds());
         Self {
-            routes,
             metrics: metrics.limits.of_engine(&engine),
             refusal_log: RefusalLog::new(config.refusal_lines),
             shadow_limits: shadow_limits(&engine),

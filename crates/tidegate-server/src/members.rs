@@ -10,22 +10,17 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
 use tidegate::lease::Terms;
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_engine::{Engine, LeaseBatch, LeaseView, LeasesView};
-use tidegate_store::{
-    Batch, BatchMode, DynStore as _, HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation, Outcome,
-    StoreError,
-};
+use tidegate_engine::{Engine, LeaseView, LeasesView};
+use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
 use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};
 use tokio::sync::Notify;
 
 use crate::address::Address;
-use crate::daemon::Daemon;
-use crate::shared_store::NotJoined;
 
 /// How many leases are in the note of a member: those with the most demand.
 const LEASES_TOLD: usize = 16;
@@ -155,7 +150,7 @@ impl Members {
     }
 
     /// The note of this member.
-    fn note(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> Note {
+    pub(crate) fn note(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> Note {
         let value = serde_json::to_vec(&self.this(engine, is_leaving, now)).unwrap_or_default();
         Note {
             kind: NoteKind::Member,
@@ -166,7 +161,7 @@ impl Members {
     }
 
     /// Takes in the notes of the members, and logs the members that are gone.
-    fn saw(&self, notes: &[Note], now: Timestamp) {
+    pub(crate) fn saw(&self, notes: &[Note], now: Timestamp) {
         let read = |note: &Note| {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
             Some((id, (note.until, serde_json::from_slice::<MemberBody>(&note.value).ok()?)))
@@ -227,92 +222,13 @@ fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
     }
 }
 
-impl Daemon {
-    /// Sends a heartbeat.
-    pub(crate) async fn beat(&self) -> Result<(), StoreError> {
-        let Some(members) = &self.members else { return Ok(()) };
-        let engine = Arc::clone(&self.in_force.load().engine);
-        let note = NoteChange::Put(members.note(&engine, false, self.clock.now()));
-        for mut batch in engine.note_batches(&[note]) {
-            batch.operations.extend(members.beating());
-            let answer = self.driver.call_store(&batch).await?;
-            members.heard(&answer.outcomes, self.clock.now());
-        }
-        Ok(())
-    }
-
-    /// Reads the notes of the members, and takes this member's part of divided limits.
-    pub(crate) async fn see_members(&self) -> Result<(), NotJoined> {
-        let Some(members) = &self.members else { return Ok(()) };
-        members.saw(&self.store.notes_boxed(NoteKind::Member).await?, self.clock.now());
-        let _turn = self.changes.turn.lock().await;
-        let before = self.in_force.load_full();
-        let count = u32::try_from(members.count()).unwrap_or(u32::MAX);
-        if let Some(engine) = before.engine.with_members(count)? {
-            tracing::info!(target: "tidegate::store", members = count, "limits are divided among the members anew");
-            self.put_in_force(&before, engine, before.config.clone(), before.version.clone());
-        }
-        Ok(())
-    }
-
-    /// Adds a heartbeat to a batch of asks if one is due; whether it was added.
-    pub(crate) fn ride(&self, asked: &mut LeaseBatch) -> bool {
-        let now = self.clock.now();
-        let Some(members) = self.members.as_ref().filter(|members| members.may_ride(now)) else {
-            return false;
-        };
-        let engine = Arc::clone(&self.in_force.load().engine);
-        let note = NoteChange::Put(members.note(&engine, false, now));
-        asked.ride(members.beating().into_iter(), note)
-    }
-
-    /// The batch that is sent in place of `batch` if that changes a shared setting: it also
-    /// announces the change to the other members. `None` where the store is not shared.
-    pub(crate) fn telling(&self, batch: &Batch) -> Option<Batch> {
-        self.members.as_ref()?;
-        let is_shared = |change: &NoteChange| {
-            let kind = match change {
-                NoteChange::Put(note) | NoteChange::Create(note) => note.kind,
-                NoteChange::Remove { kind, .. } => *kind,
-            };
-            matches!(kind, NoteKind::Override | NoteKind::Block)
-        };
-        let has_room = batch.mode == BatchMode::Each && batch.operations.len() < Batch::OPERATIONS_MAX;
-        if !has_room || !batch.notes.iter().any(is_shared) {
-            return None;
-        }
-        let mut telling = batch.clone();
-        telling.operations.push(Operation::new(key(b"changes"), changes(), Kind::Report { cost: Cost::ONE }));
-        Some(telling)
-    }
-
-    /// Gives the leases of this member back, and announces that it stops.
-    pub(crate) async fn leave(&self) {
-        let Some(members) = &self.members else { return };
-        let engine = Arc::clone(&self.in_force.load().engine);
-        if !self.driver.return_leases().await {
-            // The other leases end by themselves.
-            tracing::warn!(target: "tidegate::store", "the store does not answer; leases are not given back but end by themselves");
-            return;
-        }
-        let note = NoteChange::Put(members.note(&engine, true, self.clock.now()));
-        for mut batch in engine.note_batches(&[note]) {
-            let place = Kind::Release { holder: HolderId(members.id.into()) };
-            batch.operations.push(Operation::new(key(b"places"), places(), place));
-            if let Err(error) = self.driver.call_store(&batch).await {
-                tracing::debug!(target: "tidegate::store", %error, "the other members were not told that this member stops");
-            }
-        }
-    }
-}
-
 /// A key that no limit has.
-fn key(name: &[u8]) -> Key {
+pub(crate) fn key(name: &[u8]) -> Key {
     Key::from_parts([Some(NAMESPACE), Some(name)]).expect("it is short")
 }
 
 /// A place for each member.
-fn places() -> Algorithm {
+pub(crate) fn places() -> Algorithm {
     Algorithm::Concurrency(
         Concurrency::new(Concurrency::LIMIT_MAX, Members::GONE_AFTER).expect("the numbers are in range"),
     )
@@ -320,7 +236,7 @@ fn places() -> Algorithm {
 
 /// How often a setting was changed, within a window of an hour less a minute; when a window begins,
 /// every member looks once.
-fn changes() -> Algorithm {
+pub(crate) fn changes() -> Algorithm {
     let window = Fixed::new(1_000_000_000, Duration::from_mins(59), WindowStart::FirstHit);
     Algorithm::Fixed(window.expect("the numbers are in range"))
 }

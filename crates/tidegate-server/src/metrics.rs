@@ -3,43 +3,28 @@
 //! Labels are names from the policy, reasons, routes and status codes. Nothing a caller sends
 //! becomes a label; `/v1/keys/top` lists the keys that are refused most.
 
+mod collector;
+mod envoy_hits;
 mod limits;
 mod planes;
 
 use core::fmt;
-use core::time::Duration;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use arc_swap::ArcSwap;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use tidegate_engine::LeaseTotals;
-use tidegate_store_redb::RedbStore;
-use tidegate_store_redis::{Circuit, RedisStats};
 use tidegate_wire::FaultCode;
 
-use crate::changes::Changes;
-use crate::connections::Connections;
-use crate::decisions::Decisions;
-use crate::endpoint::Endpoint;
-use crate::grpc::GrpcMetrics;
 use crate::histogram::Histogram;
-use crate::in_force::InForce;
-use crate::members::Members;
-use crate::process_metrics;
-use crate::proxy::rejection::RejectionCode;
-use crate::proxy::{ProxyMetrics, ProxyState, Upstream};
-use crate::resp::RespMetrics;
-use crate::shared_store::SharedStore;
-use tidegate_clock::Clock;
 
+pub(crate) use self::collector::MetricSources;
+pub(crate) use self::envoy_hits::EnvoyHits;
 pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRIDE, tightest};
 
 /// The media type of the page.
@@ -173,7 +158,7 @@ pub const TABLE: [(&str, &str); 82] = [
 pub use crate::process_metrics::TABLE as PROCESS_TABLE;
 
 /// The help text of a metric of the table.
-const fn help(name: &str) -> &'static str {
+pub(crate) const fn help(name: &str) -> &'static str {
     let mut index = 0;
     while index < TABLE.len() {
         if is_same(TABLE[index].0.as_bytes(), name.as_bytes()) {
@@ -199,12 +184,6 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    route: &'static str,
-    status: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FaultLabels {
     error: &'static str,
 }
@@ -215,16 +194,10 @@ pub(crate) struct Metrics {
     /// Series for each limit.
     pub(crate) limits: LimitFamilies,
     shared: Arc<DaemonCounters>,
-    pub(crate) proxy: Arc<ProxyMetrics>,
-    pub(crate) grpc: GrpcMetrics,
-    pub(crate) resp: RespMetrics,
-    requests: Family<RequestLabels, Counter>,
+    /// Hits under the rules of envoyproxy/ratelimit's files.
+    pub(crate) envoy_hits: EnvoyHits,
     faults: Family<FaultLabels, Counter>,
-    /// The usual answers of each route, so that counting one costs no look-up.
-    usual: Box<[[OnceLock<Counter>; USUAL_STATUSES.len()]]>,
 }
-
-const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
 /// Numbers that are kept as they come and turned into metrics when the page is read.
 #[derive(Debug, Default)]
@@ -246,28 +219,24 @@ impl Metrics {
         let mut registry = Registry::default();
         let limits = LimitFamilies::default();
         limits.register(&mut registry, help);
-        let requests = Family::<RequestLabels, Counter>::default();
         let faults = Family::<FaultLabels, Counter>::default();
         let shared = Arc::new(DaemonCounters::default());
-        registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         registry.register("tidegate_faults", help("tidegate_faults"), faults.clone());
-        let proxy = Arc::new(ProxyMetrics::default());
-        proxy.register(&mut registry, help);
-        let grpc = GrpcMetrics::default();
-        grpc.register(&mut registry, help);
-        let resp = RespMetrics::default();
-        resp.register(&mut registry, help);
+        let envoy_hits = EnvoyHits::default();
+        envoy_hits.register(&mut registry, help);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("tidegate_build", help("tidegate_build_info"), build);
-        let usual = Endpoint::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
-        Self { registry, limits, shared, proxy, grpc, resp, requests, faults, usual }
+        Self { registry, limits, shared, envoy_hits, faults }
     }
 
-    /// Has the page ask whatever is in force.
-    pub(crate) fn watch(&mut self, watched: MetricSources) {
-        let shared = Arc::clone(&self.shared);
-        let proxy = Arc::clone(&self.proxy);
-        self.registry.register_collector(Box::new(DaemonCollector { watched, shared, proxy }));
+    /// Has a protocol register its series, each with its help text.
+    pub(crate) fn register(&mut self, register: impl FnOnce(&mut Registry, fn(&str) -> &'static str)) {
+        register(&mut self.registry, help);
+    }
+
+    /// Has the page read `collector` when it is rendered.
+    pub(crate) fn collect(&mut self, collector: Box<dyn Collector>) {
+        self.registry.register_collector(collector);
     }
 
     /// The numbers that are kept as they come.
@@ -275,37 +244,19 @@ impl Metrics {
         &self.shared
     }
 
-    /// Counts an answered request. `None` for a path that is no route.
-    pub(crate) fn answered(&self, route: Option<Endpoint>, status: u16) {
-        let create = || {
-            let route = route.map_or("other", Endpoint::path);
-            self.requests.get_or_create(&RequestLabels { route, status }).clone()
-        };
-        let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
-        match (route, usual) {
-            (Some(route), Some(usual)) => self.usual[route as usize][usual].get_or_init(create).inc(),
-            _ => create().inc(),
-        };
-    }
-
     /// Counts a message that could not be taken.
     pub(crate) fn fault(&self, code: FaultCode) {
         self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
     }
 
-    /// Counts a request that is rejected because it is malformed or ambiguous.
-    pub(crate) fn rejected(&self, code: RejectionCode) {
-        self.faults.get_or_create(&FaultLabels { error: code.as_str() }).inc();
+    /// Counts a message or a connection that a protocol rejects for an error of its own.
+    pub(crate) fn fault_of_protocol(&self, error: &'static str) {
+        self.faults.get_or_create(&FaultLabels { error }).inc();
     }
 
     /// Counts a connection that did not speak HTTP.
     pub(crate) fn broken_http(&self) {
         self.faults.get_or_create(&FaultLabels { error: "malformed_http" }).inc();
-    }
-
-    /// Counts a connection that did not speak RESP.
-    pub(crate) fn broken_resp(&self) {
-        self.faults.get_or_create(&FaultLabels { error: "malformed_resp" }).inc();
     }
 
     /// Counts a connection whose TLS handshake failed.
@@ -338,78 +289,8 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// The sources that are read when the page is rendered.
-pub(crate) struct MetricSources {
-    pub(crate) proxy: Arc<ProxyState>,
-    pub(crate) in_force: Arc<ArcSwap<InForce>>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) connections: Arc<Connections>,
-    pub(crate) changes: Arc<Changes>,
-    pub(crate) embedded: Option<Arc<RedbStore>>,
-    pub(crate) shared: Option<Arc<SharedStore>>,
-    pub(crate) members: Option<Arc<Members>>,
-    pub(crate) decisions: Option<Arc<Decisions>>,
-}
-
-struct DaemonCollector {
-    watched: MetricSources,
-    shared: Arc<DaemonCounters>,
-    proxy: Arc<ProxyMetrics>,
-}
-
-impl fmt::Debug for DaemonCollector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DaemonCollector")
-    }
-}
-
-fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 4] {
-    [
-        ("tidegate_store_waiting", stats.waiting as u64),
-        ("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)),
-        ("tidegate_store_loss", u64::from(stats.loss.is_some())),
-        ("tidegate_store_newer_protocol", u64::from(stats.newer_protocol.is_some())),
-    ]
-}
-
-fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
-    [
-        ("tidegate_store_calls", stats.calls),
-        ("tidegate_store_batches", stats.batches),
-        ("tidegate_store_call_failures", stats.failed),
-        ("tidegate_store_undone", stats.undone),
-        ("tidegate_store_undo_failed", stats.undo_failed),
-        ("tidegate_store_losses", stats.lost),
-        ("tidegate_store_disagreements", stats.disagreed),
-    ]
-}
-
-fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> fmt::Result {
-    let name = "tidegate_store_batches_rejected";
-    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
-    let rejected = &stats.rejected;
-    let causes = [
-        ("circuit_open", rejected.circuit_open),
-        ("queue_full", rejected.queue_full),
-        ("not_sent", rejected.not_sent),
-    ];
-    for (cause, count) in causes {
-        ConstCounter::new(count).encode(family.encode_family(&[("cause", cause)])?)?;
-    }
-    Ok(())
-}
-
-fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, connections: &Connections) -> fmt::Result {
-    let name = "tidegate_listener_connections";
-    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
-    for (listener, count) in connections.by_listener() {
-        ConstGauge::new(count).encode(family.encode_family(&[("listener", listener)])?)?;
-    }
-    Ok(())
-}
-
 /// Writes a histogram; the page adds the unit to its name.
-fn encode_durations(
+pub(crate) fn encode_durations(
     encoder: &mut DescriptorEncoder<'_>,
     name: &'static str,
     help: &'static str,
@@ -418,137 +299,4 @@ fn encode_durations(
     let (sum, count, buckets) = durations.snapshot();
     let mut histogram = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
     histogram.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
-}
-
-fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
-    let seconds = ConstCounter::new(span.as_secs_f64());
-    seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
-}
-
-fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
-    [
-        ("tidegate_members", members.count()),
-        ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
-        ("tidegate_leases", totals.holders as u64),
-    ]
-}
-
-fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
-    [
-        ("tidegate_members_gone", members.gone.load(Ordering::Relaxed)),
-        ("tidegate_lease_asks", totals.asks),
-        ("tidegate_lease_asks_unanswered", totals.unanswered),
-    ]
-}
-
-fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
-    [
-        ("tidegate_decision_lines", decisions.log.written()),
-        ("tidegate_decision_lines_dropped", decisions.log.dropped()),
-        ("tidegate_decision_log_errors", decisions.log.errors()),
-    ]
-}
-
-impl Collector for DaemonCollector {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let MetricSources {
-            in_force,
-            clock,
-            connections,
-            changes,
-            embedded,
-            shared: shared_store,
-            members,
-            decisions,
-            proxy,
-        } = &self.watched;
-        let now = clock.now();
-        let in_force = in_force.load();
-        let stats = in_force.engine.stats(now);
-        let reloads = changes.status().clone();
-        let shared = &self.shared;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let mut gauges = vec![
-            ("tidegate_table_bytes", stats.table.bytes as u64),
-            ("tidegate_table_slots", stats.table.slots as u64),
-            ("tidegate_table_keys", stats.table.keys as u64),
-            ("tidegate_table_ring_bytes", stats.table.ring_bytes as u64),
-            ("tidegate_permits_kept", stats.permits_kept as u64),
-            ("tidegate_permits_kept_max", stats.permits_max as u64),
-            ("tidegate_connections", connections.len() as u64),
-            ("tidegate_buffered_bytes", connections.buffers().held() as u64),
-            ("tidegate_policy_version", in_force.version.number),
-            ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
-            ("tidegate_policy_last_reload_successful", u64::from(reloads.error().is_none())),
-            ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
-        ];
-        let mut counters = vec![
-            ("tidegate_table_full_refusals", stats.table.full_refusals),
-            ("tidegate_table_full_admissions", stats.table.full_admissions),
-            ("tidegate_permits_expired", read(&shared.permits_expired)),
-            ("tidegate_connections_accepted", read(&shared.connections_accepted)),
-            ("tidegate_connections_timed_out", read(&shared.connections_timed_out)),
-            ("tidegate_connections_evicted", read(&shared.connections_evicted)),
-            ("tidegate_buffer_refusals", connections.buffers().refused()),
-            ("tidegate_accept_pauses", read(&shared.accept_pauses)),
-            ("tidegate_store_failures", read(&shared.store_failures)),
-            ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
-            ("tidegate_clock_steps", read(&shared.clock_steps)),
-            ("tidegate_policy_reloads", reloads.succeeded),
-            ("tidegate_policy_reload_failures", reloads.failed),
-        ];
-        if in_force.config.proxy.is_some() {
-            let out = |upstream: &Upstream| upstream.config.servers.len().saturating_sub(upstream.well());
-            gauges.extend([
-                ("tidegate_proxy_in_flight", proxy.in_flight.load(Ordering::Relaxed) as u64),
-                ("tidegate_proxy_waiting", in_force.engine.waiting() as u64),
-                ("tidegate_proxy_tunnels", proxy.tunnels.load(Ordering::Relaxed) as u64),
-                (
-                    "tidegate_proxy_servers_unavailable",
-                    in_force.routes.upstreams().map(out).sum::<usize>() as u64,
-                ),
-            ]);
-            let help = help("tidegate_proxy_upstream_duration_seconds");
-            let durations = &self.proxy.upstream_duration;
-            encode_durations(&mut encoder, "tidegate_proxy_upstream_duration", help, durations)?;
-        }
-        if let Some(store) = embedded {
-            let stats = store.stats();
-            gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));
-            gauges.push(("tidegate_store_disk_bytes", stats.bytes_on_disk));
-            gauges.push(("tidegate_store_disk_used_bytes", stats.space_used));
-            gauges.push(("tidegate_store_disk_max_bytes", stats.space_max));
-            counters.push(("tidegate_store_full", stats.full));
-            counters.push(("tidegate_store_commits", stats.commits));
-            counters.push(("tidegate_store_batches", stats.batches));
-            counters.push(("tidegate_store_commit_failures", stats.failures));
-            encode_seconds(&mut encoder, "tidegate_store_commit_seconds", stats.commit_total)?;
-        }
-        if let Some(store) = shared_store {
-            let stats = store.stats();
-            gauges.extend(shared_store_gauges(&stats));
-            counters.extend(shared_store_counters(&stats));
-            encode_rejected(&mut encoder, &stats)?;
-        }
-        if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
-            gauges.extend(lease_gauges(members, &totals));
-            counters.extend(lease_counters(members, &totals));
-        }
-        if let Some(decisions) = decisions {
-            counters.extend(decision_log_counters(decisions));
-        }
-        for (name, value) in gauges {
-            let gauge = ConstGauge::new(value);
-            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
-        }
-        for (name, value) in counters {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
-        }
-        planes::encode(&mut encoder, &in_force.engine, now, help)?;
-        encode_listeners(&mut encoder, connections)?;
-        process_metrics::encode(&mut encoder)?;
-        let help = help("tidegate_decision_duration_seconds");
-        encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)
-    }
 }

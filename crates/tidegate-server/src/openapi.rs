@@ -29,10 +29,11 @@ use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
 use crate::admin::{Health, LIMITS, LimitsAnswer, PolicyAnswer, TOP_KEYS};
 use crate::blocks::BLOCKS;
-use crate::changes::LastError;
 use crate::endpoint::Endpoint;
-use crate::overrides::{AuditEntry, OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
+use crate::override_history::AuditEntry;
+use crate::overrides::{OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::permits::PERMITS;
+use crate::reload_status::LastError;
 use crate::tables::TABLES;
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 

@@ -19,11 +19,12 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
 use crate::authorization::Caller;
-use crate::daemon::Desk;
-use crate::decide::{Keep, RequestProgress, Style, Terms, Waiting, WaitingPeek, engine_fault};
+use crate::context::Desk;
+use crate::decide::{RequestProgress, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
 use crate::reply::{self, Reply};
+use crate::terms::{Keep, Style, Terms};
 
 /// The attribute that names the tenant.
 pub(crate) const TENANT: &str = "tenant";

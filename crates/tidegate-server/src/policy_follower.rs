@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use tidegate_policy::Policy;
 
 use crate::changes::ReloadError;
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::policy_file::{LOOK_EVERY, PolicyFile, PolicyFileLook};
 
 /// A number made of the text of a policy: the same for the same text wherever this version runs.
@@ -18,7 +18,7 @@ pub(crate) fn fingerprint(text: &[u8]) -> String {
 }
 
 /// Takes over every policy that appears in `file`, in place of `policy`, until the daemon ends.
-pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy: Policy) {
+pub(crate) async fn follow(daemon: Arc<DaemonContext>, mut file: PolicyFile, mut policy: Policy) {
     let mut last = daemon.in_force.load().version.fingerprint.clone();
     loop {
         let is_asked = tokio::select! {
@@ -60,7 +60,7 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, mut file: PolicyFile, mut policy
 }
 
 async fn take_over(
-    daemon: &Daemon,
+    daemon: &DaemonContext,
     file: &PolicyFile,
     policy: &Policy,
     bytes: &[u8],
@@ -80,7 +80,7 @@ async fn take_over(
     Ok(checked.policy)
 }
 
-fn tell(daemon: &Daemon, file: &PolicyFile, error: &ReloadError) {
+fn tell(daemon: &DaemonContext, file: &PolicyFile, error: &ReloadError) {
     daemon.reload_failed(error);
     let policy = file.path().display();
     tracing::error!(target: "tidegate::reload", %policy, "the policy in force stays: {error}");

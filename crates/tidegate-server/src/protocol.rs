@@ -15,6 +15,10 @@ pub(crate) enum Protocol {
     Proxy,
 }
 
+/// The namespace of counters whose limits arrive with commands of Redis clients. One of the policy
+/// that is called so has its own.
+pub(crate) const RESP_NAMESPACE: &str = "resp";
+
 impl Protocol {
     /// Every protocol.
     pub(crate) const ALL: [Self; 5] = [Self::Http, Self::Authorize, Self::Rls, Self::Resp, Self::Proxy];

@@ -22,19 +22,22 @@ mod from_policy;
 mod headers;
 mod host;
 mod page;
+mod request_body;
 mod request_context;
+mod response_end;
+mod reverse_proxy;
 mod routes;
+mod stall_timer;
 mod tunnel;
+mod unforwarded;
 mod upstream;
 
-pub(crate) use answer::{Peer, answer};
+pub(crate) use answer::answer;
 pub use config::{
     NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
     UpstreamConfig,
 };
-pub(crate) use counts::{ProxyMetrics, ProxyState};
 pub use from_policy::ProxyError;
 pub(crate) use from_policy::proxy_config;
-pub(crate) use routes::Routes;
-pub(crate) use upstream::Upstream;
+pub(crate) use reverse_proxy::{ProxyState, ReverseProxy};
 pub use upstream::{Identity, UpstreamTls, UpstreamTlsFiles};

@@ -7,6 +7,7 @@ use tidegate_policy::policy::{Embedded, StoreChoice, StoreKind};
 use tidegate_store_redb::{OpenError, RedbStore};
 
 use crate::envoy_files::EnvoyFiles;
+use crate::no_store::{NoStore, quota_of_files};
 
 /// The store of a daemon with this policy and these files of envoyproxy/ratelimit, with the
 /// directory that is opened.
@@ -53,25 +54,6 @@ fn first_quota(policy: &Policy, files: Option<&EnvoyFiles>) -> Option<String> {
     let of_policy =
         of_policy.map(|(namespace, limit)| format!("limit \"{}\" of namespace \"{namespace}\"", limit.name));
     of_policy.or_else(|| files.and_then(|files| files.get().quotas().next().map(quota_of_files)))
-}
-
-/// A quota of files of envoyproxy/ratelimit, as a message names it.
-pub(crate) fn quota_of_files(metric_key: &str) -> String {
-    format!("limit \"{metric_key}\" of envoy_ratelimit")
-}
-
-/// A policy or a file brings a quota to a daemon that was started without a store to keep it in.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{quota} is a quota, of an hour or longer, and this daemon was started without a store to keep it in; restart the \
-     daemon, which then keeps quotas in {place}, or set `store: {{ kind: memory }}`, with which a restart \
-     forgets them"
-)]
-pub struct NoStore {
-    /// The quota.
-    pub(crate) quota: String,
-    /// Where a daemon that is started anew would keep it, as a message says it.
-    pub(crate) place: String,
 }
 
 /// The store in files cannot be used, so the daemon does not start.

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 
 use tidegate::limit::{Consistency, Limit, OnStoreFailure};
 
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::in_force::InForce;
 
-impl Daemon {
+impl DaemonContext {
     /// Why the daemon should not be sent work, if it should not.
     pub(crate) fn unready(&self) -> Option<String> {
         if !self.is_ready.load(Ordering::Relaxed) {
@@ -32,14 +32,14 @@ impl Daemon {
         ))
     }
 
-    /// Sets the status of gRPC health to whether the daemon is ready. The shutdown sets it itself.
+    /// Has the protocols announce whether the daemon is ready. The shutdown announces it itself.
     pub(crate) async fn tell_readiness(&self) {
         if !self.is_ready.load(Ordering::Relaxed) {
             return;
         }
-        match self.unready() {
-            None => self.services.health.serve().await,
-            Some(_) => self.services.health.drain().await,
+        let is_ready = self.unready().is_none();
+        for protocol in &self.protocols {
+            protocol.announce(is_ready).await;
         }
     }
 }

@@ -16,10 +16,11 @@ mod command;
 mod command_error;
 mod connection;
 mod counts;
+mod server;
 mod session;
 mod throttle;
 mod unanswered;
 
 pub(crate) use connection::serve;
-pub(crate) use counts::{RespMetrics, RespState};
-pub(crate) use throttle::NAMESPACE;
+pub(crate) use counts::RespMetrics;
+pub(crate) use server::RespServer;

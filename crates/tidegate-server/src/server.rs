@@ -1,65 +1,53 @@
 //! A running daemon: its listeners, its tasks, and how it ends.
 
-use core::convert::Infallible;
 use core::fmt;
-use core::future::{Future, poll_fn};
-use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
-use http::{Request, Response};
-use hyper::body::{Body, Incoming};
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
 use tidegate_driver::Driver;
 use tidegate_engine::{Engine, TickAction};
 use tidegate_policy::Policy;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_rustls::server::TlsStream;
 
 use crate::acceptor::{Acceptor, connections_max};
 use crate::address::Address;
 use crate::audit::Audit;
-use crate::bounds::Bounds;
-use crate::changes::Changes;
 use crate::config::ServerConfig;
-use crate::connections::{
-    ConnectionActivity, ConnectionCommand, ConnectionSlots, Connections, ListenerId, MonitoredStream,
-    OpenConnection, PeerShutdown, StreamSet, Streams,
-};
-use crate::daemon::Daemon;
+use crate::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
+use crate::context::DaemonContext;
+use crate::daemon::{Daemon, ProtocolStates};
 use crate::decisions::Decisions;
-use crate::door::{ListenerProtocol, ListenerRole, answer};
 use crate::file_backed::{Refresh, look_at};
-use crate::grpc::{self, Services};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener};
+use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::log_interval::EveryTenSeconds;
 use crate::members::Members;
+use crate::membership::keep_joined;
 use crate::metrics::{MetricSources, Metrics};
-use crate::overrides::History;
+use crate::override_history::History;
 use crate::policy_file::PolicyFile;
 use crate::policy_follower::follow;
-use crate::proxy::{self, Peer, ProxyState};
+use crate::protocol::RESP_NAMESPACE;
 use crate::random_seed::random_seed;
 use crate::refused_keys::RefusedKeys;
-use crate::resp::{self, RespState};
-use crate::shared_store::{SharedStore, keep_joined};
+use crate::reload_status::Changes;
+use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
-use crate::tls::{Tls, TlsFiles, names_in};
+use crate::tls::{Tls, TlsFiles};
 use tidegate_clock::Clock;
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
+
+/// How long the last lines of the decision log may take at the end.
+const DECISIONS_CLOSE_MAX: Duration = Duration::from_secs(5);
 
 /// A step of the wall clock that is worth a line and a count.
 const CLOCK_STEP_MIN: Duration = Duration::from_mins(1);
@@ -159,12 +147,11 @@ impl Server {
             .store(Arc::clone(&store))
             .store_timeout(config.bounds.store_timeout)
             .clock(Arc::clone(&clock));
-        let in_force = InForce::new(engine, config.clone(), &metrics, version, None);
-        let in_force = Arc::new(ArcSwap::from_pointee(in_force));
+        let in_force = Arc::new(InForce::new(engine, config.clone(), &metrics, version));
+        let protocols = ProtocolStates::registered(&in_force, &mut metrics);
+        let in_force = Arc::new(ArcSwap::new(in_force));
         let changes = Arc::new(Changes::default());
-        let proxy_state = Arc::new(ProxyState::default());
-        metrics.watch(MetricSources {
-            proxy: Arc::clone(&proxy_state),
+        let sources = MetricSources {
             in_force: Arc::clone(&in_force),
             clock: Arc::clone(&clock),
             connections: Arc::clone(&connections),
@@ -173,14 +160,12 @@ impl Server {
             shared: shared.clone(),
             members: members.clone(),
             decisions: decisions.clone(),
-        });
+        };
+        sources.register(&mut metrics);
         let stop = watch::Sender::new(false);
         let hooks = shared.clone();
-        let daemon = Arc::new_cyclic(|daemon| Daemon {
+        let context = Arc::new_cyclic(|daemon| DaemonContext {
             driver: driver.hooks(Arc::new(DaemonHooks::new(Weak::clone(daemon), hooks))),
-            proxy: proxy_state,
-            services: Services::new(),
-            resp: RespState::default(),
             in_force,
             asks_store,
             changes,
@@ -194,15 +179,18 @@ impl Server {
             metrics,
             refused_keys: RefusedKeys::new(random_seed(), clock.now()),
             is_ready: AtomicBool::new(true),
+            protocols: protocols.hooks(),
             connections,
             store,
             clock,
             config,
         });
-        daemon.tell_readiness().await;
+        let daemon = Arc::new(protocols.over(context));
+        let context = &daemon.context;
+        context.tell_readiness().await;
         let callers = doors.opened.iter().filter(|(_, serves, _)| serves.callers).count();
-        let mut callers = ConnectionSlots::divide(connections_max(&daemon.config), callers).into_iter();
-        let mut operators = ConnectionSlots::divide(daemon.config.bounds.admin_connections, 1).into_iter();
+        let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
+        let mut operators = ConnectionSlots::divide(context.config.bounds.admin_connections, 1).into_iter();
         let accept = |(index, (listener, serves, tls)): (usize, Door)| {
             let places = if serves.callers { callers.next() } else { operators.next() };
             let acceptor = Acceptor {
@@ -218,19 +206,23 @@ impl Server {
             tokio::spawn(acceptor.run(stop.subscribe()))
         };
         let acceptors = doors.opened.into_iter().enumerate().map(accept).collect();
-        let tasks = spawn_tasks(&daemon, doors.tls);
+        let tasks = spawn_tasks(context, doors.tls);
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
 }
 
 /// Starts the background tasks of a daemon.
-fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>>) -> Vec<JoinHandle<()>> {
+fn spawn_tasks<L: Refresh + 'static>(
+    daemon: &Arc<DaemonContext>,
+    listeners: Vec<Arc<L>>,
+) -> Vec<JoinHandle<()>> {
     let files = {
         let daemon = Arc::clone(daemon);
         move || {
             let listeners = listeners.iter().map(|tls| Arc::clone(tls) as Arc<dyn Refresh>);
             let domains = daemon.followed_files().map(|files| Arc::new(files) as Arc<dyn Refresh>);
-            listeners.chain(daemon.in_force.load().files()).chain(domains).collect()
+            let protocols = daemon.protocols.iter().flat_map(|protocol| protocol.files());
+            listeners.chain(protocols).chain(daemon.in_force.load().files()).chain(domains).collect()
         }
     };
     let mut tasks = vec![
@@ -250,7 +242,7 @@ fn spawn_tasks<L: Refresh + 'static>(daemon: &Arc<Daemon>, listeners: Vec<Arc<L>
 /// Gives shares of the engine's tables to namespaces whose limits arrive with requests.
 fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
     if config.resp.is_some() {
-        engine.join(resp::NAMESPACE);
+        engine.join(RESP_NAMESPACE);
     }
     if let Some(files) = &config.envoy_ratelimit {
         files.get().domains().for_each(|domain| engine.join(domain));
@@ -328,28 +320,28 @@ impl Handle {
 
     /// Permits that requests of the reverse proxy hold at this moment.
     pub fn proxy_in_flight(&self) -> usize {
-        self.daemon.proxy.in_flight.load(Ordering::Relaxed)
+        self.daemon.proxy.state.in_flight()
     }
 
     /// Requests of the reverse proxy that wait at this moment.
     pub fn proxy_waiting(&self) -> usize {
-        self.daemon.driver.engine().waiting()
+        self.daemon.context.driver.engine().waiting()
     }
 
     /// Takes over whatever policy appears in `file`, in place of `policy`, which is in force. Call
     /// it once.
     pub fn follow(&mut self, file: PolicyFile, policy: Policy) {
-        self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon), file, policy)));
+        self.tasks.push(tokio::spawn(follow(Arc::clone(&self.daemon.context), file, policy)));
     }
 
     /// Reads the followed policy file and the files of envoyproxy/ratelimit now, and opens the
     /// decision log anew, so that a file that was moved away is let go.
     pub fn reload(&self) {
-        self.daemon.changes.asked.notify_one();
-        if let Some(files) = self.daemon.followed_files() {
+        self.daemon.context.changes.asked.notify_one();
+        if let Some(files) = self.daemon.context.followed_files() {
             tokio::task::spawn_blocking(move || files.look_again());
         }
-        if let Some(decisions) = &self.daemon.decisions {
+        if let Some(decisions) = &self.daemon.context.decisions {
             decisions.log.reopen();
         }
     }
@@ -357,7 +349,7 @@ impl Handle {
     /// Reads the files of envoyproxy/ratelimit now, if the policy names some, and takes them over
     /// if they have changed. Otherwise they are looked at every 5 seconds. Blocks while it reads.
     pub fn look_at_files(&self) {
-        if let Some(files) = self.daemon.followed_files() {
+        if let Some(files) = self.daemon.context.followed_files() {
             files.look();
         }
     }
@@ -367,9 +359,11 @@ impl Handle {
     /// that are idle, answers every request that was read, and returns when all are closed or
     /// [`crate::Bounds::drain`] is over. Requests that remain are cut off, and logged.
     pub async fn shutdown(mut self) -> Drained {
-        let daemon = Arc::clone(&self.daemon);
+        let daemon = Arc::clone(&self.daemon.context);
         daemon.is_ready.store(false, Ordering::Relaxed);
-        daemon.services.health.drain().await;
+        for protocol in &daemon.protocols {
+            protocol.announce(false).await;
+        }
         self.stop.send_replace(true);
         daemon.driver.engine().drain_waiting();
         for acceptor in self.acceptors.drain(..) {
@@ -382,7 +376,9 @@ impl Handle {
         // A busy caller has its next request on the way: closing now would lose it unread.
         let grace = daemon.config.bounds.drain_grace.min(daemon.config.bounds.drain);
         let _ = tokio::time::timeout(grace, daemon.connections.all_closed()).await;
-        daemon.services.health.end().await;
+        for protocol in &daemon.protocols {
+            protocol.end_streams().await;
+        }
         daemon.connections.tell_all(ConnectionCommand::Finish);
         let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
         let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
@@ -409,13 +405,32 @@ impl Handle {
     }
 }
 
+impl DaemonContext {
+    /// Returns leases, and waits until all charges are on disk.
+    pub(crate) async fn close(self: Arc<Self>) {
+        self.leave().await;
+        if let Some(store) = &self.embedded
+            && let Err(error) = store.flush().await
+        {
+            tracing::error!(%error, "what was charged last could not be written");
+        }
+        let this = Arc::clone(&self);
+        let closing = tokio::task::spawn_blocking(move || {
+            if let Some(decisions) = &this.decisions {
+                let _ = decisions.log.close(DECISIONS_CLOSE_MAX);
+            }
+        });
+        let _ = closing.await;
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
         self.stop.send_replace(true);
         for task in self.tasks.iter().chain(&self.acceptors) {
             task.abort();
         }
-        self.daemon.connections.tell_all(ConnectionCommand::Close);
+        self.daemon.context.connections.tell_all(ConnectionCommand::Close);
     }
 }
 
@@ -425,178 +440,8 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// A connection after its TLS handshake, which takes at most as long as a request's headers may.
-pub(crate) async fn shake_hands<S>(
-    daemon: &Daemon,
-    tls: &Tls,
-    line: &ConnectionActivity,
-    stream: S,
-) -> Option<TlsStream<S>>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let handshake = tokio::time::timeout(daemon.config.bounds.header_timeout, tls.acceptor().accept(stream));
-    let handshake = tokio::select! {
-        handshake = handshake => handshake,
-        // The listener is full, or the daemon ends.
-        () = line.until_commanded() => return None,
-    };
-    let error = match handshake {
-        Ok(Ok(stream)) => return Some(stream),
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "it took too long".to_owned(),
-    };
-    daemon.metrics.broken_tls();
-    tracing::debug!(error, "a TLS handshake failed");
-    None
-}
-
-/// The names in the certificate that a client showed.
-pub(crate) fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
-    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-    shown.map_or_else(Arc::default, names_in)
-}
-
-/// Serves one connection to its end.
-pub(crate) async fn serve<S>(
-    daemon: Arc<Daemon>,
-    serves: ListenerRole,
-    peer: Peer,
-    stream: S,
-    open: OpenConnection,
-) where
-    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
-{
-    if serves.speaks == ListenerProtocol::Resp {
-        return Box::pin(resp::serve(&daemon, stream, peer.address, &open)).await;
-    }
-    let line = Arc::clone(&open.line);
-    if serves.speaks == ListenerProtocol::Proxy {
-        let builder = http(Streams, &daemon.config.bounds, true);
-        let (shared, line) = (Arc::clone(&daemon), Arc::clone(&line));
-        let service = service_fn(move |request| {
-            let (daemon, line) = (Arc::clone(&shared), Arc::clone(&line));
-            async move { Ok::<_, Infallible>(proxy::answer(&daemon, &line, peer, request).await) }
-        });
-        return Box::pin(run(&daemon, &builder, None, service, stream, &open.line)).await;
-    }
-    let together = StreamSet::default();
-    let builder = http(together.begun(), &daemon.config.bounds, false);
-    // One shared thing for each request to hold on to, not three.
-    let shared = Arc::new((Arc::clone(&daemon), Arc::clone(&line), Arc::clone(&open.names)));
-    if serves.speaks == ListenerProtocol::Grpc {
-        let service = service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move {
-                let (daemon, line, names) = &*shared;
-                line.request_started();
-                let _finished = RequestFinishGuard(line);
-                // In a box that is made when the call has its turn: a connection begins hundreds of
-                // streams at once, and the answer of a stream that stays open needs none of it.
-                Ok::<_, Infallible>(Box::pin(grpc::answer(daemon, line, names, request)).await)
-            }
-        });
-        return Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
-    }
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move {
-            let (daemon, line, names) = &*shared;
-            line.request_started();
-            let _finished = RequestFinishGuard(line);
-            Ok::<_, Infallible>(answer(daemon, serves, line, names, request).await)
-        }
-    });
-    Box::pin(run(&daemon, &builder, Some(together), service, stream, &line)).await;
-}
-
-/// How connections are spoken on, whose streams are run by `streams`.
-fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
-    let mut builder = Builder::new(streams);
-    builder
-        .http1()
-        // Idle connections and slow headers are found by the sweep, which costs a request nothing.
-        .timer(TokioTimer::new())
-        .header_read_timeout(None)
-        // Small answers: copying head and body together costs less than handing the kernel two
-        // pieces.
-        .writev(is_proxy)
-        // A client in the queue is known to have gone only by the end of its input.
-        .half_close(!is_proxy)
-        .max_headers(bounds.headers)
-        .max_buf_size(bounds.header_bytes.max(8 << 10));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(bounds.streams)
-        .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
-    builder
-}
-
-/// Serves one connection until it ends or is told to, with its streams if they are answered
-/// together.
-async fn run<S, T, B, E>(
-    daemon: &Daemon,
-    builder: &Builder<E>,
-    mut together: Option<StreamSet>,
-    service: T,
-    stream: S,
-    line: &Arc<ConnectionActivity>,
-) where
-    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
-    T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
-    T::Future: Send + 'static,
-    B: Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
-    E: HttpServerConnExec<T::Future, B>,
-{
-    let linger = daemon.config.bounds.linger;
-    let io = TokioIo::new(MonitoredStream::http(stream, Arc::clone(line), linger));
-    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
-    let mut is_registered = false;
-    let mut is_finishing = false;
-    let ended = poll_fn(|cx| {
-        loop {
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(Some(ended));
-            }
-            if together.as_mut().is_some_and(|streams| streams.go_on(cx)) {
-                continue;
-            }
-            match line.order(cx, &mut is_registered) {
-                ConnectionCommand::Close => return Poll::Ready(None),
-                ConnectionCommand::Finish if !is_finishing => {
-                    is_finishing = true;
-                    connection.as_mut().graceful_shutdown();
-                    // The waker was used up by the order; the next one needs it again.
-                    is_registered = false;
-                }
-                ConnectionCommand::Serve | ConnectionCommand::Finish => return Poll::Pending,
-            }
-        }
-    })
-    .await;
-    if let Some(Err(error)) = ended {
-        let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
-        if is_malformed {
-            daemon.metrics.broken_http();
-        }
-        tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-/// Notes that a request is finished, also when its caller went away before the answer.
-struct RequestFinishGuard<'a>(&'a crate::connections::ConnectionActivity);
-
-impl Drop for RequestFinishGuard<'_> {
-    fn drop(&mut self) {
-        self.0.request_finished();
-    }
-}
-
 /// Runs the engine's timers.
-async fn tick(daemon: Arc<Daemon>) {
+async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
     loop {
         let tick = daemon.driver.tick_at(at).await;
@@ -614,7 +459,7 @@ async fn tick(daemon: Arc<Daemon>) {
 }
 
 /// Ends connections that are over a bound.
-async fn sweep(daemon: Arc<Daemon>) {
+async fn sweep(daemon: Arc<DaemonContext>) {
     let bounds = &daemon.config.bounds;
     let mut interval = tokio::time::interval(Connections::sweep_interval(bounds));
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -626,7 +471,7 @@ async fn sweep(daemon: Arc<Daemon>) {
 }
 
 /// Says when the wall clock is set, which decisions do not follow.
-async fn watch_clock(daemon: Arc<Daemon>) {
+async fn watch_clock(daemon: Arc<DaemonContext>) {
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
         let drift = daemon.clock.drift();

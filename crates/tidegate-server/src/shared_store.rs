@@ -8,31 +8,18 @@
 use core::time::Duration;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tidegate::algorithm::{Counter, State, WindowStart};
 use tidegate::{Algorithm, Cost, Timestamp};
-use tidegate_engine::{EngineError, Lineage, RuntimeOverride};
 use tidegate_policy::policy::Redis;
 use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, StoreError};
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
-use crate::daemon::Daemon;
 use crate::file_backed::FILE_BYTES_MAX;
 use crate::regular_file::read_regular;
-use crate::store_failure_log::{StoreFailureLog, with_causes};
-
-/// How often the settings of other members are read although no change was announced.
-const REFRESH_EVERY: Duration = Duration::from_mins(5);
-
-/// How often it is seen whether it is time to say that this member is there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// How soon a store that was away is asked again, so that it is found within a second of its
-/// return.
-const RETRY_EVERY: Duration = Duration::from_millis(250);
+use crate::store_failure_log::StoreFailureLog;
 
 /// Makes the id of the undo of a batch from the id of that batch.
 const UNDO_OF_LOST: u128 = 0x756e_646f_206f_6620_6c6f_7374_2064_6174;
@@ -154,7 +141,7 @@ impl SharedStore {
     }
 
     /// Warns if the server may evict counters, which then count from zero.
-    async fn check_eviction(&self) {
+    pub(crate) async fn check_eviction(&self) {
         match self.store.eviction_policy().await {
             Ok(policy) if policy == "noeviction" => {}
             Ok(policy) => tracing::warn!(
@@ -278,105 +265,6 @@ impl Store for SharedStoreHandle {
 
     fn supports(&self, algorithm: &Algorithm) -> bool {
         self.0.store.supports(algorithm)
-    }
-}
-
-/// Why a member has not joined those that are there, or does not see them.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotJoined {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
-
-/// Joins the members that share the store, and applies the settings of the others, until the daemon
-/// ends.
-pub(crate) async fn keep_joined(daemon: Arc<Daemon>) {
-    let mut is_away = false;
-    loop {
-        let joined = daemon.join_and_beat().await;
-        if joined.is_ok() && !daemon.has_joined.swap(true, Ordering::Relaxed) {
-            tracing::info!(target: "tidegate::store", "the store answers; this member has joined the others");
-            if let Some(shared) = &daemon.shared {
-                shared.check_eviction().await;
-            }
-        } else if joined.is_ok() && is_away {
-            tracing::info!(target: "tidegate::store", "the store answers again");
-        }
-        daemon.tell_readiness().await;
-        match joined {
-            Ok(()) => {
-                is_away = false;
-                // Ignore the error; the next attempt reports it.
-                let _ = daemon.wait_for_changes().await;
-            }
-            Err(error) => {
-                if !is_away {
-                    let error = with_causes(&error);
-                    let unready = daemon.unready();
-                    tracing::warn!(target: "tidegate::store", error, unready, "the store does not answer; it is asked again four times a second");
-                }
-                is_away = true;
-                tokio::time::sleep(RETRY_EVERY).await;
-            }
-        }
-    }
-}
-
-impl Daemon {
-    async fn join_and_beat(&self) -> Result<(), NotJoined> {
-        self.beat().await?;
-        self.see_members().await?;
-        self.join().await
-    }
-
-    /// Waits until something that members share has changed, or may have; says meanwhile that this
-    /// member is there.
-    async fn wait_for_changes(&self) -> Result<(), StoreError> {
-        let Some(members) = &self.members else { return Ok(()) };
-        let until = self.clock.now().saturating_add(REFRESH_EVERY);
-        while self.clock.now() < until {
-            tokio::select! {
-                () = members.changed.notified() => return Ok(()),
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            }
-            if members.is_due(self.clock.now()) {
-                self.beat().await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes over settings that the store has and this member does not.
-    async fn join(&self) -> Result<(), NotJoined> {
-        let _turn = self.changes.turn.lock().await;
-        let before = self.in_force.load_full();
-        let is_first = !self.has_joined.load(Ordering::Relaxed);
-        let read = async |kind| self.store.notes_boxed(kind).await;
-        // Only at the first join: while policies are being exchanged member by member, each member
-        // goes by its own names.
-        let lineage = if is_first {
-            Lineage::from_notes(&read(NoteKind::Lineage).await?).map_err(EngineError::from)?
-        } else {
-            before.engine.lineage().clone()
-        };
-        let overrides = read(NoteKind::Override).await?;
-        let overrides = overrides.iter().filter_map(|note| kept(RuntimeOverride::from_note(note)));
-        let mut engine = Arc::clone(&before.engine);
-        if let Some((joined, notes)) = before.engine.joined(&lineage, overrides)? {
-            self.store_notes(&joined, &notes).await?;
-            self.put_in_force(&before, joined, before.config.clone(), before.version.clone());
-            engine = Arc::clone(&self.in_force.load().engine);
-        }
-        let now = self.clock.now();
-        for note in read(NoteKind::Block).await? {
-            kept(engine.restore_block(&note, now));
-        }
-        if is_first {
-            self.history.restore(&read(NoteKind::Audit).await?);
-        }
-        Ok(())
     }
 }
 

@@ -11,18 +11,18 @@ use tidegate_driver::{StoreHooks, Undoing};
 use tidegate_engine::LeaseBatch;
 use tidegate_store::{Batch, Outcome, StoreError};
 
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 use crate::shared_store::SharedStore;
 
 /// The hooks of a daemon in its driver.
 pub(crate) struct DaemonHooks {
     /// Weak, since the daemon has the driver.
-    daemon: Weak<Daemon>,
+    daemon: Weak<DaemonContext>,
     shared: Option<Arc<SharedStore>>,
 }
 
 impl DaemonHooks {
-    pub(crate) fn new(daemon: Weak<Daemon>, shared: Option<Arc<SharedStore>>) -> Self {
+    pub(crate) fn new(daemon: Weak<DaemonContext>, shared: Option<Arc<SharedStore>>) -> Self {
         Self { daemon, shared }
     }
 }

@@ -11,7 +11,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
 use crate::authorization::Caller;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
 use crate::reply::{self, Reply};

@@ -48,6 +48,7 @@ mod fault;
 mod holder;
 mod ledger;
 mod message;
+mod phase;
 mod terms;
 #[cfg(test)]
 mod tests;

@@ -84,13 +84,23 @@ impl Slot {
     /// which the next puts right.
     pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
         self.numbers = limit.numbers();
+        self.holder.change_terms(&self.terms, &terms, now);
         self.terms = terms;
-        self.holder.ask_soon(now);
         self.about = Arc::new(self.about.renumbered(limit));
     }
 
     /// Whether nothing would be lost if it were dropped.
+    ///
+    /// Where all places of the ledger are taken, a holder has no lease that keeps its slot between
+    /// two requests. Its slot is kept until its demand has faded, so that the demand is known when
+    /// it finds a place.
     pub(super) fn can_go(&self, now: Timestamp) -> bool {
+        self.is_hardly_used(now) && (!self.holder.is_crowded() || self.holder.has_faded(now))
+    }
+
+    /// Whether it holds nothing, nothing is under way, and so little is asked for that there is
+    /// nothing to tell the ledger.
+    pub(super) fn is_hardly_used(&self, now: Timestamp) -> bool {
         // A key with occasional requests is remembered, so that it gets a lease of its own. Without
         // the store, the last grant says by which share this member decides alone.
         let least = if self.holder.is_unanswered() { 1 } else { FORGOTTEN_BELOW };

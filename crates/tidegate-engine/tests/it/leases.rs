@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::algorithm::{CivilUnit, Fixed, WindowStart};
+use tidegate::lease::HOLDERS_MAX;
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::{
@@ -86,6 +87,13 @@ impl Fleet {
         for member in 0..self.members.len() {
             let _ = self.members[member].tick(self.now());
             self.drive(member);
+        }
+    }
+
+    /// The same, in steps of a tenth of a second.
+    fn pass_in_steps(&mut self, span: Duration) {
+        for _ in 0..span.as_millis() / 100 {
+            self.pass(Duration::from_millis(100));
         }
     }
 
@@ -398,6 +406,27 @@ fn when_there_is_no_place_for_another_holder_idle_ones_make_room() {
     fleet.pass(Duration::from_secs(30));
     assert!(ask(&mut fleet, &users[8]).is_none(), "who has not been asked for goes");
     assert!(fleet.members[0].lease_totals().unwrap().holders <= 8);
+}
+
+#[test]
+fn a_holder_without_a_place_at_the_ledger_keeps_its_demand_until_it_has_faded() {
+    let crowded = HOLDERS_MAX;
+    let mut fleet = Fleet::new(crowded as u64 + 1, &[leased("rate", per_second(10_000))]);
+    for member in 0..HOLDERS_MAX {
+        assert!(fleet.admit(member, 1).is_some());
+    }
+    assert!(fleet.admit(crowded, 1).is_some(), "it is granted what waits");
+    let holders = |fleet: &Fleet| fleet.members[crowded].lease_totals().unwrap().holders;
+    // Of a demand of three units a period less than one is left.
+    fleet.pass_in_steps(SECOND * 2);
+    assert_eq!(holders(&fleet), 1);
+    assert!(fleet.admit(crowded, 1).is_some());
+    let demand = fleet.members[crowded].leases(1, fleet.now()).leases[0].demand;
+    assert_eq!(demand, 4, "the demand of both requests");
+    fleet.pass_in_steps(SECOND * 7);
+    assert_eq!(holders(&fleet), 1);
+    fleet.pass_in_steps(SECOND * 2);
+    assert_eq!(holders(&fleet), 0, "nothing is left of its demand");
 }
 
 #[test]

@@ -8,9 +8,9 @@
 
 use core::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::ConnectionActivity;
+use super::activity::ConnectionActivity;
 
 /// The most bytes that all connections hold together. Above it, and above a share of it, an
 /// unfinished body is answered with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that
@@ -21,26 +21,6 @@ pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 /// buffers: its future, its entry in the connection and the buffer of its answer. So at most 4096
 /// of them wait or stay open at a time.
 pub(crate) const STREAM_BYTES: usize = 16 << 10;
-
-/// The bytes that all connections of a daemon hold.
-#[derive(Debug, Default)]
-pub(crate) struct BufferBudget {
-    held: AtomicUsize,
-    /// How often a connection was refused more.
-    refused: AtomicU64,
-}
-
-impl BufferBudget {
-    /// How many bytes are held.
-    pub(crate) fn held(&self) -> usize {
-        self.held.load(Ordering::Relaxed)
-    }
-
-    /// How often a connection was refused more.
-    pub(crate) fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
-    }
-}
 
 /// There is no room for more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use super::ConnectionActivity;
+use super::activity::ConnectionActivity;
 
 /// How many bytes are read and dropped at once.
 const DROPPED_BYTES: usize = 8 << 10;

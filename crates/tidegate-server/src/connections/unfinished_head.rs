@@ -9,7 +9,8 @@ use core::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Buffered, ConnectionActivity};
+use super::activity::ConnectionActivity;
+use super::buffered::Buffered;
 
 /// The bytes of a head that every connection may hold without a charge: the first read buffer.
 const FREE_HEAD_BYTES: usize = 8 << 10;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::RETRY_AFTER;
+use super::queue::RETRY_AFTER;
 
 /// The file that is written, and those that were before it.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use tidegate::{Attributes, Class, Reason, Timestamp};
 
 use super::file::{RotatingFile, WriteFailure};
 use super::line::{PAIRS_BYTES_MAX, TEXT_BYTES_MAX};
-use super::{DecisionLog, DecisionLogConfig, DecisionRecord, RETRY_AFTER};
+use super::queue::RETRY_AFTER;
+use super::{DecisionLog, DecisionLogConfig, DecisionRecord};
 
 /// Longer than anything here takes.
 const LONG: Duration = Duration::from_mins(1);

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use super::file::{RotatingFile, WriteFailure};
-use super::{FLUSH_AFTER, Message, WriterState};
+use super::queue::{FLUSH_AFTER, Message, WriterState};
 
 /// How many bytes are collected before they are written.
 const BUFFER_BYTES: usize = 64 << 10;

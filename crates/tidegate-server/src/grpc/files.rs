@@ -8,7 +8,7 @@ use tidegate_wire::envoy::{
 };
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::envoy_files::CurrentFiles;
 
 impl Desk<'_> {
@@ -26,7 +26,7 @@ impl Desk<'_> {
         let mut resolved = files.resolve(domain, &descriptors, request.hits_addend).map_err(malformed)?;
         self.ask_files(&mut resolved, domain, now).await?;
         let answer = resolved.answer(now);
-        self.daemon.metrics.grpc.decided(&answer);
+        self.daemon.metrics.envoy_hits.decided(&answer);
         self.note_descriptors(files, domain, &descriptors, (&answer, &resolved.decisions(now)), now);
         Ok(message(answer))
     }

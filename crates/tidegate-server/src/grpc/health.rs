@@ -1,5 +1,7 @@
 //! `grpc.health.v1`: the status is serving until the daemon drains.
 
+use core::convert::Infallible;
+
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -9,8 +11,6 @@ use tonic::codegen::Service;
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
-
-use super::never_fails;
 
 /// How the paths of the service begin.
 pub(super) const PATHS: &str = "/grpc.health.v1.Health/";
@@ -59,5 +59,13 @@ impl GrpcHealth {
 
     pub(super) async fn answer(&self, request: Request<Full<Bytes>>) -> Response<Body> {
         never_fails(self.server.clone().call(request).await)
+    }
+}
+
+/// The answer of a service that has no error.
+pub(super) fn never_fails<T>(answer: Result<T, Infallible>) -> T {
+    match answer {
+        Ok(answer) => answer,
+        Err(never) => match never {},
     }
 }

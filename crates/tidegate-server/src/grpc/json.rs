@@ -5,7 +5,7 @@ use tidegate_wire::Fault;
 use tidegate_wire::envoy::{Code, json};
 
 use crate::authorization::Caller;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::reply::{self, Reply};
 
 impl Desk<'_> {

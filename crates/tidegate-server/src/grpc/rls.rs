@@ -27,9 +27,9 @@ use tidegate_wire::envoy::{
 };
 use tidegate_wire::{Fault, FaultCode};
 
-use super::key::Hashes;
 use crate::authorization::Caller;
-use crate::daemon::Desk;
+use crate::carried_keys::Hashes;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::decisions;
 use crate::metrics::OVERRIDE;

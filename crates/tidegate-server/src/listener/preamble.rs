@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::AcceptedStream;
 use crate::connections::ConnectionActivity;
-use crate::daemon::Daemon;
-use crate::proxy::Peer;
+use crate::context::DaemonContext;
+use crate::peer::Peer;
 use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 
 /// How often at most a listener says that connections were closed for it.
@@ -42,18 +42,19 @@ enum PreambleError {
 }
 
 impl Preambles {
-    /// Reads the client of `stream`, which `peer` opened; `None` closes the connection.
+    /// Reads the client of `stream`, which `peer` opened and may only open if it `is_trusted`;
+    /// `None` closes the connection.
     ///
     /// It takes at most as long as a request's headers may, and nothing that comes behind the
     /// preamble is read.
     pub(crate) async fn read(
         &self,
-        daemon: &Daemon,
+        daemon: &DaemonContext,
         stream: &mut AcceptedStream,
         peer: Peer,
+        is_trusted: bool,
         line: &ConnectionActivity,
     ) -> Option<Peer> {
-        let is_trusted = daemon.in_force.load().routes.config.client_address.is_trusted_peer(peer.address);
         let read = async {
             if !is_trusted {
                 return Err(PreambleError::Untrusted);

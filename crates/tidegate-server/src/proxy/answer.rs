@@ -1,7 +1,6 @@
 //! One request from its head to the head of its answer: its route, its attributes, its admission,
 //! and its upstream or refusal.
 
-use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -19,29 +18,26 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::attributes::Context;
-use super::body::{AnswerBody, RequestBody};
-use super::forward::{UpstreamRequest, forward};
+use super::body::AnswerBody;
+use super::forward::{Origin, UpstreamRequest, forward};
 use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
 use super::path::PlainPath;
-use super::rejection::Rejection;
-use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext, ResponseEnd};
+use super::request_body::RequestBody;
+use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext};
+use super::response_end::ResponseEnd;
+use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
 use super::routes::Route;
+use super::unforwarded::{Unforwarded, reply_to, whole};
 use crate::connections::ConnectionActivity;
-use crate::daemon::{Daemon, Desk};
+use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
-use crate::door::check_head;
-use crate::in_force::InForce;
+use crate::peer::Peer;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
-
-/// The error of a request that cannot be decided or forwarded.
-pub(super) enum Unforwarded {
-    Fault(Fault),
-    Rejection(Rejection),
-}
+use crate::request_head::check_head;
 
 /// The next step for a request that was read without error.
 enum ProxyStep {
@@ -57,39 +53,15 @@ enum RouteAdmission<'r> {
     Refused(Reply),
 }
 
-impl From<Fault> for Unforwarded {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-impl From<Rejection> for Unforwarded {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejection(rejection)
-    }
-}
-
-/// The other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// Its address; `None` on a Unix socket.
-    pub(crate) address: Option<IpAddr>,
-    /// Whether it speaks TLS.
-    pub(crate) is_tls: bool,
-    /// Whether the address is the peer's own. Behind a load balancer that names no client it is
-    /// not, and forwarding headers are then ignored: any client of the balancer may have sent them.
-    pub(crate) is_named: bool,
-}
-
 /// Answers one request of the connection `line` that came from `peer`.
 pub(crate) async fn answer(
-    daemon: &Arc<Daemon>,
+    proxy: &Arc<ReverseProxy>,
     line: &Arc<ConnectionActivity>,
     peer: Peer,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
     let is_http1 = request.version() < http::Version::HTTP_2;
-    let in_force = daemon.in_force.load_full();
+    let in_force = proxy.state.in_force();
     let routes = &in_force.routes;
     let record = AccessLogRecord {
         started: Instant::now(),
@@ -114,19 +86,19 @@ pub(crate) async fn answer(
         upstream_ms = tracing::field::Empty,
         status = tracing::field::Empty,
     );
-    let begun = begin(daemon, &in_force, peer, request, &mut context).instrument(span.clone()).await;
+    let begun = begin(proxy, &in_force, peer, request, &mut context).instrument(span.clone()).await;
     span.record("route", context.counts.route());
     span.record("decision", context.record.decision);
     let mut answer = match begun {
         Ok(ProxyStep::Forward(request)) => {
-            forward(daemon, context, *request, &span).instrument(span.clone()).await
+            forward(proxy, context, *request, &span).instrument(span.clone()).await
         }
         Ok(ProxyStep::Refused(reply)) => answered(context, reply),
-        Err(unforwarded) => answered(context, reply_to(daemon, unforwarded)),
+        Err(unforwarded) => answered(context, reply_to(&proxy.daemon, unforwarded)),
     };
     span.record("status", answer.status().as_u16());
     // Relaxed: a caller that misses it gets it with its next answer, or when the grace is over.
-    if is_http1 && !daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
+    if is_http1 && !proxy.daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -139,35 +111,10 @@ fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
     whole(reply)
 }
 
-pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
-    reply.map(AnswerBody::Whole)
-}
-
-pub(super) fn reply_to(daemon: &Daemon, unforwarded: Unforwarded) -> Reply {
-    match unforwarded {
-        Unforwarded::Fault(fault) => {
-            daemon.metrics.fault(fault.code);
-            reply::fault(&fault)
-        }
-        Unforwarded::Rejection(rejection) => {
-            daemon.metrics.rejected(rejection.code);
-            let mut body = Vec::with_capacity(256);
-            rejection.write_body(&mut body);
-            let problem = HeaderValue::from_static(tidegate_wire::problem::MEDIA_TYPE);
-            let mut reply = reply::with_body(reply::status(rejection.status), problem, body);
-            if let Some(challenge) = rejection.challenge() {
-                let challenge = HeaderValue::from_static(challenge);
-                reply.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge);
-            }
-            reply
-        }
-    }
-}
-
 /// Everything before the request is sent on.
 async fn begin(
-    daemon: &Arc<Daemon>,
-    in_force: &Arc<InForce>,
+    proxy: &Arc<ReverseProxy>,
+    in_force: &Arc<RoutedPolicy>,
     peer: Peer,
     request: Request<Incoming>,
     context: &mut RequestContext,
@@ -178,13 +125,12 @@ async fn begin(
     let upload = RequestBody::new(incoming);
     let discard = |upload: RequestBody| {
         if sends_anyway {
-            upload.discard(daemon.config.bounds.linger);
+            upload.discard(proxy.daemon.config.bounds.linger);
         }
     };
-    match admit(daemon, in_force, peer, &mut head, &upload, context).await {
+    match admit(proxy, in_force, peer, &mut head, &upload, context).await {
         Ok(RouteAdmission::Admitted(route, origin)) => {
-            let upstream =
-                UpstreamRequest::new(daemon, route, head, origin, upload, &in_force.routes.headers);
+            let upstream = UpstreamRequest::new(proxy, route, head, origin, upload, &in_force.routes.headers);
             Ok(ProxyStep::Forward(Box::new(upstream)))
         }
         Ok(RouteAdmission::Refused(reply)) => {
@@ -201,8 +147,8 @@ async fn begin(
 /// Finds the route of a request and has it admitted; the permit is held by `context`. The head is
 /// brought into the form in which its address goes on.
 async fn admit<'r>(
-    daemon: &Arc<Daemon>,
-    in_force: &'r Arc<InForce>,
+    proxy: &Arc<ReverseProxy>,
+    in_force: &'r Arc<RoutedPolicy>,
     peer: Peer,
     head: &mut Parts,
     upload: &RequestBody,
@@ -216,7 +162,7 @@ async fn admit<'r>(
         peer.address.map(|address| address.to_canonical())
     };
     context.record.client = client;
-    check_head(head, &daemon.config.bounds)?;
+    check_head(head, &proxy.daemon.config.bounds)?;
     if is_refused_method(&head.method) {
         let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
         return Err(Fault::new(FaultCode::MethodNotAllowed, detail).fix("use another method").into());
@@ -237,13 +183,13 @@ async fn admit<'r>(
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
             Some(tokens) if route.config.attributes.need_claims() => {
-                tokens.read(&head.headers, daemon.clock.now())?
+                tokens.read(&head.headers, proxy.daemon.clock.now())?
             }
             _ => None,
         };
         let source = Context { client, host, path: &path, claims: claims.as_ref() };
         let request = RoutedRequest { route, namespace, head, source, upload };
-        if let Some(reply) = decide(daemon, in_force, &request, context).await?.admit(context) {
+        if let Some(reply) = decide(proxy, in_force, &request, context).await?.admit(context) {
             return Ok(RouteAdmission::Refused(reply));
         }
         context.upload = context.measured.map(|_| upload.share());
@@ -252,15 +198,6 @@ async fn admit<'r>(
         readdress(head, path.forwarded())?;
     }
     Ok(RouteAdmission::Admitted(route, Origin { peer, is_trusted }))
-}
-
-/// The sender of a request, for the headers that are forwarded.
-#[derive(Clone, Copy)]
-pub(super) struct Origin {
-    /// The other end of the connection.
-    pub(super) peer: Peer,
-    /// Whether it is a trusted proxy.
-    pub(super) is_trusted: bool,
 }
 
 /// Puts another path in the place of the one that was sent; the query stays.
@@ -328,8 +265,8 @@ impl ProxyDecision {
 
 /// Decides a request by the engine.
 async fn decide(
-    daemon: &Arc<Daemon>,
-    in_force: &Arc<InForce>,
+    proxy: &Arc<ReverseProxy>,
+    in_force: &Arc<RoutedPolicy>,
     routed: &RoutedRequest<'_>,
     context: &RequestContext,
 ) -> Result<ProxyDecision, Unforwarded> {
@@ -337,7 +274,7 @@ async fn decide(
     let extracted = config.attributes.extract(head, &routed.source)?;
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
-    let read_at = daemon.clock.now();
+    let read_at = proxy.daemon.clock.now();
     let (cost, measured) = cost_of(routed);
     let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs))
         .cost(cost)
@@ -351,9 +288,9 @@ async fn decide(
     }
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
-    let desk = Desk { daemon, in_force };
+    let desk = Desk { daemon: &proxy.daemon, in_force: &in_force.policy };
     request.resource = Some(&config.upstream);
-    let wait = config.wait.max(in_force.config.planes.wait(request.resource, request.class));
+    let wait = config.wait.max(in_force.policy.config.planes.wait(request.resource, request.class));
     let (decision, waited) = if wait.is_zero() {
         (desk.decide(&request).await, Duration::ZERO)
     } else {
@@ -363,11 +300,11 @@ async fn decide(
         let _held = line.hold();
         (desk.decide(&request).await, context.record.started.elapsed())
     };
-    let decision = decision.map_err(|error| engine_fault(&error, daemon.clock.now()))?;
+    let decision = decision.map_err(|error| engine_fault(&error, proxy.daemon.clock.now()))?;
     // From here on every exit gives the permit back.
     let verdict = match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
         Noted::Admitted(permit, limits) => {
-            let permit = Held::new(Arc::clone(daemon), Arc::clone(in_force), &request, permit);
+            let permit = Held::new(Arc::clone(proxy), Arc::clone(in_force), &request, permit);
             ProxyVerdict::Admitted(Box::new(permit), limits)
         }
         Noted::Refused(refusal) => ProxyVerdict::Refused(refused(desk, routed.route, head, &refusal)),

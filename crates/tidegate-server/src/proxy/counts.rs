@@ -1,7 +1,6 @@
 //! Counters of proxied requests. Labels are names of routes and upstreams, statuses, and words of
 //! closed lists.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -9,8 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use super::request_context::ResponseEnd;
-use super::routes::Routes;
+use super::response_end::ResponseEnd;
 use crate::histogram::Histogram;
 
 /// The kinds of failures of a server, and the retry at another server.
@@ -34,15 +32,6 @@ struct ResponseEndLabels {
 struct FailureLabels {
     upstream: Arc<str>,
     failure: &'static str,
-}
-
-/// The state of the proxy that all its requests share and that reloads keep.
-#[derive(Debug, Default)]
-pub(crate) struct ProxyState {
-    /// Permits that requests of the proxy hold.
-    pub(crate) in_flight: AtomicUsize,
-    /// Connections that have changed their protocol and are passed on as they are.
-    pub(crate) tunnels: AtomicUsize,
 }
 
 /// The counters of all routes and upstreams.
@@ -76,24 +65,21 @@ impl ProxyMetrics {
         }
     }
 
-    /// Drops the series of routes and upstreams that were in force and no longer are: a page grows
-    /// with the policy, not with its history.
-    pub(crate) fn forget(&self, before: &Routes, now: &Routes) {
-        for route in before.names().filter(|name| !now.names().any(|known| known == *name)) {
-            for status in 100..1000 {
-                self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
-            }
-            for ending in ResponseEnd::ALL {
-                self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
-            }
+    /// Drops the series of a route that is no longer in force: a page grows with the policy, not
+    /// with its history.
+    pub(super) fn forget_route(&self, route: &str) {
+        for status in 100..1000 {
+            self.requests.remove(&ProxiedRequestLabels { route: route.into(), status });
         }
-        let named = |routes: &'_ Routes, name: &str| routes.upstreams().any(|one| one.config.name == name);
-        for upstream in before.upstreams().map(|upstream| upstream.config.name.as_str()) {
-            if !named(now, upstream) {
-                for failure in FAILURES {
-                    self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
-                }
-            }
+        for ending in ResponseEnd::ALL {
+            self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
+        }
+    }
+
+    /// Drops the series of an upstream that is no longer in force.
+    pub(super) fn forget_upstream(&self, upstream: &str) {
+        for failure in FAILURES {
+            self.failures.remove(&FailureLabels { upstream: upstream.into(), failure });
         }
     }
 

@@ -12,15 +12,27 @@ use tidegate_engine::{Completion, Outcome};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
-use super::answer::{Origin, Unforwarded, reply_to, whole};
-use super::body::{AnswerBody, ProxiedBody, RequestBody, UploadError};
+use super::body::{AnswerBody, ProxiedBody};
 use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
-use super::request_context::{RequestContext, ResponseEnd};
+use super::request_body::{RequestBody, UploadError};
+use super::request_context::RequestContext;
+use super::response_end::ResponseEnd;
+use super::reverse_proxy::ReverseProxy;
 use super::routes::Route;
 use super::tunnel;
+use super::unforwarded::{Unforwarded, reply_to, whole};
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
-use crate::daemon::Daemon;
+use crate::peer::Peer;
+
+/// The sender of a request, for the headers that are forwarded.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    /// The other end of the connection.
+    pub(super) peer: Peer,
+    /// Whether it is a trusted proxy.
+    pub(super) is_trusted: bool,
+}
 
 /// A request that is admitted and not sent yet.
 pub(super) struct UpstreamRequest {
@@ -53,7 +65,7 @@ enum UpstreamFailure {
 
 impl UpstreamRequest {
     pub(super) fn new(
-        daemon: &Daemon,
+        proxy: &ReverseProxy,
         route: &Route,
         mut head: Parts,
         origin: Origin,
@@ -76,7 +88,7 @@ impl UpstreamRequest {
         let may_upgrade = matches!(upload, RequestBody::Empty)
             && version == Version::HTTP_11
             && !upstream.config.http2
-            && tunnel::has_room(daemon);
+            && tunnel::has_room(proxy);
         let upgrade = protocol.filter(|_| may_upgrade).zip(head.extensions.remove::<OnUpgrade>());
         head.extensions.clear();
         if upstream.config.http2 {
@@ -132,7 +144,7 @@ impl UpstreamRequest {
 
 /// Sends a request to its upstream and returns the answer, or the fault of the upstream.
 pub(super) async fn forward(
-    daemon: &Arc<Daemon>,
+    proxy: &Arc<ReverseProxy>,
     mut context: RequestContext,
     mut outgoing: UpstreamRequest,
     span: &tracing::Span,
@@ -140,16 +152,16 @@ pub(super) async fn forward(
     let total = outgoing.timeouts.total.map(|total| context.record.started + total);
     let until = [total, context.record.until].into_iter().flatten().min();
     let sent = Instant::now();
-    match send(daemon, &mut outgoing, until).await {
+    match send(proxy, &mut outgoing, until).await {
         Ok(response) => {
             let took = sent.elapsed();
-            daemon.metrics.proxy.upstream_duration.observe(took);
+            proxy.state.metrics.upstream_duration.observe(took);
             context.record.upstream = Some(took);
             if let Some(held) = &mut context.held {
                 held.head_arrived();
             }
             span.record("upstream_ms", took.as_secs_f64() * 1e3);
-            pass_on(daemon, context, outgoing, response, until)
+            pass_on(proxy, context, outgoing, response, until)
         }
         Err(failure) => {
             let completion = match failure {
@@ -161,7 +173,7 @@ pub(super) async fn forward(
             if let Some(held) = &mut context.held {
                 held.settle(completion);
             }
-            let mut reply = reply_to(daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
+            let mut reply = reply_to(&proxy.daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
             if matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2 {
                 // The connection closes, because the rest of the body would be read as the next
                 // request.
@@ -206,7 +218,7 @@ fn fault(failure: &UpstreamFailure, outgoing: &UpstreamRequest) -> Fault {
 /// to the same server over a new connection: the server has closed an idle connection and has not
 /// failed.
 async fn send(
-    daemon: &Daemon,
+    proxy: &ReverseProxy,
     outgoing: &mut UpstreamRequest,
     until: Option<Instant>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
@@ -222,11 +234,11 @@ async fn send(
     let is_late = || until.is_some_and(|until| until <= Instant::now());
     let is_last = other.is_none() && !may_reconnect;
     let first = SendAttempt { turn, over: &upstream.client, until, may_reconnect, is_last };
-    let mut outcome = attempt(daemon, outgoing, first).await;
+    let mut outcome = attempt(proxy, outgoing, first).await;
     if may_reconnect && matches!(outcome, Err(UpstreamFailure::Closed(_))) && !is_late() {
         let is_last = other.is_none();
         let again = SendAttempt { over: &upstream.fresh, may_reconnect: false, is_last, ..first };
-        outcome = attempt(daemon, outgoing, again).await;
+        outcome = attempt(proxy, outgoing, again).await;
     }
     let failure = match outcome {
         Ok(response) => return Ok(response),
@@ -242,9 +254,9 @@ async fn send(
     };
     match other {
         Some(turn) if is_safe && !is_late() => {
-            daemon.metrics.proxy.upstream_failed(&upstream.config.name, "retried");
+            proxy.state.metrics.upstream_failed(&upstream.config.name, "retried");
             let last = SendAttempt { turn, may_reconnect: false, is_last: true, ..first };
-            attempt(daemon, outgoing, last).await
+            attempt(proxy, outgoing, last).await
         }
         _ => Err(failure),
     }
@@ -263,7 +275,7 @@ struct SendAttempt<'a> {
 }
 
 async fn attempt(
-    daemon: &Daemon,
+    proxy: &ReverseProxy,
     outgoing: &mut UpstreamRequest,
     attempt: SendAttempt<'_>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
@@ -272,7 +284,7 @@ async fn attempt(
     let upstream = &*outgoing.upstream;
     let outcome = exchange(outgoing, attempt.over, request, attempt.until).await;
     let failed = |failure| {
-        daemon.metrics.proxy.upstream_failed(&upstream.config.name, failure);
+        proxy.state.metrics.upstream_failed(&upstream.config.name, failure);
         upstream.failed(turn);
     };
     match &outcome {
@@ -356,7 +368,7 @@ fn causes(error: &dyn core::error::Error) -> String {
 
 /// Makes the answer of an upstream that of the proxy.
 fn pass_on(
-    daemon: &Arc<Daemon>,
+    proxy: &Arc<ReverseProxy>,
     mut context: RequestContext,
     outgoing: UpstreamRequest,
     response: Response<Incoming>,
@@ -381,13 +393,13 @@ fn pass_on(
             context.record.status = 502;
             let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
-            return whole(reply_to(daemon, Unforwarded::Fault(fault)));
+            return whole(reply_to(&proxy.daemon, Unforwarded::Fault(fault)));
         };
         if let Ok(protocol) = HeaderValue::from_str(&protocol) {
             head.headers.insert(http::header::UPGRADE, protocol);
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
-        tunnel::open(daemon, context, client_side, server_side, outgoing.timeouts.idle);
+        tunnel::open(proxy, context, client_side, server_side, outgoing.timeouts.idle);
         let empty = http_body_util::Full::new(bytes::Bytes::new());
         return Response::from_parts(head, AnswerBody::Whole(empty));
     }

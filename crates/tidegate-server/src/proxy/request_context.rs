@@ -13,39 +13,14 @@ use tidegate::Timestamp;
 use tidegate_engine::{Completion, LimitReport, Outcome, Permit};
 use tokio::time::Instant;
 
-use super::body::RequestBody;
 use super::counts::RouteCounts;
+use super::request_body::RequestBody;
+use super::response_end::ResponseEnd;
+use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
 use crate::connections::ConnectionActivity;
-use crate::daemon::{Daemon, Desk};
-use crate::in_force::InForce;
+use crate::context::Desk;
 use crate::operations::allowances;
 use crate::reply::limit_headers;
-
-/// How an answer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResponseEnd {
-    /// All of it was sent.
-    Whole,
-    /// The upstream broke it off.
-    Broken,
-    /// It took too long.
-    Late,
-    /// The client went away.
-    Abandoned,
-}
-
-impl ResponseEnd {
-    pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
-
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Broken => "broken",
-            Self::Late => "late",
-            Self::Abandoned => "abandoned",
-        }
-    }
-}
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]
@@ -73,8 +48,8 @@ impl Drop for ActiveRequest {
 
 /// The permit of a request, settled when this is dropped.
 pub(crate) struct Held {
-    daemon: Arc<Daemon>,
-    in_force: Arc<InForce>,
+    proxy: Arc<ReverseProxy>,
+    in_force: Arc<RoutedPolicy>,
     namespace: Box<str>,
     admitted_at: Timestamp,
     /// The time from the admission to the head of the answer.
@@ -84,15 +59,15 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn new(
-        daemon: Arc<Daemon>,
-        in_force: Arc<InForce>,
+        proxy: Arc<ReverseProxy>,
+        in_force: Arc<RoutedPolicy>,
         request: &tidegate_engine::Request<'_>,
         permit: Permit,
     ) -> Self {
-        daemon.proxy.in_flight.fetch_add(1, Ordering::Relaxed);
+        proxy.state.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
         let namespace = request.namespace.into();
-        Self { daemon, in_force, namespace, admitted_at, first_byte_after: None, permit: Some(permit) }
+        Self { proxy, in_force, namespace, admitted_at, first_byte_after: None, permit: Some(permit) }
     }
 
     /// The head of the answer has come.
@@ -103,7 +78,7 @@ impl Held {
     /// The time since the admission, where a resource wants to know it.
     fn age(&self) -> Option<Duration> {
         let is_measured = self.permit.as_ref().is_some_and(Permit::holds_place);
-        is_measured.then(|| self.daemon.driver.now().saturating_since(self.admitted_at))
+        is_measured.then(|| self.proxy.daemon.driver.now().saturating_since(self.admitted_at))
     }
 
     /// Settles the permit; the second time nothing happens.
@@ -111,8 +86,8 @@ impl Held {
         completion.first_byte_after = self.first_byte_after;
         completion.ended_after = self.age();
         let Some(permit) = self.permit.take() else { return };
-        self.daemon.proxy.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.daemon.driver.settle(permit, completion);
+        self.proxy.state.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.proxy.daemon.driver.settle(permit, completion);
     }
 }
 
@@ -183,9 +158,9 @@ impl RequestContext {
     /// Writes the allowances of the limits.
     pub(crate) fn write_limits(&self, headers: &mut HeaderMap) {
         let Some(held) = &self.held else { return };
-        let desk = Desk { daemon: &held.daemon, in_force: &held.in_force };
+        let desk = Desk { daemon: &held.proxy.daemon, in_force: &held.in_force.policy };
         let enforced = desk.enforced(&held.namespace, &self.limits);
-        let older = held.in_force.config.older_headers;
+        let older = held.in_force.policy.config.older_headers;
         limit_headers(headers, allowances(&enforced, held.admitted_at), older);
     }
 

@@ -83,8 +83,20 @@ impl Routes {
         })
     }
 
+    /// Drops the series of routes and upstreams that were in force before and no longer are.
+    pub(crate) fn forget_series(&self, before: &Self, metrics: &ProxyMetrics) {
+        for route in before.names().filter(|name| !self.names().any(|known| known == *name)) {
+            metrics.forget_route(route);
+        }
+        for upstream in before.upstreams().map(|upstream| upstream.config.name.as_str()) {
+            if !self.upstreams().any(|known| known.config.name == upstream) {
+                metrics.forget_upstream(upstream);
+            }
+        }
+    }
+
     /// The names of the routes.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|route| route.config.name.as_str())
     }
 

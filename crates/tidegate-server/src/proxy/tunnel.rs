@@ -10,22 +10,23 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
-use super::request_context::{RequestContext, ResponseEnd};
+use super::request_context::RequestContext;
+use super::response_end::ResponseEnd;
+use super::reverse_proxy::ReverseProxy;
 use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
-use crate::daemon::Daemon;
 
 /// Whether one more connection may change its protocol: at most as many as there may be
 /// connections, besides those.
-pub(super) fn has_room(daemon: &Daemon) -> bool {
-    daemon.proxy.tunnels.load(Ordering::Relaxed) < daemon.config.bounds.connections
+pub(super) fn has_room(proxy: &ReverseProxy) -> bool {
+    proxy.state.tunnels.load(Ordering::Relaxed) < proxy.daemon.config.bounds.connections
 }
 
 /// A tunnel that is counted.
-struct TunnelGuard(Arc<Daemon>);
+struct TunnelGuard(Arc<ReverseProxy>);
 
 impl Drop for TunnelGuard {
     fn drop(&mut self) {
-        self.0.proxy.tunnels.fetch_sub(1, Ordering::Relaxed);
+        self.0.state.tunnels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -33,17 +34,17 @@ impl Drop for TunnelGuard {
 /// when both sides have ended, when nothing has come from either for `idle`, or when the daemon has
 /// drained for as long as it may.
 pub(super) fn open(
-    daemon: &Arc<Daemon>,
+    proxy: &Arc<ReverseProxy>,
     mut context: RequestContext,
     client: OnUpgrade,
     server: OnUpgrade,
     idle: Duration,
 ) {
     context.is_tunnel = true;
-    daemon.proxy.tunnels.fetch_add(1, Ordering::Relaxed);
-    let counted = TunnelGuard(Arc::clone(daemon));
+    proxy.state.tunnels.fetch_add(1, Ordering::Relaxed);
+    let counted = TunnelGuard(Arc::clone(proxy));
     // The HTTP server has given up the connection, so the tunnel registers it again.
-    let connection = daemon.connections.add();
+    let connection = proxy.daemon.connections.add();
     let line = Arc::clone(&connection.line);
     line.request_started();
     tokio::spawn(async move {

@@ -11,8 +11,8 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::body::RequestBody;
 use super::config::{Probe, ServerUrl, UpstreamConfig};
+use super::request_body::RequestBody;
 
 mod connection;
 mod connector;

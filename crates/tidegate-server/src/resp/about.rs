@@ -8,7 +8,7 @@ use tidegate_wire::resp::Replies;
 
 use super::command::Command;
 use super::command_error::{CommandError, unknown_subcommand};
-use crate::daemon::Desk;
+use crate::context::Desk;
 
 /// Settings of a Redis server that tools ask for, with the values for this server: nothing is kept
 /// in its files.

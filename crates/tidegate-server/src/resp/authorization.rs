@@ -5,9 +5,9 @@ use tidegate_wire::Fault;
 
 use super::command::Command;
 use super::command_error::CommandError;
-use super::throttle::NAMESPACE;
 use crate::authorization::{AuthenticationError, Caller, Credentials};
 use crate::config::ServerConfig;
+use crate::protocol::RESP_NAMESPACE as NAMESPACE;
 
 /// Why a login failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ pub(super) struct LoginState {
 
 impl LoginState {
     pub(super) fn new(shown: Credentials, config: &ServerConfig) -> Self {
-        let caller = shown.caller(config);
+        let caller = shown.caller(config.authorization.as_ref());
         Self { shown, caller }
     }
 
     /// Looks the caller up again in the policy in force.
     pub(super) fn renew(&mut self, config: &ServerConfig) {
-        self.caller = self.shown.caller(config);
+        self.caller = self.shown.caller(config.authorization.as_ref());
     }
 
     /// Logs in with the token of `AUTH` or `HELLO ... AUTH`. The user name is ignored.

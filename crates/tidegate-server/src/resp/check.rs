@@ -14,7 +14,7 @@ use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
-use crate::daemon::Desk;
+use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
 use crate::operations::{allowances, request};
@@ -22,15 +22,6 @@ use crate::protocol::Protocol;
 
 /// How many bytes of a name an error shows.
 const SHOWN_BYTES: usize = 64;
-
-/// Writes a fault with its fix.
-pub(super) fn write_fault(fault: &Fault, replies: &mut Replies<'_>) {
-    match &fault.fix {
-        // The detail already names the namespace or limit; a URL would not help a Redis client.
-        Some(fix) => replies.error("ERR", format_args!("{}; {fix}", fault.detail)),
-        None => replies.error("ERR", &fault.detail),
-    }
-}
 
 /// The arguments of a check.
 struct Check<'a> {

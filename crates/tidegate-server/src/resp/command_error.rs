@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use tidegate_wire::Fault;
 use tidegate_wire::resp::Replies;
 
-use super::check::write_fault;
 use super::command::Command;
-use crate::daemon::Daemon;
+use crate::context::DaemonContext;
 
 /// How much of an unknown command is shown to its sender, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
@@ -26,7 +25,7 @@ impl CommandError {
 }
 
 impl CommandError {
-    pub(super) fn write(&self, daemon: &Daemon, replies: &mut Replies<'_>) {
+    pub(super) fn write(&self, daemon: &DaemonContext, replies: &mut Replies<'_>) {
         match self {
             Self::Fault(fault) => {
                 daemon.metrics.fault(fault.code);
@@ -81,4 +80,13 @@ pub(super) fn unknown_subcommand(command: Command, subcommand: &[u8]) -> Command
         EscapedBytes(subcommand),
         about.form
     ))
+}
+
+/// Writes a fault with its fix.
+pub(super) fn write_fault(fault: &Fault, replies: &mut Replies<'_>) {
+    match &fault.fix {
+        // The detail already names the namespace or limit; a URL would not help a Redis client.
+        Some(fix) => replies.error("ERR", format_args!("{}; {fix}", fault.detail)),
+        None => replies.error("ERR", &fault.detail),
+    }
 }

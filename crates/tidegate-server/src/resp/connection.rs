@@ -16,11 +16,11 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::authorization::LoginState;
+use super::server::RespServer;
 use super::session::{CloseReason, Session};
 use super::unanswered::UnansweredCommands;
 use crate::authorization::Credentials;
 use crate::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
-use crate::daemon::Daemon;
 
 /// The least room in the read buffer before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
@@ -80,10 +80,11 @@ struct Connection<S> {
 /// Serves one connection to its end.
 ///
 /// `peer` is the address that it comes from.
-pub(crate) async fn serve<S>(daemon: &Daemon, stream: S, peer: Option<IpAddr>, open: &OpenConnection)
+pub(crate) async fn serve<S>(server: &RespServer, stream: S, peer: Option<IpAddr>, open: &OpenConnection)
 where
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
+    let daemon = &*server.daemon;
     let line = Arc::clone(&open.line);
     let mut connection = Connection {
         stream: MonitoredStream::plain(stream, Arc::clone(&line)),
@@ -101,13 +102,13 @@ where
         reads_left: None,
     };
     // Relaxed: only that they differ matters.
-    let id = daemon.resp.connections.fetch_add(1, Ordering::Relaxed) + 1;
+    let id = server.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let identity = LoginState::new(Credentials::new(&open.names), &daemon.in_force.load().config);
     let mut session = Session::new(id, peer, identity);
     while connection.has_input().await {
         connection.has_more = false;
         let Connection { input, output, answering, .. } = &mut connection;
-        let turn = session.turn(daemon, input, output, answering).await;
+        let turn = session.turn(server, input, output, answering).await;
         connection.took(turn);
         if session.ending.is_some() {
             connection.is_read_closed = true;

@@ -1,15 +1,13 @@
 //! Counters of commands. Labels are names of known commands, and words of closed lists.
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 
 use super::command::Command;
-use crate::metrics::LimitSeries;
+use crate::metrics::{LimitSeries, Metrics};
 
 /// The number of commands, and one for all unknown ones.
 const KINDS: usize = Command::ALL.len() + 1;
@@ -18,13 +16,6 @@ const KINDS: usize = Command::ALL.len() + 1;
 struct CommandLabels {
     command: &'static str,
     answer: &'static str,
-}
-
-/// The state that all RESP connections share.
-#[derive(Debug, Default)]
-pub(crate) struct RespState {
-    /// How many there have been, from which they have their ids.
-    pub(super) connections: AtomicU64,
 }
 
 /// The counters of all commands.
@@ -37,9 +28,13 @@ pub(crate) struct RespMetrics {
 }
 
 impl RespMetrics {
-    /// Puts them on the page, with `help` for each name.
-    pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
-        registry.register("tidegate_resp_commands", help("tidegate_resp_commands"), self.commands.clone());
+    /// The counters, which are put on the page of `metrics`.
+    pub(crate) fn registered(metrics: &mut Metrics) -> Self {
+        let own = Self::default();
+        metrics.register(|registry, help| {
+            registry.register("tidegate_resp_commands", help("tidegate_resp_commands"), own.commands.clone());
+        });
+        own
     }
 }
 

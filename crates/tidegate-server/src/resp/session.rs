@@ -12,12 +12,13 @@ use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
 use super::authorization::{LoginError, LoginState, permitted};
 use super::command::Command;
 use super::command_error::{CommandError, EscapedBytes, unknown, unknown_subcommand, wrong_number};
-use super::counts::CommandTally;
-use super::throttle::{LastBucket, NAMESPACE, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
+use super::counts::{CommandTally, RespMetrics};
+use super::server::RespServer;
+use super::throttle::{LastBucket, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
 use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
-use crate::daemon::{Daemon, Desk};
-use crate::protocol::Protocol as Spoken;
+use crate::context::Desk;
+use crate::protocol::{Protocol as Spoken, RESP_NAMESPACE as NAMESPACE};
 
 /// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
 /// behind them are read in the next turn.
@@ -89,11 +90,12 @@ impl Session {
     /// Appends the replies to the complete commands of `input` to `out`.
     pub(super) async fn turn(
         &mut self,
-        daemon: &Daemon,
+        server: &RespServer,
         input: &[u8],
         out: &mut Vec<u8>,
         answering: &mut UnansweredCommands,
     ) -> TurnProgress {
+        let daemon = &*server.daemon;
         let in_force = daemon.in_force.load_full();
         let desk = Desk { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
@@ -117,8 +119,8 @@ impl Session {
                     break;
                 }
                 Err(error) => {
-                    self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
-                    daemon.metrics.broken_resp();
+                    self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                    daemon.metrics.fault_of_protocol("malformed_resp");
                     replies.error("ERR", format_args!("Protocol error: {error}"));
                     self.ending = Some(CloseReason::Malformed);
                     continue;
@@ -139,7 +141,8 @@ impl Session {
                     Ok(asking) => {
                         if run.len() == RUN_MAX || run.first().is_some_and(|first| !first.goes_with(&asking))
                         {
-                            self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                            self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally)
+                                .await;
                         }
                         if run.len() == 1 {
                             run.reserve(RUN_MAX - 1);
@@ -147,14 +150,15 @@ impl Session {
                         run.push(asking);
                     }
                     Err(refused) => {
-                        self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                        self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally)
+                            .await;
                         refused.write(daemon, &mut replies);
                         tally.count(Some(command), true);
                     }
                 }
                 continue;
             }
-            self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
+            self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
             let is_error = match self.answer(&desk, command, &arguments, &mut now, &mut replies).await {
                 Ok(()) => false,
                 Err(refused) => {
@@ -164,14 +168,15 @@ impl Session {
             };
             tally.count(command, is_error);
         }
-        self.decide(&desk, &mut run, &mut now, &mut replies, &mut tally).await;
-        tally.add_to(&daemon.metrics.resp);
+        self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
+        tally.add_to(&server.metrics);
         turn
     }
 
     /// Decides the `CL.THROTTLE` commands that were collected, if any.
     async fn decide(
         &self,
+        metrics: &RespMetrics,
         desk: &Desk<'_>,
         run: &mut ThrottleRun<'_>,
         now: &mut Timestamp,
@@ -181,7 +186,7 @@ impl Session {
         if run.is_empty() {
             return;
         }
-        let decided = desk.throttle(run, *now, replies).await;
+        let decided = desk.throttle(&metrics.throttled, run, *now, replies).await;
         for asking in run.iter() {
             tally.count(Some(asking.command), decided.is_err());
         }

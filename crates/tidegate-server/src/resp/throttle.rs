@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::{Bucket, Verdict};
@@ -19,14 +20,12 @@ use tidegate_wire::resp::Replies;
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 
 use super::command::Command;
-use crate::daemon::Desk;
+use super::command_error::write_fault;
+use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::decisions::Asked;
-use crate::protocol::Protocol;
-
-/// The namespace of counters whose limits arrive with the command. One of the policy that is called
-/// so has its own.
-pub(crate) const NAMESPACE: &str = "resp";
+use crate::metrics::LimitSeries;
+use crate::protocol::{Protocol, RESP_NAMESPACE as NAMESPACE};
 
 /// The name of such a limit in logs and metrics.
 pub(super) const LIMIT: &str = "CL.THROTTLE";
@@ -152,6 +151,7 @@ impl Desk<'_> {
     /// Decides a run of commands and writes their replies. Whether the clock has to be read again.
     pub(super) async fn throttle(
         &self,
+        throttled: &OnceLock<LimitSeries>,
         run: &ThrottleRun<'_>,
         now: Timestamp,
         replies: &mut Replies<'_>,
@@ -183,12 +183,12 @@ impl Desk<'_> {
                     reply(asking, status, now, replies);
                     self.daemon.metrics.shared().decision_duration.observe(took);
                 }
-                self.note_throttled(run, &carried, now);
+                self.note_throttled(throttled, run, &carried, now);
                 Ok(was_asked)
             }
             Err(fault) => {
                 for _ in run {
-                    super::check::write_fault(&fault, replies);
+                    write_fault(&fault, replies);
                 }
                 Err(())
             }
@@ -196,9 +196,15 @@ impl Desk<'_> {
     }
 
     /// Counts the decisions of a run, and logs them if decisions are logged.
-    fn note_throttled(&self, run: &ThrottleRun<'_>, carried: &Carried, now: Timestamp) {
+    fn note_throttled(
+        &self,
+        throttled: &OnceLock<LimitSeries>,
+        run: &ThrottleRun<'_>,
+        carried: &Carried,
+        now: Timestamp,
+    ) {
         let metrics = &self.daemon.metrics;
-        let throttled = metrics.resp.throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
+        let throttled = throttled.get_or_init(|| metrics.limits.limit(&NAMESPACE.into(), LIMIT));
         let mut admitted = 0;
         for (asking, status) in run.iter().zip(&carried.limits) {
             if status.verdict == Verdict::Admit {

@@ -2,13 +2,21 @@
 //! the retry time, the refusal log, the decision log, the metrics, the most refused keys, and
 //! `explain`.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate::{Cost, Timestamp};
+use tidegate_capacity::Access;
+use tidegate_engine::{Decision, Engine, Outcome, Permit, Progress, Request, Step};
+use tidegate_server::{Clock, Handle, ManualClock, from_policy};
+use tidegate_tower::{AdmitLayer, extract};
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitResponse};
 use tokio::net::TcpStream;
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
@@ -33,14 +41,17 @@ struct Row {
     retry_ms: Option<u64>,
     /// The protocols that cannot ask for it.
     without: &'static [&'static str],
+    /// The resource or the access to a table that it names beside its attributes.
+    words: &'static [(&'static str, &'static str)],
 }
 
 const fn row(kind: &'static str, reason: &'static str, retry_ms: Option<u64>) -> Row {
     let (status, without) = (429, &[] as &[&str]);
-    Row { kind, has_user: true, admitted: 2, cost: 1, limit: kind, reason, status, retry_ms, without }
+    let words = &[];
+    Row { kind, has_user: true, admitted: 2, cost: 1, limit: kind, reason, status, retry_ms, without, words }
 }
 
-const TABLE: [Row; 6] = [
+const TABLE: [Row; 8] = [
     row("rate", "rate_exceeded", Some(30_000)),
     row("quota", "quota_exceeded", Some(3_600_000)),
     Row { admitted: 0, ..row("blocked", "blocked", Some(60_000)) },
@@ -48,9 +59,28 @@ const TABLE: [Row; 6] = [
     Row { admitted: 0, cost: 3, without: &["proxy"], ..row("rate", "cost_exceeds_limit", None) },
     // Envoy and the proxy give a permit back when the request ends.
     Row { admitted: 1, without: &["rls", "proxy"], ..row("parallel", "concurrency_exceeded", Some(10)) },
+    // A route of the proxy names no table, and a layer of tower neither table nor resource.
+    Row {
+        limit: "orders",
+        without: &["proxy", "tower"],
+        words: &[("table", "orders"), ("key", "order-7"), ("kind", "write")],
+        ..row("write", "table_throughput_exceeded", Some(1))
+    },
+    // The only place is held meanwhile. /v1/authorize takes none, so nothing is missing to it.
+    Row {
+        admitted: 0,
+        status: 503,
+        limit: "in_flight",
+        without: &["authorize", "tower"],
+        words: &[("resource", "app")],
+        ..row("any", "overload_shed", Some(1_000))
+    },
 ];
 
+/// Where decisions are observed: in logs, metrics and lists.
 const PROTOCOLS: [&str; 5] = ["http", "authorize", "rls", "resp", "proxy"];
+/// The same decisions in process.
+const IN_PROCESS: [&str; 2] = ["library", "tower"];
 
 const NAMESPACES: &str = "
 namespaces:
@@ -61,6 +91,8 @@ namespaces:
       - { name: blocked, key: [user], match: { kind: blocked }, rate: 2/m }
       - { name: required, key: [user], match: { kind: required }, rate: 2/m, missing: refuse }
       - { name: parallel, key: [user], match: { kind: parallel }, concurrency: { limit: 1, hold: 30s } }
+    tables: [{ name: orders, partition_by: hash, provisioned: { read: 2, write: 2 }, mode: static, partitions: { min: 1 } }]
+resources: { app: { concurrency: 1 } }
 ";
 
 /// The parts of a refusal in an answer, as far as its protocol has room for them.
@@ -74,6 +106,7 @@ struct Said {
 
 struct Daemon {
     handle: Handle,
+    clock: Arc<ManualClock>,
     folder: Folder,
     log: Written,
     _guard: tracing::subscriber::DefaultGuard,
@@ -102,8 +135,9 @@ proxy:
         let mut config = from_policy::server_config(&policy).unwrap();
         config.bounds.drain_grace = Duration::ZERO;
         let clock = Arc::new(ManualClock::new(START));
-        let handle = from_policy::serve_on(&policy, text.as_bytes(), config, clock).await.unwrap();
-        Self { handle, folder, log, _guard: guard, lines: 0 }
+        let handle = from_policy::serve_on(&policy, text.as_bytes(), config, Arc::clone(&clock) as _);
+        let handle = handle.await.unwrap();
+        Self { handle, clock, folder, log, _guard: guard, lines: 0 }
     }
 
     async fn client(&self) -> Client {
@@ -121,13 +155,21 @@ proxy:
         envoy.call(request).await.unwrap()
     }
 
+    /// Takes the place of a resource; the permit that returns it.
+    async fn hold(&mut self, resource: &str) -> String {
+        let body = json!({"namespace": "api", "resource": resource}).to_string();
+        let answer = self.post("/v1/check", &body).await;
+        self.decision_lines(1).await;
+        answer.json()["permit"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+    }
+
     /// Sends one request; what is said if it is refused with this status.
-    async fn ask(&self, protocol: &str, attributes: &[(&str, &str)], cost: u64, status: u16) -> Option<Said> {
+    async fn ask(&self, protocol: &str, asked: &Asked<'_>, cost: u64, status: u16) -> Option<Said> {
+        // Protocols without members of ours for them have words among the attributes.
+        let attributes = [&asked.attributes[..], asked.words].concat();
         match protocol {
             "http" => {
-                let attributes: Value = attributes.iter().map(|(name, value)| (*name, *value)).collect();
-                let body = json!({"namespace": "api", "attributes": attributes, "cost": cost});
-                said_in_body(&self.post("/v1/check", &body.to_string()).await, status)
+                said_in_body(&self.post("/v1/check", &asked.body("api", cost).to_string()).await, status)
             }
             "authorize" => {
                 let query: Vec<String> =
@@ -136,7 +178,7 @@ proxy:
                 let url = format!("/v1/authorize?namespace=api&cost={cost}{query}");
                 said_in_headers(&self.client().await.get(&url).await, status)
             }
-            "rls" => said_to_envoy(&self.envoy("api", &[descriptor(attributes)], cost).await),
+            "rls" => said_to_envoy(&self.envoy("api", &[descriptor(&attributes)], cost).await),
             "resp" => {
                 let address = self.handle.resp().unwrap().tcp().unwrap();
                 let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
@@ -212,17 +254,150 @@ proxy:
         );
     }
 
-    async fn is_explained(&self, namespace: &str, attributes: &[(&str, &str)], cost: u64, said: &Said) {
-        let attributes: Value = attributes.iter().map(|(name, value)| (*name, *value)).collect();
-        let body = json!({"namespace": namespace, "attributes": attributes, "cost": cost});
+    /// The metrics and logs show the last refusal, by a plane beside the limits.
+    async fn is_observed_beside_limits(&mut self, protocol: &str, said: &Said, admitted: u64, label: &str) {
+        let refused = format!(
+            r#"namespace="api",limit="",decision="refuse",reason="{}",protocol="{protocol}""#,
+            said.reason
+        );
+        assert_eq!(self.decisions(&refused).await, 1, "{label}");
+        let lines = self.decision_lines(usize::try_from(admitted).unwrap() + 1).await;
+        let log = self.log.lines().pop().unwrap();
+        for line in [lines.last().unwrap(), &log["fields"]] {
+            let found = (&line["namespace"], &line["limit"], &line["reason"], &line["protocol"]);
+            let expected = (&json!("api"), &json!(said.limit), &json!(said.reason), &json!(protocol));
+            assert_eq!(found, expected, "{label}: {line}");
+            assert_eq!(line["retry_after_ms"].as_u64(), said.retry_ms, "{label}: {line}");
+        }
+    }
+
+    async fn is_explained(&self, namespace: &str, asked: &Asked<'_>, cost: u64, said: &Said) {
+        let body = asked.body(namespace, cost);
         let explained = self.post("/v1/explain", &body.to_string()).await.json();
         assert_eq!(explained["would"], "refuse", "{explained}");
+        if !asked.words.is_empty() {
+            let plane = &explained["planes"][0];
+            assert_eq!((&plane["name"], &plane["reason"]), (&json!(said.limit), &json!(said.reason)));
+            return;
+        }
         let limits = explained["limits"].as_array().unwrap();
         let limit = limits.iter().find(|limit| limit["name"] == said.limit).unwrap();
         assert_eq!(limit["reason"], said.reason, "{explained}");
         if let Some(level) = limit["counter"].get("level") {
             let expected = if said.reason == "cost_exceeds_limit" { 2 } else { 0 };
             assert_eq!(level["remaining"], expected, "{explained}");
+        }
+    }
+}
+
+fn answer_of(parts: &http::response::Parts, body: String) -> Answer {
+    let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
+    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+    Answer { status: parts.status.as_u16(), headers: headers.collect(), body }
+}
+
+/// A request, as a row describes it.
+struct Asked<'a> {
+    attributes: Vec<(&'a str, &'a str)>,
+    words: &'a [(&'a str, &'a str)],
+}
+
+impl<'a> Asked<'a> {
+    fn word(&self, name: &str) -> Option<&'a str> {
+        self.words.iter().find(|(word, _)| *word == name).map(|(_, value)| *value)
+    }
+
+    /// The body of a check.
+    fn body(&self, namespace: &str, cost: u64) -> Value {
+        let attributes: Value = self.attributes.iter().map(|(name, value)| (*name, *value)).collect();
+        let mut body = json!({"namespace": namespace, "attributes": attributes, "cost": cost});
+        if let Some(resource) = self.word("resource") {
+            body["resource"] = json!(resource);
+        }
+        if let Some(table) = self.word("table") {
+            body["access"] = json!({"table": table, "key": self.word("key"), "kind": self.word("kind")});
+        }
+        body
+    }
+}
+
+/// The engine of the same policy in process.
+struct InProcess {
+    engine: Arc<Engine>,
+    clock: Arc<ManualClock>,
+    layer: AdmitLayer,
+}
+
+impl InProcess {
+    fn new() -> Self {
+        let checked = tidegate_policy::parse_bytes("policy.yaml", NAMESPACES.as_bytes(), &|_| None);
+        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
+        let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4]).unwrap());
+        let clock = Arc::new(ManualClock::new(START));
+        let layer = AdmitLayer::new(Arc::clone(&engine))
+            .namespace("api")
+            .attribute("kind", extract::header("x-kind"))
+            .attribute("user", extract::header("x-user"))
+            .cost(|head| {
+                let cost = head.headers.get("x-cost").and_then(|cost| cost.to_str().ok()?.parse().ok());
+                Cost::new(cost.unwrap_or(1)).unwrap()
+            })
+            .clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        Self { engine, clock, layer }
+    }
+
+    fn block(&self, asked: &Asked<'_>, until: Timestamp) {
+        let request = Request::new("api", &asked.attributes[..]);
+        let block = self.engine.block(&request, "blocked", until, self.clock.now());
+        assert!(matches!(block, Ok(Progress::Done(()))), "{block:?}");
+    }
+
+    /// Asks once; an admitted request of the library keeps what it holds if `held` is there.
+    async fn ask(
+        &self,
+        way: &str,
+        asked: &Asked<'_>,
+        cost: u64,
+        status: u16,
+        held: &mut Vec<Permit>,
+    ) -> Option<Said> {
+        if way == "tower" {
+            let mut request = http::Request::builder().header("x-cost", cost);
+            for (name, value) in &asked.attributes {
+                request = request.header(format!("x-{name}"), *value);
+            }
+            let service = service_fn(|_: http::Request<()>| async {
+                Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::new())))
+            });
+            let service = self.layer.clone().layer(service);
+            let answer = service.oneshot(request.body(()).unwrap()).await.unwrap();
+            let (parts, body) = answer.into_parts();
+            let body = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+            return said_in_body(&answer_of(&parts, body), status);
+        }
+        let mut request = Request::new("api", &asked.attributes[..]).cost(Cost::new(cost).unwrap());
+        if let Some(resource) = asked.word("resource") {
+            request = request.resource(resource);
+        }
+        if let Some(table) = asked.word("table") {
+            request = request.access(Access::write(table, asked.word("key").unwrap().as_bytes(), 1));
+        }
+        let now = self.clock.now();
+        match self.engine.admit(&request, now).unwrap() {
+            Step::Decided(Decision::Admit(permit)) => {
+                held.push(permit);
+                None
+            }
+            Step::Decided(Decision::Refuse(refused)) => {
+                let refusal = refused.into_refusal();
+                Some(Said {
+                    reason: refusal.reason().as_str().to_owned(),
+                    limit: refusal.name().to_owned(),
+                    remaining: refusal.remaining(),
+                    retry_ms: tidegate_wire::retry_after::millis_of(&refusal, now),
+                })
+            }
+            Step::Ask(pending) => panic!("nothing is asked in process: {pending:?}"),
         }
     }
 }
@@ -310,9 +485,13 @@ async fn every_protocol_says_the_same_of_every_refusal_and_so_does_everything_th
         for protocol in PROTOCOLS.into_iter().filter(|protocol| !row.without.contains(protocol)) {
             let label = format!("{} over {protocol}", row.reason);
             let user = format!("{protocol}-{at}");
-            let mut attributes = vec![("kind", row.kind)];
+            let mut asked = Asked { attributes: vec![("kind", row.kind)], words: row.words };
             if row.has_user {
-                attributes.push(("user", &user));
+                asked.attributes.push(("user", &user));
+            }
+            if row.words.iter().any(|(word, _)| *word == "kind") {
+                // The word decides the kind of the access.
+                asked.attributes.remove(0);
             }
             if row.reason == "blocked" {
                 let body = json!({
@@ -321,10 +500,14 @@ async fn every_protocol_says_the_same_of_every_refusal_and_so_does_everything_th
                 });
                 assert_eq!(daemon.post("/v1/block", &body.to_string()).await.status, 200);
             }
+            let holder = match row.words {
+                [("resource", resource)] => Some(daemon.hold(resource).await),
+                _ => None,
+            };
             for _ in 0..row.admitted {
-                assert_eq!(daemon.ask(protocol, &attributes, 1, 0).await, None, "{label}");
+                assert_eq!(daemon.ask(protocol, &asked, 1, 0).await, None, "{label}");
             }
-            let said = daemon.ask(protocol, &attributes, row.cost, row.status).await.expect(&label);
+            let said = daemon.ask(protocol, &asked, row.cost, row.status).await.expect(&label);
             let remaining = if row.reason == "cost_exceeds_limit" { 2 } else { 0 };
             assert_eq!(said.remaining, remaining, "{label}");
             let in_seconds = row.retry_ms.map(|ms| ms.div_ceil(1000) * 1000);
@@ -335,10 +518,62 @@ async fn every_protocol_says_the_same_of_every_refusal_and_so_does_everything_th
             );
             assert_eq!((said.reason.as_str(), said.limit.as_str()), (row.reason, row.limit), "{label}");
             let said = Said { remaining, retry_ms: row.retry_ms, ..said };
+            if !row.words.is_empty() {
+                daemon.is_observed_beside_limits(protocol, &said, row.admitted, &label).await;
+                daemon.is_explained("api", &asked, row.cost, &said).await;
+                if let Some(permit) = holder {
+                    let body = json!({"permit": permit}).to_string();
+                    assert_eq!(daemon.post("/v1/release", &body).await.status, 200, "{label}");
+                }
+                if row.limit == "orders" {
+                    // The next protocol finds the table full again.
+                    daemon.clock.advance(Duration::from_secs(10));
+                }
+                continue;
+            }
             let key = if row.has_user { format!("user={user}") } else { String::new() };
             let observed = Observed { namespace: "api", protocol, said: &said, key: &key };
             daemon.is_observed(&observed, row.admitted, &label).await;
-            daemon.is_explained("api", &attributes, row.cost, &said).await;
+            daemon.is_explained("api", &asked, row.cost, &said).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_library_and_a_layer_of_tower_decide_as_the_protocols_do() {
+    let process = InProcess::new();
+    for (at, row) in TABLE.iter().enumerate() {
+        for way in IN_PROCESS.into_iter().filter(|way| !row.without.contains(way)) {
+            let label = format!("{} by {way}", row.reason);
+            let user = format!("{way}-{at}");
+            let mut asked = Asked { attributes: vec![("kind", row.kind)], words: row.words };
+            if row.has_user {
+                asked.attributes.push(("user", &user));
+            }
+            if row.reason == "blocked" {
+                process.block(&asked, START.saturating_add(Duration::from_mins(1)));
+            }
+            let mut held = Vec::new();
+            // A layer returns what was lent when the answer has ended, so the library holds it.
+            let holder = if row.reason == "concurrency_exceeded" { "library" } else { way };
+            for _ in 0..row.admitted {
+                assert_eq!(process.ask(holder, &asked, 1, 0, &mut held).await, None, "{label}");
+            }
+            if row.words.iter().any(|(word, _)| *word == "resource") {
+                assert_eq!(process.ask("library", &asked, 1, 0, &mut held).await, None, "{label}");
+            }
+            let said = process.ask(way, &asked, row.cost, row.status, &mut held).await.expect(&label);
+            let remaining = if row.reason == "cost_exceeds_limit" { 2 } else { 0 };
+            let expected = Said {
+                reason: row.reason.to_owned(),
+                limit: row.limit.to_owned(),
+                remaining,
+                retry_ms: row.retry_ms,
+            };
+            assert_eq!(said, expected, "{label}");
+            for permit in held {
+                drop(process.engine.settle(permit, Outcome::Succeeded, process.clock.now()));
+            }
         }
     }
 }
@@ -433,6 +668,7 @@ descriptors:
         } else {
             daemon.is_observed(&observed, 2, way).await;
         }
-        daemon.is_explained("shop", &attributes, 1, &said).await;
+        let asked = Asked { attributes: attributes.to_vec(), words: &[] };
+        daemon.is_explained("shop", &asked, 1, &said).await;
     }
 }

@@ -13,7 +13,8 @@ use crate::time::Timestamp;
 ///
 /// A stream that has only just begun is measured against the time since it began, once it has had a
 /// few requests: otherwise the average would lag behind the obvious rate for seconds. (The
-/// bias correction of exponential averages.)
+/// bias correction of exponential averages.) Once it is silent it may as well have been a few
+/// requests at once, and the average counts as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Demand {
     /// Millionths of a unit a second.
@@ -29,6 +30,10 @@ pub(super) struct Demand {
 
 /// So many requests say how many there will be.
 const SEEN_MIN: u8 = 5;
+/// A young stream is silent after so many times the mean distance of its requests, and at least
+/// [`SILENT_MIN_MS`].
+const SILENT_DISTANCES: u64 = 8;
+const SILENT_MIN_MS: u64 = 100;
 const SETTLED: u8 = u8::MAX;
 
 /// When there is nothing left of what was before: after so long a stream begins anew, and is
@@ -56,7 +61,7 @@ impl Demand {
 
     /// Counts `units` asked for at `now`, by one request.
     pub(super) fn add(&mut self, units: u64, now: Timestamp) {
-        if now.saturating_since(self.at) >= FADED {
+        if self.has_faded(now) {
             (self.micro, self.born_ms, self.seen) = (0, millis(now), 0);
         }
         if self.seen < SETTLED {
@@ -67,10 +72,19 @@ impl Demand {
         self.at = self.at.max(now);
     }
 
+    /// Continues at `now` after the clock has stepped back to it. The stream keeps its average and
+    /// its age; how long the step took is unknown, so nothing decays over it.
+    pub(super) fn step_back(&mut self, now: Timestamp) {
+        if now < self.at {
+            self.born_ms = millis(now).wrapping_sub(self.age_ms(self.at));
+            self.at = now;
+        }
+    }
+
     /// Units in each `period` at the pace of `now`.
     pub(super) fn each(&self, period: Duration, now: Timestamp) -> u32 {
         let mut micro = u128::from(self.at(now));
-        if (SEEN_MIN..SETTLED).contains(&self.seen) {
+        if (SEEN_MIN..SETTLED).contains(&self.seen) && !self.is_silent(now) {
             let one = 1 << HALF_LIFE_BITS;
             let weight = one - decayed(one, u64::from(self.age_ms(now)) * 1_000_000);
             micro = (micro << HALF_LIFE_BITS) / u128::from(weight.max(WEIGHT_MIN));
@@ -82,6 +96,11 @@ impl Demand {
     /// When something was asked for last; the beginning of time if nothing was.
     pub(super) fn last(&self) -> Timestamp {
         self.at
+    }
+
+    /// Whether nothing is left of it: the next request begins a new stream.
+    pub(super) fn has_faded(&self, now: Timestamp) -> bool {
+        now.saturating_since(self.at) >= FADED
     }
 
     /// Units in `span_us` microseconds, at the pace when last counted.
@@ -97,6 +116,13 @@ impl Demand {
     /// The demand that the last ask reported to the ledger.
     pub(super) fn told(&self) -> u32 {
         self.told
+    }
+
+    /// Whether a young stream has no requests any more, as far as its first ones say.
+    fn is_silent(&self, now: Timestamp) -> bool {
+        let lasted_ms = u64::from(self.age_ms(self.at));
+        let silent_ms = SILENT_DISTANCES * lasted_ms / u64::from(self.seen - 1);
+        now.saturating_since(self.at) > Duration::from_millis(silent_ms.max(SILENT_MIN_MS))
     }
 
     fn age_ms(&self, now: Timestamp) -> u16 {

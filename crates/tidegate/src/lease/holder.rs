@@ -15,6 +15,19 @@
 //! **A silent store.** From the first unanswered ask until the next answer, a request that exceeds
 //! the lease gets [`Take::Alone`]: the member decides it by its [`Share`].
 //!
+//! **Phases.** A holder has a [`Contact`] with the ledger and a [`Supply`] that its last lease came
+//! from:
+//!
+//! ```text
+//! Answered ── ask ──► Asking ── granted ──► Answered
+//!                     Asking ── lost, or answered too late ──► Silent
+//! Silent ──── ask ──► Retrying ── granted ──► Answered
+//!                     Retrying ── lost, or answered too late ──► Silent
+//! any ─────── leave ──► Left
+//!
+//! Ample, Cold, Scarce, Short ── granted a lease ──► the supply of that grant
+//! ```
+//!
 //! **Time.** A lease ends before the ledger thinks so, without clocks that agree: it is counted
 //! from the instant at which the ask was *sent*, which was before the ledger answered, and one part
 //! in [`DRIFT`] earlier than the ledger counts. So the holder is right as long as the ledger's
@@ -27,8 +40,9 @@ use super::balance::{Balance, LedgerLevel};
 use super::demand::Demand;
 use super::fault::Fault;
 use super::message::{Ask, Grant, HolderName};
+use super::phase::{Contact, Supply};
 use super::terms::{Terms, TermsKind};
-use super::{DEPTH, DRIFT, PREFETCH, SPACING};
+use super::{DEPTH, DRIFT, HOLDERS_MAX, PREFETCH, SPACING};
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
@@ -65,7 +79,6 @@ pub struct Holder {
     /// Tokens in hand that the ledger knows of; `level` beyond is the trickle of a moment.
     held: u32,
     keep: u32,
-    members: u32,
     returned: u32,
     /// `returned` as the last ask said it.
     told: u32,
@@ -75,28 +88,16 @@ pub struct Holder {
     seq: u32,
     acked: u32,
     epoch: u32,
-    /// Asks in a row that were not answered.
-    unanswered: u8,
-    flags: u8,
+    /// How many holders had a lease at the last grant, at most [`u16::MAX`].
+    members: u16,
+    contact: Contact,
+    supply: Supply,
+    /// Whether tokens were given back and the ledger has not confirmed it, or the tokens that it
+    /// granted have not arrived.
+    owes: bool,
+    /// Whether the last grant said that the store has lost the usage of the quota.
+    is_lost: bool,
 }
-
-/// An ask is in flight.
-const ASKING: u8 = 1;
-/// ... and a request waits for it.
-const AWAITED: u8 = 2;
-/// The last grant said that the supply is below the demand.
-const SCARCE: u8 = 4;
-/// Tokens were given back and the ledger has not said that it knows, or what it granted has not
-/// arrived.
-const OWES: u8 = 8;
-/// The holder has left.
-const GONE: u8 = 16;
-/// The last grant was less than the holder is due.
-const SHORT: u8 = 32;
-/// The last grant was for the requests that waited, and nothing was leased ahead.
-const COLD: u8 = 64;
-/// The last grant said that the store has lost what was used of the quota.
-const LOST: u8 = 128;
 
 /// How often in a period demand is compared with the demand last reported to the ledger.
 const CHECKS: u32 = 8;
@@ -216,7 +217,6 @@ impl Holder {
             rate: 0,
             held: 0,
             keep: 0,
-            members: 0,
             returned: 0,
             told: 0,
             unused: 0,
@@ -225,8 +225,11 @@ impl Holder {
             seq: 0,
             acked: 0,
             epoch: 0,
-            unanswered: 0,
-            flags: 0,
+            members: 0,
+            contact: Contact::Answered,
+            supply: Supply::Ample,
+            owes: false,
+            is_lost: false,
         }
     }
 
@@ -281,7 +284,10 @@ impl Holder {
     pub fn put_back(&mut self, terms: &Terms, cost: Cost, stamp: Stamp, now: Timestamp) -> u64 {
         self.gather(terms, now);
         let (rate, is_lease) = (self.rate_now(terms, now), now < self.until);
-        if self.is(GONE) || (rate == 0 && !is_lease) || (Stamp { at: stamp.at, ..self.stamp() }) != stamp {
+        if self.contact.has_left()
+            || (rate == 0 && !is_lease)
+            || (Stamp { at: stamp.at, ..self.stamp() }) != stamp
+        {
             return 0;
         }
         let period = period_ns(terms);
@@ -296,7 +302,7 @@ impl Holder {
     /// Lets tokens that were put back return to the ledger at once where few requests come: the
     /// next may come to another member.
     pub fn return_soon(&mut self, now: Timestamp) {
-        if self.is(COLD) {
+        if self.supply == Supply::Cold {
             self.renew_at = self.renew_at.min(now);
         }
     }
@@ -320,12 +326,12 @@ impl Holder {
             return Share { holders: 1, members: 1 };
         }
         let members = members.max(1);
-        Share { holders: if self.members > 0 { self.members } else { members }, members }
+        Share { holders: if self.members > 0 { self.members.into() } else { members }, members }
     }
 
     /// Whether the last ask was not answered.
     pub const fn is_unanswered(&self) -> bool {
-        self.unanswered > 0
+        self.contact.unanswered() > 0
     }
 
     /// The highest epoch of the store that it has seen, whose lease it spends; 0 before the first
@@ -344,6 +350,17 @@ impl Holder {
         self.demand.each(terms.period(), now).into()
     }
 
+    /// Whether nothing is left of the demand at `now`: the next request begins a new measurement.
+    pub fn has_faded(&self, now: Timestamp) -> bool {
+        self.demand.has_faded(now)
+    }
+
+    /// Whether all [`HOLDERS_MAX`] places for holders of the key were taken when the ledger granted
+    /// last. Its grants are then for waiting requests only, and leave no lease behind.
+    pub const fn is_crowded(&self) -> bool {
+        self.members as usize >= HOLDERS_MAX
+    }
+
     /// The rate of the lease, in units each period; 0 without a lease.
     pub fn rate(&self, now: Timestamp) -> u64 {
         if now < self.until { self.rate.into() } else { 0 }
@@ -352,15 +369,15 @@ impl Holder {
     /// The answer when the tokens in hand do not suffice.
     #[cold]
     fn lacks(&mut self, terms: &Terms, cost: Cost, now: Timestamp) -> Take {
-        let may_ask = !self.is(ASKING | GONE) && now >= self.asked;
-        if self.is_unanswered() && !self.is(GONE) {
+        let may_ask = self.contact.may_ask() && now >= self.asked;
+        if self.is_unanswered() {
             if terms.has(Fault::NothingAlone) {
                 return Take::Wait { until: now.saturating_add(SPACING), renew: may_ask };
             }
             return Take::Alone { renew: may_ask };
         }
-        if self.is(LOST) && !may_ask {
-            return if self.is(ASKING) { Take::Pending } else { Take::Lost { renew: false } };
+        if self.is_lost && !may_ask {
+            return if self.contact.is_asking() { Take::Pending } else { Take::Lost { renew: false } };
         }
         let parts = cost.units().saturating_mul(period_ns(terms));
         let is_lease = now < self.until;
@@ -371,12 +388,14 @@ impl Holder {
             Timestamp::MAX
         };
         // Where all holders have their share, another ask brings nothing but a call.
-        let has_share = self.is(SCARCE) && is_lease && trickled_at < Timestamp::MAX;
+        let is_scarce = matches!(self.supply, Supply::Scarce | Supply::Short);
+        let has_share = is_scarce && is_lease && trickled_at < Timestamp::MAX;
         if has_share {
-            let renew = !self.is(ASKING) && (self.poll_due(terms, now) || (may_ask && self.is(SHORT)));
+            let is_short = self.supply == Supply::Short;
+            let renew = !self.contact.is_asking() && (self.poll_due(terms, now) || (may_ask && is_short));
             return Take::Wait { until: trickled_at, renew };
         }
-        if self.is(ASKING) {
+        if self.contact.is_asking() {
             return Take::Pending;
         }
         // The ledger takes back unused trickle in whole tokens only.
@@ -384,7 +403,7 @@ impl Holder {
         let room_at = self.balance.room_at(terms, cost.units() + rounded, now);
         // Room that has come since the ledger answered is worth asking for at once.
         let has_room = room_at <= now && self.balance.room_at(terms, cost.units(), self.ended) > self.ended;
-        if (may_ask || has_room) && !self.is(GONE) {
+        if (may_ask || has_room) && !self.contact.has_left() {
             return Take::Ask;
         }
         let soonest = room_at.max(now.saturating_add(Duration::from_millis(1)));
@@ -392,9 +411,35 @@ impl Holder {
         Take::Wait { until: until.min(trickled_at.max(soonest)), renew: false }
     }
 
+    /// Takes over terms that replace `old`, as after a reload, and lets the next request ask at
+    /// once.
+    ///
+    /// Where the lease period is another one, tokens in hand and the end of the lease stay as they
+    /// are, and the rate is counted over the new period, rounded down. The answer to an ask in
+    /// flight counts in the old period and is ignored; the ledger learns so with the next ask.
+    pub fn change_terms(&mut self, old: &Terms, terms: &Terms, now: Timestamp) {
+        if old.period_us != terms.period_us {
+            self.gather(old, now);
+            let rescaled = |number: u64| {
+                let number = u128::from(number) * u128::from(terms.period_us) / u128::from(old.period_us);
+                u64::try_from(number).unwrap_or(u64::MAX)
+            };
+            let rescaled_u32 = |number: u32| u32::try_from(rescaled(number.into())).unwrap_or(u32::MAX);
+            (self.level, self.over) = (rescaled(self.level), rescaled(self.over));
+            self.rate = rescaled_u32(self.rate);
+            self.demand.tell(rescaled_u32(self.demand.told()));
+            if self.contact.is_asking() {
+                self.contact = self.contact.land();
+                self.owes = true;
+                (self.asked, self.ended) = (now, now);
+            }
+        }
+        self.ask_soon(now);
+    }
+
     /// Lets the next request ask at once, as after the limit was raised or reset.
     pub fn ask_soon(&mut self, now: Timestamp) {
-        if !self.is(ASKING) {
+        if !self.contact.is_asking() {
             self.asked = self.asked.min(now);
         }
     }
@@ -405,7 +450,7 @@ impl Holder {
     ///
     /// Tokens that are unlikely to be used soon are given back with it, at once and for good.
     pub fn ask(&mut self, terms: &Terms, member: u64, need_min: u64, now: Timestamp) -> Option<Ask> {
-        if self.is(ASKING | GONE) {
+        if !self.contact.may_ask() {
             return None;
         }
         self.gather(terms, now);
@@ -432,7 +477,8 @@ impl Holder {
         self.over = 0;
         self.told = self.returned;
         self.demand.tell(demand);
-        self.flags = self.flags & !OWES | ASKING | if need > 0 { AWAITED } else { 0 };
+        self.owes = false;
+        self.contact = self.contact.ask();
         Some(Ask { need, need_min, gives_up, ..self.letter(member, demand) })
     }
 
@@ -472,7 +518,8 @@ impl Holder {
         self.give_back(in_hand, 0, period);
         (self.level, self.rate, self.until) = (0, 0, self.until.min(now));
         self.seq = self.seq.wrapping_add(1);
-        self.flags = GONE;
+        (self.contact, self.supply) = (Contact::Left, Supply::Ample);
+        (self.owes, self.is_lost) = (false, false);
         Ask { is_leaving: true, ..self.letter(member, 0) }
     }
 
@@ -485,14 +532,13 @@ impl Holder {
     /// has passed. One that arrives when what it grants has ended, or a tenth of a second late with
     /// a spot grant, counts as no answer.
     pub fn granted(&mut self, terms: &Terms, grant: &Grant, level: LedgerLevel, now: Timestamp) -> u64 {
-        if !self.is(ASKING) || grant.seq != self.seq {
+        if !self.contact.is_asking() || grant.seq != self.seq {
             return 0;
         }
         self.gather(terms, now);
-        self.flags &= !(ASKING | AWAITED | LOST);
-        if !terms.has(Fault::AloneWhenAnswered) {
-            self.unanswered = 0;
-        }
+        self.is_lost = false;
+        let is_silence_over = !terms.has(Fault::AloneWhenAnswered);
+        self.contact = if is_silence_over { Contact::Answered } else { self.contact.land() };
         let sent = self.asked;
         (self.asked, self.ended) = (now, now);
         if grant.epoch < self.epoch {
@@ -504,7 +550,7 @@ impl Holder {
         }
         self.epoch = grant.epoch;
         self.asked = now.saturating_add(grant.again);
-        self.flags |= if grant.is_lost { LOST } else { 0 };
+        self.is_lost = grant.is_lost;
         let units = self.take_lease(terms, grant, sent, now);
         self.balance = Balance::of(terms, level, self.level / period_ns(terms) + units, now);
         units
@@ -523,10 +569,10 @@ impl Holder {
         // spent much later.
         if has_ended || (is_late && grant.is_spot()) {
             // The next ask tells the ledger that the grant did not arrive in time.
-            self.flags |= OWES;
+            self.owes = true;
             if is_late {
                 // As if there had been no answer.
-                self.unanswered = self.unanswered.saturating_add(1);
+                self.contact = self.contact.miss();
                 self.asked = now.saturating_add(SPACING);
             }
             return 0;
@@ -534,7 +580,7 @@ impl Holder {
         if grant.is_spot() {
             // It is counted among the holders if it has a place, and then the ledger wants to know
             // that this has arrived.
-            (self.acked, self.members) = (self.seq, grant.members);
+            (self.acked, self.members) = (self.seq, members_of(grant));
             self.take_over(terms, grant.held, 0);
             return grant.lump.into();
         }
@@ -549,7 +595,6 @@ impl Holder {
             self.level = 0;
         }
         self.acked = self.seq;
-        self.flags &= !(SCARCE | SHORT | COLD);
         let is_cold = match terms.kind {
             TermsKind::Bucket(_) => grant.rate == 0,
             TermsKind::Window(_) => u64::from(self.demand.told()) < terms.leased_min(),
@@ -557,11 +602,14 @@ impl Holder {
         if is_cold {
             // Unused tokens are returned soon.
             self.renew_at = self.renew_at.min(now.saturating_add(terms.period() / COLD_CHECKS));
-            self.flags |= COLD;
         }
-        self.flags |=
-            if grant.is_scarce { SCARCE } else { 0 } | if grant.again > SPACING { SHORT } else { 0 };
-        (self.rate, self.members, self.keep) = (grant.rate, grant.members, grant.keep);
+        self.supply = match (is_cold, grant.is_scarce) {
+            (true, _) => Supply::Cold,
+            (false, false) => Supply::Ample,
+            (false, true) if grant.again > SPACING => Supply::Short,
+            (false, true) => Supply::Scarce,
+        };
+        (self.rate, self.members, self.keep) = (grant.rate, members_of(grant), grant.keep);
         self.take_over(terms, grant.held - grant.lump, grant.lump);
         0
     }
@@ -585,28 +633,28 @@ impl Holder {
     /// No answer came, or an error. The lease lasts as long as it does. The next ask makes sense
     /// after [`SPACING`], which doubles with each that is not answered, to 800 ms.
     pub fn lost(&mut self, now: Timestamp) {
-        if !self.is(ASKING) {
+        if !self.contact.is_asking() {
             return;
         }
         // The ledger may have granted something; the next ask tells it that the grant did not
         // arrive.
-        self.flags = self.flags & !(ASKING | AWAITED) | OWES;
-        let wait = SPACING * (1 << self.unanswered.min(DOUBLINGS_MAX));
-        self.unanswered = self.unanswered.saturating_add(1);
+        self.owes = true;
+        let wait = SPACING * (1 << self.contact.unanswered().min(DOUBLINGS_MAX));
+        self.contact = self.contact.miss();
         (self.asked, self.ended) = (now.saturating_add(wait), now);
     }
 
     /// When to call [`Holder::poll_due`] even if nothing is taken, since other members may miss its
     /// share. `None` if it has no share.
     pub fn wake_at(&self) -> Option<Timestamp> {
-        if self.is(ASKING | GONE) {
+        if !self.contact.may_ask() {
             return None;
         }
-        if self.is(COLD) {
+        if self.supply == Supply::Cold {
             // Other members miss nothing but its tokens in hand.
-            return (self.level > 0 || self.is(OWES)).then(|| self.renew_at.max(self.asked));
+            return (self.level > 0 || self.owes).then(|| self.renew_at.max(self.asked));
         }
-        let is_worth_it = self.held > 0 || self.is(OWES) || self.rate > 0;
+        let is_worth_it = self.held > 0 || self.owes || self.rate > 0;
         // A demand below the noise cannot have fallen.
         let check_at = if self.demand.told() > NOISE { self.check_at } else { Timestamp::MAX };
         is_worth_it.then(|| self.renew_at.min(check_at).max(self.asked))
@@ -617,10 +665,10 @@ impl Holder {
     /// demand is twice or two thirds of the demand last reported to the ledger. A check that finds
     /// nothing to do also schedules the next check, so [`Holder::wake_at`] moves.
     pub fn poll_due(&mut self, terms: &Terms, now: Timestamp) -> bool {
-        if self.is(ASKING | GONE) || now < self.asked {
+        if !self.contact.may_ask() || now < self.asked {
             return false;
         }
-        if self.is(COLD) {
+        if self.supply == Supply::Cold {
             if now < self.renew_at {
                 return false;
             }
@@ -628,7 +676,7 @@ impl Holder {
             let in_hand = self.in_hand(period_ns(terms));
             if now >= self.until {
                 // A bucket's ledger knows when a lease has ended.
-                return matches!(terms.kind, TermsKind::Window(_)) && (in_hand > 0 || self.is(OWES));
+                return matches!(terms.kind, TermsKind::Window(_)) && (in_hand > 0 || self.owes);
             }
             // A bucket loses the tokens that are in hand when the lease ends.
             let ends_soon = self.until <= now.saturating_add(terms.period() / COLD_CHECKS);
@@ -638,7 +686,7 @@ impl Holder {
         if now >= self.renew_at {
             // A bucket that is hardly taken from needs no lease until the next request comes, and
             // the old one ends by itself.
-            let is_answered = matches!(terms.kind, TermsKind::Bucket(_)) && self.unanswered == 0;
+            let is_answered = matches!(terms.kind, TermsKind::Bucket(_)) && !self.is_unanswered();
             if is_answered && self.demand.each(terms.period(), now) < RENEW_MIN {
                 self.renew_at = now.saturating_add(terms.period() / CHECKS);
                 return false;
@@ -662,8 +710,9 @@ impl Holder {
         // Tokens of a window that are in hand when the lease ends must still be returned. A
         // bucket's ledger knows when the lease has ended.
         let in_hand = self.in_hand(period_ns(terms));
-        let owes = matches!(terms.kind, TermsKind::Window(_)) && (self.is(OWES) || in_hand > 0);
-        self.is(GONE) || (!self.is(ASKING) && !owes && now >= self.until && now >= self.asked)
+        let owes = matches!(terms.kind, TermsKind::Window(_)) && (self.owes || in_hand > 0);
+        self.contact.has_left()
+            || (!self.contact.is_asking() && !owes && now >= self.until && now >= self.asked)
     }
 
     /// Whole tokens that may be spent at `now`.
@@ -681,10 +730,6 @@ impl Holder {
     /// When the lease ends, by the holder's clock.
     pub const fn until(&self) -> Timestamp {
         self.until
-    }
-
-    fn is(&self, flags: u8) -> bool {
-        self.flags & flags != 0
     }
 
     /// Whether tokens in hand are less than a tenth of what they were, or less than the demand
@@ -715,6 +760,7 @@ impl Holder {
             self.asked = self.asked.min(now);
             self.ended = self.ended.min(now);
             self.renew_at = self.renew_at.min(now);
+            self.demand.step_back(now);
             self.end(terms, now);
             self.at = now;
         }
@@ -741,7 +787,7 @@ impl Holder {
     /// Counts tokens that trickled in and found no place. Not while an ask is in flight: the ledger
     /// may just be forgetting the lease that they came from.
     fn count_unused(&mut self, parts: u64, period: u64) {
-        if parts == 0 || self.is(ASKING) {
+        if parts == 0 || self.contact.is_asking() {
             return;
         }
         let parts = self.over.saturating_add(parts);
@@ -755,12 +801,12 @@ impl Holder {
         let in_hand = self.in_hand(period);
         // Until the next ask, the ledger counts them as used.
         self.balance.charge(terms, in_hand.into(), now);
-        let owed = self.flags & OWES;
+        let owed = self.owes;
         self.give_back(in_hand, 0, period);
         if matches!(terms.kind, TermsKind::Bucket(_)) {
             // A bucket's ledger forgets a lease that has ended; the next ask, if there is one,
             // reports the tokens.
-            self.flags = self.flags & !OWES | owed;
+            self.owes = owed;
         }
         self.count_unused(self.level, period);
         (self.level, self.rate, self.held) = (0, 0, 0);
@@ -777,7 +823,7 @@ impl Holder {
         self.held = left;
         if tokens > 0 {
             self.returned = self.returned.wrapping_add(tokens);
-            self.flags |= OWES;
+            self.owes = true;
         }
     }
 
@@ -798,6 +844,11 @@ impl Holder {
             gives_up: false,
         }
     }
+}
+
+/// The holders with a lease, as a grant counts them.
+fn members_of(grant: &Grant) -> u16 {
+    u16::try_from(grant.members).unwrap_or(u16::MAX)
 }
 
 /// A period in nanoseconds: the parts that a token has.

@@ -1,5 +1,6 @@
 use core::convert::Infallible;
 use core::task::Waker;
+use std::sync::Arc;
 
 use http_body_util::BodyExt;
 use hyper::rt::Executor;

@@ -256,6 +256,87 @@ fn a_stream_that_has_just_begun_is_seen_for_what_it_is() {
 }
 
 #[test]
+fn another_lease_period_leaves_tokens_and_pace_of_a_lease_as_they_are() {
+    let of = |seconds| terms(1_000, 100).with_period(Duration::from_secs(seconds)).unwrap();
+    for (old, new) in [(5, 10), (10, 5), (4, 60), (60, 4)] {
+        let (old_terms, new_terms) = (of(old), of(new));
+        let rate = 1_000 * u32::try_from(old).unwrap();
+        let mut holder = with_lease(&old_terms, 50, rate, MS);
+        // The tokens in hand, and a tenth of a second of the rate.
+        assert_eq!(holder.tokens(&old_terms, at(SECOND)), 150);
+        holder.change_terms(&old_terms, &new_terms, at(SECOND));
+        assert_eq!(holder.tokens(&new_terms, at(SECOND)), 150, "{old} s to {new} s");
+        assert_eq!(holder.rate(at(SECOND)), 1_000 * new);
+        let until = holder.until();
+        let mut admitted = 0;
+        for tick in 0..2_000 {
+            admitted += u64::from(take(&mut holder, &new_terms, SECOND + tick * MS / 2));
+        }
+        assert!((1_145..=1_150).contains(&admitted), "{admitted} in a second, {old} s to {new} s");
+        assert_eq!(holder.until(), until);
+    }
+}
+
+#[test]
+fn an_answer_that_counts_in_another_lease_period_is_ignored_and_the_ledger_learns_so() {
+    let (old, new) = (terms(1_000, 100), terms(1_000, 100).with_period(Terms::PERIOD_MIN).unwrap());
+    let mut holder = with_lease(&old, 0, 0, MS);
+    let ask = holder.ask(&old, 7, 1, at(SECOND)).unwrap();
+    holder.change_terms(&old, &new, at(SECOND));
+    holder.granted(&new, &grant(&ask, 0, 5_000, Terms::PERIOD), UNUSED, at(SECOND + MS));
+    assert_eq!(holder.rate(at(SECOND + MS)), 0);
+    assert!(!holder.is_unanswered(), "the store is not silent");
+    assert_eq!(holder.take(&new, Cost::ONE, 0, at(SECOND + MS)), Take::Ask);
+    let next = holder.ask(&new, 7, 1, at(SECOND + MS)).unwrap();
+    assert_eq!((next.seq, next.acked), (3, 1), "the grant of the second ask is not acknowledged");
+}
+
+#[test]
+fn eight_requests_followed_by_silence_are_not_extrapolated() {
+    let terms = terms(1_000, 100);
+    for spacing_ms in [0, 1, 5, 20] {
+        let mut holder = Holder::new(1);
+        for request in 0..8 {
+            holder.take(&terms, Cost::ONE, 0, at(request * spacing_ms * MS));
+        }
+        let last = 7 * spacing_ms * MS;
+        let extrapolated = holder.demand(&terms, at(last));
+        assert!(extrapolated > 120, "{extrapolated}: they may be the beginning of a stream");
+        // The average of a stream counts each request as 0.65 a second: 26 in a period of 5 s.
+        for silence_ms in [161, 200, 400, 1_000] {
+            let demand = holder.demand(&terms, at(last + silence_ms * MS));
+            assert!(demand <= 26, "{demand} after 8 requests, {spacing_ms} ms apart, {silence_ms} ms ago");
+        }
+        let ask = holder.ask(&terms, 7, 0, at(last + 400 * MS)).unwrap();
+        assert!(u64::from(ask.demand) < terms.leased_min() / 4, "the key is cold: {}", ask.demand);
+    }
+}
+
+#[test]
+fn demand_decays_after_the_clock_has_stepped_back() {
+    let terms = terms(1_000_000, 100);
+    // A settled stream, and one that is still measured against its age.
+    for seconds in [20, 2] {
+        let mut holder = Holder::new(1);
+        let mut stream = |start: Timestamp, seconds: u64, every_ms: u64| {
+            for tick in (0..seconds * 1_000).step_by(every_ms as usize) {
+                holder.take(&terms, Cost::ONE, 0, start.saturating_add(Duration::from_millis(tick)));
+            }
+            holder.demand(&terms, start.saturating_add(Duration::from_secs(seconds)))
+        };
+        let before = stream(at(0), seconds, 10);
+        assert!((480..=520).contains(&before), "{before}");
+        let stepped = at(0).saturating_sub(Duration::from_hours(1));
+        let steady = stream(stepped, 20, 10);
+        assert!((480..=520).contains(&steady), "a steady stream keeps its rate: {steady}");
+        let fallen = stream(stepped.saturating_add(Duration::from_secs(20)), 10, 100);
+        assert!((45..=60).contains(&fallen), "a tenth of the requests are a tenth of the demand: {fallen}");
+        let silent = holder.demand(&terms, stepped.saturating_add(Duration::from_secs(40)));
+        assert_eq!(silent, 0, "nothing is left of a stream that has stopped");
+    }
+}
+
+#[test]
 fn tokens_that_are_not_used_soon_are_given_back_within_a_second() {
     let terms = terms(1_000, 100);
     let mut holder = with_lease(&terms, 3, 0, MS);

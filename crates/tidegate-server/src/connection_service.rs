@@ -1,0 +1,220 @@
+//! The service of one connection, from its TLS handshake to its end, by the protocol of its
+//! listener.
+
+use core::convert::Infallible;
+use core::future::poll_fn;
+use core::pin::pin;
+use core::task::Poll;
+use std::sync::Arc;
+
+use futures_util::future::Either;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::server::TlsStream;
+
+use crate::bounds::Bounds;
+use crate::connections::{
+    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
+};
+use crate::context::DaemonContext;
+use crate::daemon::Daemon;
+use crate::door::answer;
+use crate::grpc;
+use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::peer::Peer;
+use crate::proxy;
+use crate::resp;
+use crate::tls::{Tls, names_in};
+
+/// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
+pub(crate) fn serve_accepted<S>(
+    daemon: Arc<Daemon>,
+    serves: ListenerRole,
+    peer: Peer,
+    stream: S,
+    tls: Option<Arc<Tls>>,
+    mut open: OpenConnection,
+) -> impl Future<Output = ()> + Send
+where
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
+{
+    // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
+    let Some(tls) = tls else { return Either::Left(Box::pin(serve(daemon, serves, peer, stream, open))) };
+    Either::Right(Box::pin(async move {
+        if let Some(stream) = Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await {
+            open.names = names_shown(&stream);
+            Box::pin(serve(daemon, serves, peer, stream, open)).await;
+        }
+    }))
+}
+
+/// A connection after its TLS handshake, which takes at most as long as a request's headers may.
+async fn shake_hands<S>(
+    daemon: &DaemonContext,
+    tls: &Tls,
+    line: &ConnectionActivity,
+    stream: S,
+) -> Option<TlsStream<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = tokio::time::timeout(daemon.config.bounds.header_timeout, tls.acceptor().accept(stream));
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        // The listener is full, or the daemon ends.
+        () = line.until_commanded() => return None,
+    };
+    let error = match handshake {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "it took too long".to_owned(),
+    };
+    daemon.metrics.broken_tls();
+    tracing::debug!(error, "a TLS handshake failed");
+    None
+}
+
+/// The names in the certificate that a client showed.
+fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
+    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    shown.map_or_else(Arc::default, names_in)
+}
+
+/// Serves one connection to its end.
+async fn serve<S>(daemon: Arc<Daemon>, serves: ListenerRole, peer: Peer, stream: S, open: OpenConnection)
+where
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
+{
+    if serves.speaks == ListenerProtocol::Resp {
+        return Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
+    }
+    let line = Arc::clone(&open.line);
+    let context = &*daemon.context;
+    if serves.speaks == ListenerProtocol::Proxy {
+        let builder = http(Streams, &context.config.bounds, true);
+        let (shared, line) = (Arc::clone(&daemon.proxy), Arc::clone(&line));
+        let service = service_fn(move |request| {
+            let (proxy, line) = (Arc::clone(&shared), Arc::clone(&line));
+            async move { Ok::<_, Infallible>(proxy::answer(&proxy, &line, peer, request).await) }
+        });
+        return Box::pin(run(context, &builder, None, service, stream, &open.line)).await;
+    }
+    let together = StreamSet::default();
+    let builder = http(together.begun(), &context.config.bounds, false);
+    // One shared thing for each request to hold on to, not three.
+    if serves.speaks == ListenerProtocol::Grpc {
+        let shared = Arc::new((Arc::clone(&daemon.grpc), Arc::clone(&line), Arc::clone(&open.names)));
+        let service = service_fn(move |request| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let (rpc, line, names) = &*shared;
+                line.request_started();
+                let _finished = RequestFinishGuard(line);
+                // In a box that is made when the call has its turn: a connection begins hundreds of
+                // streams at once, and the answer of a stream that stays open needs none of it.
+                Ok::<_, Infallible>(Box::pin(grpc::answer(rpc, line, names, request)).await)
+            }
+        });
+        return Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
+    }
+    let shared = Arc::new((Arc::clone(&daemon.http), Arc::clone(&line), Arc::clone(&open.names)));
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (api, line, names) = &*shared;
+            line.request_started();
+            let _finished = RequestFinishGuard(line);
+            Ok::<_, Infallible>(answer(api, serves, line, names, request).await)
+        }
+    });
+    Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
+}
+
+/// How connections are spoken on, whose streams are run by `streams`.
+fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
+    let mut builder = Builder::new(streams);
+    builder
+        .http1()
+        // Idle connections and slow headers are found by the sweep, which costs a request nothing.
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        // Small answers: copying head and body together costs less than handing the kernel two
+        // pieces.
+        .writev(is_proxy)
+        // A client in the queue is known to have gone only by the end of its input.
+        .half_close(!is_proxy)
+        .max_headers(bounds.headers)
+        .max_buf_size(bounds.header_bytes.max(8 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(bounds.streams)
+        .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
+    builder
+}
+
+/// Serves one connection until it ends or is told to, with its streams if they are answered
+/// together.
+async fn run<S, T, B, E>(
+    daemon: &DaemonContext,
+    builder: &Builder<E>,
+    mut together: Option<StreamSet>,
+    service: T,
+    stream: S,
+    line: &Arc<ConnectionActivity>,
+) where
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
+    T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    T::Future: Send + 'static,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
+    E: HttpServerConnExec<T::Future, B>,
+{
+    let linger = daemon.config.bounds.linger;
+    let io = TokioIo::new(MonitoredStream::http(stream, Arc::clone(line), linger));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+    let mut is_registered = false;
+    let mut is_finishing = false;
+    let ended = poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(Some(ended));
+            }
+            if together.as_mut().is_some_and(|streams| streams.go_on(cx)) {
+                continue;
+            }
+            match line.order(cx, &mut is_registered) {
+                ConnectionCommand::Close => return Poll::Ready(None),
+                ConnectionCommand::Finish if !is_finishing => {
+                    is_finishing = true;
+                    connection.as_mut().graceful_shutdown();
+                    // The waker was used up by the order; the next one needs it again.
+                    is_registered = false;
+                }
+                ConnectionCommand::Serve | ConnectionCommand::Finish => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    if let Some(Err(error)) = ended {
+        let is_malformed = error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_parse);
+        if is_malformed {
+            daemon.metrics.broken_http();
+        }
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Notes that a request is finished, also when its caller went away before the answer.
+struct RequestFinishGuard<'a>(&'a ConnectionActivity);
+
+impl Drop for RequestFinishGuard<'_> {
+    fn drop(&mut self) {
+        self.0.request_finished();
+    }
+}

@@ -1,0 +1,67 @@
+//! The context of a daemon: the parts that all protocols share, below every one of them.
+//!
+//! A protocol takes the context and keeps its own state and series beside it. It joins what
+//! concerns the daemon as a whole by [`ProtocolHooks`]; only the assembly in `daemon.rs` knows all
+//! protocols.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arc_swap::ArcSwap;
+use tidegate_driver::Driver;
+use tidegate_store::DynStore;
+use tidegate_store_redb::RedbStore;
+
+use crate::audit::Audit;
+use crate::config::ServerConfig;
+use crate::connections::Connections;
+use crate::decisions::Decisions;
+use crate::in_force::InForce;
+use crate::members::Members;
+use crate::metrics::Metrics;
+use crate::override_history::History;
+use crate::protocol_hooks::ProtocolHooks;
+use crate::refused_keys::RefusedKeys;
+use crate::reload_status::Changes;
+use crate::shared_store::SharedStore;
+use tidegate_clock::Clock;
+
+/// The engine in force with everything around it that does not depend on a protocol.
+pub(crate) struct DaemonContext {
+    /// The policy in force, which a reload replaces.
+    pub(crate) in_force: Arc<ArcSwap<InForce>>,
+    pub(crate) store: Arc<dyn DynStore>,
+    /// Drives requests and operations that wait for the store or for leases.
+    pub(crate) driver: Driver,
+    /// Whether the store outlives the process, so that settings are stored there.
+    pub(crate) asks_store: bool,
+    pub(crate) changes: Arc<Changes>,
+    /// The lines about failed logins and about operations that change what others may do.
+    pub(crate) audit: Audit,
+    /// The history of overrides, with their authors.
+    pub(crate) history: History,
+    pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) shared: Option<Arc<SharedStore>>,
+    /// This member among those that share the store.
+    pub(crate) members: Option<Arc<Members>>,
+    /// Whether what members share is known here; always, where nothing is shared.
+    pub(crate) has_joined: AtomicBool,
+    pub(crate) decisions: Option<Arc<Decisions>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Listeners and bounds as they were at the start.
+    pub(crate) config: ServerConfig,
+    pub(crate) metrics: Metrics,
+    pub(crate) refused_keys: RefusedKeys,
+    pub(crate) connections: Arc<Connections>,
+    /// Whether new requests are welcome: not before all listeners are open, and not while draining.
+    pub(crate) is_ready: AtomicBool,
+    /// The parts of the protocols that follow the daemon as a whole.
+    pub(crate) protocols: Vec<Arc<dyn ProtocolHooks>>,
+}
+
+/// The context of a request: the daemon, and the policy in force when the request was read.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub(crate) daemon: &'a DaemonContext,
+    pub(crate) in_force: &'a InForce,
+}

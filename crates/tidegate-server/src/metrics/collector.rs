@@ -1,0 +1,219 @@
+//! The series that are read from the parts of a daemon when the page is rendered.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use tidegate_engine::LeaseTotals;
+use tidegate_store_redb::RedbStore;
+use tidegate_store_redis::{Circuit, RedisStats};
+
+use super::{DaemonCounters, Metrics, encode_durations, help, planes};
+use crate::connections::Connections;
+use crate::decisions::Decisions;
+use crate::in_force::InForce;
+use crate::members::Members;
+use crate::process_metrics;
+use crate::reload_status::Changes;
+use crate::shared_store::SharedStore;
+use tidegate_clock::Clock;
+
+/// The sources that are read when the page is rendered.
+pub(crate) struct MetricSources {
+    pub(crate) in_force: Arc<ArcSwap<InForce>>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) changes: Arc<Changes>,
+    pub(crate) embedded: Option<Arc<RedbStore>>,
+    pub(crate) shared: Option<Arc<SharedStore>>,
+    pub(crate) members: Option<Arc<Members>>,
+    pub(crate) decisions: Option<Arc<Decisions>>,
+}
+
+impl MetricSources {
+    /// Has the page of `metrics` read these sources.
+    pub(crate) fn register(self, metrics: &mut Metrics) {
+        let collector = DaemonCollector { watched: self, shared: Arc::clone(&metrics.shared) };
+        metrics.collect(Box::new(collector));
+    }
+}
+
+struct DaemonCollector {
+    watched: MetricSources,
+    shared: Arc<DaemonCounters>,
+}
+
+impl fmt::Debug for DaemonCollector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DaemonCollector")
+    }
+}
+
+fn shared_store_gauges(stats: &RedisStats) -> [(&'static str, u64); 4] {
+    [
+        ("tidegate_store_waiting", stats.waiting as u64),
+        ("tidegate_store_circuit_open", u64::from(stats.circuit != Circuit::Closed)),
+        ("tidegate_store_loss", u64::from(stats.loss.is_some())),
+        ("tidegate_store_newer_protocol", u64::from(stats.newer_protocol.is_some())),
+    ]
+}
+
+fn shared_store_counters(stats: &RedisStats) -> [(&'static str, u64); 7] {
+    [
+        ("tidegate_store_calls", stats.calls),
+        ("tidegate_store_batches", stats.batches),
+        ("tidegate_store_call_failures", stats.failed),
+        ("tidegate_store_undone", stats.undone),
+        ("tidegate_store_undo_failed", stats.undo_failed),
+        ("tidegate_store_losses", stats.lost),
+        ("tidegate_store_disagreements", stats.disagreed),
+    ]
+}
+
+fn encode_rejected(encoder: &mut DescriptorEncoder<'_>, stats: &RedisStats) -> fmt::Result {
+    let name = "tidegate_store_batches_rejected";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    let rejected = &stats.rejected;
+    let causes = [
+        ("circuit_open", rejected.circuit_open),
+        ("queue_full", rejected.queue_full),
+        ("not_sent", rejected.not_sent),
+    ];
+    for (cause, count) in causes {
+        ConstCounter::new(count).encode(family.encode_family(&[("cause", cause)])?)?;
+    }
+    Ok(())
+}
+
+fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, connections: &Connections) -> fmt::Result {
+    let name = "tidegate_listener_connections";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+    for (listener, count) in connections.by_listener() {
+        ConstGauge::new(count).encode(family.encode_family(&[("listener", listener)])?)?;
+    }
+    Ok(())
+}
+
+fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span: Duration) -> fmt::Result {
+    let seconds = ConstCounter::new(span.as_secs_f64());
+    seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
+}
+
+fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_members", members.count()),
+        ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
+        ("tidegate_leases", totals.holders as u64),
+    ]
+}
+
+fn lease_counters(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_members_gone", members.gone.load(Ordering::Relaxed)),
+        ("tidegate_lease_asks", totals.asks),
+        ("tidegate_lease_asks_unanswered", totals.unanswered),
+    ]
+}
+
+fn decision_log_counters(decisions: &Decisions) -> [(&'static str, u64); 3] {
+    [
+        ("tidegate_decision_lines", decisions.log.written()),
+        ("tidegate_decision_lines_dropped", decisions.log.dropped()),
+        ("tidegate_decision_log_errors", decisions.log.errors()),
+    ]
+}
+
+impl Collector for DaemonCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let MetricSources {
+            in_force,
+            clock,
+            connections,
+            changes,
+            embedded,
+            shared: shared_store,
+            members,
+            decisions,
+        } = &self.watched;
+        let now = clock.now();
+        let in_force = in_force.load();
+        let stats = in_force.engine.stats(now);
+        let reloads = changes.status().clone();
+        let shared = &self.shared;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut gauges = vec![
+            ("tidegate_table_bytes", stats.table.bytes as u64),
+            ("tidegate_table_slots", stats.table.slots as u64),
+            ("tidegate_table_keys", stats.table.keys as u64),
+            ("tidegate_table_ring_bytes", stats.table.ring_bytes as u64),
+            ("tidegate_permits_kept", stats.permits_kept as u64),
+            ("tidegate_permits_kept_max", stats.permits_max as u64),
+            ("tidegate_connections", connections.len() as u64),
+            ("tidegate_buffered_bytes", connections.buffers().held() as u64),
+            ("tidegate_policy_version", in_force.version.number),
+            ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),
+            ("tidegate_policy_last_reload_successful", u64::from(reloads.error().is_none())),
+            ("tidegate_overrides", in_force.engine.overrides(now).count() as u64),
+        ];
+        let mut counters = vec![
+            ("tidegate_table_full_refusals", stats.table.full_refusals),
+            ("tidegate_table_full_admissions", stats.table.full_admissions),
+            ("tidegate_permits_expired", read(&shared.permits_expired)),
+            ("tidegate_connections_accepted", read(&shared.connections_accepted)),
+            ("tidegate_connections_timed_out", read(&shared.connections_timed_out)),
+            ("tidegate_connections_evicted", read(&shared.connections_evicted)),
+            ("tidegate_buffer_refusals", connections.buffers().refused()),
+            ("tidegate_accept_pauses", read(&shared.accept_pauses)),
+            ("tidegate_store_failures", read(&shared.store_failures)),
+            ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
+            ("tidegate_clock_steps", read(&shared.clock_steps)),
+            ("tidegate_policy_reloads", reloads.succeeded),
+            ("tidegate_policy_reload_failures", reloads.failed),
+        ];
+        if let Some(store) = embedded {
+            let stats = store.stats();
+            gauges.push(("tidegate_store_unsaved", stats.unsaved as u64));
+            gauges.push(("tidegate_store_disk_bytes", stats.bytes_on_disk));
+            gauges.push(("tidegate_store_disk_used_bytes", stats.space_used));
+            gauges.push(("tidegate_store_disk_max_bytes", stats.space_max));
+            counters.push(("tidegate_store_full", stats.full));
+            counters.push(("tidegate_store_commits", stats.commits));
+            counters.push(("tidegate_store_batches", stats.batches));
+            counters.push(("tidegate_store_commit_failures", stats.failures));
+            encode_seconds(&mut encoder, "tidegate_store_commit_seconds", stats.commit_total)?;
+        }
+        if let Some(store) = shared_store {
+            let stats = store.stats();
+            gauges.extend(shared_store_gauges(&stats));
+            counters.extend(shared_store_counters(&stats));
+            encode_rejected(&mut encoder, &stats)?;
+        }
+        if let (Some(members), Some(totals)) = (members, in_force.engine.lease_totals()) {
+            gauges.extend(lease_gauges(members, &totals));
+            counters.extend(lease_counters(members, &totals));
+        }
+        if let Some(decisions) = decisions {
+            counters.extend(decision_log_counters(decisions));
+        }
+        for (name, value) in gauges {
+            let gauge = ConstGauge::new(value);
+            gauge.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?)?;
+        }
+        for (name, value) in counters {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)?;
+        }
+        planes::encode(&mut encoder, &in_force.engine, now, help)?;
+        encode_listeners(&mut encoder, connections)?;
+        process_metrics::encode(&mut encoder)?;
+        let help = help("tidegate_decision_duration_seconds");
+        encode_durations(&mut encoder, "tidegate_decision_duration", help, &shared.decision_duration)
+    }
+}

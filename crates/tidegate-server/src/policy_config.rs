@@ -1,0 +1,114 @@
+//! The configuration of a daemon, as a policy has it.
+
+use std::path::PathBuf;
+
+use tidegate_engine::NamespaceConfig;
+use tidegate_policy::Policy;
+use tidegate_policy::policy;
+
+use crate::address::Address;
+use crate::authorization::{Authorization, AuthorizationError};
+use crate::bounds::Bounds;
+use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
+use crate::planes::PlaneSettings;
+use crate::proxy::{ProxyError, proxy_config};
+use crate::tls::TlsFiles;
+
+/// Why a policy makes no configuration of a daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It maps something that is no header.
+    #[error(transparent)]
+    Header(#[from] NotAHeader),
+    /// The files of envoyproxy/ratelimit that it names cannot be used.
+    #[error(transparent)]
+    EnvoyFiles(#[from] EnvoyFilesError),
+    /// Its tokens cannot be had.
+    #[error(transparent)]
+    Authorization(#[from] AuthorizationError),
+    /// Its reverse proxy cannot be had.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
+}
+
+/// The limits of a policy as an engine takes them.
+pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
+    let namespaces = policy.namespaces.iter();
+    let config = |namespace: &policy::NamespacePolicy| NamespaceConfig {
+        name: namespace.name.clone(),
+        limits: namespace.limits.clone(),
+    };
+    namespaces.map(config).collect()
+}
+
+/// How a daemon with this policy listens and answers.
+pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
+    let mut statuses = Statuses::default();
+    for namespace in &policy.namespaces {
+        for (limit, status) in &namespace.statuses {
+            statuses.set(&namespace.name, limit, *status);
+        }
+    }
+    Ok(ServerConfig {
+        http: vec![address(&policy.listen.http.address)],
+        admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
+        proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
+        proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        envoy_ratelimit: policy.envoy_ratelimit.as_ref().map(EnvoyFiles::open).transpose()?,
+        grpc: policy.listen.grpc.as_ref().map(|listener| address(&listener.address)),
+        grpc_tls: policy.listen.grpc.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
+        resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
+        resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        proxying: proxy_config(&policy.proxy, policy.http.bounds.attribute_bytes)?,
+        keeps_proxying: false,
+        http_tls: policy.listen.http.tls.as_ref().map(tls_files),
+        admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
+        authorization: authorization(policy)?,
+        bounds: bounds(&policy.http.bounds),
+        authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
+        authorize_namespace: policy.authorize.namespace.clone(),
+        statuses,
+        planes: PlaneSettings::of(policy),
+        refusal_lines: policy.log.refusals,
+        older_headers: OlderHeaders {
+            ratelimit: policy.http.rate_limit_headers,
+            x_ratelimit: policy.http.x_rate_limit_headers,
+        },
+    })
+}
+
+fn authorization(policy: &Policy) -> Result<Option<Authorization>, AuthorizationError> {
+    let is_asked = !policy.authorization.is_empty();
+    is_asked.then(|| Authorization::new(&policy.authorization)).transpose()
+}
+
+fn tls_files(tls: &policy::Tls) -> TlsFiles {
+    let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
+    TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
+}
+
+/// An address of a policy as a listener takes it.
+pub(crate) fn address(address: &policy::Address) -> Address {
+    match address {
+        policy::Address::Tcp(socket) => Address::Tcp(*socket),
+        policy::Address::Unix(path) => Address::Unix(path.into()),
+    }
+}
+
+fn bounds(bounds: &policy::Bounds) -> Bounds {
+    Bounds {
+        body_bytes: bounds.body_bytes,
+        headers: bounds.headers,
+        header_bytes: bounds.header_bytes,
+        attributes: bounds.attributes,
+        attribute_bytes: bounds.attribute_bytes,
+        connections: bounds.connections,
+        header_timeout: bounds.request_timeout,
+        body_timeout: bounds.request_timeout,
+        drain: bounds.drain_timeout,
+        ..Bounds::default()
+    }
+}

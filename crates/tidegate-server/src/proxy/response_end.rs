@@ -1,0 +1,27 @@
+//! How the answer to a proxied request ended.
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseEnd {
+    /// All of it was sent.
+    Whole,
+    /// The upstream broke it off.
+    Broken,
+    /// It took too long.
+    Late,
+    /// The client went away.
+    Abandoned,
+}
+
+impl ResponseEnd {
+    pub(super) const ALL: [Self; 4] = [Self::Whole, Self::Broken, Self::Late, Self::Abandoned];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Broken => "broken",
+            Self::Late => "late",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
