@@ -109,7 +109,11 @@ fn assert_attributes(body: &[u8], attributes: &Pairs<'_>) {
 
 /// A fault is bounded, has a place inside the body, and can be written as an answer.
 fn assert_fault(fault: &Fault, body: &[u8]) {
-    assert!((1..=DETAIL_BYTES_MAX).contains(&fault.detail.len()), "{:?}", fault.detail);
+    assert!(
+        (1..=DETAIL_BYTES_MAX + '\u{2026}'.len_utf8()).contains(&fault.detail.len()),
+        "{:?}",
+        fault.detail
+    );
     let shown = [fault.field.as_deref(), fault.fix.as_deref()];
     assert!(shown.iter().flatten().all(|text| text.len() <= PLACE_BYTES_MAX), "{fault:?}");
     if let Some((line, column)) = fault.position {

@@ -1,22 +1,21 @@
 //! Numbers made of the input, where something has to vary and the input does not say how.
 
+use tidegate_store::conformance::Random;
+
 /// Numbers that the bytes decide.
 #[derive(Debug)]
-pub(crate) struct Draws(u64);
+pub(crate) struct Draws(Random);
 
 impl Draws {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         // FNV-1a.
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
+        Self(Random::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)))
     }
 
-    /// The next number, any of them (`splitmix64`).
+    /// The next number, any of 64 bits.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `end`, which is not 0.

@@ -8,8 +8,8 @@ const EDGES: &[u8] = b"\0\x01\x7f\x80\xff\r\n \t\"'{}[]:,;%&=+-.0919eE*$#|A\\/";
 /// The most bytes of a mutated input.
 const BYTES_MAX: usize = 8 << 10;
 
-/// `input` with a few changes; some insert pieces of `other`. The same `seed` makes the same
-/// changes.
+/// `input` with a few changes; some of them insert pieces of `other`. The same `seed` makes the
+/// same changes.
 ///
 /// There is no feedback from coverage: this finds what is near the kept inputs, and the fuzzer in
 /// `fuzz/` what is far from them.

@@ -1,4 +1,5 @@
-//! Tokens and key sets: the last line is a token (RFC 7519), the lines before are a key set.
+//! Tokens and key sets: the last line is a token (RFC 7519), the lines before it are a JSON Web Key
+//! Set.
 
 use tidegate::Timestamp;
 use tidegate_server::proxy::jwt::{Expiry, KeySet, TOKEN_BYTES_MAX, TokenReader, Trust};

@@ -12,7 +12,8 @@ use utoipa::ToSchema;
 
 use crate::text::shortened;
 
-/// The longest sentence of a fault in bytes: what a stranger sent is quoted only in part.
+/// The longest sentence of a fault in bytes, without the `…` of one that is cut: untrusted text is
+/// quoted only in part.
 pub const DETAIL_BYTES_MAX: usize = 400;
 
 /// The code of a fault, from a closed and stable list.

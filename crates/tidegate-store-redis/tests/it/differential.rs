@@ -16,6 +16,7 @@ use tidegate::algorithm::{
     Weekday, WindowStart,
 };
 use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_store::conformance::Random;
 use tidegate_store::{
     Answer, Batch, BatchMode, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind,
     Operation, Outcome, RequestId, Store, StoreError,
@@ -27,31 +28,6 @@ use crate::engine::{Stand, skip, with_causes};
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
 pub(crate) const DAY: u64 = 86_400 * SECOND;
-
-/// `SplitMix64`.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub(crate) fn once(&mut self, in_so_many: u64) -> bool {
-        self.below(in_so_many) == 0
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len() as u64) as usize]
-    }
-}
 
 /// Algorithms that keys change between: the same with other numbers.
 fn families() -> Vec<Vec<Algorithm>> {
@@ -212,7 +188,7 @@ impl Player {
                 self.now.saturating_add(self.random.below(4 * SECOND)).saturating_sub(SECOND / 2),
             ),
         };
-        let value = self.random.next().to_be_bytes()[..self.random.below(9) as usize].into();
+        let value = self.random.next_u64().to_be_bytes()[..self.random.below(9) as usize].into();
         match self.random.below(4) {
             0 => NoteChange::Remove { kind, name },
             1 => NoteChange::Create(Note { kind, name, value, until }),
@@ -327,7 +303,7 @@ async fn play(stand: Stand, operations: usize, seed: u64) {
     let clock = hands.clone();
     let pure = MemoryStore::new(bounds, move || clock.now());
     let mut player = Player {
-        random: Random(seed),
+        random: Random::new(seed),
         families: families(),
         ids: 0,
         sent: Vec::new(),
@@ -397,7 +373,7 @@ async fn states_of_buckets_are_those_of_the_pure_code_to_the_tick() {
     let name = "states_of_buckets_are_those_of_the_pure_code_to_the_tick";
     let Some(mut stand) = Stand::start() else { return skip(name) };
     let Stand { store, hands, client, .. } = &mut stand;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for round in 0..3000_u64 {
         // Spans whose multiples are instants, so that the clock reads a whole number of ticks
         // without a rest, and any others.

@@ -13,9 +13,10 @@ use std::time::Duration;
 use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
 use tidegate::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 
-use crate::differential::{DAY, MS, Random, SECOND, number, send, told};
+use crate::differential::{DAY, MS, SECOND, number, send, told};
 use crate::engine::{Stand, skip, with_causes};
 
 const START: u64 = 20_840 * DAY;
@@ -160,11 +161,11 @@ impl Player {
             }
             // A number that no holder reports.
             17..20 if !self.manner.is_crowd => {
-                let any = |random: &mut Random| (random.next() >> random.below(64)) as u32;
+                let any = |random: &mut Random| (random.next_u64() >> random.below(64)) as u32;
                 ask.seq = ask.seq.saturating_add(1 + any(random) % 3);
                 (ask.acked, ask.epoch, ask.gives_up) = (any(random), any(random), random.once(2));
                 (ask.left, ask.returned, ask.unused) = (any(random), any(random), any(random));
-                (ask.demand, ask.need) = (any(random), random.next() >> random.below(64));
+                (ask.demand, ask.need) = (any(random), random.next_u64() >> random.below(64));
                 ask.need_min = random.below(ask.need.saturating_add(1).max(1));
                 member.last = ask;
                 return ask;
@@ -202,7 +203,7 @@ impl Player {
             4..6 => 1,
             6 => 1 + random.below(scale.max(1)),
             _ if self.manner.is_crowd => 2,
-            _ => random.next() >> random.below(64),
+            _ => random.next_u64() >> random.below(64),
         };
         ask.is_leaving = random.once(40);
         ask.need_min = if random.once(2) { ask.need } else { ask.need.min(1 + random.below(3)) };
@@ -413,7 +414,7 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
         Epoch { number: (START / SECOND) as u32, began: Timestamp::from_nanos(START), is_after_loss: false }
     );
     let mut player = Player {
-        random: Random(seed),
+        random: Random::new(seed),
         manner,
         families: families(manner),
         members: HashMap::new(),
@@ -537,7 +538,7 @@ async fn rates_of_another_period_are_brought_to_this_one() {
     let Some(mut stand) = Stand::start() else { return skip(name) };
     let (_, epoch) = begun(&mut stand).await;
     let Stand { store, hands, client, .. } = &mut stand;
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 0..200_u64 {
         let algorithm = match round % 3 {
             0 => bucket(2_000_000 + random.below(1000), SECOND, 1 << 40),
@@ -588,7 +589,7 @@ async fn what_drains_is_counted_exactly_where_products_are_beyond_doubles() {
     let terms = Terms::of(&algorithm, Timestamp::from_nanos(START)).unwrap();
     let mut ledger = Ledger::begin(&terms, &epoch);
     let key = Key::new("ledgers", b"digits", b"").unwrap();
-    let (mut random, mut now) = (Random(5), START);
+    let (mut random, mut now) = (Random::new(5), START);
     for id in 1..3000 {
         now += 65_536_000 * random.below(256);
         hands.set(Timestamp::from_nanos(now));
