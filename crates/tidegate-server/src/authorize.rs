@@ -63,7 +63,7 @@ impl Desk<'_> {
         let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
             .class(subrequest.class);
         let planes = &self.in_force.config.planes;
-        let request = planes.with_words(request, |name| subrequest.attributes.get(name))?;
+        let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;
         let style = Style::Headers(subrequest.deny_status);
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
     }

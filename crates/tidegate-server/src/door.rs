@@ -109,7 +109,7 @@ async fn dispatch(
         Endpoint::Release => desk.release(caller, &body.read().await?).await?,
         Endpoint::Reset => desk.reset(caller, &body.read().await?).await?,
         Endpoint::Block => desk.block(caller, &body.read().await?).await?,
-        Endpoint::Place => desk.place(caller, &body.read().await?)?,
+        Endpoint::Placements => desk.place(caller, &body.read().await?)?,
         Endpoint::Authorize => {
             // A gateway may send the body of the request it asks about; it is not looked at.
             body.discard();

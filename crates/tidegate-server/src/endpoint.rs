@@ -24,7 +24,7 @@ pub(crate) enum Endpoint {
     Blocks,
     Permits,
     Tables,
-    Place,
+    Placements,
     Rlconfig,
     Metrics,
     Healthz,
@@ -64,7 +64,7 @@ impl Endpoint {
         Self::Blocks,
         Self::Permits,
         Self::Tables,
-        Self::Place,
+        Self::Placements,
         Self::Rlconfig,
         Self::Metrics,
         Self::Healthz,
@@ -94,7 +94,7 @@ impl Endpoint {
             Self::Blocks => "/v1/blocks",
             Self::Permits => "/v1/permits",
             Self::Tables => "/v1/tables",
-            Self::Place => "/v1/place",
+            Self::Placements => "/v1/placements",
             Self::Rlconfig => "/rlconfig",
             Self::Metrics => "/metrics",
             Self::Healthz => "/healthz",
@@ -113,7 +113,7 @@ impl Endpoint {
             | Self::Release
             | Self::Reset
             | Self::Block
-            | Self::Place
+            | Self::Placements
             | Self::Authorize
             | Self::Json => Audience::Callers,
             Self::Limits

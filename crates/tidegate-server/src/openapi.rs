@@ -21,7 +21,7 @@ use tidegate_wire::operation::{
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
-use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Place, TableBody, TablesBody};
+use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -97,7 +97,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         OperationBody,
         PartitionBody,
         NodeBody,
-        Place,
+        Placement,
         PlaneExplanation,
         PermitBody,
         RefusedKeyBody,
@@ -166,8 +166,8 @@ const fn describe(route: Endpoint) -> EndpointDescription {
             ("The permits that wait to be settled or released", None, Some("PermitsBody"), false)
         }
         Endpoint::Tables => ("The tables, and where their partitions lie", None, Some("TablesBody"), false),
-        Endpoint::Place => {
-            ("Say on which node a partition lies", Some("Place"), Some("PartitionBody"), false)
+        Endpoint::Placements => {
+            ("Say on which node a partition lies", Some("Placement"), Some("PartitionBody"), false)
         }
         Endpoint::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
         Endpoint::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),

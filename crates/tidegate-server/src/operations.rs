@@ -46,7 +46,7 @@ impl Desk<'_> {
         let mut request =
             request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
         let planes = &self.in_force.config.planes;
-        request = planes.with_resource(request, check.resource.as_deref())?;
+        request = planes.with_resource(request, check.resource.as_deref(), caller)?;
         request = planes.with_access(request, check.access.as_ref().map(access))?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
@@ -90,7 +90,7 @@ impl Desk<'_> {
         let mut request =
             request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
         let planes = &self.in_force.config.planes;
-        request = planes.with_resource(request, reserve.resource.as_deref())?;
+        request = planes.with_resource(request, reserve.resource.as_deref(), caller)?;
         request = planes.with_access(request, reserve.access.as_ref().map(access))?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }

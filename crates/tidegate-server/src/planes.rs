@@ -12,9 +12,12 @@ use tidegate_capacity::{self as capacity, Access, Capacity, CapacityBuilder, Rea
 use tidegate_engine::{Engine, EngineError, Request, RoomUse};
 use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
 use tidegate_policy::Policy;
+use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::planes::{ResourcePolicy, TablePolicy};
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::{Fault, FaultCode};
+
+use crate::authorization::Caller;
 
 /// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
 /// The cohorts move with time, so that no tenant is always among the first.
@@ -100,13 +103,16 @@ impl PlaneSettings {
         self.0.resources.get(resource)?.status
     }
 
-    /// The request with the resource that its caller names, which must be one of the policy's.
+    /// The request with the resource that its caller names, which must be one of the policy's. All
+    /// namespaces share its places, so the caller needs a verb of its own to take one.
     pub(crate) fn with_resource<'a>(
         &self,
         request: Request<'a>,
         resource: Option<&'a str>,
+        caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
         let Some(name) = resource else { return Ok(request) };
+        caller.may(Verb::Place, request.namespace)?;
         if self.0.resources.contains_key(name) {
             return Ok(request.resource(name));
         }
@@ -156,9 +162,10 @@ impl PlaneSettings {
         &self,
         request: Request<'a>,
         word: impl Fn(&str) -> Option<&'a str>,
+        caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
         let resource = if self.0.resources.is_empty() { None } else { word("resource") };
-        let request = self.with_resource(request, resource)?;
+        let request = self.with_resource(request, resource, caller)?;
         if !self.0.namespaces_with_tables.contains(request.namespace) {
             return Ok(request);
         }

@@ -1,4 +1,4 @@
-//! `GET /v1/tables` and `POST /v1/place`: the tables of the capacity plane, and where their
+//! `GET /v1/tables` and `POST /v1/placements`: the tables of the capacity plane, and where their
 //! partitions lie.
 
 use http::StatusCode;
@@ -6,7 +6,7 @@ use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
 use tidegate_engine::{EngineError, Event};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::operation::read;
-use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Place, TableBody, TablesBody};
+use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
@@ -71,10 +71,10 @@ impl Desk<'_> {
         Ok(reply::json(StatusCode::OK, &TablesBody { tables, nodes: nodes.collect() }))
     }
 
-    /// Answers `POST /v1/place`.
+    /// Answers `POST /v1/placements`.
     pub(crate) fn place(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Fault> {
-        let Place { namespace, table, partition: number, node } = read(body)?;
-        caller.may(Verb::Place, &namespace)?;
+        let Placement { namespace, table, partition: number, node } = read(body)?;
+        caller.may(Verb::Change, &namespace)?;
         self.in_force.config.planes.check_owner(&namespace, &table)?;
         let now = self.daemon.clock.now();
         let placement =
@@ -88,7 +88,7 @@ impl Desk<'_> {
             _ => engine_fault(&error, now),
         })?;
         let operation = Operation {
-            verb: Verb::Place,
+            verb: Verb::Change,
             namespace: &namespace,
             limit: None,
             attributes: &[("table", &table), ("partition", &number.to_string()), ("node", &node)],

@@ -1,4 +1,4 @@
-//! `GET /v1/tables` and `POST /v1/place`: the tables of the capacity plane.
+//! `GET /v1/tables` and `POST /v1/placements`: the tables of the capacity plane.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -73,10 +73,10 @@ pub struct NodeBody {
     pub left: f64,
 }
 
-/// The body of `POST /v1/place`: a partition has moved to another node.
+/// The body of `POST /v1/placements`: a partition has moved to another node.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Place<'a> {
+pub struct Placement<'a> {
     /// The namespace of the table.
     #[serde(borrow)]
     #[schema(value_type = String, example = "shop")]

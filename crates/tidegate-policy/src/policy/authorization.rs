@@ -100,9 +100,9 @@ pub enum Verb {
     Block,
     /// Look at limits, refused keys and metrics.
     Inspect,
-    /// Set and remove overrides.
+    /// Set and remove overrides, and place partitions of tables on nodes.
     Change,
-    /// Say on which node a partition of a table lies.
+    /// Name a resource, whose places in flight all namespaces share.
     Place,
 }
 

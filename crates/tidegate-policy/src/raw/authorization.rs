@@ -48,8 +48,9 @@ pub(crate) enum VerbConfig {
     /// Look at limits, refused keys, metrics and the description of the API. Those are not of one
     /// namespace: it takes `"*"`.
     Inspect,
-    /// Set and remove overrides.
+    /// Set and remove overrides, and place partitions of tables on nodes.
     Change,
-    /// Say on which node a partition of a table lies.
+    /// Name a resource in a request, beside the verb of the request: all namespaces share its
+    /// places in flight.
     Place,
 }

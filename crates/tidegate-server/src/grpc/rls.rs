@@ -56,9 +56,10 @@ impl<'a> DescriptorLine<'a> {
         descriptor: &'a Descriptor<'a>,
         attributes: &'a [(&'a str, &'a str)],
         planes: &PlaneSettings,
+        caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let request = planes.with_words(Request::new(domain, attributes), value)?;
+        let request = planes.with_words(Request::new(domain, attributes), value, caller)?;
         Ok(Self { descriptor, attributes, access: request.access, resource: request.resource })
     }
 }
@@ -130,8 +131,8 @@ impl Desk<'_> {
             .collect();
         let planes = &self.in_force.config.planes;
         let lines = asked.descriptors.iter().zip(&pairs);
-        let lines =
-            lines.map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, planes));
+        let lines = lines
+            .map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, planes, caller));
         let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect::<Result<_, _>>()?;
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
         Ok(answer(&outcomes, now, self.in_force.config.older_headers))

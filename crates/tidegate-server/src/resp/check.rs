@@ -14,6 +14,7 @@ use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
+use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
@@ -75,6 +76,7 @@ impl Desk<'_> {
     /// Answers `TG.CHECK`; whether the store was called, which takes time.
     pub(super) async fn check_over_resp(
         &self,
+        caller: &Caller,
         arguments: &[Cow<'_, [u8]>],
         now: Timestamp,
         replies: &mut Replies<'_>,
@@ -83,7 +85,8 @@ impl Desk<'_> {
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
         let request = request(check.namespace, &check.attributes, &pairs, check.cost.unwrap_or_default());
-        let request = self.in_force.config.planes.with_words(request, |name| check.attributes.get(name))?;
+        let request =
+            self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
         let engine = &self.in_force.engine;
         if check.cost.is_none() {
             let (peek, was_asked) = match engine.peek(&request, now) {

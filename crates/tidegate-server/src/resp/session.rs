@@ -220,8 +220,9 @@ impl Session {
             Command::Throttle | Command::ThrottleMillis => return Err(wrong_number(command)),
             Command::Check => {
                 let namespace = String::from_utf8_lossy(&arguments[1]);
-                permitted(self.identity.caller()?.may(Verb::Check, &namespace))?;
-                if desk.check_over_resp(arguments, *now, replies).await? {
+                let caller = self.identity.caller()?;
+                permitted(caller.may(Verb::Check, &namespace))?;
+                if desk.check_over_resp(caller, arguments, *now, replies).await? {
                     *now = desk.daemon.clock.now();
                 }
             }

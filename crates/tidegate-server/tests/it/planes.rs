@@ -357,18 +357,38 @@ async fn a_reload_with_a_node_that_cannot_bear_its_partitions_changes_nothing_an
 }
 
 #[tokio::test]
-async fn partitions_are_placed_with_the_verb_place_of_their_namespace_only() {
+async fn a_resource_takes_the_verb_place_and_a_placement_the_verb_change_of_the_namespace() {
     let grants = format!(
         "{SHOP}authorization:
-  - {{ name: checkout, token: {CHECKOUT}, namespaces: [shop], verbs: [check, change] }}
-  - {{ name: operators, token: {OPS}, namespaces: [shop], verbs: [place] }}
+  - {{ name: checkout, token: {CHECKOUT}, namespaces: [shop], verbs: [check] }}
+  - {{ name: operators, token: {OPS}, namespaces: [shop], verbs: [check, place, change] }}
 "
     );
     let daemon = Daemon::start(&grants).await;
+    for (token, line, body, status) in [
+        (CHECKOUT, "POST /v1/check", json!({"namespace": "shop", "resource": "app"}), 403),
+        (CHECKOUT, "POST /v1/reserve", json!({"namespace": "shop", "resource": "app"}), 403),
+        (CHECKOUT, "POST /v1/check", json!({"namespace": "shop"}), 200),
+        (OPS, "POST /v1/check", json!({"namespace": "shop", "resource": "app"}), 200),
+        (CHECKOUT, "GET /v1/authorize?namespace=shop&resource=app", json!(null), 403),
+        (OPS, "GET /v1/authorize?namespace=shop&resource=app", json!(null), 200),
+    ] {
+        let mut client = daemon.client().await;
+        let answer = send(&mut client, line, &bearer(token), &body.to_string()).await;
+        assert_eq!(answer.status, status, "{line}: {answer:?}");
+        assert_eq!(status == 403, answer.body.contains("may not place in namespace \\\"shop\\\""));
+    }
+    let address = daemon.handle.resp().unwrap().tcp().unwrap();
+    let mut redis = resp::Client::over(TcpStream::connect(address).await.unwrap());
+    for (token, is_permitted) in [(CHECKOUT, false), (OPS, true)] {
+        assert_eq!(redis.ask(&format!("AUTH {token}")).await, "+OK");
+        let answer = redis.ask("TG.CHECK shop resource app").await;
+        assert_eq!(answer.starts_with("[decision, admit"), is_permitted, "{answer}");
+    }
     for (token, namespace, status) in [(CHECKOUT, "shop", 403), (OPS, "blog", 403), (OPS, "shop", 200)] {
         let body = json!({"namespace": namespace, "table": "orders", "partition": 0, "node": "n2"});
         let mut client = daemon.client().await;
-        let answer = send(&mut client, "POST /v1/place", &bearer(token), &body.to_string()).await;
+        let answer = send(&mut client, "POST /v1/placements", &bearer(token), &body.to_string()).await;
         assert_eq!(answer.status, status, "{namespace}: {answer:?}");
     }
 }
@@ -385,7 +405,7 @@ async fn an_operator_sees_tables_and_places_partitions() {
     let partitions = &shown["tables"][0]["partitions"];
     assert_eq!((&partitions[0]["node"], &partitions[1]["node"]), (&json!("n1"), &json!("n2")), "{shown}");
     let place = |partition: u32, node: &str| json!({"namespace": "shop", "table": "orders", "partition": partition, "node": node});
-    let placed = daemon.post("/v1/place", &place(0, "n2")).await;
+    let placed = daemon.post("/v1/placements", &place(0, "n2")).await;
     assert_eq!((placed.status, &placed.json()["node"]), (200, &json!("n2")), "{placed:?}");
     let shown = daemon.get(&of("shop", "orders")).await.json();
     assert_eq!(shown["tables"][0]["partitions"][0]["node"], "n2", "{shown}");
@@ -396,7 +416,7 @@ async fn an_operator_sees_tables_and_places_partitions() {
         (json!({"namespace": "shop", "table": "invoices", "partition": 0, "node": "n1"}), 400, "invoices"),
         (json!({"namespace": "shop", "table": "orders", "partition": -1, "node": "n1"}), 400, "partition"),
     ] {
-        let answer = daemon.post("/v1/place", &body).await;
+        let answer = daemon.post("/v1/placements", &body).await;
         assert_eq!(answer.status, status, "{body}: {answer:?}");
         assert!(answer.body.contains(hint), "{body}: {answer:?}");
     }
