@@ -1,7 +1,6 @@
 //! Mistakes that tests plant in the overload plane, to show that they would be found.
 
-#[cfg(tidegate_planted_faults)]
-use tidegate::planted_fault::PlantedFault;
+use tidegate::planted_fault::planted;
 
 /// A mistake that is planted by tests only, under `--cfg tidegate_planted_faults`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +16,7 @@ pub(crate) enum Fault {
 impl Fault {
     /// Whether the mistake is planted in this thread; always false without the cfg.
     #[inline]
-    #[cfg_attr(
-        not(tidegate_planted_faults),
-        expect(clippy::unused_self, reason = "compared under the cfg only")
-    )]
     pub(crate) fn is_planted(self) -> bool {
-        #[cfg(tidegate_planted_faults)]
-        return PlantedFault::of_thread() == Some(self);
-        #[cfg(not(tidegate_planted_faults))]
-        false
+        planted() == Some(self)
     }
 }

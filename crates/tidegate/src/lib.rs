@@ -33,7 +33,7 @@ pub mod lease;
 pub mod limit;
 pub mod matcher;
 pub mod permits;
-#[cfg(tidegate_planted_faults)]
+#[cfg_attr(not(tidegate_planted_faults), doc(hidden))]
 pub mod planted_fault;
 pub mod rate;
 pub mod refusal;

@@ -4,24 +4,37 @@
 //! the code that can go wrong asks whether its mistake is planted. One mechanism serves all enums:
 //! a test plants a fault in its thread, and takes it out again by dropping the guard.
 //!
-//! All of this exists under `--cfg tidegate_planted_faults` only. It is a cfg and no feature of
+//! Faults can be planted under `--cfg tidegate_planted_faults` only. It is a cfg and no feature of
 //! cargo, because features unite: a crate anywhere in a user's graph could turn one on. Without
 //! the cfg the questions are constants, and nothing of them is left in the code.
 
 use core::any::Any;
+#[cfg(tidegate_planted_faults)]
 use std::cell::RefCell;
 
+/// The fault of this enum that is planted in this thread; always `None` without the cfg.
+#[inline]
+pub fn planted<F: Any + Copy>() -> Option<F> {
+    #[cfg(tidegate_planted_faults)]
+    return PLANTED.with_borrow(|planted| planted.as_ref()?.downcast_ref().copied());
+    #[cfg(not(tidegate_planted_faults))]
+    None
+}
+
+#[cfg(tidegate_planted_faults)]
 std::thread_local! {
     static PLANTED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
 }
 
 /// A fault while it is planted in a thread. Dropping the guard plants the one before again.
+#[cfg(tidegate_planted_faults)]
 #[derive(Debug)]
 #[must_use = "the fault is planted as long as the guard lives"]
 pub struct PlantedFault {
     before: Option<Box<dyn Any>>,
 }
 
+#[cfg(tidegate_planted_faults)]
 impl PlantedFault {
     /// Plants a fault in this thread in place of any other.
     pub fn plant<F: Any>(fault: F) -> Self {
@@ -34,13 +47,9 @@ impl PlantedFault {
         let _planted = Self::plant(fault);
         std::panic::catch_unwind(test).is_err()
     }
-
-    /// The fault of this enum that is planted in this thread.
-    pub fn of_thread<F: Any + Copy>() -> Option<F> {
-        PLANTED.with_borrow(|planted| planted.as_ref()?.downcast_ref().copied())
-    }
 }
 
+#[cfg(tidegate_planted_faults)]
 impl Drop for PlantedFault {
     fn drop(&mut self) {
         PLANTED.set(self.before.take());

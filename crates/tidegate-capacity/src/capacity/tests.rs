@@ -662,7 +662,7 @@ fn a_changed_table_lacks_what_was_used_and_its_holds_stay_charged() {
         builder(TableConfig::new(SHOP, "orders", 100, 200), &["a"]).build_over(&before, START).unwrap();
     after.give_back(hold, START);
     assert_eq!((write_left(&after), write_left(&before)), (vec![130], vec![30]));
-    // Nobody within the new rate is refused for longer than it takes to earn one unit.
+    // A caller within the new rate is refused for at most the time in which one unit is earned.
     let smaller =
         builder(TableConfig::new(SHOP, "orders", 100, 10), &["a"]).build_over(&before, START).unwrap();
     let access = Access::write("orders", b"", 1);

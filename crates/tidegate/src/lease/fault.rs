@@ -1,8 +1,5 @@
 //! Mistakes that tests plant in leases, to show that they would be found.
 
-#[cfg(tidegate_planted_faults)]
-use crate::planted_fault::PlantedFault;
-
 /// A mistake that protocols of this kind have been shipped with. Terms have the mistake that was
 /// planted in the thread which made them; see `planted_fault.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,14 +27,4 @@ pub enum Fault {
     ShareOfOne,
     /// A member admits nothing alone.
     NothingAlone,
-}
-
-impl Fault {
-    /// The mistake that is planted in this thread; always `None` without the cfg.
-    pub(super) fn planted() -> Option<Self> {
-        #[cfg(tidegate_planted_faults)]
-        return PlantedFault::of_thread();
-        #[cfg(not(tidegate_planted_faults))]
-        None
-    }
 }

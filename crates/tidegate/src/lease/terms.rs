@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::fault::Fault;
 use super::{LEASED_PER_S, LENT_MAX, NUMBER_MAX, UNLEASED_PER_S};
 use crate::algorithm::{Algorithm, WindowStart};
+use crate::planted_fault::planted;
 use crate::rate::gcd;
 use crate::time::Timestamp;
 
@@ -144,7 +145,7 @@ impl Terms {
             }
             other => return Err(TermsError::Algorithm(other.name())),
         };
-        Self { kind, period_us: 0, is_quota: algorithm.is_quota(), leased_min: None, fault: Fault::planted() }
+        Self { kind, period_us: 0, is_quota: algorithm.is_quota(), leased_min: None, fault: planted() }
             .with_period(Self::PERIOD)
     }
 

@@ -1,6 +1,6 @@
 //! Each planted fault is found by tests that know nothing of it.
 
-use tidegate::planted_fault::PlantedFault;
+use tidegate::planted_fault::{PlantedFault, planted};
 
 use super::*;
 use crate::fault::Fault;
@@ -29,7 +29,7 @@ fn a_fault_is_planted_in_its_thread_until_its_guard_is_dropped() {
     {
         let _inner = PlantedFault::plant(Fault::RefusalCharged);
         assert!(Fault::RefusalCharged.is_planted() && !Fault::NodeForgotten.is_planted());
-        assert_eq!(PlantedFault::of_thread::<u8>(), None, "a fault of another enum");
+        assert_eq!(planted::<u8>(), None, "a fault of another enum");
         let elsewhere = std::thread::scope(|scope| {
             scope.spawn(|| Fault::RefusalCharged.is_planted()).join().expect("nothing panics")
         });
