@@ -31,7 +31,7 @@ use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
-use crate::operations::{access, request};
+use crate::operations::request;
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
@@ -50,10 +50,9 @@ impl Desk<'_> {
         let pairs = self.bounded(&check.attributes)?;
         let mut request =
             request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
-        let planes = &self.in_force.config.planes;
         // An explanation takes no place.
-        request = planes.with_resource(request, check.resource.as_deref(), &Caller::ANYONE)?;
-        request = planes.with_access(request, check.access.as_ref().map(access))?;
+        let (resource, access) = (check.resource.as_deref(), check.access.as_ref());
+        request = self.with_named(request, resource, access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
         if let Some(files) = self.files_of(request.namespace) {
             let explained = self.explain_domain(&files, &request, now).await?;

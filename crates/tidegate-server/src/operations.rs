@@ -45,14 +45,25 @@ impl Desk<'_> {
         let pairs = self.bounded(&check.attributes)?;
         let mut request =
             request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
-        let planes = &self.in_force.config.planes;
-        request = planes.with_resource(request, check.resource.as_deref(), caller)?;
-        request = planes.with_access(request, check.access.as_ref().map(access))?;
+        request = self.with_named(request, check.resource.as_deref(), check.access.as_ref(), caller)?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
             return self.peek(&request, terms);
         }
         self.begin(&request, terms)
+    }
+
+    /// The request with the resource and the access that a body names.
+    pub(crate) fn with_named<'a>(
+        &self,
+        request: Request<'a>,
+        resource: Option<&'a str>,
+        body: Option<&'a AccessBody<'_>>,
+        caller: &Caller,
+    ) -> Result<Request<'a>, Fault> {
+        let planes = &self.in_force.config.planes;
+        let request = planes.with_resource(request, resource, caller)?;
+        planes.with_access(request, body.map(access))
     }
 
     fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {
@@ -89,9 +100,7 @@ impl Desk<'_> {
         let pairs = self.bounded(&reserve.attributes)?;
         let mut request =
             request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
-        let planes = &self.in_force.config.planes;
-        request = planes.with_resource(request, reserve.resource.as_deref(), caller)?;
-        request = planes.with_access(request, reserve.access.as_ref().map(access))?;
+        request = self.with_named(request, reserve.resource.as_deref(), reserve.access.as_ref(), caller)?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
@@ -291,7 +300,7 @@ pub(crate) fn request<'a>(
     }
 }
 
-pub(crate) fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
+fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
     Access { table: &body.table, key: body.key.as_bytes(), kind: access_kind(body.kind), size: body.size }
 }
 

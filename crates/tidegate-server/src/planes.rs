@@ -15,6 +15,7 @@ use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::planes::{ResourcePolicy, TablePolicy};
 use tidegate_wire::operation::AccessKind;
+use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
@@ -25,6 +26,9 @@ const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
 
 /// The node of a policy that names none.
 const ONLY_NODE: &str = "default";
+
+/// How much of a name an error shows, in bytes.
+const SHOWN_BYTES: usize = 128;
 
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
@@ -73,23 +77,20 @@ pub struct PlaneSettings(Arc<Known>);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
-    /// The namespaces that have each table.
-    tables: HashMap<String, Vec<String>>,
-    namespaces_with_tables: HashSet<String>,
+    /// The names of the tables of each namespace that has some.
+    tables: HashMap<String, HashSet<String>>,
 }
 
 impl PlaneSettings {
     /// The settings of a policy.
     pub(crate) fn of(policy: &Policy) -> Self {
         let resources = policy.resources.iter().map(|resource| (resource.name.clone(), resource.clone()));
-        let mut known = Known { resources: resources.collect(), ..Known::default() };
-        for namespace in policy.namespaces.iter().filter(|namespace| !namespace.tables.is_empty()) {
-            known.namespaces_with_tables.insert(namespace.name.clone());
-            for table in &namespace.tables {
-                known.tables.entry(table.name.clone()).or_default().push(namespace.name.clone());
-            }
-        }
-        Self(Arc::new(known))
+        let tables = policy.namespaces.iter().filter(|namespace| !namespace.tables.is_empty());
+        let tables = tables.map(|namespace| {
+            let names = namespace.tables.iter().map(|table| table.name.clone());
+            (namespace.name.clone(), names.collect())
+        });
+        Self(Arc::new(Known { resources: resources.collect(), tables: tables.collect() }))
     }
 
     /// How long a request of this class may wait for a place; zero: it does not wait.
@@ -116,7 +117,7 @@ impl PlaneSettings {
         if self.0.resources.contains_key(name) {
             return Ok(request.resource(name));
         }
-        let what = format!("resource \"{}\" does not exist", shown(name));
+        let what = format!("resource \"{}\" does not exist", shortened(name, SHOWN_BYTES));
         let fix = match &self.known_resources()[..] {
             [] => "leave `resource` out, or add it under `resources:` of the policy".to_owned(),
             known => format!("use one of {}", known.join(", ")),
@@ -145,11 +146,15 @@ impl PlaneSettings {
 
     /// Fails when the table is one of other namespaces only.
     pub(crate) fn check_owner(&self, namespace: &str, table: &str) -> Result<(), Fault> {
-        let Some(owners) = self.0.tables.get(table) else { return Ok(()) };
-        if owners.iter().any(|owner| owner == namespace) {
+        let has = |tables: &HashSet<String>| tables.contains(table);
+        if self.0.tables.get(namespace).is_some_and(has) || !self.0.tables.values().any(has) {
             return Ok(());
         }
-        let what = format!("table \"{}\" is not one of namespace \"{}\"", shown(table), shown(namespace));
+        let what = format!(
+            "table \"{}\" is not one of namespace \"{}\"",
+            shortened(table, SHOWN_BYTES),
+            shortened(namespace, SHOWN_BYTES)
+        );
         let fix = "ask in the namespace that the table belongs to";
         Err(Fault::new(FaultCode::ForeignTable, what).field("table").fix(fix))
     }
@@ -166,7 +171,7 @@ impl PlaneSettings {
     ) -> Result<Request<'a>, Fault> {
         let resource = if self.0.resources.is_empty() { None } else { word("resource") };
         let request = self.with_resource(request, resource, caller)?;
-        if !self.0.namespaces_with_tables.contains(request.namespace) {
+        if !self.0.tables.contains_key(request.namespace) {
             return Ok(request);
         }
         let Some(table) = word("table") else { return Ok(request) };
@@ -178,7 +183,8 @@ impl PlaneSettings {
         let size = match word("size") {
             None => 1,
             Some(size) => size.parse().map_err(|_| {
-                let what = format!("size \"{}\" is not a whole number of bytes", shown(size));
+                let what =
+                    format!("size \"{}\" is not a whole number of bytes", shortened(size, SHOWN_BYTES));
                 malformed("size", &what)
             })?,
         };
@@ -192,10 +198,6 @@ impl PlaneSettings {
 
 fn malformed(field: &'static str, what: &str) -> Fault {
     Fault::new(FaultCode::MalformedBody, what).field(field)
-}
-
-fn shown(name: &str) -> String {
-    name.chars().take(128).collect()
 }
 
 /// The kind of an access as the capacity plane knows it.

@@ -72,7 +72,7 @@ impl ConnectionActivity {
         HeldRequest(self)
     }
 
-    /// Has the connection look around.
+    /// Wakes the task of the connection.
     pub(super) fn poke(&self) {
         if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
             waker.wake_by_ref();

@@ -14,7 +14,6 @@ use tidegate::refusal::ScopeValues;
 use tidegate::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
 };
-use tidegate_capacity::Access;
 use tidegate_driver::Driver;
 use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
@@ -40,14 +39,12 @@ use crate::protocol::Protocol;
 /// The entries of a descriptor as attributes.
 type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 
-/// A descriptor with its entries as attributes.
+/// A descriptor with its request.
 struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
     attributes: &'a [(&'a str, &'a str)],
-    /// The table that its entries name.
-    access: Option<Access<'a>>,
-    /// The resource that its entries name.
-    resource: Option<&'a str>,
+    /// The request that its entries describe, of cost 1.
+    request: Request<'a>,
 }
 
 impl<'a> DescriptorLine<'a> {
@@ -59,8 +56,9 @@ impl<'a> DescriptorLine<'a> {
         caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let request = planes.with_words(Request::new(domain, attributes), value, caller)?;
-        Ok(Self { descriptor, attributes, access: request.access, resource: request.resource })
+        let mut request = planes.with_words(Request::new(domain, attributes), value, caller)?;
+        request.tenant = value(TENANT);
+        Ok(Self { descriptor, attributes, request })
     }
 }
 
@@ -72,12 +70,12 @@ struct Questions<'a> {
 }
 
 impl<'a> Questions<'a> {
-    fn of(domain: &'a str, lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
+    fn of(lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
         let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new() };
         for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
             if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
                 questions.places.push(at);
-                questions.requests.push(request(domain, line, cost));
+                questions.requests.push(line.request.cost(cost));
             }
         }
         questions
@@ -181,9 +179,9 @@ impl Desk<'_> {
             }
             return Ok(match line.descriptor.hits {
                 Hits::Ask(_) => None,
-                Hits::Charge(cost) => Some(self.book(&request(domain, line, cost), now).await?),
-                Hits::Look => Some(self.look(&request(domain, line, Cost::ONE), now).await?),
-                Hits::GiveBack(cost) => Some(self.give_back(&request(domain, line, cost), now).await?),
+                Hits::Charge(cost) => Some(self.book(&line.request.cost(cost), now).await?),
+                Hits::Look => Some(self.look(&line.request.cost(Cost::ONE), now).await?),
+                Hits::GiveBack(cost) => Some(self.give_back(&line.request.cost(cost), now).await?),
             });
         };
         Ok(match line.descriptor.hits {
@@ -203,7 +201,7 @@ impl Desk<'_> {
         outcomes: &mut [Option<Outcome>],
         now: Timestamp,
     ) -> Result<(), Fault> {
-        let questions = Questions::of(domain, lines, outcomes);
+        let questions = Questions::of(lines, outcomes);
         let Some(mut permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
             let charged = PolicyCharges { driver: &self.daemon.driver, permit: Some(permit) };
@@ -273,7 +271,7 @@ impl Desk<'_> {
                 *outcome = Some(self.look_at_own(domain, line, limit, cost, now).await?);
             }
         }
-        let Questions { places, requests } = Questions::of(domain, lines, outcomes);
+        let Questions { places, requests } = Questions::of(lines, outcomes);
         match self.in_force.engine.peek_all(&requests, now) {
             // One key is too long for the store; peek for the others one by one.
             Err(EngineError::KeyTooLong(_)) => {
@@ -315,18 +313,17 @@ impl Desk<'_> {
         let carried = Box::pin(self.complete(carried)).await?;
         if let Some(refusal) = &carried.refusal {
             for (at, line, _, cost) in &questions {
-                outcomes[*at] =
-                    Some(self.note_refused(&request(domain, line, *cost), (**refusal).clone(), now));
+                outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), (**refusal).clone(), now));
             }
             return Ok(false);
         }
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
-                    outcomes[*at] = Some(self.note_refused(&request(domain, line, *cost), *refusal, now));
+                    outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), *refusal, now));
                 }
                 within if carried.is_admitted => {
-                    self.note_own(&request(domain, line, *cost), status, now);
+                    self.note_own(&line.request.cost(*cost), status, now);
                     outcomes[*at] = Some(within);
                 }
                 Outcome::Within(_) => {}
@@ -394,7 +391,7 @@ impl Desk<'_> {
     ) -> Result<Outcome, Fault> {
         let status = self.carry_own(domain, line, (limit, cost.units()), Charging::Always, now).await?;
         let outcome = own_outcome(domain, line, &status, now);
-        let request = request(domain, line, cost);
+        let request = line.request.cost(cost);
         match &outcome {
             Outcome::Over(refusal) => {
                 let _ = self.note_refused(&request, (**refusal).clone(), now);
@@ -505,16 +502,6 @@ fn left(report: LimitReport) -> Left {
     }
 }
 
-fn request<'a>(domain: &'a str, line: &'a DescriptorLine<'_>, cost: Cost) -> Request<'a> {
-    let mut request = Request::new(domain, line.attributes).cost(cost);
-    request.access = line.access;
-    request.resource = line.resource;
-    match line.attributes.iter().find(|(name, _)| *name == TENANT) {
-        Some((_, tenant)) => request.tenant(tenant),
-        None => request,
-    }
-}
-
 /// The request that carries the limits of descriptors: with the resource and the access that one of
 /// them names.
 fn carrier<'a>(
@@ -523,12 +510,12 @@ fn carrier<'a>(
 ) -> Result<Request<'a>, Fault> {
     let mut request = Request::new(domain, &[]);
     for line in lines {
-        if request.access.is_some() && line.access.is_some() {
+        if request.access.is_some() && line.request.access.is_some() {
             let what = "several descriptors with limits of their own name a table";
             return Err(Fault::new(FaultCode::MalformedBody, what).fix("send them in calls of their own"));
         }
-        request.access = request.access.or(line.access);
-        request.resource = request.resource.or(line.resource);
+        request.access = request.access.or(line.request.access);
+        request.resource = request.resource.or(line.request.resource);
     }
     Ok(request)
 }
