@@ -115,10 +115,15 @@ def h2load(port, path, body, connections, streams, count):
     return run
 
 
-def wrk(port, path, body, directory):
-    script = os.path.join(directory, f"{len(body)}-{path.strip(chr(47)).replace(chr(47), chr(45))}.lua")
+def wrk(port, path, body, directory, headers=None):
+    """Posts a body, or asks without one if it is empty."""
+    lines = [f"wrk.headers['{name}']='{value}'" for name, value in (headers or {}).items()]
+    if body:
+        lines += ["wrk.method='POST'", "wrk.headers['content-type']='application/json'", f"wrk.body='{body}'"]
+    name = "".join(letter if letter.isalnum() else "-" for letter in path)
+    script = os.path.join(directory, f"{len(body)}-{name}.lua")
     with open(script, "w") as file:
-        file.write(f"wrk.method='POST'; wrk.headers['content-type']='application/json'; wrk.body='{body}'")
+        file.write("; ".join(lines))
 
     def run():
         out = load("wrk", "-t1", "-c16", "-d3s", "-s", script, f"http://127.0.0.1:{port}{path}")
