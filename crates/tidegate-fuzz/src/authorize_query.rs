@@ -57,8 +57,10 @@ fn written(read: &AuthorizeQuery) -> String {
             out
         })
     };
-    let mut query =
-        format!("namespace={}&cost={}&class={}", escaped(&read.namespace), read.cost.units(), read.class);
+    let mut query = format!("namespace={}&cost={}", escaped(&read.namespace), read.cost.units());
+    if let Some(class) = read.class {
+        let _ = write!(query, "&class={class}");
+    }
     if let Some(status) = read.deny_status {
         let _ = write!(query, "&deny_status={status}");
     }

@@ -3,8 +3,10 @@
 
 mod algorithm;
 mod authorization;
+mod claims;
 mod envoy;
 mod escape;
+mod header;
 mod limit;
 mod matcher;
 mod name_and_path;
@@ -27,6 +29,7 @@ use tidegate::Algorithm;
 use tidegate::gate::GateBuilder;
 
 use crate::path::Path;
+use crate::policy::claims::RequestClaims;
 use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
 use crate::printable::shown;
 use crate::problem::Report;
@@ -147,8 +150,11 @@ fn one_namespace(
         limits: Vec::new(),
         statuses: BTreeMap::new(),
         tables: Vec::new(),
+        request: RequestClaims::default(),
     };
     namespace.tables = planes::tables(raw.tables.as_deref(), &path.key("tables"), report);
+    let tables: Vec<&str> = namespace.tables.iter().map(|table| table.name.as_str()).collect();
+    namespace.request = claims::request(raw.request.as_ref(), (name, &tables), &path.key("request"), report);
     if raw_limits.len() > GateBuilder::LIMITS_MAX {
         let what = format!("{} limits in one namespace", raw_limits.len());
         report.value(

@@ -21,6 +21,7 @@
 //! [`Policy`].
 
 pub mod envoy;
+pub mod grammar;
 pub mod policy;
 
 mod check;

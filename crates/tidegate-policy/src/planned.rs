@@ -9,7 +9,8 @@ const KEYS: &[(&[&str], &[&str])] = &[
     (&["namespaces", "*", "tables"], &["burst", "indexes", "on_demand", "replicas"]),
     (&["namespaces", "*", "tables", "partitions"], &["ceiling", "merge", "split"]),
     (&["nodes"], &["reserve"]),
-    (&["proxy", "routes"], &["access", "feature"]),
+    (&["namespaces", "*", "request"], &["feature", "ticket"]),
+    (&["proxy", "routes"], &["feature", "ticket"]),
     (&["resources", "*"], &["defer", "scale"]),
     (&["resources", "*", "queue"], &["weights"]),
 ];

@@ -1,6 +1,7 @@
 //! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
 
 pub mod authorization;
+pub mod claims;
 pub mod envoy;
 pub mod planes;
 pub mod proxy;
@@ -12,11 +13,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use self::authorization::Grant;
+use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
 use self::planes::{NodePolicy, ResourcePolicy, TablePolicy};
 use self::proxy::Proxy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
+use http::HeaderName;
 pub use tidegate::limit::OnStoreFailure;
 use tidegate::limit::{Consistency, Mode};
 use tidegate::{Limit, Rate, WhenFull};
@@ -200,6 +203,8 @@ pub struct NamespacePolicy {
     pub statuses: BTreeMap<String, u16>,
     /// Its tables in the order of the file.
     pub tables: Vec<TablePolicy>,
+    /// The claims of its requests, and the classes of its tenants.
+    pub request: RequestClaims,
 }
 
 impl NamespacePolicy {
@@ -241,9 +246,8 @@ impl NamespacePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Authorize {
-    /// Names of headers in lower case, each with the attribute it becomes. No header and no
-    /// attribute is in it twice.
-    pub headers: Vec<(String, String)>,
+    /// Headers, each with the attribute it becomes. No header and no attribute is in it twice.
+    pub headers: Vec<(HeaderName, String)>,
     /// The namespace of requests that name none; it is one of [`Policy::namespaces`].
     pub namespace: Option<String>,
 }

@@ -5,6 +5,7 @@
 //! "Default: `x`." and a test holds the two together. Nothing here is checked beyond its shape.
 
 pub(crate) mod authorization;
+pub(crate) mod claims;
 pub(crate) mod envoy;
 mod json_value;
 pub(crate) mod limit;
@@ -20,6 +21,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use authorization::GrantConfig;
+use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
 use planes::{NodeConfig, ResourceConfig, TableConfig};
@@ -80,4 +82,6 @@ pub(crate) struct NamespaceConfig {
     pub(crate) limits: Option<Vec<LimitConfig>>,
     /// The tables whose throughput its requests are charged, if they say an `access`.
     pub(crate) tables: Option<Vec<TableConfig>>,
+    /// Where requests say more about themselves: tenant, class, deadline, attempt and access.
+    pub(crate) request: Option<RequestForm>,
 }

@@ -8,6 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
 use crate::raw::authorization::GrantConfig;
+use crate::raw::claims::{AccessForm, ClassForm, RequestForm};
 use crate::raw::envoy::{EnvoyHeadersConfig, EnvoyRatelimitConfig};
 use crate::raw::limit::{
     CalendarConfig, ConcurrencyConfig, FixedConfig, KeyPartForm, LimitConfig, NumbersConfig, OnExceedConfig,
@@ -18,8 +19,8 @@ use crate::raw::planes::{
     NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig, TableConfig, WaitForm,
 };
 use crate::raw::proxy::{
-    ClassForm, CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch,
-    TimeoutsForm, UpstreamForm, UpstreamTlsForm,
+    CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
+    UpstreamForm, UpstreamTlsForm,
 };
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
@@ -77,6 +78,7 @@ fn sections() -> Vec<Section> {
         Section::of::<TableConfig>("namespaces.NAME.tables[]"),
         Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
         Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
+        Section::of::<RequestForm>("namespaces.NAME.request"),
         Section::of::<NodeConfig>("nodes[]"),
         Section::of::<ResourceConfig>("resources.NAME"),
         Section::of::<QueueForm>("resources.NAME.queue"),
@@ -90,7 +92,8 @@ fn sections() -> Vec<Section> {
         Section::of::<JwtConfig>("proxy.jwt"),
         Section::of::<RouteConfig>("proxy.routes[]"),
         Section::of::<RouteMatch>("proxy.routes[].match"),
-        Section::of::<ClassForm>("proxy.routes[].class"),
+        Section::of::<ClassForm>("proxy.routes[].class, namespaces.NAME.request.class"),
+        Section::of::<AccessForm>("proxy.routes[].access, namespaces.NAME.request.access"),
         Section::of::<CostForm>("proxy.routes[].cost"),
         Section::of::<TimeoutsForm>("proxy.routes[].timeouts"),
         Section::of::<RefusalForm>("proxy.routes[].refusal"),

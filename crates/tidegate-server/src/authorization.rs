@@ -15,6 +15,7 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, HeaderName};
 use ring::digest::{SHA256, digest};
 use smallvec::SmallVec;
+use tidegate::Class;
 use tidegate::hex;
 use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use tidegate_wire::text::shortened;
@@ -289,6 +290,15 @@ impl Caller {
         let mut grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
         let found = grants.find(|grant| grant.verbs.has(verb) && grant.namespaces == Namespaces::All);
         found.map(|grant| grant.name.as_str())
+    }
+
+    /// The highest class that its requests may claim in `namespace`: the highest of the grants that
+    /// permit a check there.
+    pub(crate) fn ceiling(&self, namespace: &str) -> Class {
+        let Some((authorization, places)) = &self.0 else { return Class::CriticalPlus };
+        let grants = places.iter().filter_map(|place| authorization.0.grants.get(usize::from(*place)));
+        let permitted = grants.filter(|grant| permits(grant, Verb::Check, namespace));
+        permitted.map(|grant| grant.ceiling).max().unwrap_or(Class::CriticalPlus)
     }
 
     /// Checks that the caller may do `verb` in `namespace`.

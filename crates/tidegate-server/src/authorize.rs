@@ -20,10 +20,10 @@ use tidegate_wire::pairs::Pairs;
 use tidegate_wire::text::Text;
 
 use crate::authorization::Caller;
+use crate::claims::OwnClaims;
 use crate::config::AuthorizeHeaders;
 use crate::context::Desk;
 use crate::decide::RequestProgress;
-use crate::operations::request;
 use crate::parameters::{decoded_leniently, malformed};
 use crate::query::parameters;
 use crate::reply::Reply;
@@ -35,7 +35,7 @@ struct Subrequest<'a> {
     namespace: Cow<'a, str>,
     attributes: Pairs<'a>,
     cost: Cost,
-    class: Class,
+    class: Option<Class>,
     deny_status: Option<u16>,
 }
 
@@ -60,8 +60,8 @@ impl Desk<'_> {
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
-        let request = request(&subrequest.namespace, &subrequest.attributes, &pairs, subrequest.cost)
-            .class(subrequest.class);
+        let own = OwnClaims::of(subrequest.class, headers)?;
+        let request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
         let planes = &self.in_force.config.planes;
         let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;
         let style = Style::Headers(subrequest.deny_status);
@@ -117,7 +117,7 @@ impl<'a> Subrequest<'a> {
         let namespace = namespace.or(default_namespace.map(Cow::Borrowed)).ok_or_else(|| {
             malformed("the query names no namespace").fix("ask for /v1/authorize?namespace=...")
         })?;
-        let (cost, class) = (cost.unwrap_or(Cost::ONE), class.unwrap_or_default());
+        let cost = cost.unwrap_or(Cost::ONE);
         Ok(Self { namespace, attributes, cost, class, deny_status })
     }
 }
@@ -129,7 +129,7 @@ pub struct AuthorizeQuery {
     pub namespace: String,
     pub attributes: Vec<(String, String)>,
     pub cost: Cost,
-    pub class: Class,
+    pub class: Option<Class>,
     pub deny_status: Option<u16>,
 }
 

@@ -9,6 +9,7 @@ use tidegate_wire::Meaning;
 use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::bounds::Bounds;
+use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 use crate::proxy::ProxyConfig;
@@ -63,6 +64,9 @@ pub struct ServerConfig {
     pub statuses: Statuses,
     /// The tables and resources that requests may name. Default none.
     pub planes: PlaneSettings,
+    /// Where requests say more about themselves than their attributes. Default: see
+    /// [`ClaimSettings`].
+    pub claims: ClaimSettings,
     /// The most lines about refusals, for each reason; `None` writes none. Default 10 a second.
     pub refusal_lines: Option<Rate>,
     /// Which older header families are sent beside `RateLimit`. Default none.
@@ -92,6 +96,7 @@ impl Default for ServerConfig {
             authorize_namespace: None,
             statuses: Statuses::default(),
             planes: PlaneSettings::default(),
+            claims: ClaimSettings::default(),
             refusal_lines: Rate::per_second(10).ok(),
             older_headers: OlderHeaders::default(),
         }
@@ -158,6 +163,13 @@ impl AuthorizeHeaders {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&HeaderName, &str)> {
         self.0.iter().map(|(header, attribute)| (header, attribute.as_str()))
+    }
+}
+
+/// Pairs of a header and the attribute its value is.
+impl FromIterator<(HeaderName, String)> for AuthorizeHeaders {
+    fn from_iter<I: IntoIterator<Item = (HeaderName, String)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
     }
 }
 

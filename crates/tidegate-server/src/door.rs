@@ -101,10 +101,10 @@ async fn dispatch(
     };
     let caller = &caller;
     let reply = match route {
-        Endpoint::Check => desk.check(caller, &body.read().await?).await?,
+        Endpoint::Check => desk.check(caller, &head.headers, &body.read().await?).await?,
         Endpoint::Report => desk.report(caller, &body.read().await?).await?,
         Endpoint::Refund => desk.refund(caller, &body.read().await?).await?,
-        Endpoint::Reserve => desk.reserve(caller, &body.read().await?).await?,
+        Endpoint::Reserve => desk.reserve(caller, &head.headers, &body.read().await?).await?,
         Endpoint::Settle => desk.settle(caller, &body.read().await?).await?,
         Endpoint::Release => desk.release(caller, &body.read().await?).await?,
         Endpoint::Reset => desk.reset(caller, &body.read().await?).await?,

@@ -27,11 +27,11 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
+use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
-use crate::operations::request;
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
@@ -48,11 +48,11 @@ impl Desk<'_> {
     pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
         let check: Check<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
-        let mut request =
-            request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
+        let own = OwnClaims::of_class(check.class.map(|class| class.0));
+        let request = self.request_of(&check.namespace, &pairs, check.cost.0, own, &Caller::ANYONE)?;
         // An explanation takes no place.
         let (resource, access) = (check.resource.as_deref(), check.access.as_ref());
-        request = self.with_named(request, resource, access, &Caller::ANYONE)?;
+        let request = self.with_named(request, resource, access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
         if let Some(files) = self.files_of(request.namespace) {
             let explained = self.explain_domain(&files, &request, now).await?;

@@ -1,8 +1,8 @@
 //! The operations of the API, one for each route.
 
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
-use tidegate::{Cost, Refusal, Timestamp};
+use tidegate::{Refusal, Timestamp};
 use tidegate_capacity::Access;
 use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_policy::policy::authorization::Verb;
@@ -19,6 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
 use crate::authorization::Caller;
+use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::decide::{RequestProgress, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
@@ -26,26 +27,28 @@ use crate::planes::access_kind;
 use crate::reply::{self, Reply};
 use crate::terms::{Keep, Style, Terms};
 
-/// The attribute that names the tenant.
-pub(crate) const TENANT: &str = "tenant";
-
 type OperationResult = Result<Reply, Fault>;
 
 impl Desk<'_> {
-    pub(crate) async fn check(&self, caller: &Caller, body: &[u8]) -> OperationResult {
-        self.end(self.begin_check(caller, body)).await
+    pub(crate) async fn check(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
+        self.end(self.begin_check(caller, headers, body)).await
     }
 
-    fn begin_check(&self, caller: &Caller, body: &[u8]) -> Result<RequestProgress, Fault> {
+    fn begin_check(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<RequestProgress, Fault> {
         let check: Check<'_> = read(body)?;
         caller.may(Verb::Check, &check.namespace)?;
         if let Some(fault) = check.unavailable() {
             return Err(fault);
         }
         let pairs = self.bounded(&check.attributes)?;
-        let mut request =
-            request(&check.namespace, &check.attributes, &pairs, check.cost.0).class(check.class.0);
-        request = self.with_named(request, check.resource.as_deref(), check.access.as_ref(), caller)?;
+        let own = OwnClaims::of(check.class.map(|class| class.0), headers)?;
+        let request = self.request_of(&check.namespace, &pairs, check.cost.0, own, caller)?;
+        let request = self.with_named(request, check.resource.as_deref(), check.access.as_ref(), caller)?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
             return self.peek(&request, terms);
@@ -63,7 +66,11 @@ impl Desk<'_> {
     ) -> Result<Request<'a>, Fault> {
         let planes = &self.in_force.config.planes;
         let request = planes.with_resource(request, resource, caller)?;
-        planes.with_access(request, body.map(access))
+        match body {
+            // An access of its own wins over the one that its attributes describe.
+            Some(body) => planes.with_access(request, Some(access(body))),
+            None => Ok(request),
+        }
     }
 
     fn peek(&self, request: &Request<'_>, terms: Terms) -> Result<RequestProgress, Fault> {
@@ -88,19 +95,25 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) async fn reserve(&self, caller: &Caller, body: &[u8]) -> OperationResult {
-        self.end(self.begin_reserve(caller, body)).await
+    pub(crate) async fn reserve(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
+        self.end(self.begin_reserve(caller, headers, body)).await
     }
 
-    fn begin_reserve(&self, caller: &Caller, body: &[u8]) -> Result<RequestProgress, Fault> {
+    fn begin_reserve(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<RequestProgress, Fault> {
         let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
         self.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = self.bounded(&reserve.attributes)?;
-        let mut request =
-            request(&reserve.namespace, &reserve.attributes, &pairs, reserve.cost.0).class(reserve.class.0);
-        request = self.with_named(request, reserve.resource.as_deref(), reserve.access.as_ref(), caller)?;
+        let own = OwnClaims::of(reserve.class.map(|class| class.0), headers)?;
+        let request = self.request_of(&reserve.namespace, &pairs, reserve.cost.0, own, caller)?;
+        let request =
+            self.with_named(request, reserve.resource.as_deref(), reserve.access.as_ref(), caller)?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
@@ -174,7 +187,8 @@ impl Desk<'_> {
         caller.may(Verb::Report, &report.namespace)?;
         self.refuse_domain(&report.namespace)?;
         let pairs = self.bounded(&report.attributes)?;
-        let request = request(&report.namespace, &report.attributes, &pairs, report.cost.0);
+        let own = OwnClaims::default();
+        let request = self.request_of(&report.namespace, &pairs, report.cost.0, own, caller)?;
         let now = self.daemon.clock.now();
         let limits = self.complete(self.in_force.engine.report(&request, now)).await?;
         let enforced = self.enforced(request.namespace, &limits);
@@ -194,7 +208,7 @@ impl Desk<'_> {
             return Err(fault);
         }
         let pairs = self.bounded(&refund.attributes)?;
-        let request = request(&refund.namespace, &refund.attributes, &pairs, refund.cost.0);
+        let request = Request::new(&refund.namespace, &pairs[..]).cost(refund.cost.0);
         let now = self.daemon.clock.now();
         let refunded = self.in_force.engine.refund(&request, &refund.refund_key, now);
         let refund = match self.complete(refunded).await? {
@@ -247,7 +261,7 @@ impl Desk<'_> {
         caller.may(Verb::Reset, &reset.namespace)?;
         self.refuse_domain(&reset.namespace)?;
         let pairs = self.bounded(&reset.attributes)?;
-        let request = request(&reset.namespace, &reset.attributes, &pairs, Cost::ONE);
+        let request = Request::new(&reset.namespace, &pairs[..]);
         let now = self.daemon.clock.now();
         let counters =
             self.complete(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
@@ -268,7 +282,7 @@ impl Desk<'_> {
         self.refuse_domain(&block.namespace)?;
         let span = block.span()?;
         let pairs = self.bounded(&block.attributes)?;
-        let request = request(&block.namespace, &block.attributes, &pairs, Cost::ONE);
+        let request = Request::new(&block.namespace, &pairs[..]);
         let now = self.daemon.clock.now();
         // An instant that has passed lifts the block.
         let until = if span.is_zero() { Timestamp::MIN } else { now.saturating_add(span) };
@@ -283,20 +297,6 @@ impl Desk<'_> {
         self.daemon.audit.operation(caller, &operation, now);
         let blocked_until = (!span.is_zero()).then(|| until.to_string());
         Ok(reply::json(StatusCode::OK, &BlockAnswer { blocked_until }))
-    }
-}
-
-/// A request for the engine.
-pub(crate) fn request<'a>(
-    namespace: &'a str,
-    attributes: &'a Pairs<'_>,
-    pairs: &'a [(&'a str, &'a str)],
-    cost: Cost,
-) -> Request<'a> {
-    let request = Request::new(namespace, pairs).cost(cost);
-    match attributes.get(TENANT) {
-        Some(tenant) => request.tenant(tenant),
-        None => request,
     }
 }
 

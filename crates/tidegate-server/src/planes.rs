@@ -79,6 +79,9 @@ struct Known {
     resources: HashMap<String, ResourcePolicy>,
     /// The names of the tables of each namespace that has some.
     tables: HashMap<String, HashSet<String>>,
+    /// The namespaces with tables in which the words `table`, `key`, `kind` and `size` describe an
+    /// access, because their policy names no other source.
+    word_tables: HashSet<String>,
 }
 
 impl PlaneSettings {
@@ -86,11 +89,13 @@ impl PlaneSettings {
     pub(crate) fn of(policy: &Policy) -> Self {
         let resources = policy.resources.iter().map(|resource| (resource.name.clone(), resource.clone()));
         let tables = policy.namespaces.iter().filter(|namespace| !namespace.tables.is_empty());
+        let words = tables.clone().filter(|namespace| namespace.request.access.is_none());
+        let word_tables = words.map(|namespace| namespace.name.clone()).collect();
         let tables = tables.map(|namespace| {
             let names = namespace.tables.iter().map(|table| table.name.clone());
             (namespace.name.clone(), names.collect())
         });
-        Self(Arc::new(Known { resources: resources.collect(), tables: tables.collect() }))
+        Self(Arc::new(Known { resources: resources.collect(), tables: tables.collect(), word_tables }))
     }
 
     /// How long a request of this class may wait for a place; zero: it does not wait.
@@ -161,8 +166,8 @@ impl PlaneSettings {
 
     /// The request with the resource and the access that are among its attributes, for protocols
     /// that have no members for them: `resource`, where the policy has resources, and `table`,
-    /// `key`, `kind` and `size`, where the namespace has tables. Elsewhere these are attributes
-    /// like any other.
+    /// `key`, `kind` and `size`, where the namespace has tables and does not say itself where an
+    /// access is found. Elsewhere these are attributes like any other.
     pub(crate) fn with_words<'a>(
         &self,
         request: Request<'a>,
@@ -171,16 +176,23 @@ impl PlaneSettings {
     ) -> Result<Request<'a>, Fault> {
         let resource = if self.0.resources.is_empty() { None } else { word("resource") };
         let request = self.with_resource(request, resource, caller)?;
-        if !self.0.tables.contains_key(request.namespace) {
+        if request.access.is_some() || !self.0.word_tables.contains(request.namespace) {
             return Ok(request);
         }
-        let Some(table) = word("table") else { return Ok(request) };
-        let kind = match word("kind") {
-            None => AccessKind::Read,
-            Some(kind) => AccessKind::deserialize(kind.into_deserializer())
-                .map_err(|error: ValueError| malformed("kind", &format!("kind: {error}")))?,
-        };
-        let size = match word("size") {
+        let parts =
+            AccessParts { table: word("table"), key: word("key"), kind: word("kind"), size: word("size") };
+        self.with_access_parts(request, parts)
+    }
+
+    /// The request with the access of these parts; none without a table.
+    pub(crate) fn with_access_parts<'a>(
+        &self,
+        request: Request<'a>,
+        parts: AccessParts<'a>,
+    ) -> Result<Request<'a>, Fault> {
+        let Some(table) = parts.table else { return Ok(request) };
+        let kind = parts.kind.map_or(Ok(AccessKind::Read), named_kind)?;
+        let size = match parts.size {
             None => 1,
             Some(size) => size.parse().map_err(|_| {
                 let what =
@@ -188,12 +200,37 @@ impl PlaneSettings {
                 malformed("size", &what)
             })?,
         };
-        let key = word("key").ok_or_else(|| {
+        let key = parts.key.ok_or_else(|| {
             malformed("key", "an access to a table needs a key").fix("add `key`: it decides the partition")
         })?;
         let access = Access { table, key: key.as_bytes(), kind: access_kind(kind), size };
         self.with_access(request, Some(access))
     }
+}
+
+/// The parts of an access as text.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AccessParts<'a> {
+    /// Without it there is no access.
+    pub(crate) table: Option<&'a str>,
+    pub(crate) key: Option<&'a str>,
+    /// Default: a read.
+    pub(crate) kind: Option<&'a str>,
+    /// Default: 1.
+    pub(crate) size: Option<&'a str>,
+}
+
+/// The kind of this name, or of the request with this method.
+fn named_kind(text: &str) -> Result<AccessKind, Fault> {
+    match text {
+        "GET" | "HEAD" | "OPTIONS" => return Ok(AccessKind::Read),
+        _ if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase()) => {
+            return Ok(AccessKind::Write);
+        }
+        _ => {}
+    }
+    AccessKind::deserialize(text.into_deserializer())
+        .map_err(|error: ValueError| malformed("kind", &format!("kind: {error}")))
 }
 
 fn malformed(field: &'static str, what: &str) -> Fault {

@@ -9,19 +9,17 @@ use tidegate_policy::policy;
 use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
 use crate::bounds::Bounds;
-use crate::config::{AuthorizeHeaders, NotAHeader, OlderHeaders, ServerConfig, Statuses};
+use crate::claims::ClaimSettings;
+use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
-use crate::proxy::{ProxyError, proxy_config};
+use crate::proxy::{ProxyConfig, ProxyError};
 use crate::tls::TlsFiles;
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// It maps something that is no header.
-    #[error(transparent)]
-    Header(#[from] NotAHeader),
     /// The files of envoyproxy/ratelimit that it names cannot be used.
     #[error(transparent)]
     EnvoyFiles(#[from] EnvoyFilesError),
@@ -62,16 +60,18 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
         resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
         resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
-        proxying: proxy_config(&policy.proxy, policy.http.bounds.attribute_bytes)?,
+        proxying: ProxyConfig::open(policy.proxy.clone())?
+            .with_value_bytes_max(policy.http.bounds.attribute_bytes),
         keeps_proxying: false,
         http_tls: policy.listen.http.tls.as_ref().map(tls_files),
         admin_tls: policy.listen.admin.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         authorization: authorization(policy)?,
         bounds: bounds(&policy.http.bounds),
-        authorize_headers: AuthorizeHeaders::new(policy.authorize.headers.iter().cloned())?,
+        authorize_headers: policy.authorize.headers.iter().cloned().collect(),
         authorize_namespace: policy.authorize.namespace.clone(),
         statuses,
         planes: PlaneSettings::of(policy),
+        claims: ClaimSettings::of(policy),
         refusal_lines: policy.log.refusals,
         older_headers: OlderHeaders {
             ratelimit: policy.http.rate_limit_headers,

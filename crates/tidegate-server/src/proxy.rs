@@ -6,7 +6,6 @@
 //! limit.
 
 pub mod attributes;
-pub mod class;
 pub mod client_address;
 pub mod deadline;
 pub mod jwt;
@@ -15,10 +14,10 @@ pub mod rejection;
 
 mod answer;
 mod body;
+mod class;
 mod config;
 mod counts;
 mod forward;
-mod from_policy;
 mod headers;
 mod host;
 mod page;
@@ -33,11 +32,5 @@ mod unforwarded;
 mod upstream;
 
 pub(crate) use answer::answer;
-pub use config::{
-    NotAServer, Probe, ProxyConfig, RefusalPage, Retries, RouteConfig, RouteCost, ServerUrl, Timeouts,
-    UpstreamConfig,
-};
-pub use from_policy::ProxyError;
-pub(crate) use from_policy::proxy_config;
+pub use config::{ProxyConfig, ProxyError};
 pub(crate) use reverse_proxy::{ProxyState, ReverseProxy};
-pub use upstream::{Identity, UpstreamTls, UpstreamTlsFiles};

@@ -16,6 +16,7 @@
 
 pub mod answer;
 pub mod blocks;
+pub mod claim;
 pub mod envoy;
 pub mod explanation;
 pub mod fault;

@@ -46,7 +46,7 @@ pub struct Check<'a> {
     /// `sheddable`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    pub class: Criticality,
+    pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[serde(borrow, default)]
@@ -155,7 +155,7 @@ pub struct Reserve<'a> {
     /// How much the request matters.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
-    pub class: Criticality,
+    pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[serde(borrow, default)]

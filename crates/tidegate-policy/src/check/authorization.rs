@@ -1,5 +1,8 @@
 //! Checks the grants of callers. A message about a token never shows the token.
 
+use tidegate::Class;
+
+use super::claims::class_of;
 use super::name_and_path::check_name;
 use crate::path::Path;
 use crate::policy::PATH_BYTES_MAX;
@@ -41,7 +44,8 @@ fn grant(raw: &GrantConfig, index: usize, path: &Path, report: &mut Report<'_>) 
         Credential::Token(_) => format!("authorization[{index}]"),
     });
     check_name("grant", &name, NAME_BYTES_MAX, |what, fix| report.value(&path.key("name"), what, fix));
-    Some(Grant { name, credential, namespaces, verbs })
+    let ceiling = raw.ceiling.map_or(Class::CriticalPlus, class_of);
+    Some(Grant { name, credential, namespaces, verbs, ceiling })
 }
 
 fn shortened(text: &str) -> String {

@@ -1,7 +1,9 @@
 //! The attributes that a route sets, as far as they are known before a request arrives.
 
+use http::Method;
 use tidegate::limit::{Limit, Missing};
 
+use crate::grammar::ValueSource;
 use crate::policy::proxy::Route;
 
 /// The value of one attribute, as far as it is known for every request of a route.
@@ -34,13 +36,14 @@ impl<'a> RouteAttributes<'a> {
         let Some((_, source)) = route.attributes.iter().find(|(name, _)| name == attribute) else {
             return KnownValue::Absent;
         };
-        let literal = source.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        match (source.as_str(), &route.path) {
-            _ if let Some(literal) = literal => KnownValue::OneOf(vec![literal]),
-            ("method", _) if !route.methods.is_empty() => {
-                KnownValue::OneOf(route.methods.iter().map(String::as_str).collect())
+        match (source, &route.path) {
+            (ValueSource::Constant(text), _) => KnownValue::OneOf(vec![text]),
+            (ValueSource::Method, _) if !route.methods.is_empty() => {
+                KnownValue::OneOf(route.methods.iter().map(Method::as_str).collect())
             }
-            ("path", Some(path)) if !path.contains('*') => KnownValue::OneOf(vec![path]),
+            (ValueSource::Path, Some(path)) if !path.as_str().contains('*') => {
+                KnownValue::OneOf(vec![path.as_str()])
+            }
             _ => KnownValue::Unknown,
         }
     }

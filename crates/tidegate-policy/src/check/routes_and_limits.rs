@@ -97,7 +97,7 @@ fn refused_route(route: &Route, limit: &Limit, path: &Path, report: &mut Report<
 
 /// Warns about a route whose requests cost more than a limit ever admits at once.
 fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>) {
-    let fits = |algorithm: &Algorithm| is_admitted_at_once(algorithm, route.cost);
+    let fits = |algorithm: &Algorithm| is_admitted_at_once(algorithm, route.cost.units);
     let is_fitting = fits(&limit.algorithm) || limit.overrides.iter().any(|changed| fits(&changed.algorithm));
     // A limit of 0 is warned about by itself.
     let attributes = RouteAttributes::Of(route);
@@ -113,7 +113,7 @@ fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>
         "limit \"{}\" never admits a request of route \"{}\" that it applies to: the cost of {} is above its {number} of {most}",
         shown(&limit.name),
         shown(&route.name),
-        route.cost.units(),
+        route.cost.units.units(),
     );
     report.warn(path, what, format!("lower the cost, or raise the {number}"));
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use http::HeaderName;
 use tidegate::{Rate, WhenFull};
 
+use super::header::{HEADER_FIX, header_name, not_a_header};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
 use crate::measure::{size, span};
 use crate::path::Path;
@@ -204,7 +206,7 @@ pub(super) fn authorize(
     report: &mut Report<'_>,
 ) -> Authorize {
     let within = path.key("headers");
-    let mut headers: Vec<(String, String)> = Vec::new();
+    let mut headers: Vec<(HeaderName, String)> = Vec::new();
     let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
     if count > tidegate::Attributes::MAX {
         let what = format!("{count} headers");
@@ -212,12 +214,11 @@ pub(super) fn authorize(
     }
     for (header, attribute) in raw.headers.into_iter().flatten().take(tidegate::Attributes::MAX) {
         let at = within.key(&header);
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        let name = header.to_ascii_lowercase();
-        if header.is_empty() || !header.chars().all(is_token) {
-            let what = format!("\"{}\" is not the name of a header", shown(&header));
-            report.key(&at, what, "use letters, digits and dashes, for example x-api-key");
-        } else if headers.iter().any(|(known, _)| *known == name) {
+        let Some(name) = header_name(&header) else {
+            report.key(&at, not_a_header(&header), HEADER_FIX);
+            continue;
+        };
+        if headers.iter().any(|(known, _)| *known == name) {
             let what = format!("duplicate header \"{}\" (names ignore case)", shown(&header));
             report.key(&at, what, "keep one of them");
         } else if let Some((other, _)) = headers.iter().find(|(_, known)| *known == attribute) {

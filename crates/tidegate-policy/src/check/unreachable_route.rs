@@ -25,8 +25,8 @@ fn takes_all_of(earlier: &Route, later: &Route, raw: &RouteConfig) -> bool {
         || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
     let has_path = match (&earlier.path, &later.path) {
         (None, _) => true,
-        (Some(_), None) => earlier.path.as_deref() == Some("/*"),
-        (Some(earlier), Some(later)) => earlier == later || is_prefix_of(earlier, later),
+        (Some(_), None) => earlier.path.as_ref().is_some_and(|path| path.as_str() == "/*"),
+        (Some(earlier), Some(later)) => earlier == later || is_prefix_of(earlier.as_str(), later.as_str()),
     };
     has_methods && has_path && has_host(earlier, raw)
 }

@@ -9,8 +9,10 @@ use serde::Serialize;
 use tidegate::rate::format_span;
 use tidegate::{Class, WhenFull};
 
+use crate::grammar::ValueSource;
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
+use crate::policy::claims::{ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
 use crate::policy::planes::{QueuePolicy, ResourcePolicy, TablePolicy};
 use crate::policy::proxy::Proxy;
@@ -33,8 +35,9 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 9] = [
+const TAKEN_OVER: [&str; 10] = [
     "namespaces.NAME.tables",
+    "namespaces.NAME.request",
     "nodes",
     "resources",
     "authorization",
@@ -76,6 +79,32 @@ fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> 
         let TablePolicy { name, read_units, write_units, partitions } = table;
         format!("{}/{name}: read {read_units}, write {write_units}, partitions {partitions}", namespace.name)
     })
+}
+
+/// Where the requests of a namespace say more about themselves; `None` for the defaults.
+fn request_in_words(namespace: &NamespacePolicy) -> Option<String> {
+    let request = &namespace.request;
+    if *request == RequestClaims::default() {
+        return None;
+    }
+    let RequestClaims { tenant, class, tenants, deadline, attempt, access } = request;
+    let mut words = format!("{}: tenant {tenant}, deadline {deadline}, attempt {attempt}", namespace.name);
+    let ClassSource { from, default, ceiling } = class;
+    // Writing to a string does not fail.
+    let _ = match from {
+        Some(from) => write!(words, ", class {from}, {default} to {ceiling}"),
+        None => write!(words, ", class {default} to {ceiling}"),
+    };
+    if !tenants.is_empty() {
+        let classes: Vec<String> =
+            tenants.iter().map(|(tenant, class)| format!("{tenant}: {class}")).collect();
+        let _ = write!(words, ", tenants {{ {} }}", classes.join(", "));
+    }
+    if let Some(access) = access {
+        let sources: Vec<String> = access.sources().map(ValueSource::to_string).collect();
+        let _ = write!(words, ", access {}", sources.join(" "));
+    }
+    Some(words)
 }
 
 fn resource_in_words(resource: &ResourcePolicy) -> String {
@@ -126,6 +155,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     };
     all.push(("memory.when_full", when_full.to_owned()));
     all.push(("namespaces.NAME.tables", entries(namespaces.iter().flat_map(tables_in_words))));
+    all.push(("namespaces.NAME.request", entries(namespaces.iter().filter_map(request_in_words))));
     all.push(("nodes", entries(nodes.iter().map(|node| format!("{}: {} units", node.name, node.units)))));
     all.push(("resources", entries(resources.iter().map(resource_in_words))));
     let grants: Vec<String> = authorization.iter().map(grant).collect();
@@ -243,7 +273,7 @@ fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9]
 
 /// A grant in words. A token is not told from another: nothing may be made of it.
 fn grant(grant: &Grant) -> String {
-    let Grant { name, credential, namespaces, verbs, .. } = grant;
+    let Grant { name, credential, namespaces, verbs, ceiling } = grant;
     let credential = match credential {
         Credential::TokenFile(file) => format!("tokens in {file}"),
         Credential::Token(_) => "a token".to_owned(),
@@ -254,7 +284,11 @@ fn grant(grant: &Grant) -> String {
         Namespaces::Some(names) => names.join(", "),
     };
     let verbs: Vec<&str> = verbs.iter().map(Verb::as_str).collect();
-    format!("{name} by {credential}: {} in {namespaces}", verbs.join(", "))
+    let ceiling = match ceiling {
+        Class::CriticalPlus => String::new(),
+        ceiling => format!(", at most {ceiling}"),
+    };
+    format!("{name} by {credential}: {} in {namespaces}{ceiling}", verbs.join(", "))
 }
 
 /// The reverse proxy in a line: how much of it there is, and a number made of all of it, which

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use tidegate::Class;
+
 /// The verbs and namespaces of callers with a token or a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,6 +16,8 @@ pub struct Grant {
     pub namespaces: Namespaces,
     /// The allowed verbs, at least one.
     pub verbs: Verbs,
+    /// The highest class that its requests may claim; default [`Class::CriticalPlus`].
+    pub ceiling: Class,
 }
 
 impl Grant {

@@ -1,37 +1,37 @@
-//! Checked settings of the reverse proxy.
-//!
-//! Values that only the proxy itself parses (addresses of servers, patterns of paths, sources of
-//! attributes) stay text that has been checked.
+//! Checked settings of the reverse proxy. Every value is parsed; only files are not opened yet.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
 
-use tidegate::{Class, Cost, Matcher};
+use http::{HeaderName, HeaderValue, Method};
+use tidegate::{Cost, Matcher};
+
+use super::claims::{ATTEMPT, AccessSources, ClassSource};
+use crate::grammar::{GrammarError, Network, PathPattern, ServerUrl, ValueSource};
 
 /// The reverse proxy.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each is a setting that is or is not")]
 pub struct Proxy {
     /// Where requests may go, in alphabetical order of names.
     pub upstreams: Vec<Upstream>,
-    /// The networks of trusted proxies in front, at most 1024, each an address or a CIDR block.
-    pub trusted: Vec<String>,
+    /// The networks of trusted proxies in front, at most [`Proxy::COUNT_MAX`]. Default none.
+    pub trusted: Vec<Network>,
     /// Whether peers on a Unix socket are trusted as well.
     pub trusts_unix: bool,
-    /// Whether they name the client in `Forwarded` rather than `X-Forwarded-For`.
-    pub forwarded: bool,
-    /// Whether a path is brought into its plainer spelling rather than rejected.
-    pub normalise: bool,
+    /// The header in which trusted proxies name the client.
+    pub client_header: ClientHeader,
+    /// The treatment of a path with a plainer spelling.
+    pub unusual_paths: UnusualPaths,
     /// How tokens are checked.
     pub jwt: Option<Jwt>,
     /// Which requests go where; the first that matches counts.
     pub routes: Vec<Route>,
     /// How many requests may wait at a time; default [`Proxy::WAITING_DEFAULT`].
     pub waiting: usize,
-    /// Headers that pass from peers that are not trusted although only a proxy may say them, in
-    /// lower case. At most [`Proxy::KEEP_HEADERS_MAX`].
-    pub keep_headers: Vec<String>,
+    /// Headers that pass from peers that are not trusted although only a proxy may say them. At
+    /// most [`Proxy::KEEP_HEADERS_MAX`].
+    pub keep_headers: Vec<HeaderName>,
     /// Whether every request gets a line in the log.
     pub access_log: bool,
 }
@@ -42,8 +42,8 @@ impl Default for Proxy {
             upstreams: Vec::new(),
             trusted: Vec::new(),
             trusts_unix: false,
-            forwarded: false,
-            normalise: false,
+            client_header: ClientHeader::default(),
+            unusual_paths: UnusualPaths::default(),
             jwt: None,
             routes: Vec::new(),
             waiting: Self::WAITING_DEFAULT,
@@ -62,6 +62,45 @@ impl Proxy {
     pub const KEEP_HEADERS_MAX: usize = 64;
     /// The most servers of an upstream.
     pub const SERVERS_MAX: usize = 256;
+
+    /// A proxy that sends every request to the one server at `url` if the limits of `namespace`
+    /// admit it. Attributes are `method`, `path`, `host` and `ip`. Connections to an https address
+    /// use TLS with the machine's roots.
+    pub fn to_upstream(url: &str, namespace: impl Into<String>) -> Result<Self, GrammarError> {
+        let mut route = Route::new("upstream", "upstream");
+        route.namespace = Some(namespace.into());
+        let own = [
+            ("method", ValueSource::Method),
+            ("path", ValueSource::Path),
+            ("host", ValueSource::Host),
+            ("ip", ValueSource::ClientIp),
+        ];
+        route.attributes = own.map(|(name, source)| (name.to_owned(), source)).into();
+        let upstream = Upstream::new("upstream", [url.parse()?]);
+        Ok(Self { upstreams: vec![upstream], routes: vec![route], ..Self::default() })
+    }
+}
+
+/// The header in which trusted proxies name the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientHeader {
+    /// `X-Forwarded-For: client, proxy`. The default.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded: for=client, for=proxy` (RFC 7239).
+    Forwarded,
+}
+
+/// The treatment of a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
+/// `.`, `-` or `_` that is percent-encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnusualPaths {
+    /// It is rejected with 400. The default.
+    #[default]
+    Reject,
+    /// The plainer spelling is matched and forwarded. A path that climbs above the root is rejected
+    /// all the same.
+    Normalise,
 }
 
 /// Servers that are as good as one another.
@@ -70,8 +109,8 @@ impl Proxy {
 pub struct Upstream {
     /// Its name.
     pub name: String,
-    /// The servers as `http://HOST:PORT` or `https://HOST:PORT`, at least one.
-    pub servers: Vec<String>,
+    /// The servers, taken in turn. At least one.
+    pub servers: Vec<ServerUrl>,
     /// TLS to servers with https. With it all of them are; without it they get the defaults.
     pub tls: Option<UpstreamTls>,
     /// Whether they speak HTTP/2 without being asked, or as the only protocol that TLS offers.
@@ -86,6 +125,23 @@ pub struct Upstream {
     pub out_for: Duration,
     /// How servers are asked whether they are well.
     pub health: Option<Health>,
+}
+
+impl Upstream {
+    /// These servers, with the defaults.
+    pub fn new(name: impl Into<String>, servers: impl IntoIterator<Item = ServerUrl>) -> Self {
+        Self {
+            name: name.into(),
+            servers: servers.into_iter().collect(),
+            tls: None,
+            http2: false,
+            connect_timeout: Duration::from_secs(5),
+            idle_connections: 64,
+            failures: 3,
+            out_for: Duration::from_secs(10),
+            health: None,
+        }
+    }
 }
 
 /// TLS to servers. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
@@ -113,6 +169,13 @@ pub struct Health {
     pub timeout: Duration,
 }
 
+impl Health {
+    /// Asks for this path, with the defaults.
+    pub fn new(path: impl Into<String>) -> Self {
+        Self { path: path.into(), interval: Duration::from_secs(5), timeout: Duration::from_secs(1) }
+    }
+}
+
 /// How tokens are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -125,6 +188,13 @@ pub struct Jwt {
     pub audiences: Vec<String>,
     /// How far clocks may differ; default a minute.
     pub leeway: Duration,
+}
+
+impl Jwt {
+    /// Tokens that `trust` verifies, of any issuer and for any audience.
+    pub fn new(trust: Trust) -> Self {
+        Self { trust, issuer: None, audiences: Vec::new(), leeway: Duration::from_mins(1) }
+    }
 }
 
 /// The keys that verify a token. Paths have 1 to [`super::PATH_BYTES_MAX`] bytes.
@@ -140,58 +210,140 @@ pub enum Trust {
     Unverified,
 }
 
-/// Which requests go to an upstream, and on what terms.
+/// A route: the requests that it takes, their upstream, and the limits and timeouts for them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Route {
-    /// Its name.
+    /// Its name in metrics and logs.
     pub name: String,
-    /// The pattern of its paths, which begins with `/`.
-    pub path: Option<String>,
-    /// The matcher of the host.
+    /// The pattern of the path in its plain spelling; default any.
+    pub path: Option<PathPattern>,
+    /// The matcher of the host, in lower case and without a port; default any.
     pub host: Option<Matcher>,
-    /// Its methods; none is any.
-    pub methods: Vec<String>,
+    /// The methods it takes; default (empty) any.
+    pub methods: Vec<Method>,
     /// The name of one of [`Proxy::upstreams`].
     pub upstream: String,
-    /// The namespace whose limits apply, one of [`super::Policy::namespaces`].
+    /// The namespace whose limits apply, one of [`super::Policy::namespaces`]. Default none, and
+    /// then every request is forwarded.
     pub namespace: Option<String>,
-    /// The attributes, each with where it is found. At most [`tidegate::Attributes::MAX`].
-    pub attributes: Vec<(String, String)>,
-    /// The header that says the class, in lower case.
-    pub class_header: Option<String>,
-    /// The class of requests that do not say theirs.
-    pub class: Class,
+    /// The attributes, each with where it is found; at most [`tidegate::Attributes::MAX`], with
+    /// names of their own. One that is not found is absent.
+    pub attributes: Vec<(String, ValueSource)>,
     /// The name of one of [`Route::attributes`], which says who pays.
     pub tenant: Option<String>,
-    /// The header with the milliseconds that the caller waits, in lower case.
-    pub deadline_header: Option<String>,
-    /// Units of every request; default 1.
-    pub cost: Cost,
-    /// Bytes of body that weigh one unit more.
-    pub cost_body_bytes: Option<NonZeroU64>,
-    /// The header of an answer that names the true cost, in lower case.
-    pub cost_header: Option<String>,
-    /// How long a refused request may wait; default 0, not at all.
+    /// Where the class of a request is found, and its bound.
+    pub class: ClassSource,
+    /// Where a request says how many milliseconds its caller waits, beside `grpc-timeout` and
+    /// `tidegate-deadline-ms`. Default none.
+    pub deadline: Option<ValueSource>,
+    /// Where a request says how many attempts there were before it; believed from trusted peers
+    /// only, unless it is a claim. Default `tidegate-attempt`.
+    pub attempt: ValueSource,
+    /// The access to a table that a request makes. Default none.
+    pub access: Option<AccessSources>,
+    /// The cost of a request.
+    pub cost: RouteCost,
+    /// How long a request that is refused may wait to be admitted; default 0, not at all.
     pub wait: Duration,
-    /// From the last of the request to the first of the answer; default a minute.
-    pub first_byte: Duration,
-    /// Between two pieces of a body; default a minute.
-    pub idle: Duration,
-    /// From the head of the request to the end of the answer.
-    pub total: Option<Duration>,
+    /// How long each part of a request may take.
+    pub timeouts: Timeouts,
     /// When a request is sent again.
     pub retry: Retry,
-    /// The protocols that a connection may change to, at most [`Route::UPGRADES_MAX`]; default
-    /// `websocket`.
+    /// The protocols that a connection may change to, in lower case, at most
+    /// [`Route::UPGRADES_MAX`]; default `websocket`. Offers of others are left out of the request,
+    /// which is then served as any other.
     pub upgrades: Vec<String>,
-    /// The response to refused requests: a media type and a body.
-    pub refusal: Option<(String, String)>,
+    /// The response to refused requests. Default: the usual problem document.
+    pub refusal: Option<RefusalPage>,
 }
 
 impl Route {
     /// The most protocols in [`Route::upgrades`].
     pub const UPGRADES_MAX: usize = 8;
+
+    /// Every request goes to `upstream` and is admitted.
+    pub fn new(name: impl Into<String>, upstream: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            path: None,
+            host: None,
+            methods: Vec::new(),
+            upstream: upstream.into(),
+            namespace: None,
+            attributes: Vec::new(),
+            tenant: None,
+            class: ClassSource::default(),
+            deadline: None,
+            attempt: ValueSource::Header(ATTEMPT),
+            access: None,
+            cost: RouteCost::default(),
+            wait: Duration::ZERO,
+            timeouts: Timeouts::default(),
+            retry: Retry::default(),
+            upgrades: vec!["websocket".to_owned()],
+            refusal: None,
+        }
+    }
+
+    /// Every source that its requests are read by.
+    pub fn sources(&self) -> impl Iterator<Item = &ValueSource> {
+        let attributes = self.attributes.iter().map(|(_, source)| source);
+        let access = self.access.iter().flat_map(AccessSources::sources);
+        attributes.chain(&self.class.from).chain(&self.deadline).chain([&self.attempt]).chain(access)
+    }
+}
+
+/// The cost of a request, in units of the limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteCost {
+    /// Units of every request; default 1.
+    pub units: Cost,
+    /// Bytes of body that weigh one unit more, rounded up. Default none. A body that does not say
+    /// its length is charged when it has passed.
+    pub body_bytes: Option<NonZeroU64>,
+    /// The header of an answer that names the true cost as a whole number, charged instead when the
+    /// answer has ended. It is not passed on. Default none.
+    pub from_response: Option<HeaderName>,
+}
+
+impl Default for RouteCost {
+    fn default() -> Self {
+        Self { units: Cost::ONE, body_bytes: None, from_response: None }
+    }
+}
+
+/// How long each part of a request may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// From the last of the request that was sent to the first of the answer; default a minute.
+    /// After it: 504.
+    pub first_byte: Duration,
+    /// Between two pieces of a body, either way; default a minute. After it the request: 408; the
+    /// answer breaks off. It is also how long a client may take nothing of its answer; after that
+    /// the stream is reset, or without HTTP/2 the connection closed, when connections are next
+    /// looked at, which is once a second or more often.
+    pub idle: Duration,
+    /// From the head of the request to the end of the answer. Default none. After it: 504, or the
+    /// answer breaks off.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self { first_byte: Duration::from_mins(1), idle: Duration::from_mins(1), total: None }
+    }
+}
+
+/// A body of refusals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusalPage {
+    /// Its media type.
+    pub content_type: HeaderValue,
+    /// The body, sent as it is.
+    pub body: String,
 }
 
 /// When a request is sent again, once, to another server.

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::claims::ClassConfig;
+
 /// The grant of a caller with a token or a certificate. Exactly one of `token_file`, `token` and
 /// `certificate` identifies the caller.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,6 +29,9 @@ pub(crate) struct GrantConfig {
     pub(crate) namespaces: Vec<String>,
     /// The allowed verbs. Default: `[check]`.
     pub(crate) verbs: Option<Vec<VerbConfig>>,
+    /// The highest class that its requests may claim; a higher claim counts as this one. Default:
+    /// `critical_plus`.
+    pub(crate) ceiling: Option<ClassConfig>,
 }
 
 /// Something that may be done.

@@ -6,6 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::claims::{AccessForm, ClassForm};
 use super::json_value::from_value;
 use super::matcher::MatcherConfig;
 
@@ -179,13 +180,20 @@ pub(crate) struct RouteConfig {
     /// source that is not found leaves its attribute absent; a duplicate source is answered
     /// with 400. Default: `{}`.
     pub(crate) attributes: Option<BTreeMap<String, String>>,
-    /// How much a request matters. Default: `{}`.
+    /// How much a request matters; see `tenants` under `request` of the namespace too. Default:
+    /// `{}`.
     pub(crate) class: Option<ClassForm>,
     /// The attribute that says who pays. Default: none.
     pub(crate) tenant: Option<String>,
-    /// The header with how many milliseconds the caller waits, beside `grpc-timeout`. Default:
-    /// none.
+    /// The source of how many milliseconds the caller waits, beside `grpc-timeout` and the header
+    /// `tidegate-deadline-ms`; the name of a header alone is that header. Default: none.
     pub(crate) deadline: Option<String>,
+    /// The source of how many attempts there were before this one; demand counts first attempts
+    /// only. Heeded from peers in `trusted`, and from a claim of a token. Default:
+    /// `header.tidegate-attempt`.
+    pub(crate) attempt: Option<String>,
+    /// The access to a table of the namespace that a request makes. Default: none.
+    pub(crate) access: Option<AccessForm>,
     /// The cost of a request. Default: `{}`, which is one unit.
     pub(crate) cost: Option<CostForm>,
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
@@ -216,30 +224,6 @@ pub(crate) struct RouteMatch {
     pub(crate) host: Option<MatcherConfig>,
     /// The methods. Default: `[]`, which is any.
     pub(crate) method: Option<Vec<String>>,
-}
-
-/// How much a request matters.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "route_class")]
-pub(crate) struct ClassForm {
-    /// The source of the class in a request, as `header.NAME`. Default: nowhere. Danger: a caller
-    /// that may send the header can claim the highest class.
-    pub(crate) from: Option<String>,
-    /// The class of a request without a class of its own. Default: `sheddable_plus`.
-    pub(crate) default: Option<ClassConfig>,
-}
-
-/// A class, the most important first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "class")]
-pub(crate) enum ClassConfig {
-    CriticalPlus,
-    Critical,
-    #[default]
-    SheddablePlus,
-    Sheddable,
 }
 
 /// The cost of a request, in units of the limits.

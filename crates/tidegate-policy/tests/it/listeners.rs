@@ -65,7 +65,7 @@ fn peers_on_a_unix_socket_may_be_trusted_and_are_nobody_otherwise() {
     let listener = "proxy: 'unix:/run/t.sock'";
     let proxy = settings(&policy(listener, "unix, 10.0.0.0/8")).proxy;
     assert!(proxy.trusts_unix);
-    assert_eq!(proxy.trusted, ["10.0.0.0/8"]);
+    assert_eq!(proxy.trusted, ["10.0.0.0/8".parse().unwrap()]);
     assert_eq!(warnings(&policy(listener, "unix")), [""; 0]);
     assert_eq!(
         warnings(&policy(listener, "127.0.0.0/8")),

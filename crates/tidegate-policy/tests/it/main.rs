@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod authorization;
+mod claims;
 mod compare;
 mod decisions;
 mod documents;

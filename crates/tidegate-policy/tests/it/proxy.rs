@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::Class;
 use tidegate_policy::parse;
-use tidegate_policy::policy::proxy::{Retry, Trust, UpstreamTls};
+use tidegate_policy::policy::proxy::{ClientHeader, Retry, Trust, UnusualPaths, UpstreamTls};
 
 fn problems(text: &str) -> Vec<String> {
     let problems = match parse("t.yaml", text, &|_| None) {
@@ -36,15 +36,16 @@ proxy:
     assert_eq!(checked.warnings, []);
     let proxy = &checked.policy.proxy;
     assert_eq!(checked.policy.listen.proxy.as_ref().unwrap().address.to_string(), "127.0.0.1:8000");
-    assert_eq!(proxy.upstreams[0].servers, ["http://127.0.0.1:3000"]);
-    assert_eq!(proxy.trusted, ["10.0.0.0/8"]);
+    assert_eq!(proxy.upstreams[0].servers, ["http://127.0.0.1:3000".parse().unwrap()]);
+    assert_eq!(proxy.trusted, ["10.0.0.0/8".parse().unwrap()]);
     assert_eq!(proxy.jwt.as_ref().unwrap().trust, Trust::KeysFile("/run/keys.pem".to_owned()));
     let route = &proxy.routes[0];
-    assert_eq!((route.name.as_str(), route.path.as_deref()), ("route-0", Some("/v1/*")));
+    assert_eq!((route.name.as_str(), route.path.as_ref().unwrap().as_str()), ("route-0", "/v1/*"));
     assert_eq!((route.upstream.as_str(), route.namespace.as_deref()), ("app", Some("api")));
     assert_eq!(route.attributes.len(), 5);
-    assert_eq!((route.class_header.as_deref(), route.class), (Some("x-class"), Class::SheddablePlus));
-    assert_eq!((route.wait, route.retry, route.total), (Duration::ZERO, Retry::Idempotent, None));
+    assert_eq!(route.class.from, Some("header.x-class".parse().unwrap()));
+    assert_eq!((route.class.default, route.class.ceiling), (Class::SheddablePlus, Class::SheddablePlus));
+    assert_eq!((route.wait, route.retry, route.timeouts.total), (Duration::ZERO, Retry::Idempotent, None));
 }
 
 #[test]
@@ -85,19 +86,23 @@ proxy:
     );
     let checked = parse("t.yaml", &text, &|_| None).unwrap();
     let proxy = &checked.policy.proxy;
-    assert!(proxy.forwarded && proxy.normalise && proxy.access_log && proxy.waiting == 0);
+    assert!(proxy.access_log && proxy.waiting == 0);
+    assert_eq!(
+        (proxy.client_header, proxy.unusual_paths),
+        (ClientHeader::Forwarded, UnusualPaths::Normalise)
+    );
     let upstream = &proxy.upstreams[0];
     assert!(upstream.http2 && upstream.failures == 0 && upstream.idle_connections == 0);
     let route = &proxy.routes[0];
     assert_eq!(route.methods, ["GET", "HEAD"]);
     assert!(route.host.as_ref().unwrap().matches(Some("shop.example")));
-    assert_eq!((route.cost.units(), route.cost_body_bytes.unwrap().get()), (2, 1024));
+    assert_eq!((route.cost.units.units(), route.cost.body_bytes.unwrap().get()), (2, 1024));
     assert_eq!(
-        (route.cost_header.as_deref(), route.deadline_header.as_deref()),
-        (Some("x-cost"), Some("x-wait-ms"))
+        (route.cost.from_response.as_ref().unwrap().as_str(), &route.deadline),
+        ("x-cost", &Some("header.x-wait-ms".parse().unwrap()))
     );
-    assert_eq!((route.wait, route.total), (Duration::from_secs(2), Some(Duration::from_hours(1))));
-    assert_eq!(route.refusal.as_ref().unwrap().0, "text/html");
+    assert_eq!((route.wait, route.timeouts.total), (Duration::from_secs(2), Some(Duration::from_hours(1))));
+    assert_eq!(route.refusal.as_ref().unwrap().content_type, "text/html");
     assert_eq!(route.upgrades, ["websocket", "chat/1"]);
     assert_eq!(proxy.keep_headers, ["x-original-url", "api_key"]);
 }
@@ -159,7 +164,7 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
       upstream: app
       attributes: {{ user: headers.x, key: header., claim: jwt. }}
       tenant: usr
-      class: {{ from: query.class }}
+      class: {{ from: entry.class }}
       deadline: no header
       cost: {{ body: 0B }}
       timeouts: {{ idle: 0s }}
@@ -182,11 +187,11 @@ fn what_cannot_work_is_told_with_its_place_and_a_fix() {
         "proxy.routes[0].wait: wait \"2h\" is out of range; use a span from 0s to 1h",
         "proxy.routes[1].match.path: path \"v1/*\" does not begin with /; write /v1/*",
         "proxy.routes[1].match.method[0]: \"get\" is not a method; write it in capitals",
-        "proxy.routes[1].attributes.user: \"headers.x\" is not a source of an attribute; write header.NAME",
-        "proxy.routes[1].attributes.key: \"header.\" is not a source of an attribute",
-        "proxy.routes[1].attributes.claim: \"jwt.\" is not a source of an attribute",
+        "proxy.routes[1].attributes.user: \"headers.x\" is not a source of a value: it names no part of a request; did you mean header.NAME?",
+        "proxy.routes[1].attributes.key: \"header.\" is not a source of a value",
+        "proxy.routes[1].attributes.claim: \"jwt.\" is not a source of a value",
         "proxy.routes[1].tenant: tenant \"usr\" is not under `attributes:`; did you mean user?",
-        "proxy.routes[1].class.from: \"query.class\" is not where a class is found; write header.NAME",
+        "proxy.routes[1].class.from: \"entry.class\" is an entry of a descriptor, and a proxied request has none; write header.NAME",
         "proxy.routes[1].deadline: \"no header\" is not the name of a header",
         "proxy.routes[1].cost.body: ",
         "proxy.routes[1].timeouts.idle: idle \"0s\" is out of range; use a span from 1ms to 1d",

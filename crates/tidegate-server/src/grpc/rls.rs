@@ -28,12 +28,11 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::carried_keys::Hashes;
+use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::decisions;
 use crate::metrics::OVERRIDE;
-use crate::operations::TENANT;
-use crate::planes::PlaneSettings;
 use crate::protocol::Protocol;
 
 /// The entries of a descriptor as attributes.
@@ -52,12 +51,12 @@ impl<'a> DescriptorLine<'a> {
         domain: &'a str,
         descriptor: &'a Descriptor<'a>,
         attributes: &'a [(&'a str, &'a str)],
-        planes: &PlaneSettings,
+        desk: &'a Desk<'_>,
         caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let mut request = planes.with_words(Request::new(domain, attributes), value, caller)?;
-        request.tenant = value(TENANT);
+        let request = desk.request_of(domain, attributes, Cost::ONE, OwnClaims::default(), caller)?;
+        let request = desk.in_force.config.planes.with_words(request, value, caller)?;
         Ok(Self { descriptor, attributes, request })
     }
 }
@@ -127,10 +126,9 @@ impl Desk<'_> {
             .iter()
             .map(|pairs| pairs.iter().map(|(name, value)| (name.as_ref(), *value)).collect())
             .collect();
-        let planes = &self.in_force.config.planes;
         let lines = asked.descriptors.iter().zip(&pairs);
         let lines = lines
-            .map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, planes, caller));
+            .map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, self, caller));
         let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect::<Result<_, _>>()?;
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
         Ok(answer(&outcomes, now, self.in_force.config.older_headers))

@@ -2,6 +2,7 @@
 //! and its upstream or refusal.
 
 use core::time::Duration;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
@@ -12,18 +13,23 @@ use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
 use tidegate_engine::LimitReport;
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::claims::AccessSources;
+use tidegate_wire::claim::parse_attempt;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::attributes::Context;
+use super::attributes::RequestValues;
 use super::body::AnswerBody;
+use super::class;
+use super::deadline::Wait;
 use super::forward::{Origin, UpstreamRequest, forward};
 use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
-use super::path::PlainPath;
+use super::path::{PathRules, PlainPath};
 use super::request_body::RequestBody;
 use super::request_context::{AccessLogRecord, ActiveRequest, Held, RequestContext};
 use super::response_end::ResponseEnd;
@@ -35,6 +41,7 @@ use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
 use crate::peer::Peer;
+use crate::planes::AccessParts;
 use crate::protocol::Protocol;
 use crate::reply::{self, Reply};
 use crate::request_head::check_head;
@@ -66,14 +73,14 @@ pub(crate) async fn answer(
     let record = AccessLogRecord {
         started: Instant::now(),
         method: request.method().clone(),
-        path: routes.config.access_log.then(|| request.uri().path().into()),
+        path: routes.config.settings.access_log.then(|| request.uri().path().into()),
         client: None,
         status: 0,
         decision: "none",
         waited: Duration::ZERO,
         upstream: None,
         until: None,
-        is_wanted: routes.config.access_log,
+        is_wanted: routes.config.settings.access_log,
     };
     let mut context =
         RequestContext::new(ActiveRequest::new(Arc::clone(line)), Arc::clone(&routes.other), record);
@@ -172,7 +179,7 @@ async fn admit<'r>(
     let host = host_of(head)?;
     let host = host.as_ref().map(CanonicalHost::name);
     let sent: Box<str> = head.uri.path().into();
-    let path = PlainPath::read(&sent, config.paths)?;
+    let path = PlainPath::read(&sent, PathRules::new(config.settings.unusual_paths))?;
     let Some(route) = in_force.routes.find(&head.method, path.matched(), host) else {
         let path = shortened(path.matched(), 128);
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
@@ -182,13 +189,18 @@ async fn admit<'r>(
     upload.prepare(route.config.timeouts.idle, &in_force.routes.headers);
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
-            Some(tokens) if route.config.attributes.need_claims() => {
-                tokens.read(&head.headers, proxy.daemon.clock.now())?
-            }
+            Some(tokens) if route.needs_claims => tokens.read(&head.headers, proxy.daemon.clock.now())?,
             _ => None,
         };
-        let source = Context { client, host, path: &path, claims: claims.as_ref() };
-        let request = RoutedRequest { route, namespace, head, source, upload };
+        let values = RequestValues {
+            parts: head,
+            client,
+            host,
+            path: &path,
+            claims: claims.as_ref(),
+            bytes_max: config.value_bytes_max,
+        };
+        let request = RoutedRequest { route, namespace, values, is_trusted, upload };
         if let Some(reply) = decide(proxy, in_force, &request, context).await?.admit(context) {
             return Ok(RouteAdmission::Refused(reply));
         }
@@ -220,8 +232,9 @@ fn malformed(detail: &str) -> Fault {
 struct RoutedRequest<'a> {
     route: &'a Route,
     namespace: &'a str,
-    head: &'a Parts,
-    source: Context<'a>,
+    values: RequestValues<'a>,
+    /// Whether it comes from a trusted peer, whose claims are not bounded.
+    is_trusted: bool,
     upload: &'a RequestBody,
 }
 
@@ -270,26 +283,33 @@ async fn decide(
     routed: &RoutedRequest<'_>,
     context: &RequestContext,
 ) -> Result<ProxyDecision, Unforwarded> {
-    let (config, head) = (&routed.route.config, routed.head);
-    let extracted = config.attributes.extract(head, &routed.source)?;
+    let (config, values) = (&routed.route.config, &routed.values);
+    let head = values.parts;
+    let extracted = values.attributes(&config.attributes)?;
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
     let read_at = proxy.daemon.clock.now();
     let (cost, measured) = cost_of(routed);
-    let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs))
-        .cost(cost)
-        .class(config.class.read(&head.headers)?);
-    let tenant = config.attributes.tenant();
+    let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs)).cost(cost);
+    let tenant = config.tenant.as_deref();
     request.tenant =
         tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
-    let wait = config.deadline.read(&head.headers)?;
+    let claimed = class::claimed(&config.class, values, routed.is_trusted)?;
+    let claims = in_force.policy.config.claims.of_namespace(routed.namespace);
+    request.class = claims.class_of(claimed, request.tenant, config.class.default);
+    request.attempt = attempt(routed)?;
+    let wait = Wait::read(config.deadline.as_ref(), values);
     if let Some(ignored) = &wait.ignored {
-        tracing::debug!(header = %ignored, "a wait that cannot be read was ignored");
+        tracing::debug!(source = %ignored, "a wait that cannot be read was ignored");
     }
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
     let desk = Desk { daemon: &proxy.daemon, in_force: &in_force.policy };
     request.resource = Some(&config.upstream);
+    let access = config.access.as_ref().map(|sources| AccessValues::read(sources, values)).transpose()?;
+    if let Some(access) = &access {
+        request = in_force.policy.config.planes.with_access_parts(request, access.parts())?;
+    }
     let wait = config.wait.max(in_force.policy.config.planes.wait(request.resource, request.class));
     let (decision, waited) = if wait.is_zero() {
         (desk.decide(&request).await, Duration::ZERO)
@@ -310,6 +330,52 @@ async fn decide(
         Noted::Refused(refusal) => ProxyVerdict::Refused(refused(desk, routed.route, head, &refusal)),
     };
     Ok(ProxyDecision { verdict, waited, until, measured })
+}
+
+/// How many attempts there were before a request. A peer that is not trusted could hide its demand
+/// behind a number of its own, so only a claim of a token counts there.
+fn attempt(routed: &RoutedRequest<'_>) -> Result<u32, Unforwarded> {
+    let source = &routed.route.config.attempt;
+    if source.is_of_client() && !routed.is_trusted {
+        return Ok(0);
+    }
+    let attempt = routed.values.value(source)?.map(|text| parse_attempt(text.as_bytes()));
+    if attempt == Some(None) {
+        tracing::debug!(%source, "a number of attempts that cannot be read was ignored");
+    }
+    Ok(attempt.flatten().unwrap_or(0))
+}
+
+/// The parts of the access that a request makes, as they were found in it.
+struct AccessValues<'a> {
+    table: Option<Cow<'a, str>>,
+    key: Option<Cow<'a, str>>,
+    kind: Option<Cow<'a, str>>,
+    size: Option<Cow<'a, str>>,
+}
+
+impl<'a> AccessValues<'a> {
+    fn read(sources: &'a AccessSources, values: &RequestValues<'a>) -> Result<Self, Unforwarded> {
+        let value = |source: Option<&'a ValueSource>| match source {
+            Some(source) => values.value(source),
+            None => Ok(None),
+        };
+        Ok(Self {
+            table: value(Some(&sources.table))?,
+            key: value(Some(&sources.key))?,
+            kind: value(sources.kind.as_ref())?,
+            size: value(sources.size.as_ref())?,
+        })
+    }
+
+    fn parts(&self) -> AccessParts<'_> {
+        AccessParts {
+            table: self.table.as_deref(),
+            key: self.key.as_deref(),
+            kind: self.kind.as_deref(),
+            size: self.size.as_deref(),
+        }
+    }
 }
 
 /// Long enough to be no bound, and short enough to be added to an instant.
@@ -337,9 +403,9 @@ fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -
     let status = desk.in_force.config.status_of(refusal);
     let older = desk.in_force.config.older_headers;
     let now = desk.daemon.clock.now();
-    let own = route.config.refusal_page.as_ref();
+    let own = route.config.refusal.as_ref();
     let mut reply = if let Some(own) = own {
-        let mut reply = Response::new(Full::new(own.body.clone()));
+        let mut reply = Response::new(Full::new(own.body.clone().into()));
         *reply.status_mut() = reply::status(status);
         reply.headers_mut().insert(CONTENT_TYPE, own.content_type.clone());
         reply

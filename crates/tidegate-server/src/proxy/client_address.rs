@@ -9,19 +9,15 @@
 //! Exactly one header counts, the one the proxies are known to write. The other would come from the
 //! client unchanged.
 
-use core::fmt;
-use core::str::FromStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
-use ipnet::{IpNet, Ipv4Net};
+use tidegate_policy::grammar::Network;
+use tidegate_policy::policy::proxy::ClientHeader;
 
 mod forwarded;
 pub mod proxy_protocol;
-
-/// The most networks that may be trusted.
-pub const TRUSTED_MAX: usize = 1024;
 
 /// The most hops that are walked. Past it the walk ends, and the last address it reached is the
 /// client.
@@ -29,22 +25,12 @@ pub const HOPS_MAX: usize = 64;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Which header the trusted proxies write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientHeader {
-    /// `X-Forwarded-For: client, proxy`. The default.
-    #[default]
-    XForwardedFor,
-    /// `Forwarded: for=client, for=proxy` (RFC 7239).
-    Forwarded,
-}
-
 /// Finds the client of a request behind trusted proxies.
 ///
 /// The default trusts no proxy: the client is the peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientAddress {
-    trusted: Vec<IpNet>,
+    trusted: Vec<Network>,
     trusts_unix: bool,
     header: ClientHeader,
 }
@@ -52,17 +38,8 @@ pub struct ClientAddress {
 impl ClientAddress {
     /// The client behind proxies in `trusted`, of which none means that no header counts, by what
     /// `header` says.
-    ///
-    /// Fails for more than [`TRUSTED_MAX`] networks.
-    pub fn new(
-        trusted: impl IntoIterator<Item = Network>,
-        header: ClientHeader,
-    ) -> Result<Self, TooManyTrusted> {
-        let trusted: Vec<_> = trusted.into_iter().map(|network| network.0).collect();
-        if trusted.len() > TRUSTED_MAX {
-            return Err(TooManyTrusted(trusted.len()));
-        }
-        Ok(Self { trusted, trusts_unix: false, header })
+    pub fn new(trusted: impl IntoIterator<Item = Network>, header: ClientHeader) -> Self {
+        Self { trusted: trusted.into_iter().collect(), trusts_unix: false, header }
     }
 
     /// The same, and what peers on a Unix socket say counts as well if `is_trusted`. They have no
@@ -76,8 +53,7 @@ impl ClientAddress {
     /// Whether headers from this address about other addresses are trusted. IPv4 written as IPv6 is
     /// IPv4.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.trusted.iter().any(|network| network.contains(&address))
+        self.trusted.iter().any(|network| network.contains(address))
     }
 
     /// As [`Self::is_trusted`]; without an address, of peers on a Unix socket.
@@ -167,50 +143,6 @@ fn address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse().ok().map(|address: SocketAddr| address.ip());
     let address: Option<IpAddr> = text.parse().ok().or_else(bracketed).or_else(with_port);
     address.map(|address| address.to_canonical())
-}
-
-/// A network in CIDR notation, or one address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network(IpNet);
-
-/// Text that is no network.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "network \"{0}\" is neither CIDR notation nor an address; write 10.0.0.0/8, 2001:db8::/32 or 192.0.2.1"
-)]
-pub struct NotANetwork(pub String);
-
-/// More networks than may be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} trusted networks are more than {TRUSTED_MAX}; trust the networks that contain them")]
-pub struct TooManyTrusted(pub usize);
-
-impl FromStr for Network {
-    type Err = NotANetwork;
-
-    fn from_str(text: &str) -> Result<Self, NotANetwork> {
-        let network: Option<IpNet> =
-            text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from));
-        let network = network.ok_or_else(|| NotANetwork(text.chars().take(64).collect()))?;
-        Ok(Self(canonical(network)))
-    }
-}
-
-/// The same network, as IPv4 if it lies within the addresses of IPv4 written as IPv6
-/// (`::ffff:0:0/96`).
-fn canonical(network: IpNet) -> IpNet {
-    let IpNet::V6(six) = network else { return network };
-    let mapped: Option<Ipv4Addr> = six.network().to_ipv4_mapped();
-    match (mapped, six.prefix_len().checked_sub(96)) {
-        (Some(four), Some(length)) => Ipv4Net::new(four, length).map_or(network, IpNet::V4),
-        _ => network,
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 #[cfg(test)]

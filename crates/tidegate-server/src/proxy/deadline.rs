@@ -5,34 +5,15 @@
 
 use core::time::Duration;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::claims::DEADLINE_MS;
+use tidegate_wire::claim::parse_deadline_ms;
 use tidegate_wire::grpc_timeout;
 
-use super::rejection::{Rejection, RejectionCode};
+use super::attributes::RequestValues;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
-
-/// The most digits of a header in milliseconds, 115 days. Above it: unreadable.
-const MILLIS_DIGITS_MAX: usize = 10;
-
-/// The reaction to a wait that cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unreadable {
-    /// The request goes on as if the header were absent, and [`Wait::ignored`] names it. The
-    /// default.
-    #[default]
-    Ignore,
-    /// The request is rejected with 400.
-    Reject,
-}
-
-/// Where a request says how long its caller waits: in `grpc-timeout` always, and in one more header
-/// if one is named.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deadline {
-    header_ms: Option<HeaderName>,
-    unreadable: Unreadable,
-}
 
 /// How long the caller of one request waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,80 +22,70 @@ pub struct Wait {
     /// caller waits no more. `None`: the request names none. At most 11 408 years, so add it to
     /// instants with saturation.
     pub within: Option<Duration>,
-    /// A header that could not be read and was ignored, to be noted.
-    pub ignored: Option<HeaderName>,
+    /// A source that could not be read and was ignored, to be noted.
+    pub ignored: Option<ValueSource>,
 }
 
-impl Deadline {
-    /// Reads `grpc-timeout` and, if it is named, `header_ms`: a whole number of milliseconds of at
-    /// most 10 digits.
-    pub fn new(header_ms: Option<HeaderName>, unreadable: Unreadable) -> Self {
-        Self { header_ms, unreadable }
-    }
-
-    /// The header that is read beside `grpc-timeout`.
-    pub(crate) fn header(&self) -> Option<&HeaderName> {
-        self.header_ms.as_ref()
-    }
-
-    /// Reads how long the caller waits from the headers of its request. A duplicate header is
-    /// unreadable.
-    pub fn read(&self, headers: &HeaderMap) -> Result<Wait, Rejection> {
-        let mut wait = Wait::default();
-        for name in [Some(&GRPC_TIMEOUT), self.header_ms.as_ref()].into_iter().flatten() {
-            let mut values = headers.get_all(name).iter();
-            let Some(value) = values.next() else { continue };
-            let parse = if *name == GRPC_TIMEOUT { grpc_timeout::parse } else { milliseconds };
-            let one = parse(value.as_bytes()).filter(|_| values.next().is_none());
-            match (one, self.unreadable) {
-                (Some(one), _) => wait.within = Some(wait.within.map_or(one, |known| known.min(one))),
-                (None, Unreadable::Ignore) => wait.ignored = Some(name.clone()),
-                (None, Unreadable::Reject) => return Err(unreadable(name, value.as_bytes())),
+impl Wait {
+    /// Reads how long the caller of a request waits: from `grpc-timeout`, `tidegate-deadline-ms`
+    /// and the source of the route, a whole number of milliseconds of at most 10 digits. A
+    /// duplicate, or a value of another form, is ignored.
+    pub fn read(source: Option<&ValueSource>, values: &RequestValues<'_>) -> Self {
+        let mut wait = Self::default();
+        let headers = &values.parts.headers;
+        for (name, parse) in
+            [(GRPC_TIMEOUT, grpc_timeout::parse as fn(&[u8]) -> _), (DEADLINE_MS, parse_deadline_ms)]
+        {
+            let mut lines = headers.get_all(&name).iter();
+            let Some(line) = lines.next() else { continue };
+            match parse(line.as_bytes()).filter(|_| lines.next().is_none()) {
+                Some(one) => wait.shorten(one),
+                None => wait.ignored = Some(ValueSource::Header(name)),
             }
         }
-        Ok(wait)
+        if let Some(source) = source {
+            match values.value(source).map(|value| value.map(|text| parse_deadline_ms(text.as_bytes()))) {
+                Ok(None) => {}
+                Ok(Some(Some(one))) => wait.shorten(one),
+                Ok(Some(None)) | Err(_) => wait.ignored = Some(source.clone()),
+            }
+        }
+        wait
     }
-}
 
-fn unreadable(name: &HeaderName, value: &[u8]) -> Rejection {
-    let value = String::from_utf8_lossy(value);
-    let fix = if *name == GRPC_TIMEOUT {
-        "send it once, as 1 to 8 digits and one of n, u, m, S, M and H"
-    } else {
-        "send it once, as a whole number of milliseconds of at most 10 digits"
-    };
-    let detail = format_args!("header {name} \"{value}\" does not say how long the caller waits");
-    Rejection::new(RejectionCode::MalformedHeader, detail).fix(fix)
-}
-
-/// A whole number of milliseconds: 1 to 10 digits and nothing else. `str::parse` would accept a
-/// sign.
-fn milliseconds(bytes: &[u8]) -> Option<Duration> {
-    let is_number = (1..=MILLIS_DIGITS_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_digit);
-    let number = || bytes.iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
-    is_number.then(number).map(Duration::from_millis)
+    fn shorten(&mut self, wait: Duration) {
+        self.within = Some(self.within.map_or(wait, |known| known.min(wait)));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http::{HeaderValue, Request};
     use proptest::prelude::*;
 
-    fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
-        let mut map = HeaderMap::new();
-        for (name, value) in pairs {
-            map.append(*name, HeaderValue::from_bytes(value).unwrap());
-        }
-        map
-    }
+    use crate::proxy::path::{PathRules, PlainPath};
 
-    fn deadline(unreadable: Unreadable) -> Deadline {
-        Deadline::new(Some(HeaderName::from_static("x-timeout-ms")), unreadable)
+    fn read(pairs: &[(&'static str, &[u8])], source: Option<&str>) -> Wait {
+        let mut request = Request::get("/?wait=700").body(()).unwrap();
+        for (name, value) in pairs {
+            request.headers_mut().append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        let (parts, ()) = request.into_parts();
+        let path = PlainPath::read("/", PathRules::default()).unwrap();
+        let values = RequestValues {
+            parts: &parts,
+            client: None,
+            host: None,
+            path: &path,
+            claims: None,
+            bytes_max: 64,
+        };
+        Wait::read(source.map(|text| text.parse().unwrap()).as_ref(), &values)
     }
 
     fn within(pairs: &[(&'static str, &[u8])]) -> Option<Duration> {
-        deadline(Unreadable::Reject).read(&headers(pairs)).unwrap().within
+        read(pairs, Some("header.x-timeout-ms")).within
     }
 
     #[test]
@@ -135,19 +106,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_cannot_be_read_is_noted_or_rejected_as_configured() {
+    fn a_wait_that_cannot_be_read_is_ignored_and_noted() {
         for text in ["", "S", "1", "1s", "123456789S", "-1S", "+1S", "1 S", "1.5S", " 1S", "1SS", "\u{661}S"]
         {
-            let given = headers(&[("grpc-timeout", text.as_bytes())]);
-            let wait = deadline(Unreadable::Ignore).read(&given).unwrap();
-            assert_eq!(wait, Wait { within: None, ignored: Some(GRPC_TIMEOUT) }, "{text}");
-            let rejection = deadline(Unreadable::Reject).read(&given).unwrap_err();
-            assert_eq!((rejection.status, rejection.code), (400, RejectionCode::MalformedHeader), "{text}");
-            assert!(rejection.fix.unwrap().contains("n, u, m, S, M and H"));
+            let wait = read(&[("grpc-timeout", text.as_bytes())], None);
+            let ignored = Some(ValueSource::Header(GRPC_TIMEOUT));
+            assert_eq!(wait, Wait { within: None, ignored }, "{text}");
         }
         for text in ["", "1.5", "-1", "1e3", "12345678901", "0x10", "ten"] {
-            let given = headers(&[("x-timeout-ms", text.as_bytes())]);
-            assert!(deadline(Unreadable::Reject).read(&given).is_err(), "{text}");
+            for name in ["x-timeout-ms", "tidegate-deadline-ms"] {
+                let wait = read(&[(name, text.as_bytes())], Some("header.x-timeout-ms"));
+                let ignored = format!("header.{name}").parse().ok();
+                assert_eq!(wait, Wait { within: None, ignored }, "{text}");
+            }
         }
     }
 
@@ -158,35 +129,31 @@ mod tests {
             Some(Duration::from_millis(1500))
         );
         assert_eq!(
-            within(&[("grpc-timeout", b"1S"), ("x-timeout-ms", b"1500")]),
-            Some(Duration::from_secs(1))
+            within(&[("grpc-timeout", b"1S"), ("x-timeout-ms", b"1500"), ("tidegate-deadline-ms", b"900")]),
+            Some(Duration::from_millis(900))
         );
-        let given = headers(&[("grpc-timeout", b"soon"), ("x-timeout-ms", b"1500")]);
-        let wait = deadline(Unreadable::Ignore).read(&given).unwrap();
-        assert_eq!(wait, Wait { within: Some(Duration::from_millis(1500)), ignored: Some(GRPC_TIMEOUT) });
+        let wait = read(&[("grpc-timeout", b"soon")], Some("query.wait"));
+        let ignored = Some(ValueSource::Header(GRPC_TIMEOUT));
+        assert_eq!(wait, Wait { within: Some(Duration::from_millis(700)), ignored });
     }
 
     #[test]
     fn a_wait_that_stands_twice_is_not_chosen_from() {
-        let given = headers(&[("x-timeout-ms", b"1"), ("x-timeout-ms", b"9999")]);
-        assert_eq!(deadline(Unreadable::Ignore).read(&given).unwrap().within, None);
-        assert!(deadline(Unreadable::Reject).read(&given).is_err());
+        assert_eq!(within(&[("x-timeout-ms", b"1"), ("x-timeout-ms", b"9999")]), None);
+        assert_eq!(within(&[("tidegate-deadline-ms", b"1"), ("tidegate-deadline-ms", b"9999")]), None);
     }
 
     #[test]
     fn a_header_that_is_not_named_is_not_read() {
-        let given = headers(&[("x-timeout-ms", b"1")]);
-        assert_eq!(Deadline::default().read(&given).unwrap(), Wait::default());
+        assert_eq!(read(&[("x-timeout-ms", b"1")], None), Wait::default());
     }
 
     proptest! {
         #[test]
-        fn whatever_is_sent_is_read_or_unreadable(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
-            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
-                let mut given = HeaderMap::new();
-                given.append("grpc-timeout", value.clone());
-                given.append("x-timeout-ms", value);
-                prop_assert!(deadline(Unreadable::Ignore).read(&given).is_ok());
+        fn whatever_is_sent_is_read_or_ignored(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+            if HeaderValue::from_bytes(&bytes).is_ok() {
+                let pairs = [("grpc-timeout", &bytes[..]), ("x-timeout-ms", &bytes), ("tidegate-deadline-ms", &bytes)];
+                let _ = read(&pairs, Some("header.x-timeout-ms"));
             }
         }
     }

@@ -9,11 +9,11 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tidegate::display::HumanDuration;
 use tidegate_engine::{Completion, Outcome};
+use tidegate_policy::policy::proxy::{Retry, Timeouts};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
 use super::body::{AnswerBody, ProxiedBody};
-use super::config::{Retries, Timeouts};
 use super::headers::{self, HeaderRules, Sender};
 use super::request_body::{RequestBody, UploadError};
 use super::request_context::RequestContext;
@@ -40,7 +40,7 @@ pub(super) struct UpstreamRequest {
     upload: RequestBody,
     upstream: Arc<Upstream>,
     timeouts: Timeouts,
-    retries: Retries,
+    retries: Retry,
     cost_header: Option<HeaderName>,
     /// The protocol that the client wants to change to and the route allows, with the client's side
     /// of the connection.
@@ -115,7 +115,7 @@ impl UpstreamRequest {
             upload,
             upstream,
             timeouts: config.timeouts,
-            retries: config.retries,
+            retries: config.retry,
             cost_header: config.cost.from_response.clone(),
             upgrade,
             version,
@@ -226,7 +226,7 @@ async fn send(
     let Some(turn) = upstream.take_turn() else {
         return Err(UpstreamFailure::Unreachable("it has no server".to_owned()));
     };
-    let other = (outgoing.retries != Retries::Off && outgoing.upgrade.is_none())
+    let other = (outgoing.retries != Retry::Off && outgoing.upgrade.is_none())
         .then(|| upstream.other_than(turn))
         .flatten();
     let is_repeatable = outgoing.is_repeatable();
@@ -248,7 +248,7 @@ async fn send(
         // Nothing was sent, unless the body was asked for, of which then a part is gone.
         UpstreamFailure::Unreachable(_) => outgoing.upload.seen().is_none_or(|seen| !seen.is_begun),
         UpstreamFailure::Broken(_) | UpstreamFailure::Closed(_) => {
-            outgoing.retries == Retries::Idempotent && is_repeatable
+            outgoing.retries == Retry::Idempotent && is_repeatable
         }
         UpstreamFailure::Late | UpstreamFailure::Upload(_) => false,
     };

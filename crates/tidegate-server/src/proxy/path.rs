@@ -11,25 +11,10 @@
 
 use std::borrow::Cow;
 
+use tidegate_policy::policy::proxy::UnusualPaths;
 use tidegate_wire::text::shortened;
 
 use super::rejection::{Rejection, RejectionCode};
-
-mod glob;
-
-pub use glob::{NotAPattern, PATTERN_BYTES_MAX, PathPattern};
-
-/// The treatment of a path that has a plainer spelling: `//`, `/./`, `/../`, or a letter, digit,
-/// `.`, `-` or `_` that is percent-encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unusual {
-    /// It is rejected with 400. The default.
-    #[default]
-    Reject,
-    /// The plainer spelling is matched and forwarded. A path that climbs above the root is rejected
-    /// all the same.
-    Normalise,
-}
 
 /// The treatment of a `;`, behind which some servers (Java's) ignore the rest of a segment and
 /// others do not.
@@ -48,9 +33,16 @@ pub enum Semicolons {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathRules {
     /// The treatment of a path that has a plainer spelling.
-    pub unusual: Unusual,
+    pub unusual: UnusualPaths,
     /// The treatment of a `;`.
     pub semicolons: Semicolons,
+}
+
+impl PathRules {
+    /// This treatment of unusual paths, and paths with a `;` rejected.
+    pub fn new(unusual: UnusualPaths) -> Self {
+        Self { unusual, semicolons: Semicolons::Reject }
+    }
 }
 
 /// A path that has one meaning.
@@ -89,7 +81,7 @@ impl<'a> PlainPath<'a> {
             return Err(ambiguous(path, "does not begin with /", "send a path that begins with /"));
         }
         let forwarded = plainer(path, rules)?;
-        if matches!(forwarded, Cow::Owned(_)) && rules.unusual == Unusual::Reject {
+        if matches!(forwarded, Cow::Owned(_)) && rules.unusual == UnusualPaths::Reject {
             let fix = format!("send {}", shortened(&forwarded, 200));
             return Err(ambiguous(path, "has a shape that servers read differently", &fix));
         }

@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use http::Method;
 use tidegate_engine::RoomBounds;
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::proxy as policy;
 
-use super::config::{ProxyConfig, RouteConfig, UpstreamConfig};
+use super::config::ProxyConfig;
 use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTls};
 use crate::file_backed::Refresh;
+
+/// Bytes of the heads of all requests that wait. Above it a request is refused at once.
+const WAITING_BYTES: usize = 16 << 20;
 
 /// The part of the proxy that a reload replaces.
 #[derive(Debug)]
@@ -28,7 +33,9 @@ pub(crate) struct Routes {
 /// One route.
 #[derive(Debug)]
 pub(crate) struct Route {
-    pub(crate) config: RouteConfig,
+    pub(crate) config: policy::Route,
+    /// Whether a source is a claim, so that the token of a request must be read.
+    pub(crate) needs_claims: bool,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) counts: Arc<RouteCounts>,
 }
@@ -38,33 +45,37 @@ impl Routes {
     /// their connections and the state of their servers.
     pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
         let known = before.map_or(&[][..], |before| &before.upstreams);
-        let upstream = |config: &UpstreamConfig| {
-            let same = known.iter().find(|known| known.config == *config);
-            same.map_or_else(|| Upstream::new(config.clone()), Arc::clone)
+        let upstream = |(upstream, tls): (&policy::Upstream, &Option<UpstreamTls>)| {
+            let same = known.iter().find(|known| known.config == *upstream && known.tls == *tls);
+            same.map_or_else(|| Upstream::new(upstream.clone(), tls.clone()), Arc::clone)
         };
-        let upstreams: Vec<Arc<Upstream>> = config.upstreams.iter().map(upstream).collect();
-        let route = |config: &RouteConfig| {
+        let settings = &config.settings;
+        let upstreams: Vec<Arc<Upstream>> =
+            settings.upstreams.iter().zip(&config.tls).map(upstream).collect();
+        let route = |config: &policy::Route| {
             let named = upstreams.iter().find(|upstream| upstream.config.name == config.upstream);
             // An upstream that does not exist has no server; its callers get the fault for that.
-            let none = || Upstream::new(UpstreamConfig::new(config.upstream.clone(), []));
+            let none = || Upstream::new(policy::Upstream::new(config.upstream.clone(), []), None);
             let known = before.and_then(|before| before.counts_of(&config.name));
             Route {
                 upstream: named.map_or_else(none, Arc::clone),
                 counts: known.unwrap_or_else(|| Arc::new(metrics.route(&config.name))),
+                needs_claims: config.sources().any(|source| matches!(source, ValueSource::Claim(_))),
                 config: config.clone(),
             }
         };
-        let all = config.routes.iter().map(route).collect();
+        let all = settings.routes.iter().map(route).collect();
         let other = Arc::new(metrics.route(""));
-        let headers = Arc::new(HeaderRules::new(config));
+        let headers = Arc::new(HeaderRules::new(settings));
         Self { config: config.clone(), headers, all, upstreams, other }
     }
 
     /// The bounds of the waiting room, shared by the namespaces whose requests may wait.
     pub(crate) fn waiting_bounds(&self) -> RoomBounds {
-        let waiting = self.config.routes.iter().filter(|route| !route.wait.is_zero());
+        let settings = &self.config.settings;
+        let waiting = settings.routes.iter().filter(|route| !route.wait.is_zero());
         let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
-        let bounds = RoomBounds::new(self.config.waiting, self.config.waiting_bytes);
+        let bounds = RoomBounds::new(settings.waiting, WAITING_BYTES);
         bounds.shared_by(namespaces.len().max(1), 0)
     }
 
@@ -102,8 +113,7 @@ impl Routes {
 
     /// The keys and certificates that are loaded from files and reloaded when the files change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
-        let tls =
-            self.upstreams().filter_map(|upstream| upstream.config.tls.as_ref().map(UpstreamTls::files));
+        let tls = self.upstreams().filter_map(|upstream| upstream.tls.as_ref().map(UpstreamTls::files));
         tls.chain(self.config.tokens.as_ref().and_then(TokenReader::files)).collect()
     }
 

@@ -8,10 +8,11 @@ use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tidegate_policy::grammar::ServerUrl;
+use tidegate_policy::policy::proxy as policy;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::config::{Probe, ServerUrl, UpstreamConfig};
 use super::request_body::RequestBody;
 
 mod connection;
@@ -21,7 +22,7 @@ mod tls;
 pub(crate) use connection::{note_answer, was_kept_and_closed};
 use connector::Connector;
 pub(crate) use connector::turned_away;
-pub use tls::{Identity, UpstreamTls, UpstreamTlsFiles};
+pub(crate) use tls::UpstreamTls;
 
 /// How long an idle connection is kept: shorter than most servers keep theirs, so that few are
 /// found closed.
@@ -33,7 +34,8 @@ pub(crate) type UpstreamClient = Client<Connector, RequestBody>;
 /// An upstream as it runs.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) config: UpstreamConfig,
+    pub(crate) config: policy::Upstream,
+    pub(crate) tls: Option<UpstreamTls>,
     /// Sends requests over connections that are kept.
     pub(crate) client: UpstreamClient,
     /// Sends each request over a connection of its own.
@@ -65,7 +67,7 @@ pub(crate) struct ServerIndex(usize);
 impl Upstream {
     /// Makes an upstream, which connects to nothing yet. Must be called on a runtime if servers are
     /// to be asked how they are.
-    pub(crate) fn new(config: UpstreamConfig) -> Arc<Self> {
+    pub(crate) fn new(config: policy::Upstream, tls: Option<UpstreamTls>) -> Arc<Self> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
@@ -73,7 +75,7 @@ impl Upstream {
             .pool_idle_timeout(IDLE_CONNECTION_MAX)
             .pool_max_idle_per_host(config.idle_connections)
             .http2_only(config.http2);
-        let connector = Connector::new(&config);
+        let connector = Connector::new(&config, tls.clone());
         let client = builder.build(connector.clone());
         let fresh = builder.pool_max_idle_per_host(0).build(connector);
         let backend = |url: &ServerUrl| Backend {
@@ -83,11 +85,13 @@ impl Upstream {
             is_unwell: AtomicBool::new(false),
         };
         let servers: Arc<[Backend]> = config.servers.iter().map(backend).collect();
-        let probing = config.probe.clone().map(|probe| {
-            tokio::spawn(ask(Arc::clone(&servers), client.clone(), probe, config.name.clone())).abort_handle()
+        let probing = config.health.clone().map(|health| {
+            tokio::spawn(ask(Arc::clone(&servers), client.clone(), health, config.name.clone()))
+                .abort_handle()
         });
         Arc::new(Self {
             config,
+            tls,
             client,
             fresh,
             servers,
@@ -191,16 +195,16 @@ fn address(server: &ServerUrl, target: Option<&PathAndQuery>) -> Uri {
 }
 
 /// Asks every server how it is, again and again.
-async fn ask(servers: Arc<[Backend]>, client: UpstreamClient, probe: Probe, name: String) {
-    let Ok(target) = probe.path.parse::<PathAndQuery>() else { return };
-    let mut interval = tokio::time::interval(probe.interval);
+async fn ask(servers: Arc<[Backend]>, client: UpstreamClient, health: policy::Health, name: String) {
+    let Ok(target) = health.path.parse::<PathAndQuery>() else { return };
+    let mut interval = tokio::time::interval(health.interval);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
         for server in &*servers {
             let mut request = Request::new(RequestBody::Empty);
             *request.uri_mut() = address(&server.url, Some(&target));
-            let answer = tokio::time::timeout(probe.timeout, client.request(request)).await;
+            let answer = tokio::time::timeout(health.timeout, client.request(request)).await;
             let is_well = matches!(answer, Ok(Ok(answer)) if answer.status().as_u16() < 400);
             if server.is_unwell.swap(!is_well, Ordering::Relaxed) == is_well {
                 tracing::info!(upstream = name, server = %server.url.authority(), is_well, "a server has changed");
@@ -219,7 +223,7 @@ mod tests {
 
     fn upstream(servers: &[&str]) -> Arc<Upstream> {
         let servers = servers.iter().map(|url| url.parse().unwrap());
-        Upstream::new(UpstreamConfig::new("app", servers))
+        Upstream::new(policy::Upstream::new("app", servers), None)
     }
 
     #[tokio::test(start_paused = true)]

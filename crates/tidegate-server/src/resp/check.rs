@@ -15,10 +15,11 @@ use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
 use crate::authorization::Caller;
+use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
-use crate::operations::{allowances, request};
+use crate::operations::allowances;
 use crate::protocol::Protocol;
 
 /// How many bytes of a name an error shows.
@@ -84,7 +85,8 @@ impl Desk<'_> {
         let check = Check::read(arguments)?;
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
-        let request = request(check.namespace, &check.attributes, &pairs, check.cost.unwrap_or_default());
+        let (cost, own) = (check.cost.unwrap_or_default(), OwnClaims::default());
+        let request = self.request_of(check.namespace, &pairs, cost, own, caller)?;
         let request =
             self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
         let engine = &self.in_force.engine;

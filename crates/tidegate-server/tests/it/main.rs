@@ -10,6 +10,7 @@ mod authorization;
 mod authorize;
 mod bad_input;
 mod bounds;
+mod claims;
 mod client;
 mod daily_queue;
 mod decision_table;

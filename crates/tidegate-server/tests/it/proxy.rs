@@ -30,8 +30,8 @@ use std::time::Duration;
 use tidegate::algorithm::Concurrency;
 use tidegate::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::{ProxyConfig, RouteConfig, UpstreamConfig};
+use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
+use tidegate_server::proxy::ProxyConfig;
 
 use crate::client::{Answer, Client};
 use crate::world::{World, api, loopback};
@@ -45,26 +45,26 @@ fn namespaces() -> [NamespaceConfig; 2] {
 }
 
 /// A route that takes everything to `app`, with the user in `x-user`.
-fn route(namespace: &str) -> RouteConfig {
-    let mut route = RouteConfig::new("all", "app");
+fn route(namespace: &str) -> Route {
+    let mut route = Route::new("all", "app");
     route.namespace = Some(namespace.to_owned());
-    let user = ("user".to_owned(), AttributeSource::parse("header.x-user").unwrap());
-    route.attributes = RequestAttributes::new([user]).unwrap();
+    let user = ("user".to_owned(), "header.x-user".parse().unwrap());
+    route.attributes = vec![user];
     route
 }
 
-fn to(servers: &[SocketAddr], route: RouteConfig) -> ProxyConfig {
+fn to(servers: &[SocketAddr], route: Route) -> Proxy {
     let urls = servers.iter().map(|address| format!("http://{address}").parse().unwrap());
-    let mut config = ProxyConfig::default();
-    config.upstreams.push(UpstreamConfig::new("app", urls));
+    let mut config = Proxy::default();
+    config.upstreams.push(Upstream::new("app", urls));
     config.routes.push(route);
     config
 }
 
-async fn world(config: ProxyConfig) -> World {
+async fn world(config: Proxy) -> World {
     let mut server = loopback();
     server.proxy = Some("127.0.0.1:0".parse().unwrap());
-    server.proxying = config;
+    server.proxying = ProxyConfig::open(config).unwrap();
     World::with(namespaces(), server).await
 }
 

@@ -213,16 +213,16 @@ async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
 
 #[tokio::test]
 async fn a_balancer_names_the_client_before_the_handshake() {
+    use tidegate_policy::policy::proxy::Proxy;
     use tidegate_server::proxy::ProxyConfig;
-    use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
     config.proxy_tls = Some(files(&folder, &authority, None));
     config.proxy_protocol = true;
-    config.proxying = ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
-    let trusted = ["127.0.0.1".parse().unwrap()];
-    config.proxying.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+    let mut proxy = Proxy::to_upstream("http://127.0.0.1:9", "api").unwrap();
+    proxy.trusted = vec!["127.0.0.1".parse().unwrap()];
+    config.proxying = ProxyConfig::open(proxy).unwrap();
     let world = World::with([api()], config).await;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder =

@@ -7,7 +7,10 @@ fn fault<'a, T: Deserialize<'a> + fmt::Debug>(body: &'a str) -> Fault {
 #[test]
 fn a_check_needs_only_a_namespace() {
     let check: Check<'_> = read(br#"{"namespace":"api"}"#).unwrap();
-    assert_eq!((&*check.namespace, check.cost.0, check.class.0), ("api", Cost::ONE, Class::SheddablePlus));
+    assert_eq!(
+        (&*check.namespace, check.cost.0, check.class.unwrap_or_default().0),
+        ("api", Cost::ONE, Class::SheddablePlus)
+    );
     assert!(!check.peek && check.wait_ms == 0 && check.access.is_none());
     assert!(check.attributes.borrowed().is_empty());
 }
@@ -18,7 +21,7 @@ fn a_check_reads_everything_it_may_hold() {
         "class":"critical","access":{"table":"t","key":"k","kind":"write","size":9},"peek":true,"wait_ms":0}"#;
     let check: Check<'_> = read(body).unwrap();
     assert_eq!(check.cost.0.units(), u64::MAX);
-    assert_eq!((check.class.0, check.peek), (Class::Critical, true));
+    assert_eq!((check.class.unwrap_or_default().0, check.peek), (Class::Critical, true));
     let access = check.access.unwrap();
     assert_eq!((&*access.table, &*access.key, access.kind, access.size), ("t", "k", AccessKind::Write, 9));
 }

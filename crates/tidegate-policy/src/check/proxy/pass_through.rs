@@ -1,7 +1,10 @@
 //! Checks what passes the proxy: hosts that routes match, protocols, and headers of peers that are
 //! not trusted.
 
-use super::header::{header, is_header};
+use http::{HeaderName, Method};
+
+use super::super::header::{header, header_name};
+use crate::grammar::ValueSource;
 use crate::path::Path;
 use crate::policy::proxy::{Proxy, Route};
 use crate::printable::shown;
@@ -26,10 +29,10 @@ const CLIENT_ADDRESSES: [&str; 10] = [
 ];
 
 /// Warns of an attribute that any client may choose although it is meant to be its address.
-pub(super) fn client_address(source: &str, has_trusted: bool, path: &Path, report: &mut Report<'_>) {
-    let Some(name) = source.strip_prefix("header.") else { return };
-    if !has_trusted && CLIENT_ADDRESSES.contains(&name.to_ascii_lowercase().as_str()) {
-        let what = format!("any client may send \"{}\" and so choose the counter it falls on", shown(name));
+pub(super) fn client_address(source: &ValueSource, has_trusted: bool, path: &Path, report: &mut Report<'_>) {
+    let ValueSource::Header(name) = source else { return };
+    if !has_trusted && CLIENT_ADDRESSES.contains(&name.as_str()) {
+        let what = format!("any client may send \"{name}\" and so choose the counter it falls on");
         report.warn(
             path,
             what,
@@ -74,8 +77,8 @@ fn canonical(text: &str) -> String {
 }
 
 /// Warns of a method that the proxy answers itself.
-pub(super) fn method(name: &str, path: &Path, report: &mut Report<'_>) {
-    if REFUSED_METHODS.contains(&name) {
+pub(super) fn method(name: &Method, path: &Path, report: &mut Report<'_>) {
+    if REFUSED_METHODS.contains(&name.as_str()) {
         let what = format!("method {name} matches no request, because the proxy answers it with 405");
         report.warn(path, what, "remove it");
     }
@@ -104,7 +107,7 @@ pub(super) fn upgrades(raw: Option<&Vec<String>>, path: &Path, report: &mut Repo
                 format!("\"{}\" would be a tunnel past every limit and route of the proxy", shown(protocol));
             report.value(&at, what, "remove it; for upstreams of HTTP/2 set `http2: true`");
         } else if protocol.len() > 64
-            || !protocol.split('/').all(is_header)
+            || !protocol.split('/').all(|part| header_name(part).is_some())
             || protocol.split('/').count() > 2
         {
             let what = format!("\"{}\" is not the name of a protocol", shown(protocol));
@@ -117,7 +120,11 @@ pub(super) fn upgrades(raw: Option<&Vec<String>>, path: &Path, report: &mut Repo
 }
 
 /// The headers that pass from anybody.
-pub(super) fn keep_headers(raw: Option<&Vec<String>>, path: &Path, report: &mut Report<'_>) -> Vec<String> {
+pub(super) fn keep_headers(
+    raw: Option<&Vec<String>>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Vec<HeaderName> {
     let names = raw.map(Vec::as_slice).unwrap_or_default();
     if names.len() > Proxy::KEEP_HEADERS_MAX {
         let fix = format!("use at most {}", Proxy::KEEP_HEADERS_MAX);

@@ -18,13 +18,27 @@ fn claims() -> Claims {
 }
 
 fn one(source: &str, parts: &Parts) -> Result<Option<String>, Rejection> {
-    let attributes = RequestAttributes::new([("x".to_owned(), source.parse().unwrap())]).unwrap();
+    let source: ValueSource = source.parse().unwrap();
     let path = PlainPath::read(parts.uri.path(), PathRules::default()).unwrap();
     let claims = claims();
-    let client = "::ffff:203.0.113.9".parse().ok();
-    let context = Context { client, host: Some("api.example.com"), path: &path, claims: Some(&claims) };
-    let found = attributes.extract(parts, &context)?;
-    Ok(found.into_iter().next().map(|(_, value)| value.into_owned()))
+    let values = RequestValues {
+        client: "::ffff:203.0.113.9".parse().ok(),
+        host: Some("api.example.com"),
+        claims: Some(&claims),
+        ..values(parts, &path)
+    };
+    Ok(values.value(&source)?.map(Cow::into_owned))
+}
+
+fn values<'a>(parts: &'a Parts, path: &'a PlainPath<'a>) -> RequestValues<'a> {
+    RequestValues {
+        parts,
+        client: "::1".parse().ok(),
+        host: None,
+        path,
+        claims: None,
+        bytes_max: VALUE_BYTES_MAX,
+    }
 }
 
 #[test]
@@ -131,104 +145,23 @@ fn a_value_that_is_too_long_is_rejected_and_not_cut() {
     assert_eq!(one("header.x-user", &request).unwrap().unwrap().len(), VALUE_BYTES_MAX);
 
     let path = PlainPath::read("/", PathRules::default()).unwrap();
-    let context = Context { client: "::1".parse().ok(), host: None, path: &path, claims: None };
-    let short = RequestAttributes::new([("m".to_owned(), AttributeSource::Method)]).unwrap();
-    assert!(short.clone().with_value_bytes_max(3).extract(&request, &context).is_ok());
-    assert!(short.with_value_bytes_max(2).extract(&request, &context).is_err());
+    let of_length = |bytes_max| RequestValues { bytes_max, ..values(&request, &path) };
+    assert!(of_length(3).value(&ValueSource::Method).is_ok());
+    assert!(of_length(2).value(&ValueSource::Method).is_err());
 }
 
 #[test]
 fn attributes_keep_their_order_and_absent_ones_are_left_out() {
     let sources = [("who", "header.x-user"), ("sub", "jwt.sub"), ("where", "path.0"), ("kind", "\"web\"")];
     let sources = sources.map(|(name, source)| (name.to_owned(), source.parse().unwrap()));
-    let attributes = RequestAttributes::new(sources).unwrap().with_tenant("sub").unwrap();
     let request = parts("/v1", &[]);
     let path = PlainPath::read("/v1", PathRules::default()).unwrap();
-    let context = Context { client: "::1".parse().ok(), host: None, path: &path, claims: None };
-    let found = attributes.extract(&request, &context).unwrap();
+    let found = values(&request, &path).attributes(&sources).unwrap();
     assert_eq!(found, [("where", Cow::from("v1")), ("kind", Cow::from("web"))]);
-    assert_eq!((attributes.tenant(), attributes.need_claims()), (Some("sub"), true));
-}
-
-#[test]
-fn attributes_that_cannot_be_configured_say_why() {
-    let named = |names: &[&str]| {
-        RequestAttributes::new(names.iter().map(|name| ((*name).to_owned(), AttributeSource::Path)))
-    };
-    assert!(named(&["a", "b", "a"]).unwrap_err().to_string().contains("duplicate attribute \"a\""));
-    assert!(named(&[""]).unwrap_err().to_string().contains("empty name"));
-    let many: Vec<_> = (0..=tidegate::Attributes::MAX).map(|index| index.to_string()).collect();
-    let many: Vec<_> = many.iter().map(String::as_str).collect();
-    assert!(named(&many).unwrap_err().to_string().contains("more than 64"));
-    let error = named(&["a"]).unwrap().with_tenant("b").unwrap_err().to_string();
-    assert!(error.contains("tenant \"b\" is not an attribute"), "{error}");
-}
-
-#[test]
-fn sources_are_shown_as_they_are_written() {
-    for text in [
-        "header.x-api-key",
-        "cookie.sid",
-        "query.a b",
-        "path.12",
-        "path",
-        "method",
-        "host",
-        "jwt.sub",
-        "jwt.a.\"b.c\".d",
-        "client_ip",
-        "\"\"",
-        "\"a.b\"",
-    ] {
-        assert_eq!(AttributeSource::parse(text).unwrap().to_string(), text);
-    }
-}
-
-#[test]
-fn a_source_that_is_none_names_the_value_and_the_fix() {
-    for (text, hint) in [
-        ("", "write one of header.NAME"),
-        ("ada", "or \"ada\" in quotation marks"),
-        ("headers.x-key", "did you mean header.NAME?"),
-        ("Method", "did you mean method?"),
-        ("client", "did you mean client_ip?"),
-        ("header", "write header.NAME"),
-        ("header.", "use letters, digits and hyphens"),
-        ("header.x key", "use letters, digits and hyphens"),
-        ("cookie.", "write it as in cookie.sid"),
-        ("cookie.a=b", "write it as in cookie.sid"),
-        ("query.", "as in query.key"),
-        ("query", "write query.NAME"),
-        ("path.", "write path.0"),
-        ("path.-1", "write path.0"),
-        ("path.+1", "write path.0"),
-        ("path.10000", "write path.0"),
-        ("method.x", "write method"),
-        ("client_ip.x", "write client_ip"),
-        ("jwt", "write jwt.CLAIM"),
-        ("jwt.", "jwt.org.id"),
-        ("jwt.a..b", "jwt.org.id"),
-        ("jwt.\"a", "jwt.org.id"),
-        ("jwt.\"a\"b", "jwt.org.id"),
-        ("\"open", "write \"text\""),
-        ("\"", "write \"text\""),
-        ("\"a\"b\"", "write \"text\""),
-    ] {
-        let message = AttributeSource::parse(text).unwrap_err().to_string();
-        assert!(message.contains(hint) && message.contains(&format!("\"{text}\"")), "{text}: {message}");
-    }
-    assert!(AttributeSource::parse(&"x".repeat(1 << 20)).unwrap_err().to_string().len() < 200);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
-
-    #[test]
-    fn whatever_is_configured_is_read_or_refused(text in "\\PC{0,40}") {
-        if let Ok(source) = AttributeSource::parse(&text) {
-            prop_assert_eq!(AttributeSource::parse(&source.to_string()).unwrap(), source);
-        }
-    }
 
     #[test]
     fn whatever_is_sent_yields_attributes_or_a_rejection(

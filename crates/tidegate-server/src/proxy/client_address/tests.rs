@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 fn who(header: ClientHeader) -> ClientAddress {
     let trusted = ["10.0.0.0/8", "2001:db8:1::/48", "::ffff:172.16.0.0/108", "192.0.2.7"];
-    ClientAddress::new(trusted.map(|text| text.parse().unwrap()), header).unwrap()
+    ClientAddress::new(trusted.map(|text| text.parse().unwrap()), header)
 }
 
 fn headers(name: &'static str, lines: &[&[u8]]) -> HeaderMap {
@@ -133,29 +133,6 @@ fn a_walk_ends_after_so_many_hops() {
     assert_eq!(of(ClientHeader::XForwardedFor, &[&line], "10.0.0.1"), "203.0.113.9");
     let empty = format!("203.0.113.9{}", ",".repeat(HOPS_MAX));
     assert_eq!(of(ClientHeader::XForwardedFor, &[&empty], "10.0.0.1"), "10.0.0.1");
-}
-
-#[test]
-fn networks_are_read_and_ipv4_within_ipv6_is_ipv4() {
-    for (text, shown) in [
-        ("10.0.0.0/8", "10.0.0.0/8"),
-        ("192.0.2.1", "192.0.2.1/32"),
-        ("2001:db8::/32", "2001:db8::/32"),
-        ("::1", "::1/128"),
-        ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
-        ("::ffff:0.0.0.0/96", "0.0.0.0/0"),
-        ("::/0", "::/0"),
-    ] {
-        assert_eq!(text.parse::<Network>().unwrap().to_string(), shown);
-    }
-    for text in ["", "10.0.0.0/33", "10/8", "example.com", "10.0.0.0/-1", "::/129"] {
-        assert!(text.parse::<Network>().unwrap_err().to_string().contains("write 10.0.0.0/8"), "{text}");
-    }
-    let many = vec!["10.0.0.0/8".parse().unwrap(); TRUSTED_MAX + 1];
-    assert_eq!(
-        ClientAddress::new(many, ClientHeader::default()).unwrap_err(),
-        TooManyTrusted(TRUSTED_MAX + 1)
-    );
 }
 
 /// A chain as trusted proxies write it: one address that is not trusted, then trusted ones.

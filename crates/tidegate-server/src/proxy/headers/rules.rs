@@ -10,9 +10,9 @@ use http::header::{
 use http::{HeaderMap, Method};
 use tidegate_wire::text::shortened;
 
-use super::super::attributes::AttributeSource;
-use super::super::config::ProxyConfig;
 use super::super::rejection::{Rejection, RejectionCode};
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::proxy::Proxy;
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -133,26 +133,20 @@ pub(crate) struct HeaderRules {
 
 impl HeaderRules {
     /// The rules that follow from a configuration.
-    pub(crate) fn new(config: &ProxyConfig) -> Self {
-        let mut rules = Self { kept: config.keep_headers.iter().cloned().collect(), ..Self::default() };
-        for route in &config.routes {
+    pub(crate) fn new(settings: &Proxy) -> Self {
+        let mut rules = Self { kept: settings.keep_headers.iter().cloned().collect(), ..Self::default() };
+        for route in &settings.routes {
             rules.reads_method |= !route.methods.is_empty();
-            for source in route.attributes.sources().chain(&route.feature) {
+            for source in route.sources() {
                 match source {
-                    AttributeSource::Header(name) => rules.reads(name.clone()),
-                    AttributeSource::Cookie(_) => rules.reads(COOKIE),
-                    AttributeSource::Claim(_) => rules.reads(AUTHORIZATION),
-                    AttributeSource::Host => rules.reads(HOST),
-                    AttributeSource::Method => rules.reads_method = true,
-                    AttributeSource::Query(_)
-                    | AttributeSource::Segment(_)
-                    | AttributeSource::Path
-                    | AttributeSource::ClientIp
-                    | AttributeSource::Constant(_) => {}
+                    ValueSource::Header(name) => rules.reads(name.clone()),
+                    ValueSource::Cookie(_) => rules.reads(COOKIE),
+                    ValueSource::Claim(_) => rules.reads(AUTHORIZATION),
+                    ValueSource::Host => rules.reads(HOST),
+                    ValueSource::Method => rules.reads_method = true,
+                    _ => {}
                 }
             }
-            route.class.header.iter().for_each(|name| rules.reads(name.clone()));
-            route.deadline.header().into_iter().for_each(|name| rules.reads(name.clone()));
         }
         rules
     }
@@ -256,16 +250,14 @@ pub(crate) fn is_refused_method(method: &Method) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::RouteConfig;
-    use crate::proxy::attributes::RequestAttributes;
+    use tidegate_policy::policy::proxy::Route;
 
     fn rules(sources: &[&str], kept: &[&'static str]) -> HeaderRules {
-        let mut route = RouteConfig::new("all", "app");
+        let mut route = Route::new("all", "app");
         let sources = sources.iter().enumerate();
-        let sources =
-            sources.map(|(index, text)| (format!("a{index}"), AttributeSource::parse(text).unwrap()));
-        route.attributes = RequestAttributes::new(sources).unwrap();
-        let mut config = ProxyConfig::default();
+        let sources = sources.map(|(index, text)| (format!("a{index}"), text.parse().unwrap()));
+        route.attributes = sources.collect();
+        let mut config = Proxy::default();
         config.routes.push(route);
         config.keep_headers = kept.iter().map(|name| HeaderName::from_static(name)).collect();
         HeaderRules::new(&config)

@@ -1,9 +1,9 @@
 use super::*;
 use proptest::prelude::*;
 
-const STRICT: PathRules = PathRules { unusual: Unusual::Reject, semicolons: Semicolons::Reject };
-const MENDING: PathRules = PathRules { unusual: Unusual::Normalise, semicolons: Semicolons::Reject };
-const KEEPING: PathRules = PathRules { unusual: Unusual::Reject, semicolons: Semicolons::Keep };
+const STRICT: PathRules = PathRules { unusual: UnusualPaths::Reject, semicolons: Semicolons::Reject };
+const MENDING: PathRules = PathRules { unusual: UnusualPaths::Normalise, semicolons: Semicolons::Reject };
+const KEEPING: PathRules = PathRules { unusual: UnusualPaths::Reject, semicolons: Semicolons::Keep };
 
 #[test]
 fn a_plain_path_is_forwarded_byte_for_byte_and_matched_decoded() {

@@ -13,9 +13,9 @@ use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::AlertDescription;
 use tidegate::display::HumanDuration;
+use tidegate_policy::policy::proxy as policy;
 use tower_service::Service;
 
-use super::super::config::UpstreamConfig;
 use super::connection::ServerConnection;
 use super::tls::UpstreamTls;
 
@@ -49,13 +49,13 @@ pub(crate) enum ConnectError {
 }
 
 impl Connector {
-    pub(super) fn new(config: &UpstreamConfig) -> Self {
+    pub(super) fn new(config: &policy::Upstream, tls: Option<UpstreamTls>) -> Self {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         // So that the first of several addresses leaves time for the others.
         http.set_connect_timeout(Some(config.connect_timeout));
         http.enforce_http(false);
-        Self { http, tls: config.tls.clone(), http2: config.http2, patience: config.connect_timeout }
+        Self { http, tls, http2: config.http2, patience: config.connect_timeout }
     }
 }
 

@@ -6,38 +6,16 @@
 
 use core::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use hyper_rustls::{DefaultServerNameResolver, FixedServerNameResolver, ResolveServerName};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tidegate_policy::policy::proxy as policy;
 
 use crate::file_backed::{FileBacked, Refresh, Source};
 use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
-
-/// The files of TLS to an upstream, all in PEM, and the name of its servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UpstreamTlsFiles {
-    /// Certificates that those of the servers must come from. Default: those that the machine
-    /// trusts, as `SSL_CERT_FILE` or `SSL_CERT_DIR` name them or its system keeps them, read when
-    /// the upstream is made.
-    pub ca: Option<PathBuf>,
-    /// The certificate for servers that ask for one. Default none.
-    pub identity: Option<Identity>,
-    /// The name or address that the certificate of each server must be for, which is also asked for
-    /// (SNI). Default: the host in the server's own address.
-    pub server_name: Option<String>,
-}
-
-/// The client certificate that is presented to servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// The certificate, followed by those that lead to a root.
-    pub cert: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-}
 
 /// TLS to the servers of an upstream. TLS 1.2 and 1.3.
 ///
@@ -45,8 +23,8 @@ pub struct Identity {
 /// connections it makes from then on; files that cannot be used leave what there was. Two are equal
 /// if they are made of the same files.
 #[derive(Clone)]
-pub struct UpstreamTls {
-    files: Arc<FileBacked<UpstreamTlsFiles>>,
+pub(crate) struct UpstreamTls {
+    files: Arc<FileBacked<policy::UpstreamTls>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
@@ -60,7 +38,7 @@ pub(crate) struct ClientConfigs {
 
 impl UpstreamTls {
     /// Reads the files.
-    pub fn open(files: UpstreamTlsFiles) -> Result<Self, TlsError> {
+    pub(crate) fn open(files: policy::UpstreamTls) -> Result<Self, TlsError> {
         let names: Arc<dyn ResolveServerName + Send + Sync> = match &files.server_name {
             None => Arc::new(DefaultServerNameResolver::default()),
             Some(name) => {
@@ -101,15 +79,15 @@ impl fmt::Debug for UpstreamTls {
     }
 }
 
-impl Source for UpstreamTlsFiles {
+impl Source for policy::UpstreamTls {
     type Made = ClientConfigs;
     type Error = TlsError;
 
     const WHAT: &'static str = "certificates to upstreams";
 
     fn paths(&self) -> Vec<&Path> {
-        let identity = self.identity.iter().flat_map(|identity| [&identity.cert, &identity.key]);
-        identity.chain(&self.ca).map(PathBuf::as_path).collect()
+        let identity = self.identity.iter().flat_map(|(cert, key)| [cert, key]);
+        identity.chain(&self.ca).map(Path::new).collect()
     }
 
     fn unreadable(path: &Path, source: io::Error) -> TlsError {
@@ -117,10 +95,11 @@ impl Source for UpstreamTlsFiles {
     }
 
     fn make(&self, texts: &[Vec<u8>]) -> Result<ClientConfigs, TlsError> {
-        let ca = self.ca.as_deref().zip(texts.last()).map(|(path, text)| PemFile::new(path, text));
-        let certificate = self.identity.as_ref().map(|Identity { cert, key }| ClientCertificate {
-            cert: PemFile::new(cert, &texts[0]),
-            key: PemFile::new(key, &texts[1]),
+        let ca = self.ca.as_deref().zip(texts.last());
+        let ca = ca.map(|(path, text)| PemFile::new(Path::new(path), text));
+        let certificate = self.identity.as_ref().map(|(cert, key)| ClientCertificate {
+            cert: PemFile::new(Path::new(cert), &texts[0]),
+            key: PemFile::new(Path::new(key), &texts[1]),
         });
         let mut http1 = client_config(ca.as_ref(), certificate.as_ref())?;
         let mut http2 = http1.clone();

@@ -42,7 +42,7 @@ async fn people_see_a_page_that_counts_down() {
 async fn a_route_may_say_no_in_words_of_its_own() {
     let (server, _) = well().await;
     let mut own = route("api");
-    own.refusal_page = Some(tidegate_server::proxy::RefusalPage {
+    own.refusal = Some(tidegate_policy::policy::proxy::RefusalPage {
         content_type: http::HeaderValue::from_static("text/plain"),
         body: "slow down".into(),
     });
@@ -158,7 +158,7 @@ async fn a_body_that_stops_is_told_so_and_its_permit_comes_back() {
 async fn a_path_that_no_route_takes_is_told_so() {
     let (server, seen) = well().await;
     let mut only = route("api");
-    only.path = Some(tidegate_server::proxy::path::PathPattern::parse("/v1/*").unwrap());
+    only.path = Some(tidegate_policy::grammar::PathPattern::parse("/v1/*").unwrap());
     let world = world(to(&[server], only)).await;
     assert_eq!(world.through("/v1/x", "").await.status, 200);
     assert_eq!(world.through("/v2/x", "").await.json()["error"], "unknown_route");

@@ -7,7 +7,6 @@ use http::{Method, Request};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
 use tokio::net::TcpStream;
 
 use super::upstream::{serve, well};
@@ -87,8 +86,8 @@ async fn a_body_that_ends_without_a_byte_is_passed_on_as_empty() {
 async fn cookies_in_several_lines_are_counted_and_sent_on_as_one_line() {
     let (server, seen) = well().await;
     let mut by_cookie = route("api");
-    let user = ("user".to_owned(), AttributeSource::parse("cookie.sid").unwrap());
-    by_cookie.attributes = RequestAttributes::new([user]).unwrap();
+    let user = ("user".to_owned(), "cookie.sid".parse().unwrap());
+    by_cookie.attributes = vec![user];
     let world = world(to(&[server], by_cookie)).await;
     for _ in 0..2 {
         let request = Request::get("http://t/").header("cookie", "a=1").header("cookie", "sid=ada");

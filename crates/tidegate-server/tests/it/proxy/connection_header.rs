@@ -1,20 +1,20 @@
 //! Headers that `Connection` names: a client cannot take out what it is known by.
 
-use tidegate_server::proxy::RouteConfig;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::proxy::Route;
 
 use super::upstream::well;
 use super::{route, to, world};
 
 /// Reads an API key, a cookie, the class and how long a caller waits.
-fn reading() -> RouteConfig {
+fn reading() -> Route {
     let mut reading = route("api");
-    let source = |text| AttributeSource::parse(text).unwrap();
+    let source = |text: &str| text.parse::<ValueSource>().unwrap();
     let attributes = [("user", "header.x-api-key"), ("app", "cookie.sid")];
     let attributes = attributes.map(|(name, text)| (name.to_owned(), source(text)));
-    reading.attributes = RequestAttributes::new(attributes).unwrap();
-    reading.class.header = Some(http::HeaderName::from_static("x-class"));
-    reading.feature = Some(source("header.x-feature"));
+    reading.attributes = attributes.into();
+    reading.class.from = Some("header.x-class".parse().unwrap());
+    reading.attempt = source("header.x-feature");
     reading
 }
 

@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_server::proxy::ProxyConfig;
-use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
+use tidegate_policy::policy::proxy::{Health, Proxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -44,8 +43,7 @@ async fn a_request_goes_on_as_it_is_with_who_sent_it() {
 async fn a_trusted_proxy_in_front_is_believed_about_the_client() {
     let (server, seen) = well().await;
     let mut config = to(&[server], route("api"));
-    let trusted = ["127.0.0.0/8".parse().unwrap()];
-    config.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+    config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
     let world = world(config).await;
     world.through("/", "x-user: a\r\nx-forwarded-for: 6.6.6.6\r\nx-forwarded-proto: https\r\n").await;
     let seen = seen.lock().unwrap().join("");
@@ -283,12 +281,10 @@ async fn a_server_that_says_it_is_unwell_gets_no_requests() {
     let (server, _) = well().await;
     let mut free = route("api");
     free.namespace = None;
-    let mut config: ProxyConfig = to(&[unwell, server], free);
-    config.upstreams[0].probe = Some(tidegate_server::proxy::Probe {
-        path: "/healthz".to_owned(),
-        interval: Duration::from_millis(5),
-        timeout: Duration::from_secs(1),
-    });
+    let mut config: Proxy = to(&[unwell, server], free);
+    let mut health = Health::new("/healthz");
+    health.interval = Duration::from_millis(5);
+    config.upstreams[0].health = Some(health);
     let world = world(config).await;
     while unwell_seen.lock().unwrap().len() < 2 {
         tokio::time::sleep(Duration::from_millis(1)).await;

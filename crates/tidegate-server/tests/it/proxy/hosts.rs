@@ -8,8 +8,7 @@ use http_body_util::Full;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate::Matcher;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::{ProxyConfig, RouteConfig};
+use tidegate_policy::policy::proxy::{Proxy, Route};
 use tokio::net::TcpStream;
 
 use super::hostile::{answered_with, literal};
@@ -18,13 +17,13 @@ use super::{route, to, world};
 use crate::world::World;
 
 /// Three requests for `limited.example`, or for `::1`; any number for other hosts.
-fn by_host(server: SocketAddr) -> ProxyConfig {
+fn by_host(server: SocketAddr) -> Proxy {
     let mut limited = route("api");
     limited.host = Some(Matcher::one_of(["limited.example", "[2001:db8::1]"]));
-    let one = ("user".to_owned(), AttributeSource::parse("\"one\"").unwrap());
-    limited.attributes = RequestAttributes::new([one]).unwrap();
+    let one = ("user".to_owned(), "\"one\"".parse().unwrap());
+    limited.attributes = vec![one];
     let mut config = to(&[server], limited);
-    config.routes.push(RouteConfig::new("others", "app"));
+    config.routes.push(Route::new("others", "app"));
     config
 }
 

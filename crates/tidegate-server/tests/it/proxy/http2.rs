@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_policy::policy::proxy::Proxy;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -69,7 +69,7 @@ async fn trailers_pass_both_ways_over_tls() {
     trailers_pass_both_ways(config).await;
 }
 
-async fn trailers_pass_both_ways(mut config: ProxyConfig) {
+async fn trailers_pass_both_ways(mut config: Proxy) {
     config.upstreams[0].http2 = true;
     let world = world(config).await;
     let stream = TcpStream::connect(world.proxy()).await.unwrap();

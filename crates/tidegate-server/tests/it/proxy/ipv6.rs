@@ -3,11 +3,10 @@
 use std::io::Write;
 use std::net::SocketAddr;
 
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
-
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::client::Client;
 use crate::world::{World, loopback};
 
@@ -19,14 +18,14 @@ async fn on_ipv6(test: &str, trusted: &[&str], proxy_protocol: bool) -> Option<(
     }
     let (server, seen) = well().await;
     let mut by_address = route("api");
-    let user = ("user".to_owned(), AttributeSource::parse("client_ip").unwrap());
-    by_address.attributes = RequestAttributes::new([user]).unwrap();
+    let user = ("user".to_owned(), "client_ip".parse().unwrap());
+    by_address.attributes = vec![user];
     let mut config = loopback();
     config.proxy = Some("[::1]:0".parse().unwrap());
     config.proxy_protocol = proxy_protocol;
-    config.proxying = to(&[server], by_address);
-    let trusted = trusted.iter().map(|text| text.parse().unwrap());
-    config.proxying.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+    let mut proxy = to(&[server], by_address);
+    proxy.trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
+    config.proxying = ProxyConfig::open(proxy).unwrap();
     Some((World::with(namespaces(), config).await, seen))
 }
 

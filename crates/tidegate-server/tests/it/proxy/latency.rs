@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 
 use super::upstream::{answering, serve};
 use super::{get, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::world::{World, loopback};
 
 const MS: Duration = Duration::from_millis(1);
@@ -25,7 +27,7 @@ impl World {
 async fn world(server: std::net::SocketAddr) -> World {
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
-    config.proxying = to(&[server], route("api"));
+    config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
     World::in_flight(10, config).await
 }
 

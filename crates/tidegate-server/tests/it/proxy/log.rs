@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_server::proxy::ProxyConfig;
-use tidegate_server::proxy::path::PathPattern;
+use tidegate_policy::grammar::PathPattern;
+use tidegate_policy::policy::proxy::Proxy;
 use tracing::Dispatch;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::{EnvFilter, Registry};
@@ -87,7 +87,7 @@ fn a_log_statement_that_another_thread_reaches_first_is_written_here() {
     assert_eq!(written.lines().len(), 1, "{}", written.text());
 }
 
-fn logged(server: SocketAddr) -> ProxyConfig {
+fn logged(server: SocketAddr) -> Proxy {
     let mut shop = route("api");
     shop.path = Some(PathPattern::parse("/v1/*").unwrap());
     let mut config = to(&[server], shop);

@@ -64,7 +64,7 @@ proxy:
     - { upstream: app, match: { path: /* }, refusal: { body: no } }
 ";
     let config = from_policy::server_config(&policy(text)).unwrap();
-    assert_eq!(config.proxying.routes.len(), 3);
+    assert_eq!(config.proxying.settings().routes.len(), 3);
 }
 
 #[tokio::test]

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use tidegate_server::proxy::RouteConfig;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
+use tidegate_policy::policy::proxy::Route;
 use tokio::io::AsyncReadExt;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::client::{Answer, Client};
 use crate::world::{World, loopback};
 
 /// Three requests a second for each address.
-fn by_address() -> RouteConfig {
+fn by_address() -> Route {
     let mut by_address = route("api");
-    let user = ("user".to_owned(), AttributeSource::parse("client_ip").unwrap());
-    by_address.attributes = RequestAttributes::new([user]).unwrap();
+    let user = ("user".to_owned(), "client_ip".parse().unwrap());
+    by_address.attributes = vec![user];
     by_address
 }
 
@@ -27,9 +27,9 @@ async fn behind(trusted: &[&str]) -> (World, Seen) {
     config.bounds.header_timeout = Duration::from_millis(80);
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
     config.proxy_protocol = true;
-    config.proxying = to(&[server], by_address());
-    let trusted = trusted.iter().map(|text| text.parse().unwrap());
-    config.proxying.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+    let mut proxy = to(&[server], by_address());
+    proxy.trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
+    config.proxying = ProxyConfig::open(proxy).unwrap();
     (World::with(namespaces(), config).await, seen)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_server::proxy::{ProxyConfig, RouteConfig};
+use tidegate_policy::policy::proxy::{Proxy, Route};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -11,7 +11,7 @@ use super::{get, route, to, world};
 use crate::client::Client;
 use crate::world::World;
 
-fn patient(namespace: &str) -> RouteConfig {
+fn patient(namespace: &str) -> Route {
     let mut patient = route(namespace);
     patient.wait = Duration::from_mins(5);
     patient
@@ -90,7 +90,7 @@ async fn who_would_wait_too_long_is_refused_at_once() {
 async fn permits_go_to_the_highest_class_and_then_to_whoever_came_first() {
     let (server, mut at_work) = handed().await;
     let mut classes = patient("parallel");
-    classes.class.header = Some(http::HeaderName::from_static("x-class"));
+    classes.class.from = Some("header.x-class".parse().unwrap());
     let world = world(to(&[server], classes)).await;
     let mut clients = vec![world.asked("/0", "x-user: ada\r\n").await];
     let (_, mut working) = at_work.recv().await.unwrap();
@@ -172,7 +172,7 @@ async fn a_client_that_leaves_with_much_of_its_body_unread_is_noticed_too() {
 #[tokio::test]
 async fn only_so_many_wait() {
     let (server, mut at_work) = handed().await;
-    let mut config: ProxyConfig = to(&[server], patient("parallel"));
+    let mut config: Proxy = to(&[server], patient("parallel"));
     config.waiting = 2;
     let world = world(config).await;
     let _first = world.asked("/", "x-user: ada\r\n").await;
@@ -338,10 +338,10 @@ async fn requests_of_many_lines_are_all_admitted_in_order_of_arrival_whatever_le
 #[tokio::test]
 async fn one_namespace_cannot_take_the_places_in_which_another_waits() {
     let (server, mut at_work) = handed().await;
-    let mut config: ProxyConfig = to(&[server], patient("parallel"));
+    let mut config: Proxy = to(&[server], patient("parallel"));
     let mut other = patient("api");
     other.name = "other".to_owned();
-    other.path = Some(tidegate_server::proxy::path::PathPattern::parse("/api/*").unwrap());
+    other.path = Some(tidegate_policy::grammar::PathPattern::parse("/api/*").unwrap());
     config.routes.insert(0, other);
     config.waiting = 4;
     let world = world(config).await;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate_server::proxy::{ProxyConfig, Retries};
+use tidegate_policy::policy::proxy::{Proxy, Retry};
 use tokio::io::AsyncWriteExt;
 
 use super::upstream::serve;
@@ -32,10 +32,10 @@ async fn closing_at_the_second() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, closed)
 }
 
-fn without_retries(server: SocketAddr) -> ProxyConfig {
+fn without_retries(server: SocketAddr) -> Proxy {
     let mut free = route("api");
     free.namespace = None;
-    free.retries = Retries::Off;
+    free.retry = Retry::Off;
     to(&[server], free)
 }
 

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate_server::proxy::RouteConfig;
+use tidegate_policy::policy::proxy::Route;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::hostile::{PREFACE, frame, head};
 use super::upstream::serve;
 use super::{get, namespaces, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::world::{World, loopback};
 
 const LENGTH: usize = 16 << 20;
@@ -31,11 +33,11 @@ async fn generous() -> SocketAddr {
 }
 
 /// Connections are looked at every 10 ms.
-async fn attentive(route: RouteConfig) -> World {
+async fn attentive(route: Route) -> World {
     let mut config = loopback();
     config.bounds.header_timeout = Duration::from_millis(40);
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
-    config.proxying = to(&[generous().await], route);
+    config.proxying = ProxyConfig::open(to(&[generous().await], route)).unwrap();
     World::with(namespaces(), config).await
 }
 
@@ -69,7 +71,7 @@ async fn until_frame(stream: &mut TcpStream, kind: u8, id: u32) -> Vec<u8> {
     }
 }
 
-fn impatient() -> RouteConfig {
+fn impatient() -> Route {
     let mut impatient = route("parallel");
     impatient.timeouts.idle = Duration::from_millis(60);
     impatient

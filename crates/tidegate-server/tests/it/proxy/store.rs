@@ -11,6 +11,8 @@ use tidegate_server::ManualClock;
 
 use super::upstream::well;
 use super::{get, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::store::{Slow, next};
 use crate::world::{START, World, fixed, loopback};
 
@@ -25,7 +27,7 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
     let (server, seen) = well().await;
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
-    config.proxying = to(&[server], route("api"));
+    config.proxying = ProxyConfig::open(to(&[server], route("api"))).unwrap();
     config.bounds.store_timeout = Duration::from_mins(1);
     let clock = Arc::new(ManualClock::new(START));
     let (store, mut was_asked, lets) = Slow::new(&clock);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
 use rustls::ServerConfig;
-use tidegate_server::proxy::{Identity, Probe, ProxyConfig, UpstreamTls, UpstreamTlsFiles};
+use tidegate_policy::policy::proxy::{Health, Proxy, Retry, UpstreamTls};
 use tidegate_server::{ManualClock, from_policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,11 +20,10 @@ use crate::world::{START, World};
 
 /// A client that trusts an authority and has no certificate.
 pub(super) fn trusting(authority: &Authority, folder: &Folder) -> UpstreamTls {
-    UpstreamTls::open(roots(authority, folder)).unwrap()
-}
-
-fn roots(authority: &Authority, folder: &Folder) -> UpstreamTlsFiles {
-    UpstreamTlsFiles { ca: Some(authority.written(&folder.path().join("ca.pem"))), ..Default::default() }
+    let mut tls = UpstreamTls::default();
+    let ca = authority.written(&folder.path().join("ca.pem"));
+    tls.ca = Some(ca.into_os_string().into_string().unwrap());
+    tls
 }
 
 /// A server that 127.0.0.1 is a right name of.
@@ -32,7 +31,7 @@ fn usual(authority: &Authority) -> Arc<ServerConfig> {
     authority.issue_as(&["127.0.0.1"], |_| ()).server(None, "http/1.1")
 }
 
-fn https(servers: &[SocketAddr], tls: UpstreamTls, namespace: &str) -> ProxyConfig {
+fn https(servers: &[SocketAddr], tls: UpstreamTls, namespace: &str) -> Proxy {
     let mut config = to(&[], route(namespace));
     let upstream = &mut config.upstreams[0];
     upstream.servers = servers.iter().map(|address| format!("https://{address}").parse().unwrap()).collect();
@@ -62,9 +61,9 @@ async fn a_server_that_proves_its_name_is_spoken_to_over_tls() {
         (&["app.internal"], "127.0.0.1", Some("app.internal")),
     ] {
         let (server, seen) = well_tls(named(names)).await;
-        let files =
-            UpstreamTlsFiles { server_name: server_name.map(str::to_owned), ..roots(&authority, &folder) };
-        let mut config = https(&[], UpstreamTls::open(files).unwrap(), "api");
+        let mut tls = trusting(&authority, &folder);
+        tls.server_name = server_name.map(str::to_owned);
+        let mut config = https(&[], tls, "api");
         config.upstreams[0].servers.push(format!("https://{host}:{}", server.port()).parse().unwrap());
         let world = world(config).await;
         let mut client = world.proxied().await;
@@ -154,8 +153,10 @@ async fn a_server_that_asks_who_we_are_is_shown_our_certificate_and_without_one_
         std::fs::write(&key, &issued.key).unwrap();
     };
     let showing = || {
-        let identity = Some(Identity { cert: cert.clone(), key: key.clone() });
-        UpstreamTls::open(UpstreamTlsFiles { identity, ..roots(&authority, &folder) }).unwrap()
+        let mut tls = trusting(&authority, &folder);
+        let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+        tls.identity = Some((text(&cert), text(&key)));
+        tls
     };
     write(&clients.issue(ExtendedKeyUsagePurpose::ClientAuth));
     let ours = world(https(&[server], showing(), "api")).await;
@@ -176,7 +177,7 @@ async fn a_renewed_file_of_roots_counts_for_new_connections_and_a_broken_one_cha
     let (server, _) = well_tls(usual(&new)).await;
     let world = world(https(&[server], trusting(&old, &folder), "api")).await;
     assert_eq!(world.through("/", "x-user: a\r\n").await.status, 502);
-    roots(&new, &folder);
+    trusting(&new, &folder);
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(world.through("/", "x-user: b\r\n").await.status, 200);
     std::fs::write(folder.path().join("ca.pem"), "half").unwrap();
@@ -269,14 +270,12 @@ async fn servers_are_asked_over_tls_whether_they_are_well() {
     let (plain, plain_seen) = well().await;
     let mut config = https(&[forged, plain, good], trusting(&authority, &folder), "api");
     config.upstreams[0].failures = 0;
-    config.upstreams[0].probe = Some(Probe {
-        path: "/healthz".to_owned(),
-        interval: Duration::from_millis(10),
-        timeout: Duration::from_secs(1),
-    });
+    let mut health = Health::new("/healthz");
+    health.interval = Duration::from_millis(10);
+    config.upstreams[0].health = Some(health);
     let mut free = config.clone();
     free.routes[0].namespace = None;
-    free.routes[0].retries = tidegate_server::proxy::Retries::Off;
+    free.routes[0].retry = Retry::Off;
     let world = world(free).await;
     // Two rounds: the first has asked all of them by then.
     while seen.lock().unwrap().len() < 2 {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use tidegate_server::proxy::ProxyConfig;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::jwt::{KeyFile, KeyFormat, TokenReader, Trust};
+use tidegate_policy::policy::proxy::{Jwt, Proxy, Trust};
 
 use super::upstream::well;
 use super::{route, to, world};
@@ -25,30 +23,28 @@ fn token(secret: &str) -> String {
     format!("authorization: Bearer {message}.{signature}\r\n")
 }
 
-async fn verifying(path: &Path, format: KeyFormat) -> ProxyConfig {
+async fn verifying(path: &Path, trust: fn(String) -> Trust) -> Proxy {
     let (server, _) = well().await;
     let mut route = route("parallel");
-    let user = ("user".to_owned(), AttributeSource::parse("jwt.sub").unwrap());
-    route.attributes = RequestAttributes::new([user]).unwrap();
+    let user = ("user".to_owned(), "jwt.sub".parse().unwrap());
+    route.attributes = vec![user];
     let mut config = to(&[server], route);
-    config.tokens = Some(TokenReader::new(Trust::File(KeyFile::open(path, format).unwrap())));
+    config.jwt = Some(Jwt::new(trust(path.to_str().unwrap().to_owned())));
     config
 }
 
 #[tokio::test(start_paused = true)]
 async fn keys_that_change_are_taken_up_without_a_reload_and_broken_ones_leave_those_in_use() {
-    for format in [KeyFormat::Secret, KeyFormat::Jwks] {
-        let written = |secret: &str| match format {
-            KeyFormat::Jwks => {
-                let key = URL_SAFE_NO_PAD.encode(secret);
-                format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{key}"}}]}}"#)
-            }
-            _ => secret.to_owned(),
+    for (is_set, trust) in [(false, Trust::SecretFile as fn(String) -> Trust), (true, Trust::JwksFile)] {
+        let written = |secret: &str| {
+            let key = URL_SAFE_NO_PAD.encode(secret);
+            let set = format!(r#"{{"keys":[{{"kty":"oct","alg":"HS256","k":"{key}"}}]}}"#);
+            if is_set { set } else { secret.to_owned() }
         };
         let folder = Folder::new();
         let path = folder.path().join("keys");
         std::fs::write(&path, written(OLD)).unwrap();
-        let world = world(verifying(&path, format).await).await;
+        let world = world(verifying(&path, trust).await).await;
         let statuses = async || {
             // One after the other: the route lends a user one permit at a time.
             let old = world.through("/", &token(OLD)).await.status;

@@ -1,12 +1,12 @@
 //! Peers on a Unix socket, who have no address of their own.
 
 use tidegate_server::Address;
-use tidegate_server::proxy::attributes::{AttributeSource, RequestAttributes};
-use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
 use tokio::net::UnixStream;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
+use tidegate_server::proxy::ProxyConfig;
+
 use crate::client::{Answer, Client};
 use crate::restartable_daemon::Folder;
 use crate::world::{World, loopback};
@@ -24,13 +24,13 @@ impl Socket {
         let mut config = loopback();
         config.proxy = Some(Address::Unix(folder.path().join("proxy.sock")));
         let mut by_address = route("api");
-        let user = ("user".to_owned(), AttributeSource::parse("client_ip").unwrap());
-        by_address.attributes = RequestAttributes::new([user]).unwrap();
-        config.proxying = to(&[server], by_address);
+        let user = ("user".to_owned(), "client_ip".parse().unwrap());
+        by_address.attributes = vec![user];
+        let mut proxy = to(&[server], by_address);
         // Loopback is trusted in both cases: a Unix socket is not loopback.
-        let trusted = ["127.0.0.0/8".parse().unwrap()];
-        let client = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
-        config.proxying.client_address = client.trusting_unix(trusts_unix);
+        proxy.trusted = vec!["127.0.0.0/8".parse().unwrap()];
+        proxy.trusts_unix = trusts_unix;
+        config.proxying = ProxyConfig::open(proxy).unwrap();
         Self { world: World::with(namespaces(), config).await, seen, folder }
     }
 

@@ -1,7 +1,6 @@
 //! Headers by which a proxy speaks of its client: from a peer that is not trusted they do not pass.
 
-use tidegate_server::proxy::ProxyConfig;
-use tidegate_server::proxy::client_address::{ClientAddress, ClientHeader};
+use tidegate_policy::policy::proxy::Proxy;
 
 use super::upstream::well;
 use super::{route, to, world};
@@ -47,9 +46,8 @@ fn statements() -> String {
     format!("x-user: ada\r\naccept: */*\r\nx-request-id: r1\r\nx-api-version: 2\r\n{}", lines.concat())
 }
 
-fn trusting(mut config: ProxyConfig) -> ProxyConfig {
-    let trusted = ["127.0.0.0/8".parse().unwrap()];
-    config.client_address = ClientAddress::new(trusted, ClientHeader::XForwardedFor).unwrap();
+fn trusting(mut config: Proxy) -> Proxy {
+    config.trusted = vec!["127.0.0.0/8".parse().unwrap()];
     config
 }
 

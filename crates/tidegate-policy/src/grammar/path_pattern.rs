@@ -4,6 +4,9 @@ use core::fmt;
 
 use tidegate::matcher::StarredText;
 
+use super::GrammarError;
+use crate::printable::shown;
+
 /// The longest pattern in bytes. Above it: refused when the configuration is read.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
@@ -16,19 +19,19 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     pattern: Box<str>,
-    inner: Box<[Segment]>,
-    last: Segment,
+    inner: Box<[PatternSegment]>,
+    last: PatternSegment,
     /// Whether the pattern ends in a `*`, which is then the last character of `last` too.
     is_open: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Segment {
+enum PatternSegment {
     Exact(Box<str>),
     Starred(StarredText),
 }
 
-impl Segment {
+impl PatternSegment {
     fn new(text: &str) -> Self {
         StarredText::parse(text).map_or_else(|| Self::Exact(text.into()), Self::Starred)
     }
@@ -41,49 +44,41 @@ impl Segment {
     }
 }
 
-/// Text that is no pattern of paths.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotAPattern {
-    /// It does not begin with `/`.
-    #[error("path pattern \"{0}\" does not begin with /; write \"/{0}\"")]
-    NotFromRoot(String),
-    /// It is longer than [`PATTERN_BYTES_MAX`].
-    #[error("a path pattern of {0} bytes is longer than {PATTERN_BYTES_MAX}; end it sooner with *")]
-    TooLong(usize),
-    /// No path that is read as plain has this shape, so it would never match.
-    #[error("path pattern \"{pattern}\" has {what}, which no accepted path has; leave it out")]
-    NeverMatches {
-        /// The pattern.
-        pattern: String,
-        /// The part that no path has.
-        what: &'static str,
-    },
-}
-
 impl PathPattern {
     /// Compiles a pattern.
-    pub fn parse(pattern: &str) -> Result<Self, NotAPattern> {
+    pub fn parse(pattern: &str) -> Result<Self, GrammarError> {
+        let wrong =
+            |what: &str, fix: &str| GrammarError::new(format!("path \"{}\" {what}", shown(pattern)), fix);
         if pattern.len() > PATTERN_BYTES_MAX {
-            return Err(NotAPattern::TooLong(pattern.len()));
+            let what = format!("a path of {} bytes", pattern.len());
+            return Err(GrammarError::new(
+                what,
+                format!("use at most {PATTERN_BYTES_MAX}, or end it with *"),
+            ));
         }
         let Some(rest) = pattern.strip_prefix('/') else {
-            return Err(NotAPattern::NotFromRoot(pattern.to_owned()));
+            return Err(wrong("does not begin with /", &format!("write /{}", shown(pattern))));
         };
-        let never = |what| NotAPattern::NeverMatches { pattern: pattern.to_owned(), what };
-        if rest.contains(|c: char| c.is_ascii_control() || c == '\\') {
-            return Err(never("a backslash or control character"));
-        }
         let is_open = rest.ends_with('*');
         let parts: Vec<&str> = rest.split('/').collect();
         let (last, inner) = parts.split_last().expect("a split text has at least one part");
-        if inner.contains(&"") {
-            return Err(never("an empty segment"));
+        // No path that the proxy accepts has this shape, so the pattern would never match.
+        if rest.contains(|c: char| c.is_ascii_control() || c == '\\')
+            || inner.contains(&"")
+            || parts.iter().any(|part| matches!(*part, "." | ".."))
+        {
+            return Err(wrong(
+                "contains a segment that the proxy rejects before it matches routes",
+                "leave out //, /./, /../, backslashes and control characters",
+            ));
         }
-        if parts.iter().any(|part| matches!(*part, "." | "..")) {
-            return Err(never("a segment . or .."));
-        }
-        let inner = inner.iter().map(|part| Segment::new(part)).collect();
-        Ok(Self { pattern: pattern.into(), inner, last: Segment::new(last), is_open })
+        let inner = inner.iter().map(|part| PatternSegment::new(part)).collect();
+        Ok(Self { pattern: pattern.into(), inner, last: PatternSegment::new(last), is_open })
+    }
+
+    /// The pattern as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.pattern
     }
 
     /// Whether a decoded path matches. Takes time in proportion to the path, whatever the pattern.
@@ -150,12 +145,12 @@ mod tests {
     #[test]
     fn a_pattern_that_can_never_match_is_told_so() {
         for (pattern, hint) in [
-            ("v1/*", "write \"/v1/*\""),
-            ("", "write \"/\""),
-            ("//a", "an empty segment"),
-            ("/a/../b", "a segment . or .."),
-            ("/a/.", "a segment . or .."),
-            ("/a\\b", "a backslash"),
+            ("v1/*", "write /v1/*"),
+            ("", "write /"),
+            ("//a", "contains a segment"),
+            ("/a/../b", "contains a segment"),
+            ("/a/.", "contains a segment"),
+            ("/a\\b", "contains a segment"),
         ] {
             let message = PathPattern::parse(pattern).unwrap_err().to_string();
             assert!(message.contains(hint), "{pattern}: {message}");

@@ -1,0 +1,38 @@
+//! Spans of time within bounds.
+
+use core::time::Duration;
+
+use crate::measure::span;
+use crate::path::Path;
+use crate::printable::shown;
+use crate::problem::Report;
+
+pub(super) const MILLI: Duration = Duration::from_millis(1);
+pub(super) const HOUR: Duration = Duration::from_hours(1);
+pub(super) const DAY: Duration = Duration::from_hours(24);
+pub(super) const WEEK: Duration = Duration::from_hours(168);
+
+/// A span within bounds, or `default` where none is given or it is wrong.
+pub(super) fn between(
+    (name, text): (&str, Option<&String>),
+    default: Duration,
+    (least, most): (Duration, Duration),
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Duration {
+    let Some(text) = text else { return default };
+    match span(name, text) {
+        Ok(given) if (least..=most).contains(&given) => return given,
+        Ok(_) => {
+            let what = format!("{name} \"{}\" is out of range", shown(text));
+            let format = |span: Duration| match span {
+                Duration::ZERO => "0s".to_owned(),
+                span => tidegate::rate::format_span(span),
+            };
+            let fix = format!("use a span from {} to {}", format(least), format(most));
+            report.value(&path.key(name), what, fix);
+        }
+        Err((what, fix)) => report.value(&path.key(name), what, fix),
+    }
+    default
+}

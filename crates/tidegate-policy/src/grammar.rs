@@ -1,0 +1,31 @@
+//! The small languages inside of settings, parsed once: where a value of a request is found, which
+//! paths a route takes, and the addresses of servers and networks.
+//!
+//! A checked policy has the parsed values. Protocols evaluate them and parse nothing.
+
+mod network;
+mod path_pattern;
+mod server_url;
+mod value_source;
+
+pub use network::Network;
+pub use path_pattern::{PATTERN_BYTES_MAX, PathPattern};
+pub use server_url::ServerUrl;
+pub(crate) use server_url::is_server_name;
+pub use value_source::{SOURCE_BYTES_MAX, SourceScope, ValueSource};
+
+/// Text that one of the languages does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}; {fix}")]
+pub struct GrammarError {
+    /// The problem, with the text in question.
+    pub what: String,
+    /// The text to write instead.
+    pub fix: String,
+}
+
+impl GrammarError {
+    fn new(what: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { what: what.into(), fix: fix.into() }
+    }
+}

@@ -1,0 +1,79 @@
+//! The claims of requests, as they are written.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Where a request says more about itself than the attributes that limits look at.
+///
+/// For protocols that describe a request by names and values: Envoy's descriptors, `TG.CHECK`,
+/// gateway subrequests and the bodies of the API. A source is `entry.NAME`, the entry or attribute
+/// of that name, or text in double quotes. Routes of the proxy have keys of their own; `tenants`
+/// and the ceiling of `class` hold for them too.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "request")]
+pub(crate) struct RequestForm {
+    /// The source of the tenant, which says who pays. Default: `entry.tenant`.
+    pub(crate) tenant: Option<String>,
+    /// The source of the class, beside the member `class` of the API. Default: `{}`.
+    pub(crate) class: Option<ClassForm>,
+    /// The classes of tenants: of their requests that claim none, and the highest that their
+    /// requests may claim, in place of the ceiling of `class`. At most 10000. Default: `{}`.
+    pub(crate) tenants: Option<BTreeMap<String, ClassConfig>>,
+    /// The source of how many milliseconds the caller waits. Default: `entry.tidegate-deadline-ms`.
+    pub(crate) deadline: Option<String>,
+    /// The source of how many attempts there were before this one; demand counts first attempts
+    /// only. Default: `entry.tidegate-attempt`.
+    pub(crate) attempt: Option<String>,
+    /// The access to a table that a request makes. Default: the entries `table`, `key`, `kind` and
+    /// `size`.
+    pub(crate) access: Option<AccessForm>,
+}
+
+/// How much a request matters.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "class_source")]
+pub(crate) struct ClassForm {
+    /// The source of the class in a request, as `header.NAME` at a route and `entry.NAME` at a
+    /// namespace. Default: nowhere.
+    pub(crate) from: Option<String>,
+    /// The class of a request that claims none. Default: `sheddable_plus`.
+    pub(crate) default: Option<ClassConfig>,
+    /// The highest class that may be claimed; a higher claim counts as this one. At a route it
+    /// holds for peers outside of `proxy.trusted`. Default: at a route `default`, if the client
+    /// writes the source itself, so that it can only lower its class; `critical_plus` elsewhere.
+    pub(crate) ceiling: Option<ClassConfig>,
+}
+
+/// A class, the most important first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "class")]
+pub(crate) enum ClassConfig {
+    CriticalPlus,
+    Critical,
+    #[default]
+    SheddablePlus,
+    Sheddable,
+}
+
+/// The access to a table, each part with its source.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "access")]
+pub(crate) struct AccessForm {
+    /// The name of the table, one of the namespace's; usually text in double quotes. A request
+    /// without it makes no access.
+    pub(crate) table: String,
+    /// The key, which decides the partition.
+    pub(crate) key: String,
+    /// The kind: `read`, `read_strong`, `read_transactional`, `write` or `write_transactional`, or
+    /// a method, of which `GET`, `HEAD` and `OPTIONS` read and all others write. Default: `method`
+    /// at a route, a read elsewhere.
+    pub(crate) kind: Option<String>,
+    /// The size in bytes. Default, and where it is absent: `1`.
+    pub(crate) size: Option<String>,
+}

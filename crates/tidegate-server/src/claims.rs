@@ -1,0 +1,96 @@
+//! The claims of a request: tenant, class, deadline and number of attempts.
+//!
+//! The policy says where each is found ([`RequestClaims`]); here it is only looked up. A class is
+//! bounded by the grant of the caller, and by the tenant's class or the ceiling of the namespace.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName};
+use tidegate::Class;
+use tidegate_policy::Policy;
+use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::claims::{ATTEMPT, DEADLINE_MS, RequestClaims};
+use tidegate_wire::claim::{parse_attempt, parse_deadline_ms};
+use tidegate_wire::text::shortened;
+use tidegate_wire::{Fault, FaultCode};
+
+/// How much of a value an error shows, in bytes.
+const SHOWN_BYTES: usize = 64;
+
+static DEFAULT: LazyLock<RequestClaims> = LazyLock::new(RequestClaims::default);
+
+/// Where the requests of each namespace say more about themselves. Default: as
+/// [`RequestClaims::default`] in every namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimSettings(Arc<HashMap<String, RequestClaims>>);
+
+impl ClaimSettings {
+    /// The settings of a policy.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let all = policy.namespaces.iter().filter(|namespace| namespace.request != *DEFAULT);
+        Self(Arc::new(all.map(|namespace| (namespace.name.clone(), namespace.request.clone())).collect()))
+    }
+
+    /// The settings of a namespace.
+    pub(crate) fn of_namespace(&self, namespace: &str) -> &RequestClaims {
+        self.0.get(namespace).unwrap_or(&DEFAULT)
+    }
+}
+
+/// The claims of a request that do not come from its attributes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwnClaims {
+    pub(crate) class: Option<Class>,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) attempt: Option<u32>,
+}
+
+impl OwnClaims {
+    /// A class, and what the headers of the request say.
+    pub(crate) fn of(class: Option<Class>, headers: &HeaderMap) -> Result<Self, Fault> {
+        let deadline = in_header(headers, &DEADLINE_MS, parse_deadline_ms, DEADLINE_FORM)?;
+        let attempt = in_header(headers, &ATTEMPT, parse_attempt, ATTEMPT_FORM)?;
+        Ok(Self { class, deadline, attempt })
+    }
+
+    /// A class alone.
+    pub(crate) fn of_class(class: Option<Class>) -> Self {
+        Self { class, ..Self::default() }
+    }
+}
+
+pub(crate) const DEADLINE_FORM: &str = "a whole number of milliseconds of at most 10 digits";
+pub(crate) const ATTEMPT_FORM: &str = "a whole number of at most 9 digits";
+
+fn in_header<T>(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    parse: fn(&[u8]) -> Option<T>,
+    form: &str,
+) -> Result<Option<T>, Fault> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        let fault = Fault::new(FaultCode::MalformedQuery, format_args!("duplicate header {name}"));
+        return Err(fault.fix("send it once"));
+    }
+    let parsed = parse(value.as_bytes());
+    parsed.map(Some).ok_or_else(|| unreadable(name, &String::from_utf8_lossy(value.as_bytes()), form))
+}
+
+pub(crate) fn unreadable(what: &impl core::fmt::Display, value: &str, form: &str) -> Fault {
+    let detail = format_args!("{what} \"{}\" is not {form}", shortened(value, SHOWN_BYTES));
+    Fault::new(FaultCode::MalformedBody, detail).fix("send digits only, or leave it out")
+}
+
+/// The value of a source in a request that is described by `pairs`.
+pub(crate) fn value_in<'a>(source: &'a ValueSource, pairs: &[(&'a str, &'a str)]) -> Option<&'a str> {
+    match source {
+        ValueSource::Entry(name) => pairs.iter().find(|(known, _)| known == name).map(|(_, value)| *value),
+        ValueSource::Constant(text) => Some(text),
+        // The policy refuses the others for requests that are described.
+        _ => None,
+    }
+}

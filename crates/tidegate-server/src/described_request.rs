@@ -1,0 +1,70 @@
+//! A request that is described by names and values, for the engine: with its tenant, class, number
+//! of attempts, deadline and access, wherever the policy says that they are found.
+
+use tidegate::{Class, Cost};
+use tidegate_engine::Request;
+use tidegate_policy::grammar::ValueSource;
+use tidegate_wire::claim::{parse_attempt, parse_deadline_ms};
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::authorization::Caller;
+use crate::claims::{ATTEMPT_FORM, DEADLINE_FORM, OwnClaims, unreadable, value_in};
+use crate::context::Desk;
+use crate::planes::AccessParts;
+
+impl Desk<'_> {
+    /// A request that its caller describes by `pairs`, with what it says about itself in them and
+    /// in `own`, which wins.
+    pub(crate) fn request_of<'a>(
+        &'a self,
+        namespace: &'a str,
+        pairs: &'a [(&'a str, &'a str)],
+        cost: Cost,
+        own: OwnClaims,
+        caller: &Caller,
+    ) -> Result<Request<'a>, Fault> {
+        let claims = self.in_force.config.claims.of_namespace(namespace);
+        let mut request = Request::new(namespace, pairs).cost(cost);
+        request.tenant = value_in(&claims.tenant, pairs);
+        let claimed = match (own.class, &claims.class.from) {
+            (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {
+                Fault::new(FaultCode::MalformedBody, format_args!("{from}: {error}")).field("class")
+            })?,
+            (own, _) => own,
+        };
+        let claimed = claimed.map(|class: Class| class.min(caller.ceiling(namespace)));
+        request.class = claims.class_of(claimed, request.tenant, claims.class.default);
+        let read = |text: &str| parse_attempt(text.as_bytes());
+        request.attempt = own
+            .attempt
+            .map_or_else(|| number(&claims.attempt, pairs, read, ATTEMPT_FORM), |attempt| Ok(Some(attempt)))?
+            .unwrap_or(0);
+        let read = |text: &str| parse_deadline_ms(text.as_bytes());
+        let within = match own.deadline {
+            None => number(&claims.deadline, pairs, read, DEADLINE_FORM)?,
+            within => within,
+        };
+        request.deadline = within.map(|within| self.daemon.clock.now().saturating_add(within));
+        if let Some(sources) = &claims.access {
+            let value = |source: &'a ValueSource| value_in(source, pairs);
+            let parts = AccessParts {
+                table: value(&sources.table),
+                key: value(&sources.key),
+                kind: sources.kind.as_ref().and_then(value),
+                size: sources.size.as_ref().and_then(value),
+            };
+            request = self.in_force.config.planes.with_access_parts(request, parts)?;
+        }
+        Ok(request)
+    }
+}
+
+fn number<'a, T>(
+    source: &'a ValueSource,
+    pairs: &[(&'a str, &'a str)],
+    parse: impl Fn(&str) -> Option<T>,
+    form: &str,
+) -> Result<Option<T>, Fault> {
+    let Some(text) = value_in(source, pairs) else { return Ok(None) };
+    parse(text).map(Some).ok_or_else(|| unreadable(source, text, form))
+}
