@@ -32,7 +32,7 @@ pub fn records(bytes: &[u8]) -> Taken {
         Ok(at) => {
             assert!(at >= NOW, "drained at {at:?}");
             let has_drained = drains.has_drained(bytes, NOW).expect("it was read before");
-            assert!(at == NOW || !has_drained, "has drained, and drains at {at:?}");
+            assert_eq!(at == NOW, has_drained, "drains at {at:?}");
             assert_used(bytes);
             Taken::Accepted
         }

@@ -389,6 +389,7 @@ impl Record {
     pub(crate) fn drained_at(&self, now: Timestamp) -> Timestamp {
         let unused_at = match &self.usage {
             Usage::Ledger(ledger) => lent::forgettable_at(ledger, &self.algorithm, now),
+            Usage::Word(state) => word::drained_at(&self.algorithm, *state, now),
             _ => self.status(&self.algorithm, now).reset_at,
         };
         unused_at.max(self.blocked_until)

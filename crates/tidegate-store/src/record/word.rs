@@ -49,6 +49,10 @@ pub(super) fn reset_at(algorithm: &Algorithm, state: State, now: Timestamp) -> T
     with_counter!(algorithm, counter => counter.reset_at(state, now), now)
 }
 
+pub(super) fn drained_at(algorithm: &Algorithm, state: State, now: Timestamp) -> Timestamp {
+    with_counter!(algorithm, counter => counter.drained_at(state, now), now)
+}
+
 pub(super) fn is_drained(algorithm: &Algorithm, state: State, now: Timestamp) -> bool {
     with_counter!(algorithm, counter => counter.is_drained(state, now), true)
 }

@@ -232,6 +232,15 @@ impl Counter for Calendar {
         if counted.count == 0 { now } else { self.end(counted.window, now) }
     }
 
+    fn drained_at(&self, state: State, now: Timestamp) -> Timestamp {
+        let counted = self.in_force(state, now);
+        match counted.window.checked_sub(1) {
+            _ if counted.count > 0 => self.end(counted.window, now),
+            Some(before) => self.end(before, now).max(now),
+            None => now,
+        }
+    }
+
     #[inline]
     fn is_drained(&self, state: State, now: Timestamp) -> bool {
         let counted = self.in_force(state, now);

@@ -97,6 +97,13 @@ pub trait Counter {
     /// nothing is.
     fn reset_at(&self, state: State, now: Timestamp) -> Timestamp;
 
+    /// The first instant at which [`Counter::is_drained`] holds, if nothing else is charged; `now`
+    /// if it does. Later than [`Counter::reset_at`] for an empty window that lies ahead, after the
+    /// clock stepped back.
+    fn drained_at(&self, state: State, now: Timestamp) -> Timestamp {
+        self.reset_at(state, now)
+    }
+
     /// Whether at `now` the state has the same future as [`State::EMPTY`].
     fn is_drained(&self, state: State, now: Timestamp) -> bool;
 
@@ -129,3 +136,6 @@ pub(super) const fn rounded_up(number: u64) -> u64 {
     let shift = (u64::BITS - number.leading_zeros()).saturating_sub(8);
     number.div_ceil(1 << shift) << shift
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,6 +139,16 @@ impl Fixed {
         }
     }
 
+    /// The first instant whose window is `window` or a later one.
+    fn begin(&self, window: u64) -> Timestamp {
+        let nanos = match self.start {
+            WindowStart::Epoch => window.saturating_mul(self.window_ns),
+            // Instants are rounded up to a step.
+            WindowStart::FirstHit => window.checked_sub(1).map_or(0, |last| (last << self.step_bits) + 1),
+        };
+        Timestamp::from_nanos(nanos)
+    }
+
     /// The first instant after `window`, saturating.
     fn end(&self, window: u64) -> Timestamp {
         Timestamp::from_nanos(u64::try_from(self.end_ns(window)).unwrap_or(u64::MAX))
@@ -227,6 +237,11 @@ impl Counter for Fixed {
     fn reset_at(&self, state: State, now: Timestamp) -> Timestamp {
         let counted = self.in_force(state, now);
         if counted.count == 0 { now } else { self.end(counted.window) }
+    }
+
+    fn drained_at(&self, state: State, now: Timestamp) -> Timestamp {
+        let counted = self.in_force(state, now);
+        if counted.count > 0 { self.end(counted.window) } else { self.begin(counted.window).max(now) }
     }
 
     #[inline]

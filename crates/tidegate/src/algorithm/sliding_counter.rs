@@ -229,6 +229,14 @@ impl Counter for SlidingCounter {
         }
     }
 
+    fn drained_at(&self, state: State, now: Timestamp) -> Timestamp {
+        let (counted, _) = self.in_force(state, now);
+        if counted.current > 0 || counted.previous > 0 {
+            return self.reset_at(state, now);
+        }
+        Timestamp::from_nanos(counted.window.saturating_mul(self.window_ns)).max(now)
+    }
+
     #[inline]
     fn is_drained(&self, state: State, now: Timestamp) -> bool {
         let (counted, _) = self.in_force(state, now);
