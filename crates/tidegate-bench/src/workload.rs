@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate::algorithm::Bucket;
 use tidegate::{Algorithm, Limit, Rate, TableConfig, Timestamp};
+use tidegate_store::conformance::Random;
 
 /// Distinct session keys of the large scenarios.
 pub const SESSIONS: usize = 1_000_000;
@@ -39,30 +40,6 @@ impl Clock {
 /// The instant at which every run starts.
 pub const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-/// Random numbers that are the same in every run: `SplitMix64`.
-#[derive(Clone, Debug)]
-pub struct Draws(u64);
-
-impl Draws {
-    /// The sequence of this seed.
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number from 0 to below 1.
-    pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
 /// A key of 20 characters.
 pub fn key(number: usize) -> String {
     format!("session-{number:012}")
@@ -77,7 +54,9 @@ pub fn keys(count: usize) -> Vec<String> {
 /// made in this order lie in memory with the popular ones together: a service has just parsed its
 /// key and finds it in a cache, so reading keys should cost little here too.
 pub fn zipf(count: usize, seed: u64) -> Vec<u32> {
-    let mut draws = Draws::new(seed);
+    let mut random = Random::new(seed);
+    // From 0 to below 1.
+    let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let mut sum = 0.0;
     let cumulative: Vec<f64> = (1..=count)
         .map(|rank| {
@@ -87,7 +66,7 @@ pub fn zipf(count: usize, seed: u64) -> Vec<u32> {
         .collect();
     (0..DRAWS)
         .map(|_| {
-            let point = draws.unit() * sum;
+            let point = unit() * sum;
             cumulative.partition_point(|&up_to| up_to <= point).min(count - 1) as u32
         })
         .collect()

@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_store::conformance::Random;
 
 use crate::command::{TemporaryFile, TemporaryFolder};
-use crate::draws::Draws;
 use crate::process::{Daemon, try_answer};
+use crate::seed::seed;
 
 const LIMIT: u64 = 1_000_000_000;
 const USERS: u64 = 3;
@@ -42,7 +43,7 @@ struct Account {
 struct Client<'a> {
     stream: TcpStream,
     accounts: &'a [Mutex<Account>],
-    draws: Draws,
+    draws: Random,
     number: &'a AtomicU64,
     answered: &'a AtomicU64,
 }
@@ -218,7 +219,7 @@ impl Client<'_> {
 
 #[test]
 fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refund_given_twice() {
-    let seed = Draws::seed("TIDEGATE_KILL_SEED");
+    let seed = seed("TIDEGATE_KILL_SEED");
     let rounds = std::env::var("TIDEGATE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
     println!("TIDEGATE_KILL_SEED={seed} TIDEGATE_KILLS={rounds}");
     let folder = TemporaryFolder::new();
@@ -232,14 +233,14 @@ fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refu
     ));
     let accounts: Vec<Mutex<Account>> = (0..USERS).map(|_| Mutex::default()).collect();
     let (number, answered) = (AtomicU64::new(0), AtomicU64::new(0));
-    let mut draws = Draws::new(seed);
+    let mut draws = Random::new(seed);
     for round in 0..=rounds {
         let mut daemon = Daemon::start(&["--config", file.as_str()]);
         let address = daemon.address();
         let client = |seed| Client {
             stream: TcpStream::connect(&address).unwrap(),
             accounts: &accounts,
-            draws: Draws::new(seed),
+            draws: Random::new(seed),
             number: &number,
             answered: &answered,
         };

@@ -7,7 +7,7 @@ mod abuse;
 mod check;
 mod command;
 mod deploy;
-mod draws;
+
 mod durable;
 mod fleet;
 mod gateways;
@@ -16,6 +16,7 @@ mod operator_commands;
 mod process;
 mod ratelimit_files;
 mod readme;
+mod seed;
 mod serve;
 mod simulate;
 mod swaps;

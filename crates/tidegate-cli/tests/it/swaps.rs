@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_store::conformance::Random;
 
 use crate::command::{TemporaryFolder, tidegate};
-use crate::draws::Draws;
 use crate::process::{Daemon, answer};
+use crate::seed::seed;
 
 const LIMIT: u64 = 1_000_000_000;
 const USERS: usize = 4;
@@ -61,11 +62,11 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
     let address = daemon.address();
     let connect = || TcpStream::connect(&address).unwrap();
     let (is_over, charged) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; USERS]);
-    let mut draws = Draws::new(Draws::seed("TIDEGATE_SWAP_SEED"));
+    let mut draws = Random::new(seed("TIDEGATE_SWAP_SEED"));
     let last_valid = seconds * 10 + 1;
     std::thread::scope(|scope| {
         for client in 0..4 {
-            let (mut stream, mut draws) = (connect(), Draws::new(client));
+            let (mut stream, mut draws) = (connect(), Random::new(client));
             let (is_over, charged) = (&is_over, &charged);
             scope.spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {

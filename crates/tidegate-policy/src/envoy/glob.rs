@@ -1,18 +1,10 @@
 //! Patterns in which each `*` stands for any characters, or none.
 
-/// Whether `pattern` matches the whole of `text`. Takes time linear in both, and no memory.
-///
-/// Each piece between two stars is taken where it first occurs behind the one before, which leaves
-/// the most to the next ones.
+use tidegate::matcher::StarredText;
+
+/// Whether `pattern` matches the whole of `text`.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
-    let Some(mut text) = text.strip_prefix(start) else { return false };
-    for piece in between.split('*') {
-        let Some(found) = text.find(piece) else { return false };
-        text = &text[found + piece.len()..];
-    }
-    text.ends_with(end)
+    StarredText::is_match(pattern, text)
 }
 
 /// Whether `text` has a star in it.

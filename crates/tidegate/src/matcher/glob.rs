@@ -62,6 +62,20 @@ impl StarredText {
         strip_pieces(value, &self.start, between).is_some_and(|rest| rest.ends_with(&*self.end))
     }
 
+    /// Whether `pattern`, in which only `*` is special, matches the whole of `value`. Takes time
+    /// linear in both and no memory, for patterns that are matched seldom.
+    ///
+    /// ```
+    /// use tidegate::matcher::StarredText;
+    ///
+    /// assert!(StarredText::is_match("item-*", "item-7") && !StarredText::is_match("item", "item-7"));
+    /// ```
+    pub fn is_match(pattern: &str, value: &str) -> bool {
+        let Some((start, rest)) = pattern.split_once('*') else { return pattern == value };
+        let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        strip_pieces(value, start, between.split('*')).is_some_and(|rest| rest.ends_with(end))
+    }
+
     /// Of the parts of a glob; `None` if there are others than texts and stars, or no star.
     fn of(parts: &[GlobToken]) -> Option<Self> {
         let (mut texts, mut last) = (Vec::new(), "");
@@ -87,10 +101,7 @@ impl StarredText {
 /// order, with any characters before each piece; `None` if one of them is missing.
 ///
 /// It takes time linear in text and pieces: each piece is taken where it first occurs behind the
-/// piece before, which leaves the most to the next ones, so that no byte is searched twice. For the
-/// other crates of this project: a glob of stars alone matches if the rest ends with its last
-/// piece.
-#[doc(hidden)]
+/// piece before, which leaves the most to the next ones, so that no byte is searched twice.
 pub(super) fn strip_pieces<'t, 'p>(
     text: &'t str,
     start: &str,

@@ -64,7 +64,7 @@ proptest! {
 
 #[test]
 fn an_empty_window_that_lies_ahead_is_drained_when_the_clock_reaches_it() {
-    let sliding = SlidingCounter::new(10, Duration::from_secs(60)).unwrap();
+    let sliding = SlidingCounter::new(10, Duration::from_mins(1)).unwrap();
     let (later, now) = (at(NOW + 120_000_000_000), at(NOW));
     let state = sliding.refund(sliding.charge(State::EMPTY, Cost::ONE, later), Cost::ONE, now);
     assert_eq!(sliding.reset_at(state, now), now, "nothing is used");
