@@ -136,7 +136,14 @@ impl Http2Connection {
     pub fn read_for(&mut self, duration: Duration) -> Result<bool> {
         self.stream.set_read_timeout(Some(duration))?;
         let mut buffer = vec![0; 65_536];
-        match self.stream.read(&mut buffer) {
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                // A process that was stopped and goes on has its reads with a time-out interrupted.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => return Ok(false),
             Ok(count) => self.received.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
