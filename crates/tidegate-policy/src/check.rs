@@ -3,6 +3,7 @@
 
 mod algorithm;
 mod authorization;
+mod bounded_span;
 mod claims;
 mod envoy;
 mod escape;

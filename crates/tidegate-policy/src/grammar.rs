@@ -1,14 +1,12 @@
 //! The small languages inside of settings, parsed once: where a value of a request is found, which
-//! paths a route takes, and the addresses of servers and networks.
+//! paths a route takes, and the addresses of servers.
 //!
 //! A checked policy has the parsed values. Protocols evaluate them and parse nothing.
 
-mod network;
 mod path_pattern;
 mod server_url;
 mod value_source;
 
-pub use network::Network;
 pub use path_pattern::{PATTERN_BYTES_MAX, PathPattern};
 pub use server_url::ServerUrl;
 pub(crate) use server_url::is_server_name;

@@ -10,6 +10,7 @@ mod pattern;
 mod words;
 
 use core::fmt;
+use core::str::FromStr;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -123,7 +124,7 @@ impl Matcher {
     /// or a zone is no address and does not match. Fails on what is no network, and on one with
     /// bits set behind its prefix.
     pub fn cidr(network: &str) -> Result<Self, MatcherError> {
-        Network::new(network).map(Self::Cidr)
+        network.parse().map(Self::Cidr)
     }
 
     /// Matches every value, also the empty one.
@@ -193,8 +194,11 @@ impl ValueSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network(IpNet);
 
-impl Network {
-    fn new(text: &str) -> Result<Self, MatcherError> {
+impl FromStr for Network {
+    type Err = MatcherError;
+
+    /// As [`Matcher::cidr`] says.
+    fn from_str(text: &str) -> Result<Self, MatcherError> {
         let none = || MatcherError::Cidr { text: shortened(text) };
         let written: IpNet = if text.contains('/') {
             text.parse().map_err(|_| none())?
@@ -215,10 +219,17 @@ impl Network {
         };
         Ok(Self(mapped.map_or(written, IpNet::V4)))
     }
+}
 
+impl Network {
     /// Whether `value` is an address in this network; false for what is no address.
     pub fn contains(&self, value: &str) -> bool {
-        value.parse::<IpAddr>().is_ok_and(|address| self.0.contains(&address.to_canonical()))
+        value.parse().is_ok_and(|address| self.contains_address(address))
+    }
+
+    /// Whether the address is in this network. IPv4 written as IPv6 is IPv4.
+    pub fn contains_address(&self, address: IpAddr) -> bool {
+        self.0.contains(&address.to_canonical())
     }
 }
 

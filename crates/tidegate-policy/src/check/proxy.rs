@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::name_and_path::{check_name, check_path};
-use crate::grammar::{GrammarError, ServerUrl, ValueSource, is_server_name};
+use crate::grammar::{ServerUrl, ValueSource, is_server_name};
 use crate::path::Path;
 use crate::policy::proxy::{ClientHeader, Health, Jwt, Proxy, Trust, UnusualPaths, Upstream, UpstreamTls};
 use crate::printable::shown;
@@ -15,10 +15,9 @@ use crate::raw::proxy::{
 };
 use crate::raw::service::{ListenConfig, ListenerConfig};
 
-use bounded_span::{HOUR, MILLI, between};
+use super::bounded_span::{HOUR, MILLI, between};
 use route::{Surroundings, route};
 
-mod bounded_span;
 mod pass_through;
 mod route;
 mod server;
@@ -66,7 +65,7 @@ pub(super) fn proxy(
         }
         match network.parse() {
             Ok(network) => proxy.trusted.push(network),
-            Err(GrammarError { what, fix }) => report.value(&within.index(index), what, fix),
+            Err(error) => report.error(&within.index(index), &error),
         }
     }
     let within = path.key("routes");

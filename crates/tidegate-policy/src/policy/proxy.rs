@@ -4,10 +4,11 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
+use tidegate::matcher::Network;
 use tidegate::{Cost, Matcher};
 
 use super::claims::{ATTEMPT, AccessSources, ClassSource};
-use crate::grammar::{GrammarError, Network, PathPattern, ServerUrl, ValueSource};
+use crate::grammar::{GrammarError, PathPattern, ServerUrl, ValueSource};
 
 /// The reverse proxy.
 #[derive(Clone, Debug)]

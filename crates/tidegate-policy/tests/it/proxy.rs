@@ -289,3 +289,29 @@ proxy:
     }
     assert_eq!(warnings("client_ip", ""), 0);
 }
+
+#[test]
+fn a_trusted_network_with_bits_behind_its_prefix_is_a_problem() {
+    let trusting = |networks: &str| format!("{NAMESPACE}proxy: {{ trusted: [{networks}] }}\n");
+    for (network, expected) in [
+        (
+            "10.1.2.3/8",
+            "network \"10.1.2.3/8\" has bits set behind its prefix; write 10.0.0.0/8, or the address without a prefix",
+        ),
+        (
+            "'2001:db8::1/32'",
+            "network \"2001:db8::1/32\" has bits set behind its prefix; write 2001:db8::/32, or the address without a prefix",
+        ),
+        ("10/8", "invalid network \"10/8\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address"),
+    ] {
+        let found = problems(&trusting(network)).join("\n");
+        assert!(found.contains(&format!("proxy.trusted[0]: {expected}")), "{network}: {found}");
+    }
+    let networks =
+        "10.0.0.0/8, 192.0.2.1, '2001:db8::/32', '::1', '::ffff:10.0.0.0/104', '::ffff:0.0.0.0/96', '::/0'";
+    let checked = parse("t.yaml", &trusting(networks), &|_| None).unwrap();
+    let shown: Vec<_> = checked.policy.proxy.trusted.iter().map(ToString::to_string).collect();
+    let expected =
+        ["10.0.0.0/8", "192.0.2.1/32", "2001:db8::/32", "::1/128", "10.0.0.0/8", "0.0.0.0/0", "::/0"];
+    assert_eq!(shown, expected);
+}

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
-use tidegate_policy::grammar::Network;
+use tidegate::matcher::Network;
 use tidegate_policy::policy::proxy::ClientHeader;
 
 mod forwarded;
@@ -53,7 +53,7 @@ impl ClientAddress {
     /// Whether headers from this address about other addresses are trusted. IPv4 written as IPv6 is
     /// IPv4.
     pub fn is_trusted(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(address))
+        self.trusted.iter().any(|network| network.contains_address(address))
     }
 
     /// As [`Self::is_trusted`]; without an address, of peers on a Unix socket.

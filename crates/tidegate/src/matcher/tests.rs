@@ -185,7 +185,7 @@ fn what_is_not_a_bare_address_is_in_no_network() {
 #[test]
 fn what_cannot_be_made_says_what_to_do() {
     let long = "a".repeat(Matcher::PATTERN_BYTES_MAX + 1);
-    let cases: [(Result<Matcher, MatcherError>, &str); 17] = [
+    let cases: [(Result<Matcher, MatcherError>, &str); 21] = [
         (Matcher::glob("a["), "glob \"a[\": [ is not closed; add ], or write \\[ for the character"),
         (Matcher::glob("[]"), "glob \"[]\": [ is not closed; add ], or write \\[ for the character"),
         (Matcher::glob("[a-"), "glob \"[a-\": [ is not closed; add ], or write \\[ for the character"),
@@ -203,6 +203,10 @@ fn what_cannot_be_made_says_what_to_do() {
         (Matcher::cidr("[::1]"), "invalid network"),
         (Matcher::cidr(""), "invalid network"),
         (Matcher::cidr("10.0.0.0/"), "invalid network"),
+        (Matcher::cidr("10/8"), "write for example 10.0.0.0/8"),
+        (Matcher::cidr("example.com"), "write for example 10.0.0.0/8"),
+        (Matcher::cidr("10.0.0.0/-1"), "write for example 10.0.0.0/8"),
+        (Matcher::cidr("::/129"), "write for example 10.0.0.0/8"),
     ];
     for (made, hint) in cases {
         let message = made.unwrap_err().to_string();

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use http::{HeaderValue, Method};
 use tidegate::Cost;
 
+use super::super::bounded_span::{DAY, HOUR, MILLI, WEEK, between};
 use super::super::claims;
 use super::super::header::{header, header_name, not_a_header};
 use super::super::matcher;
 use super::super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::super::path_expression::{glob_of, is_expression};
-use super::bounded_span::{DAY, HOUR, MILLI, WEEK, between};
 use super::pass_through;
 use crate::grammar::{PathPattern, SourceScope, ValueSource};
 use crate::measure::size;
