@@ -21,22 +21,26 @@ mod budget;
 mod buffered;
 mod flow;
 mod linger;
+mod listener_id;
 mod monitored_stream;
 mod open_bodies;
 mod peers;
 mod slots;
 mod stream_set;
 mod unfinished_head;
+mod watched;
 
 pub(crate) use activity::{ConnectionActivity, ConnectionCommand};
 pub(crate) use budget::BufferBudget;
 pub(crate) use buffered::{Buffered, NoRoom, STREAM_BYTES};
 pub(crate) use flow::{BodyProgressGuard, Streams};
+pub(crate) use listener_id::ListenerId;
 pub(crate) use monitored_stream::{MonitoredStream, PeerShutdown};
 pub(crate) use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
 pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
 pub(crate) use stream_set::StreamSet;
+use watched::{Phase, WatchedConnection};
 
 /// A full listener closes one in so many of its connections at once to make room, if they are idle.
 const EVICTED_PART: usize = 32;
@@ -59,42 +63,12 @@ struct ConnectionRegistry {
     peers: HashMap<PeerKey, (Arc<PeerUse>, usize)>,
 }
 
-/// Which listener accepted a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ListenerId {
-    /// Different for each listener of a daemon.
-    pub(crate) index: usize,
-    /// Its name in the policy: `http`, `admin`, `proxy`, `grpc` or `resp`.
-    pub(crate) name: &'static str,
-}
-
 /// The connections that were closed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Eviction {
     pub(crate) connections: usize,
     /// The peer with the most connections at that listener, and how many those were.
     pub(crate) largest: Option<(PeerKey, usize)>,
-}
-
-/// One connection as the sweep sees it.
-#[derive(Debug)]
-struct WatchedConnection {
-    line: Arc<ConnectionActivity>,
-    listener: ListenerId,
-    peer: PeerKey,
-    /// Whether its place is one that other listeners could have.
-    is_shared: bool,
-    /// Requests finished when the sweep last looked.
-    finished: u64,
-    /// Since when no request is under way.
-    idle_since: Instant,
-    /// Since when bytes have come that are not yet a request.
-    head_since: Option<Instant>,
-    /// Since when its client has taken none of the bytes to be written, and how often it had gone
-    /// on by then.
-    stuck_since: Option<(Instant, u64)>,
-    /// When it was asked to end.
-    asked: Option<Instant>,
 }
 
 /// A connection that is open: taken off the list when dropped.
@@ -159,10 +133,8 @@ impl Connections {
             peer,
             is_shared,
             finished: 0,
-            idle_since: Instant::now(),
-            head_since: None,
+            phase: Phase::Idle { since: Instant::now() },
             stuck_since: None,
-            asked: None,
         };
         open.connections.insert(id, watched);
         drop(open);
@@ -237,12 +209,12 @@ impl Connections {
             }
             held += usize::from(is_own);
             *counts.entry(watched.peer).or_default() += 1;
-            if watched.asked.is_none() && watched.line.in_flight() == 0 {
+            if let Some(idle_since) = watched.idle_since() {
                 idle.push(IdleConnection {
                     id: *id,
                     peer: watched.peer,
                     has_served: watched.line.finished.load(Ordering::Relaxed) > 0,
-                    idle_since: watched.idle_since,
+                    idle_since,
                 });
             }
         }
@@ -257,7 +229,7 @@ impl Connections {
                 } else {
                     ConnectionCommand::Close
                 });
-                watched.asked = Some(now);
+                watched.phase = Phase::Ending { since: now };
             }
         }
         Eviction { connections: chosen.len(), largest }
@@ -267,67 +239,6 @@ impl Connections {
     pub(crate) fn sweep_interval(bounds: &Bounds) -> Duration {
         let shortest = bounds.header_timeout.min(bounds.idle_timeout) / 4;
         shortest.clamp(Duration::from_millis(5), Duration::from_secs(1))
-    }
-}
-
-impl WatchedConnection {
-    /// Whether the client has taken nothing for as long as the answer or, without one, a connection
-    /// may be idle.
-    fn is_stuck(&mut self, now: Instant, bounds: &Bounds) -> bool {
-        if !self.line.is_stuck.load(Ordering::Relaxed) {
-            self.stuck_since = None;
-            return false;
-        }
-        let freed = self.line.freed.load(Ordering::Relaxed);
-        let (since, before) = *self.stuck_since.get_or_insert((now, freed));
-        if before != freed {
-            self.stuck_since = Some((now, freed));
-            return false;
-        }
-        now.duration_since(since) >= self.line.patience(bounds)
-    }
-
-    /// Checks one connection. Returns whether it was commanded to end.
-    fn judge(&mut self, now: Instant, bounds: &Bounds) -> bool {
-        if self.line.held.load(Ordering::Relaxed) > 0 || self.line.waits_for_room.load(Ordering::Relaxed) {
-            self.line.poke();
-        }
-        if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
-            self.line.flows.end();
-            self.line.command(ConnectionCommand::Close);
-            return self.asked.replace(now).is_none();
-        }
-        let line = &self.line;
-        let finished = line.finished.load(Ordering::Relaxed);
-        if line.in_flight() > 0 || finished != self.finished {
-            // Bodies have a bound of their own.
-            (self.finished, self.idle_since, self.head_since) = (finished, now, None);
-            return false;
-        }
-        if let Some(asked) = self.asked {
-            // It was asked and is still there: its client does not read, or never ends its headers.
-            if now.duration_since(asked) >= bounds.linger {
-                line.command(ConnectionCommand::Close);
-            }
-            return false;
-        }
-        let has_new_bytes =
-            line.reads.load(Ordering::Relaxed) != line.reads_at_finish.load(Ordering::Relaxed);
-        // On HTTP/2 bytes between requests are pings and window updates.
-        if has_new_bytes && !line.is_http2.load(Ordering::Relaxed) {
-            let since = *self.head_since.get_or_insert(now);
-            if now.duration_since(since) >= bounds.header_timeout {
-                line.command(ConnectionCommand::Close);
-                self.asked = Some(now);
-                return true;
-            }
-        }
-        if now.duration_since(self.idle_since) >= bounds.idle_timeout {
-            line.command(ConnectionCommand::Finish);
-            self.asked = Some(now);
-            return true;
-        }
-        false
     }
 }
 
@@ -444,5 +355,51 @@ mod tests {
             assert_eq!(connections.sweep(start + Duration::from_secs(second), &bounds()), 0);
         }
         assert_eq!(order(&open.line), ConnectionCommand::Serve);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_preface_in_parts_and_bytes_of_the_next_request_are_told_apart() {
+        let connections = Arc::new(Connections::default());
+        let (http2, next) = (connections.add(), connections.add());
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        for open in [&http2, &next] {
+            open.line.reads.fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(connections.sweep(after(1), &bounds()), 0);
+        // The rest of the preface makes the bytes no head of a request.
+        http2.line.is_http2.store(true, Ordering::Relaxed);
+        next.line.request_started();
+        next.line.request_finished();
+        next.line.has_begun_another();
+        for second in [9, 11, 18] {
+            assert_eq!(connections.sweep(after(second), &bounds()), 0, "after {second} s");
+        }
+        assert_eq!(connections.sweep(after(21), &bounds()), 1);
+        assert_eq!(
+            (order(&http2.line), order(&next.line)),
+            (ConnectionCommand::Serve, ConnectionCommand::Close)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_told_to_end_with_a_request_under_way_is_closed_when_it_lingers_afterwards() {
+        let connections = Arc::new(Connections::default());
+        let open = connections.add();
+        let listener = ListenerId::default();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        open.line.request_started();
+        open.line.request_finished();
+        assert_eq!(connections.evict(listener, false, start).connections, 1);
+        assert_eq!(order(&open.line), ConnectionCommand::Finish);
+        open.line.request_started();
+        assert_eq!(connections.sweep(after(5), &bounds()), 0);
+        assert_eq!(connections.evict(listener, false, after(5)).connections, 0, "it has been told");
+        assert_eq!(order(&open.line), ConnectionCommand::Finish, "its request is answered first");
+        open.line.request_finished();
+        assert_eq!(connections.sweep(after(6), &bounds()), 0);
+        assert_eq!(connections.sweep(after(7), &bounds()), 0);
+        assert_eq!(order(&open.line), ConnectionCommand::Close);
     }
 }

@@ -16,6 +16,8 @@ use crate::bounds::Bounds;
 pub(crate) struct ConnectionActivity {
     pub(super) reads: AtomicU64,
     pub(super) reads_at_finish: AtomicU64,
+    /// Whether bytes that came with the last request are a part of the next one.
+    has_part_of_next: AtomicBool,
     pub(super) started: AtomicU64,
     pub(super) finished: AtomicU64,
     pub(super) is_http2: AtomicBool,
@@ -104,13 +106,21 @@ impl ConnectionActivity {
     #[inline]
     pub(crate) fn request_finished(&self) {
         self.reads_at_finish.store(self.reads.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.has_part_of_next.store(false, Ordering::Relaxed);
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes already buffered after the last request belong to the next one; its read timeout
-    /// starts now.
+    /// Bytes that came with the last request are a part of the next one, whose time-out starts now.
     pub(crate) fn has_begun_another(&self) {
-        self.reads_at_finish.store(self.reads.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        self.has_part_of_next.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether bytes have come since the last request that are not yet one. On HTTP/2 these are
+    /// pings and window updates.
+    pub(super) fn has_begun_a_head(&self) -> bool {
+        let has_bytes = self.has_part_of_next.load(Ordering::Relaxed)
+            || self.reads.load(Ordering::Relaxed) != self.reads_at_finish.load(Ordering::Relaxed);
+        has_bytes && !self.is_http2.load(Ordering::Relaxed)
     }
 
     pub(super) fn in_flight(&self) -> u64 {
