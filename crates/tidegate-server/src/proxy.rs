@@ -23,6 +23,8 @@ mod host;
 mod page;
 mod request_body;
 mod request_context;
+#[cfg(test)]
+mod request_fixture;
 mod response_end;
 mod reverse_proxy;
 mod routes;

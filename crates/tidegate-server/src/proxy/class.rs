@@ -29,29 +29,15 @@ pub(super) fn claimed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderValue, Request};
+    use crate::proxy::request_fixture::{parts, path, values};
 
-    use crate::proxy::path::{PathRules, PlainPath};
-
-    fn read(values: &[&'static [u8]], is_trusted: bool) -> Result<Option<Class>, Rejection> {
+    fn read(claims: &[&[u8]], is_trusted: bool) -> Result<Option<Class>, Rejection> {
         let mut source = ClassSource::default();
         source.from = Some("header.x-class".parse().unwrap());
         source.ceiling = Class::Critical;
-        let mut request = Request::get("/").body(()).unwrap();
-        for value in values {
-            request.headers_mut().append("x-class", HeaderValue::from_bytes(value).unwrap());
-        }
-        let (parts, ()) = request.into_parts();
-        let path = PlainPath::read("/", PathRules::default()).unwrap();
-        let values = RequestValues {
-            parts: &parts,
-            client: None,
-            host: None,
-            path: &path,
-            claims: None,
-            bytes_max: 64,
-        };
-        claimed(&source, &values, is_trusted)
+        let claims: Vec<_> = claims.iter().map(|claim| ("x-class", *claim)).collect();
+        let parts = parts("/", &claims);
+        claimed(&source, &values(&parts, &path(&parts)), is_trusted)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tidegate_policy::policy::proxy::{self as policy, Proxy};
 use super::attributes::VALUE_BYTES_MAX;
 use super::client_address::ClientAddress;
 use super::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
-use super::upstream::UpstreamTls;
+use super::upstream::UpstreamTlsConfig;
 use crate::tls::TlsError;
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
@@ -19,7 +19,7 @@ pub struct ProxyConfig {
     pub(crate) settings: Arc<Proxy>,
     /// TLS to the servers of each upstream, in the order of the upstreams; none where no server has
     /// https.
-    pub(crate) tls: Vec<Option<UpstreamTls>>,
+    pub(crate) tls: Vec<Option<UpstreamTlsConfig>>,
     /// How tokens are checked that claims are taken from. Without it claims are absent.
     pub(crate) tokens: Option<TokenReader>,
     pub(crate) client_address: ClientAddress,
@@ -95,13 +95,13 @@ impl ProxyConfig {
     }
 }
 
-fn open_tls(upstream: &policy::Upstream) -> Result<Option<UpstreamTls>, ProxyError> {
+fn open_tls(upstream: &policy::Upstream) -> Result<Option<UpstreamTlsConfig>, ProxyError> {
     if !upstream.servers.iter().any(ServerUrl::is_https) {
         return Ok(None);
     }
     let files = upstream.tls.clone().unwrap_or_default();
     let failed = |source| ProxyError::Tls { upstream: upstream.name.clone(), source: Box::new(source) };
-    UpstreamTls::open(files).map(Some).map_err(failed)
+    UpstreamTlsConfig::open(files).map(Some).map_err(failed)
 }
 
 fn open_keys(jwt: &policy::Jwt) -> Result<TokenReader, KeyFileError> {

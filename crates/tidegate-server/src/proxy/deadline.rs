@@ -61,27 +61,15 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderValue, Request};
+    use http::HeaderValue;
     use proptest::prelude::*;
 
-    use crate::proxy::path::{PathRules, PlainPath};
+    use crate::proxy::request_fixture::{parts, path, values};
 
     fn read(pairs: &[(&'static str, &[u8])], source: Option<&str>) -> Wait {
-        let mut request = Request::get("/?wait=700").body(()).unwrap();
-        for (name, value) in pairs {
-            request.headers_mut().append(*name, HeaderValue::from_bytes(value).unwrap());
-        }
-        let (parts, ()) = request.into_parts();
-        let path = PlainPath::read("/", PathRules::default()).unwrap();
-        let values = RequestValues {
-            parts: &parts,
-            client: None,
-            host: None,
-            path: &path,
-            claims: None,
-            bytes_max: 64,
-        };
-        Wait::read(source.map(|text| text.parse().unwrap()).as_ref(), &values)
+        let parts = parts("/?wait=700", pairs);
+        let source = source.map(|text| text.parse().unwrap());
+        Wait::read(source.as_ref(), &values(&parts, &path(&parts)))
     }
 
     fn within(pairs: &[(&'static str, &[u8])]) -> Option<Duration> {

@@ -12,7 +12,7 @@ use super::config::ProxyConfig;
 use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
-use super::upstream::{Upstream, UpstreamTls};
+use super::upstream::{Upstream, UpstreamTlsConfig};
 use crate::file_backed::Refresh;
 
 /// Bytes of the heads of all requests that wait. Above it a request is refused at once.
@@ -45,7 +45,7 @@ impl Routes {
     /// their connections and the state of their servers.
     pub(crate) fn new(config: &ProxyConfig, metrics: &ProxyMetrics, before: Option<&Self>) -> Self {
         let known = before.map_or(&[][..], |before| &before.upstreams);
-        let upstream = |(upstream, tls): (&policy::Upstream, &Option<UpstreamTls>)| {
+        let upstream = |(upstream, tls): (&policy::Upstream, &Option<UpstreamTlsConfig>)| {
             let same = known.iter().find(|known| known.config == *upstream && known.tls == *tls);
             same.map_or_else(|| Upstream::new(upstream.clone(), tls.clone()), Arc::clone)
         };
@@ -113,7 +113,7 @@ impl Routes {
 
     /// The keys and certificates that are loaded from files and reloaded when the files change.
     pub(crate) fn files(&self) -> Vec<Arc<dyn Refresh>> {
-        let tls = self.upstreams().filter_map(|upstream| upstream.tls.as_ref().map(UpstreamTls::files));
+        let tls = self.upstreams().filter_map(|upstream| upstream.tls.as_ref().map(UpstreamTlsConfig::files));
         tls.chain(self.config.tokens.as_ref().and_then(TokenReader::files)).collect()
     }
 

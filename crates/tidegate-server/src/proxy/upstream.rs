@@ -22,7 +22,7 @@ mod tls;
 pub(crate) use connection::{note_answer, was_kept_and_closed};
 use connector::Connector;
 pub(crate) use connector::turned_away;
-pub(crate) use tls::UpstreamTls;
+pub(crate) use tls::UpstreamTlsConfig;
 
 /// How long an idle connection is kept: shorter than most servers keep theirs, so that few are
 /// found closed.
@@ -35,7 +35,7 @@ pub(crate) type UpstreamClient = Client<Connector, RequestBody>;
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) config: policy::Upstream,
-    pub(crate) tls: Option<UpstreamTls>,
+    pub(crate) tls: Option<UpstreamTlsConfig>,
     /// Sends requests over connections that are kept.
     pub(crate) client: UpstreamClient,
     /// Sends each request over a connection of its own.
@@ -67,7 +67,7 @@ pub(crate) struct ServerIndex(usize);
 impl Upstream {
     /// Makes an upstream, which connects to nothing yet. Must be called on a runtime if servers are
     /// to be asked how they are.
-    pub(crate) fn new(config: policy::Upstream, tls: Option<UpstreamTls>) -> Arc<Self> {
+    pub(crate) fn new(config: policy::Upstream, tls: Option<UpstreamTlsConfig>) -> Arc<Self> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())

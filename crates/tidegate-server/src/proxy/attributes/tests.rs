@@ -1,15 +1,7 @@
-use super::super::path::PathRules;
+use super::super::request_fixture::{parts, path, values};
 use super::*;
-use http::{HeaderValue, Request};
+use http::HeaderValue;
 use proptest::prelude::*;
-
-fn parts(target: &str, headers: &[(&'static str, &[u8])]) -> Parts {
-    let mut request = Request::get(target).body(()).unwrap();
-    for (name, value) in headers {
-        request.headers_mut().append(*name, HeaderValue::from_bytes(value).unwrap());
-    }
-    request.into_parts().0
-}
 
 fn claims() -> Claims {
     let text = r#"{"sub":"ada","n":42,"big":18446744073709551615,"huge":18446744073709551616,"half":1.5,"live":true,
@@ -19,7 +11,7 @@ fn claims() -> Claims {
 
 fn one(source: &str, parts: &Parts) -> Result<Option<String>, Rejection> {
     let source: ValueSource = source.parse().unwrap();
-    let path = PlainPath::read(parts.uri.path(), PathRules::default()).unwrap();
+    let path = path(parts);
     let claims = claims();
     let values = RequestValues {
         client: "::ffff:203.0.113.9".parse().ok(),
@@ -28,17 +20,6 @@ fn one(source: &str, parts: &Parts) -> Result<Option<String>, Rejection> {
         ..values(parts, &path)
     };
     Ok(values.value(&source)?.map(Cow::into_owned))
-}
-
-fn values<'a>(parts: &'a Parts, path: &'a PlainPath<'a>) -> RequestValues<'a> {
-    RequestValues {
-        parts,
-        client: "::1".parse().ok(),
-        host: None,
-        path,
-        claims: None,
-        bytes_max: VALUE_BYTES_MAX,
-    }
 }
 
 #[test]
@@ -144,7 +125,7 @@ fn a_value_that_is_too_long_is_rejected_and_not_cut() {
     let request = parts("/", &[("x-user", &long.as_bytes()[1..])]);
     assert_eq!(one("header.x-user", &request).unwrap().unwrap().len(), VALUE_BYTES_MAX);
 
-    let path = PlainPath::read("/", PathRules::default()).unwrap();
+    let path = path(&request);
     let of_length = |bytes_max| RequestValues { bytes_max, ..values(&request, &path) };
     assert!(of_length(3).value(&ValueSource::Method).is_ok());
     assert!(of_length(2).value(&ValueSource::Method).is_err());
@@ -155,7 +136,7 @@ fn attributes_keep_their_order_and_absent_ones_are_left_out() {
     let sources = [("who", "header.x-user"), ("sub", "jwt.sub"), ("where", "path.0"), ("kind", "\"web\"")];
     let sources = sources.map(|(name, source)| (name.to_owned(), source.parse().unwrap()));
     let request = parts("/v1", &[]);
-    let path = PlainPath::read("/v1", PathRules::default()).unwrap();
+    let path = path(&request);
     let found = values(&request, &path).attributes(&sources).unwrap();
     assert_eq!(found, [("where", Cow::from("v1")), ("kind", Cow::from("web"))]);
 }

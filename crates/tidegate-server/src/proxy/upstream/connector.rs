@@ -17,7 +17,7 @@ use tidegate_policy::policy::proxy as policy;
 use tower_service::Service;
 
 use super::connection::ServerConnection;
-use super::tls::UpstreamTls;
+use super::tls::UpstreamTlsConfig;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -25,7 +25,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Debug)]
 pub(crate) struct Connector {
     http: HttpConnector,
-    tls: Option<UpstreamTls>,
+    tls: Option<UpstreamTlsConfig>,
     http2: bool,
     /// How long the name of the server, the connection and TLS may take together.
     patience: Duration,
@@ -49,7 +49,7 @@ pub(crate) enum ConnectError {
 }
 
 impl Connector {
-    pub(super) fn new(config: &policy::Upstream, tls: Option<UpstreamTls>) -> Self {
+    pub(super) fn new(config: &policy::Upstream, tls: Option<UpstreamTlsConfig>) -> Self {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         // So that the first of several addresses leaves time for the others.
@@ -79,7 +79,7 @@ impl Service<Uri> for Connector {
 
 async fn connect(
     mut http: HttpConnector,
-    tls: Option<UpstreamTls>,
+    tls: Option<UpstreamTlsConfig>,
     http2: bool,
     server: Uri,
 ) -> Result<ServerConnection, ConnectError> {

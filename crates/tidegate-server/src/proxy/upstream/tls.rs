@@ -23,7 +23,7 @@ use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
 /// connections it makes from then on; files that cannot be used leave what there was. Two are equal
 /// if they are made of the same files.
 #[derive(Clone)]
-pub(crate) struct UpstreamTls {
+pub(crate) struct UpstreamTlsConfig {
     files: Arc<FileBacked<policy::UpstreamTls>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
@@ -36,7 +36,7 @@ pub(crate) struct ClientConfigs {
     http2: Arc<ClientConfig>,
 }
 
-impl UpstreamTls {
+impl UpstreamTlsConfig {
     /// Reads the files.
     pub(crate) fn open(files: policy::UpstreamTls) -> Result<Self, TlsError> {
         let names: Arc<dyn ResolveServerName + Send + Sync> = match &files.server_name {
@@ -65,17 +65,17 @@ impl UpstreamTls {
     }
 }
 
-impl PartialEq for UpstreamTls {
+impl PartialEq for UpstreamTlsConfig {
     fn eq(&self, other: &Self) -> bool {
         self.files.source() == other.files.source()
     }
 }
 
-impl Eq for UpstreamTls {}
+impl Eq for UpstreamTlsConfig {}
 
-impl fmt::Debug for UpstreamTls {
+impl fmt::Debug for UpstreamTlsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("UpstreamTls").field(self.files.source()).finish()
+        f.debug_tuple("UpstreamTlsConfig").field(self.files.source()).finish()
     }
 }
 
