@@ -12,11 +12,13 @@
 //! a holder is answered as one that finds no place in the table of keys.
 
 mod flight;
+mod known_terms;
 mod lease_batch;
 mod leased_key;
 mod outbox;
 mod silence;
 mod slot;
+mod subject;
 mod view;
 
 use core::fmt;
@@ -29,7 +31,6 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::WindowStart;
-use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate::shares::{Owner, Shares};
 use tidegate::{Algorithm, Cost, Timestamp};
@@ -37,12 +38,14 @@ use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;
 pub(crate) use self::flight::{Flight, Flights};
+use self::known_terms::KnownTerms;
 use self::lease_batch::DueAsk;
 pub use self::lease_batch::{LeaseBatch, LeaseBatches};
 pub(crate) use self::leased_key::LeasedKey;
 use self::outbox::Outbox;
 pub(crate) use self::silence::{Silence, Silent};
 use self::slot::{LOOK_MIN, Slot};
+pub(crate) use self::subject::{LeaseSubject, TermsId};
 pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -176,21 +179,13 @@ struct Shard {
     looks: Looks,
 }
 
-/// Terms by the numbers that they are of.
-#[derive(Debug)]
-struct KnownTerms {
-    all: HashMap<u32, Arc<Terms>, ahash::RandomState>,
-    /// Those asked for last, which the next one asks for, too, more often than not.
-    last: Option<(u32, Arc<Terms>)>,
-}
-
 type Looks = BinaryHeap<Reverse<(Timestamp, u64)>>;
 
 /// A request that comes to its lease.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    pub(crate) limit: &'a LeasedLimit<'a>,
-    /// The namespace of the limit.
+    pub(crate) subject: LeaseSubject<'a>,
+    /// The namespace that it counts against.
     pub(crate) owner: Owner,
     pub(crate) cost: Cost,
     pub(crate) attempt: u32,
@@ -216,7 +211,7 @@ impl Leases {
             incarnations: AtomicU32::new(1),
             members: AtomicU32::new(1),
             outbox: Outbox::default(),
-            terms: Mutex::new(KnownTerms { all: HashMap::with_hasher(names), last: None }),
+            terms: Mutex::new(KnownTerms::new(names)),
             asks: AtomicU64::new(0),
             unanswered: AtomicU64::new(0),
             answered_at: AtomicU64::new(0),
@@ -259,7 +254,7 @@ impl Leases {
         now: Timestamp,
         about: impl FnOnce() -> Result<LeasedKey, E>,
     ) -> Result<Taken, E> {
-        let key = asked.limit.key();
+        let key = asked.subject.key;
         let mut shard = self.shard(key);
         let shard = &mut *shard;
         if let Some(flight) = asked.landed.iter().find(|flight| flight.key() == key)
@@ -282,8 +277,8 @@ impl Leases {
         // Relaxed: only the number must be new. It wraps long after the former holder of a key is
         // forgotten.
         let incarnation = self.incarnations.fetch_add(1, Ordering::Relaxed);
-        let terms = self.terms_of(asked.limit);
-        let mut slot = Slot::new(Holder::new(incarnation), asked.limit, terms, Arc::new(about));
+        let terms = lock(&self.terms).of(&asked.subject);
+        let mut slot = Slot::new(Holder::new(incarnation), asked.subject.terms, terms, Arc::new(about));
         slot.owner = asked.owner;
         let slot = shard.slots.entry(key).insert_entry(Box::new(slot)).into_mut();
         self.held.fetch_add(1, Ordering::Relaxed);
@@ -291,8 +286,9 @@ impl Leases {
     }
 
     fn take_from(&self, slot: &mut Slot, looks: &mut Looks, asked: &Asked<'_>, now: Timestamp) -> Taken {
-        if slot.numbers != asked.limit.numbers() {
-            slot.renumber(asked.limit, self.terms_of(asked.limit), now);
+        if slot.terms_id != asked.subject.terms {
+            let terms = lock(&self.terms).of(&asked.subject);
+            slot.renumber(&asked.subject, terms, now);
         }
         // Relaxed: a hint. Where the store has answered other asks since, this one may be answered,
         // too.
@@ -594,23 +590,6 @@ impl Leases {
 
     pub(crate) fn set_members(&self, members: u32) {
         self.members.store(members.max(1), Ordering::Relaxed);
-    }
-
-    fn terms_of(&self, limit: &LeasedLimit<'_>) -> Arc<Terms> {
-        let numbers = limit.numbers();
-        let mut known = lock(&self.terms);
-        if let Some((last, terms)) = &known.last
-            && *last == numbers
-        {
-            return Arc::clone(terms);
-        }
-        let terms = known.all.entry(numbers).or_insert_with(|| {
-            let terms = Terms::of(limit.algorithm, Timestamp::MIN);
-            Arc::new(terms.expect("a gate takes only limits that can be leased"))
-        });
-        let terms = Arc::clone(terms);
-        known.last = Some((numbers, Arc::clone(&terms)));
-        terms
     }
 }
 

@@ -291,6 +291,7 @@ fn rules(
     // Matchers have no equality; their printed form is complete.
     let match_differs = format!("{:?}", old.matches) != format!("{:?}", new.matches);
     let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
+    let both_leased = old.consistency == Consistency::Leased && new.consistency == Consistency::Leased;
     let both_stored = old.consistency != Consistency::Local && new.consistency != Consistency::Local;
     [
         ("match", match_differs),
@@ -298,6 +299,7 @@ fn rules(
         ("mode", old.mode != new.mode),
         ("consistency", !stores && old.consistency != new.consistency),
         ("on_store_failure", both_stored && old.on_store_failure != new.on_store_failure),
+        ("lease_period", both_leased && old.lease_period != new.lease_period),
         ("on_exceed", old.on_exceed != new.on_exceed),
         ("overrides", !same_overrides(old, new)),
         ("status", status(old_namespace, old) != status(new_namespace, new)),

@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
-use tidegate::lease::Terms;
 use tidegate::{Algorithm, Cost, Timestamp};
 use tidegate_engine::{Engine, LeaseView, LeasesView};
 use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
@@ -206,7 +205,7 @@ impl Members {
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
-    let per_s = |units: u64| (units as f64 / Terms::PERIOD.as_secs_f64() * 10.0).round() / 10.0;
+    let per_s = |units: u64| (units as f64 / view.period.as_secs_f64() * 10.0).round() / 10.0;
     let shown = |value: String| value.chars().take(VALUE_CHARS_MAX).collect::<String>();
     LeaseBody {
         scope: view.scope.into_iter().map(|(name, value)| (shown(name), shown(value))).collect(),

@@ -16,10 +16,12 @@ use crate::numbers::{Numbers, Shape, Windows, count, count_bits, gcd, micros, wh
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 const LENT_MAX: u64 = (1 << 31) - 1;
 
-/// The numbers of `algorithm` that the script needs to lend it, or the missing ability.
-pub(crate) fn numbers(algorithm: &Algorithm) -> Result<Numbers, String> {
+/// The numbers of `algorithm` that the script needs to lend it for `period`, or the missing
+/// ability.
+pub(crate) fn numbers(algorithm: &Algorithm, period: Duration) -> Result<Numbers, String> {
     // The window is that of the server's clock, so the script finds it by itself.
-    let terms = Terms::of(algorithm, Timestamp::MIN).map_err(|error| error.to_string())?;
+    let terms = Terms::for_period(algorithm, period, Timestamp::MIN);
+    let terms = terms.map_err(|error| error.to_string())?;
     let period = u64::try_from(terms.period().as_micros()).unwrap_or(u64::MAX);
     let mut spec = Writer::default();
     let mut windows = None;

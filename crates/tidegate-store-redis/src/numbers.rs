@@ -299,43 +299,49 @@ pub(crate) fn from_micros(micros: f64) -> Timestamp {
     }
 }
 
-/// Limits by their algorithm, so that each is worked out once: as counters have them, and as
-/// ledgers do.
+/// The numbers of limits, each worked out once: by algorithm, and by the lease period of ledgers.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    counters: Mutex<HashMap<Algorithm, Arc<Numbers>>>,
-    ledgers: Mutex<HashMap<Algorithm, Arc<Numbers>>>,
+    /// Those of counters have no lease period.
+    numbers: Mutex<HashMap<Option<Duration>, ByAlgorithm>>,
 }
+
+type ByAlgorithm = HashMap<Algorithm, Arc<Numbers>>;
 
 impl Known {
     /// The numbers by which an operation is decided.
     pub(crate) fn of(&self, operation: &Operation) -> Result<Arc<Numbers>, StoreError> {
         match operation.kind {
-            Kind::Ledger(_) => Self::find(&self.ledgers, &operation.algorithm, ledger::numbers),
+            Kind::Ledger(_) => {
+                let period = operation.lease_period;
+                let make = |algorithm: &Algorithm| ledger::numbers(algorithm, period);
+                self.find(Some(period), &operation.algorithm, make)
+            }
             _ => self.of_counter(&operation.algorithm),
         }
     }
 
-    /// The numbers of a counter.
+    /// The numbers by which a counter is decided.
     pub(crate) fn of_counter(&self, algorithm: &Algorithm) -> Result<Arc<Numbers>, StoreError> {
-        Self::find(&self.counters, algorithm, Numbers::of)
+        self.find(None, algorithm, Numbers::of)
     }
 
     fn find(
-        known: &Mutex<HashMap<Algorithm, Arc<Numbers>>>,
+        &self,
+        lease_period: Option<Duration>,
         algorithm: &Algorithm,
         make: impl FnOnce(&Algorithm) -> Result<Numbers, String>,
     ) -> Result<Arc<Numbers>, StoreError> {
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(numbers) = known.get(algorithm) {
+        let mut known = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(numbers) = known.get(&lease_period).and_then(|known| known.get(algorithm)) {
             return Ok(Arc::clone(numbers));
         }
         let numbers = make(algorithm).map_err(|what| StoreError::Unsupported { what })?;
         let numbers = Arc::new(numbers);
-        if known.len() >= KNOWN_MAX {
+        if known.values().map(HashMap::len).sum::<usize>() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(algorithm.clone(), Arc::clone(&numbers));
+        known.entry(lease_period).or_default().insert(algorithm.clone(), Arc::clone(&numbers));
         Ok(numbers)
     }
 }

@@ -1,7 +1,9 @@
 //! The batch that a store is asked: operations on counters that belong together.
 
+use core::time::Duration;
+
 use smallvec::SmallVec;
-use tidegate::lease::{Ask, Terms};
+use tidegate::lease::{Ask, Terms, TermsError};
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
@@ -131,6 +133,10 @@ pub struct Operation {
     /// A key belongs to one algorithm: it is part of the identity the key is made of. Another
     /// algorithm under the same key finds it empty, and takes it over when it charges.
     pub algorithm: Algorithm,
+    /// How long a lease lasts, of an operation on a ledger; from [`Terms::PERIOD_MIN`] to
+    /// [`Terms::PERIOD_MAX`]. Members may ask with different ones, as during a reload of a fleet:
+    /// each ask is answered by its own, and leases on record end when they were to end.
+    pub lease_period: Duration,
     /// The action on the counter.
     pub kind: Kind,
     /// [`Mode::Enforce`]: refused, it refuses an all-or-nothing batch. [`Mode::Shadow`]: it is charged if there is
@@ -139,9 +145,20 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation that binds.
+    /// An operation that binds. Leases last for [`Terms::PERIOD`].
     pub fn new(key: Key, algorithm: Algorithm, kind: Kind) -> Self {
-        Self { key, algorithm, kind, mode: Mode::Enforce }
+        Self { key, algorithm, lease_period: Terms::PERIOD, kind, mode: Mode::Enforce }
+    }
+
+    /// The same operation, with leases of `period`.
+    #[must_use]
+    pub fn with_lease_period(self, period: Duration) -> Self {
+        Self { lease_period: period, ..self }
+    }
+
+    /// The terms of an operation on a ledger at `now`, the store's time.
+    pub fn terms(&self, now: Timestamp) -> Result<Terms, TermsError> {
+        Terms::for_period(&self.algorithm, self.lease_period, now)
     }
 
     /// The operation by which a request asks to be admitted: [`Kind::Acquire`] for a concurrency
@@ -169,7 +186,7 @@ impl Operation {
             Kind::Acquire { .. } | Kind::Release { .. } if !permits => {
                 "permits of a limit that is not a concurrency limit; check and refund it"
             }
-            Kind::Ledger(_) => match Terms::of(&self.algorithm, Timestamp::MIN) {
+            Kind::Ledger(_) => match self.terms(Timestamp::MIN) {
                 Ok(_) => return Ok(()),
                 Err(error) => return Err(StoreError::Unsupported { what: error.to_string() }),
             },

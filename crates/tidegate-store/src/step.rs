@@ -100,7 +100,7 @@ pub(crate) fn plan(
         for (index, operation) in keyed.operations(key) {
             verdicts[index] = match operation.kind {
                 Kind::Ledger(what) => {
-                    Record::lend(&mut tried, &operation.algorithm, what, keyed.batch.id, at);
+                    Record::lend(&mut tried, operation, what, keyed.batch.id, at);
                     Verdict::Admit
                 }
                 _ => apply(&mut tried, operation, keyed.batch.id, &charges[index], at.now).verdict,
@@ -176,7 +176,7 @@ pub(crate) fn carry_out(keyed: &Keyed<'_>, slots: &mut [Slot], charges: &[Few<Ma
             // Where nothing more is remembered everyone is lent what the first one would be.
             let mut nobodys = None;
             let record = if counted { &mut slot.record } else { &mut nobodys };
-            let lent = Record::lend(record, &operation.algorithm, what, keyed.batch.id, at);
+            let lent = Record::lend(record, operation, what, keyed.batch.id, at);
             if operation.kind.ask().is_some() {
                 grants.push(lent.grant);
             }
@@ -219,9 +219,7 @@ fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: T
 
 fn status(record: Option<&Record>, operation: &Operation, at: Moment) -> Outcome {
     match record {
-        _ if matches!(operation.kind, Kind::Ledger(_)) => {
-            Record::ledger_status(record, &operation.algorithm, at)
-        }
+        _ if matches!(operation.kind, Kind::Ledger(_)) => Record::ledger_status(record, operation, at),
         Some(record) => record.status(&operation.algorithm, at.now),
         None => Outcome::unused(operation.algorithm.limit(), at.now),
     }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::algorithm::Algorithm;
+use crate::lease::Terms;
 use crate::matcher::Matcher;
 
 /// A limit as it stands in a policy, checked when a [`crate::Gate`] is built from it.
@@ -37,6 +38,10 @@ pub struct Limit {
     /// The behaviour while the store that decides or leases it does not answer. Not used where this
     /// member alone decides it.
     pub on_store_failure: OnStoreFailure,
+    /// How long a lease of it lasts, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`]; default
+    /// [`Terms::PERIOD`]. A longer one costs fewer calls to the store, and what a lost member holds
+    /// is missing for longer. Only of a limit with [`Consistency::Leased`].
+    pub lease_period: Duration,
     /// Whether its numbers are those of all members together, each of which decides by an equal
     /// part; see [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with
     /// [`Consistency::Local`].
@@ -63,6 +68,7 @@ impl Limit {
             consistency: Consistency::Local,
             was: None,
             on_store_failure: OnStoreFailure::default(),
+            lease_period: Terms::PERIOD,
             is_divided: false,
         }
     }
@@ -118,6 +124,13 @@ impl Limit {
     #[must_use]
     pub fn consistency(mut self, consistency: Consistency) -> Self {
         self.consistency = consistency;
+        self
+    }
+
+    /// Has its leases last for `period`.
+    #[must_use]
+    pub fn lease_period(mut self, period: Duration) -> Self {
+        self.lease_period = period;
         self
     }
 

@@ -86,6 +86,9 @@ pub(crate) struct Fleet {
     /// Of how many keys one member holds a lease at once, at most [default: 65536]
     #[arg(long, value_name = "N")]
     pub(crate) holders_max: Option<u32>,
+    /// How long a lease lasts, in seconds, 4 to 60 [default: 5]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) lease_seconds: Option<u32>,
     /// Write pictures to this folder, as SVG: what was admitted beside the limit, what was lent,
     /// store calls
     #[arg(long, value_name = "DIR")]

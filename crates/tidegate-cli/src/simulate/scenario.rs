@@ -16,6 +16,7 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     set(&mut scenario.retries, fleet.retries);
     set(&mut scenario.deadline_ms, fleet.deadline_ms);
     set(&mut scenario.holders_max, fleet.holders_max);
+    set(&mut scenario.lease_seconds, fleet.lease_seconds);
     if let Some(units) = fleet.rate {
         scenario.limit = Numbers::Bucket { units, seconds: fleet.per, burst: fleet.burst.unwrap_or(units) };
     }

@@ -22,8 +22,8 @@ use super::store_silence::alone_denial;
 use crate::continuation::ExactName;
 use crate::error::EngineError;
 use crate::leases::{
-    Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseTotals, LeasedKey, Leases,
-    LeasesView, Silence, Taken,
+    Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
+    Leases, LeasesView, Silence, Taken, TermsId,
 };
 use crate::limit_report::LimitReport;
 use crate::request::Request;
@@ -99,7 +99,7 @@ impl Engine {
                 continue;
             }
             let asked = Asked {
-                limit,
+                subject: subject_of(limit),
                 owner: gate.owner(),
                 cost: request.cost,
                 attempt: if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt },
@@ -339,7 +339,18 @@ fn about<'g>(
 ) -> Result<LeasedKey, EngineError> {
     let name = gate.store_name(limit, located);
     let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
-    Ok(LeasedKey::new(limit, key, gate.namespace(), &name.scope))
+    let scope = name.scope.iter().map(|(name, value)| (&**name, &**value));
+    let names = core::iter::once((gate.namespace(), limit.name)).chain(scope);
+    Ok(LeasedKey::new(&subject_of(limit), key, &names))
+}
+
+fn subject_of<'a>(limit: &LeasedLimit<'a>) -> LeaseSubject<'a> {
+    LeaseSubject {
+        key: limit.key(),
+        name: limit.name,
+        algorithm: limit.algorithm,
+        terms: TermsId { algorithm: limit.numbers(), period: limit.lease_period },
+    }
 }
 
 /// The refusal by these limits, the one that binds longest first. Keys that exceeded a limit which

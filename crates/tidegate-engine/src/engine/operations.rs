@@ -387,7 +387,8 @@ impl Engine {
             let Some(kind) = kind(one) else { continue };
             let kind = if one.is_leased { of_ledger(kind) } else { kind };
             let key = key_of(gate, one).map_err(EngineError::KeyTooLong)?;
-            operations.push(Operation::new(key, one.algorithm.clone(), kind));
+            let operation = Operation::new(key, one.algorithm.clone(), kind);
+            operations.push(operation.with_lease_period(one.lease_period));
         }
         Ok(operations)
     }

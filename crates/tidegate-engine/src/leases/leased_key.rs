@@ -1,13 +1,14 @@
-//! The limit and key that a lease belongs to.
+//! The key in the store that a lease belongs to.
+
+use core::time::Duration;
 
 use tidegate::Algorithm;
-use tidegate::gate::LeasedLimit;
-use tidegate::refusal::ScopeValues;
 use tidegate_store::{Key, Kind, OnLedger, Operation};
 
+use super::subject::LeaseSubject;
 use crate::request::{OwnedPairs, Pairs};
 
-/// A key of a leased limit.
+/// A key that is leased.
 #[derive(Debug)]
 pub(crate) struct LeasedKey {
     /// The fingerprint of the key, by which this member finds it.
@@ -15,15 +16,22 @@ pub(crate) struct LeasedKey {
     /// The key in the store.
     pub(crate) key: Key,
     pub(crate) algorithm: Algorithm,
+    /// How long a lease of it lasts.
+    pub(crate) period: Duration,
     /// The namespace and the limit, and after those the attributes of the key with their values.
     names: OwnedPairs,
 }
 
 impl LeasedKey {
-    pub(crate) fn new(limit: &LeasedLimit<'_>, key: Key, namespace: &str, scope: &ScopeValues<'_>) -> Self {
-        let scope = scope.iter().map(|(name, value)| (&**name, &**value));
-        let names = OwnedPairs::new(&core::iter::once((namespace, limit.name)).chain(scope));
-        Self { number: limit.key(), key, algorithm: limit.algorithm.clone(), names }
+    /// The key of a subject in the store; `names` are its namespace, its name, and after those the
+    /// attributes that tell it from others of that name.
+    pub(crate) fn new<'n>(
+        subject: &LeaseSubject<'_>,
+        key: Key,
+        names: &(impl Iterator<Item = (&'n str, &'n str)> + Clone),
+    ) -> Self {
+        let (algorithm, period) = (subject.algorithm.clone(), subject.terms.period);
+        Self { number: subject.key, key, algorithm, period, names: OwnedPairs::new(names) }
     }
 
     /// A key of a limit of 10 units a second.
@@ -32,7 +40,8 @@ impl LeasedKey {
         let rate = tidegate::Rate::per_second(10).expect("a rate");
         let algorithm = Algorithm::bucket(rate).expect("a bucket");
         let names = OwnedPairs::new(&core::iter::once(("api", "rate")));
-        Self { number, key: Key::new("api", b"rate", b"").expect("short"), algorithm, names }
+        let (key, period) = (Key::new("api", b"rate", b"").expect("short"), tidegate::lease::Terms::PERIOD);
+        Self { number, key, algorithm, period, names }
     }
 
     /// The namespace and the limit, and after those the attributes of the key with their values.
@@ -40,16 +49,16 @@ impl LeasedKey {
         self.names.pairs()
     }
 
-    /// The same key with the name and the numbers of `limit` after a reload.
-    pub(super) fn renumbered(&self, limit: &LeasedLimit<'_>) -> Self {
+    /// The same key with the name and the terms that its subject has after a reload.
+    pub(super) fn renumbered(&self, subject: &LeaseSubject<'_>) -> Self {
         let old = self.names();
-        let pairs = core::iter::once((old[0].0, limit.name)).chain(old[1..].iter().copied());
-        let names = OwnedPairs::new(&pairs);
-        Self { number: self.number, key: self.key.clone(), algorithm: limit.algorithm.clone(), names }
+        let pairs = core::iter::once((old[0].0, subject.name)).chain(old[1..].iter().copied());
+        Self::new(subject, self.key.clone(), &pairs)
     }
 
     /// The operation `what` on the ledger of the key.
     pub(crate) fn operation(&self, what: OnLedger) -> Operation {
-        Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what))
+        let operation = Operation::new(self.key.clone(), self.algorithm.clone(), Kind::Ledger(what));
+        operation.with_lease_period(self.period)
     }
 }

@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tidegate::Timestamp;
-use tidegate::gate::LeasedLimit;
 use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
 use tidegate::shares::Owner;
 
 use super::flight::Flight;
 use super::leased_key::LeasedKey;
+use super::subject::{LeaseSubject, TermsId};
 
 /// The shortest time after which a holder is looked at again.
 pub(super) const LOOK_MIN: Duration = Duration::from_millis(10);
@@ -24,8 +24,8 @@ const LOOK_IDLE: Duration = Duration::from_millis(500);
 pub(super) struct Slot {
     pub(super) holder: Holder,
     pub(super) terms: Arc<Terms>,
-    /// Which numbers the terms are of.
-    pub(super) numbers: u32,
+    /// Tells the terms from others.
+    pub(super) terms_id: TermsId,
     pub(super) about: Arc<LeasedKey>,
     /// The namespace whose share of the places it counts against.
     pub(super) owner: Owner,
@@ -41,16 +41,11 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(
-        holder: Holder,
-        limit: &LeasedLimit<'_>,
-        terms: Arc<Terms>,
-        about: Arc<LeasedKey>,
-    ) -> Self {
+    pub(super) fn new(holder: Holder, terms_id: TermsId, terms: Arc<Terms>, about: Arc<LeasedKey>) -> Self {
         Self {
             holder,
             terms,
-            numbers: limit.numbers(),
+            terms_id,
             about,
             owner: Owner::NONE,
             flight: None,
@@ -80,13 +75,13 @@ impl Slot {
         self.look_at.as_nanos() ^ self.holder.until().as_nanos() ^ self.about.number ^ key
     }
 
-    /// Goes on by other numbers of the same limit. An ask under way is still about the old ones,
+    /// Goes on by other terms of the same subject. An ask under way is still about the old ones,
     /// which the next puts right.
-    pub(super) fn renumber(&mut self, limit: &LeasedLimit<'_>, terms: Arc<Terms>, now: Timestamp) {
-        self.numbers = limit.numbers();
+    pub(super) fn renumber(&mut self, subject: &LeaseSubject<'_>, terms: Arc<Terms>, now: Timestamp) {
+        self.terms_id = subject.terms;
         self.holder.change_terms(&self.terms, &terms, now);
         self.terms = terms;
-        self.about = Arc::new(self.about.renumbered(limit));
+        self.about = Arc::new(self.about.renumbered(subject));
     }
 
     /// Whether nothing would be lost if it were dropped.

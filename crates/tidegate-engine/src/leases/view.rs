@@ -1,6 +1,7 @@
 //! A readable view of the leases that a member holds.
 
 use core::cmp::{Ordering, Reverse};
+use core::time::Duration;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct LeaseView {
     pub limit: String,
     /// The attributes of the key with their values.
     pub scope: Vec<(String, String)>,
+    /// How long a lease of this limit lasts.
+    pub period: Duration,
     /// Demand at this member, in units each lease period; first attempts only.
     pub demand: u64,
     /// The rate at which the lease refills, in units each lease period.
@@ -113,6 +116,7 @@ impl Leases {
             namespace,
             limit,
             scope: names.collect(),
+            period: slot.terms.period(),
             demand: slot.holder.demand(&slot.terms, now),
             rate: slot.holder.rate(now),
             tokens: slot.holder.tokens(&slot.terms, now),

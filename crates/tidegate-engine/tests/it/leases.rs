@@ -477,6 +477,64 @@ fn other_numbers_count_from_the_next_request_on() {
 }
 
 #[test]
+fn another_lease_period_counts_from_the_next_ask_on_and_keeps_what_is_used() {
+    let limit = leased("rate", bucket(1_000, SECOND));
+    let mut fleet = Fleet::new(1, std::slice::from_ref(&limit));
+    let fill = |fleet: &mut Fleet, seconds: u64| {
+        let admitted: u64 = (0..seconds * 10)
+            .map(|_| {
+                fleet.pass(Duration::from_millis(100));
+                fleet.burst(0)
+            })
+            .sum();
+        admitted
+    };
+    let first = fleet.burst(0);
+    fill(&mut fleet, 20);
+    let asks = fleet.asks;
+    let before = fill(&mut fleet, 60);
+    let asks_before = fleet.asks - asks;
+    let lease = fleet.members[0].leases(1, fleet.now()).leases[0].clone();
+    assert!(lease.until <= fleet.now().saturating_add(SECOND * 5));
+    assert!(first > 900, "{first} of the burst");
+    assert_eq!(lease.period, SECOND * 5);
+
+    let limits = vec![limit.clone().lease_period(SECOND * 20)];
+    let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+    fleet.members[0] = fleet.members[0].reconfigured(namespaces).unwrap().0;
+    assert_eq!(fleet.burst(0), 0, "what is used stays used");
+    fill(&mut fleet, 20);
+    let asks = fleet.asks;
+    let after = fill(&mut fleet, 60);
+    let asks_after = fleet.asks - asks;
+    assert_eq!(fleet.members[0].leases(1, fleet.now()).leases[0].period, SECOND * 20);
+    for admitted in [before, after] {
+        assert!((58_800..=60_100).contains(&admitted), "{admitted} in a minute");
+    }
+    assert!(asks_after * 2 < asks_before, "{asks_after} asks a minute after {asks_before}");
+}
+
+#[test]
+fn members_that_disagree_about_the_lease_period_share_the_limit() {
+    let limit = |period| leased("rate", bucket(1_000, SECOND)).lease_period(period);
+    for (one, other) in [(4, 60), (5, 20), (60, 5)] {
+        let mut fleet = Fleet::new(2, &[limit(SECOND * one)]);
+        let limits = vec![limit(SECOND * other)];
+        let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+        fleet.members[1] = fleet.members[1].reconfigured(namespaces).unwrap().0;
+        let mut admitted = [0; 2];
+        for _ in 0..600 {
+            fleet.pass(Duration::from_millis(100));
+            admitted[0] += fleet.burst(0);
+            admitted[1] += fleet.burst(1);
+        }
+        let all = admitted[0] + admitted[1];
+        let most = 61_000 + 100;
+        assert!((58_800..=most).contains(&all), "{admitted:?} in a minute with {one} s and {other} s");
+    }
+}
+
+#[test]
 fn requests_that_go_together_ask_for_all_their_leases_at_once() {
     let mut fleet = Fleet::new(1, &[leased("rate", per_second(100))]);
     let users = ["a", "b", "c"].map(|user| [("user", user)]);

@@ -1,14 +1,14 @@
 //! Checks one limit.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::algorithm::{WINDOW_MAX, WINDOW_MIN};
 use tidegate::lease::Terms;
-use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure};
-use tidegate::{Algorithm, Timestamp};
+use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override};
+use tidegate::{Algorithm, GateError, Timestamp};
 
 use super::algorithm::WrittenAlgorithm;
+use super::bounded_span::between;
 use super::matcher::matcher;
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::zone;
@@ -76,6 +76,7 @@ pub(super) fn check(
 
     let consistency = decided_where(raw, &algorithm, is_shared, path, report);
     let is_local = consistency == Consistency::Local;
+    let lease_period = lease_period(raw, &algorithm, consistency, path, report);
     if raw.on_store_failure.is_some() && is_local {
         let what = "`on_store_failure` has no effect, because no store decides the limit";
         report.warn(&path.key("on_store_failure"), what, "remove it, or use `consistency: exact`");
@@ -99,10 +100,6 @@ pub(super) fn check(
     if let Some(span) = block {
         limit = limit.block_on_exceed(span);
     }
-    for (when, algorithm) in overrides {
-        let values = when.iter().map(|(attribute, value)| (attribute.as_str(), value.as_str()));
-        limit = limit.override_for(values, algorithm);
-    }
     if !is_local {
         let failure = match raw.on_store_failure {
             Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
@@ -113,6 +110,14 @@ pub(super) fn check(
         limit = limit.consistency(consistency).on_store_failure(failure);
     }
     limit.is_divided = is_divided(raw) && is_local;
+    limit.lease_period = lease_period;
+    for (at, one) in overrides {
+        // The other errors of an override were found where it was read.
+        if let Err(GateError::NotLeasable { why, .. }) = limit.check_override(&one) {
+            report.value(&at, why.to_string(), "lower it, or use `consistency: exact`");
+        }
+        limit.overrides.push(one);
+    }
     limit.was.clone_from(&raw.was);
     namespace.limits.push(limit);
     Some(())
@@ -247,6 +252,29 @@ fn decided_where(
     }
 }
 
+/// How long a lease of the limit lasts.
+fn lease_period(
+    raw: &LimitConfig,
+    algorithm: &Algorithm,
+    consistency: Consistency,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> core::time::Duration {
+    const NAME: &str = "lease_period";
+    let bounds = (Terms::PERIOD_MIN, Terms::PERIOD_MAX);
+    let period = between((NAME, raw.lease_period.as_ref()), Terms::PERIOD, bounds, path, report);
+    if raw.lease_period.is_some() && consistency != Consistency::Leased {
+        let what = "`lease_period` has no effect, because the limit is not leased";
+        let fix = "remove it, or use `consistency: leased` and a store that the members share";
+        report.warn(&path.key(NAME), what, fix);
+    } else if let Ok(terms) = Terms::of(algorithm, Timestamp::MIN)
+        && let Err(error) = terms.with_period(period)
+    {
+        report.value(&path.key(NAME), error.to_string(), "use a shorter lease period");
+    }
+    period
+}
+
 /// Whether the members divide the limit among themselves.
 fn is_divided(raw: &LimitConfig) -> bool {
     raw.share.as_deref() == Some("auto")
@@ -277,15 +305,14 @@ fn share(raw: &LimitConfig, is_shared: bool, path: &Path, report: &mut Report<'_
     1
 }
 
-type Overridden = Vec<(BTreeMap<String, String>, tidegate::Algorithm)>;
-
+/// The overrides, each with its place in the file.
 fn overrides(
     raw: &LimitConfig,
     written: Option<&WrittenAlgorithm<'_>>,
     key: &[KeyPart],
     path: &Path,
     report: &mut Report<'_>,
-) -> Overridden {
+) -> Vec<(Path, Override)> {
     let mut all = Vec::new();
     let mut seen: BTreeSet<&BTreeMap<String, String>> = BTreeSet::new();
     for (index, one) in raw.overrides.iter().flatten().enumerate() {
@@ -296,7 +323,8 @@ fn overrides(
         }
         let changed = written.and_then(|written| written.overridden(&one.numbers, &at, report));
         if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
-            all.push((one.when.clone(), algorithm));
+            let when = one.when.clone().into_iter().collect();
+            all.push((at, Override { when, algorithm }));
         }
     }
     all

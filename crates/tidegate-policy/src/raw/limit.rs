@@ -65,6 +65,10 @@ pub(crate) struct LimitConfig {
     /// The decision when the store cannot answer; only for limits that a store decides or lends.
     /// Default: `refuse` for limits over an hour or longer, `local` for others.
     pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
+    /// For `consistency: leased`: how long a lease lasts, 4s to 60s. A longer one costs fewer calls
+    /// to the store; a member that is lost takes what it holds with it for that long. Default:
+    /// `5s`.
+    pub(crate) lease_period: Option<String>,
     /// The penalty of a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
     /// Other numbers for some keys. The override that names the most attributes wins.

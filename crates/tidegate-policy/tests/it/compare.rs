@@ -283,3 +283,15 @@ settings taken over while running:
 "
     );
 }
+
+#[test]
+fn another_lease_period_keeps_the_counters_and_is_named() {
+    let shared = |period: &str| {
+        let store = "{ kind: redis, urls: [redis://127.0.0.1:1] }";
+        format!("store: {store}\n{}", with_limit(&format!("{{ name: a, rate: 100/s{period} }}")))
+    };
+    let comparison = of(&shared(""), &shared(", lease_period: 20s"));
+    assert_eq!(comparison.limits[0].rules, ["lease_period"]);
+    assert_eq!(comparison.forgotten(), 0);
+    assert_eq!(of(&shared(""), &shared(", lease_period: 5s")).limits[0].fate, Fate::Kept);
+}

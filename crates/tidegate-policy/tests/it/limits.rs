@@ -1,6 +1,6 @@
 //! Problems of limits: every kind of problem with its exact text.
 
-use crate::{assert_files, assert_limits, check, limit_problems, problems, with_limit};
+use crate::{assert_files, assert_limits, check, limit_problems, problems, settings, warnings, with_limit};
 
 #[test]
 fn a_rate_that_is_none_says_what_to_do() {
@@ -387,4 +387,71 @@ fn more_limits_or_attributes_than_a_namespace_holds_are_a_problem() {
             "t.yaml:1:30: namespaces.api.limits: the limits of the namespace look at 257 attributes; use at most 256"
         ]
     );
+}
+
+#[test]
+fn a_lease_period_is_a_span_from_4_to_60_seconds_of_a_leased_limit() {
+    let shared = |limit: &str| {
+        let store = "{ kind: redis, urls: [redis://127.0.0.1:1] }";
+        format!("store: {store}\nnamespaces: {{ api: {{ limits: [ {{ name: x, {limit} }} ] }} }}")
+    };
+    for (limit, seconds) in [
+        ("rate: 100/s", 5),
+        ("rate: 100/s, lease_period: 4s", 4),
+        ("rate: 100/s, consistency: leased, lease_period: 1m", 60),
+        ("fixed: { limit: 500, window: 1m }, lease_period: 20s", 20),
+    ] {
+        let checked = settings(&shared(limit));
+        let period = checked.namespaces[0].limits[0].lease_period;
+        assert_eq!(period, core::time::Duration::from_secs(seconds), "{limit}");
+        assert_eq!(warnings(&shared(limit)), [""; 0], "{limit}");
+    }
+    let range = "is out of range; use a span from 4s to 1m";
+    for (limit, expected) in [
+        ("rate: 100/s, lease_period: 3999ms", format!("lease_period \"3999ms\" {range}")),
+        ("rate: 100/s, lease_period: 61s", format!("lease_period \"61s\" {range}")),
+        ("rate: 100/s, lease_period: soon", "lease_period \"soon\" ".to_owned()),
+        (
+            "rate: 100000000/s, lease_period: 60s",
+            "6000000000 units in a lease period are more than 2147483647, the most that is lent; count in larger units; use a shorter lease period"
+                .to_owned(),
+        ),
+    ] {
+        let found = problems(&shared(limit));
+        let start = format!("namespaces.api.limits[0].lease_period: {expected}");
+        assert!(found.len() == 1 && found[0].contains(&start), "{limit}: {found:?}");
+    }
+    let without_effect = "`lease_period` has no effect, because the limit is not leased; remove it, or use `consistency: leased` and a store that the members share";
+    let alone = "namespaces: { api: { limits: [ { name: x, rate: 100/s, lease_period: 10s } ] } }".to_owned();
+    let not_leased = ["rate: 100/s, consistency: exact", "rate: 100/s, consistency: local"];
+    let not_leased = not_leased.map(|limit| shared(&format!("{limit}, lease_period: 10s")));
+    for text in not_leased.into_iter().chain([alone]) {
+        let told = warnings(&text);
+        assert_eq!(told.iter().filter(|one| one.contains(without_effect)).count(), 1, "{text}: {told:?}");
+    }
+}
+
+#[test]
+fn an_override_that_cannot_be_leased_is_a_problem_before_the_policy_is_in_force() {
+    let with = |changes: &str| {
+        format!(
+            "store: {{ kind: redis, urls: [redis://127.0.0.1:1] }}\nnamespaces: {{ api: {{ limits: [ {{ name: x, key: [u], {changes} }} ] }} }}"
+        )
+    };
+    let fix = "the most that is lent; count in larger units; lower it, or use `consistency: exact`";
+    for (changes, units) in [
+        ("rate: 1/s, overrides: [{ u: a, rate: 2/s }, { u: b, rate: 900000000/s }]", 4_500_000_000_u64),
+        (
+            "rate: 1/s, lease_period: 1m, overrides: [{ u: a, rate: 2/s }, { u: b, rate: 50000000/s }]",
+            3_000_000_000,
+        ),
+    ] {
+        let found = problems(&with(changes));
+        let expected = format!(
+            "namespaces.api.limits[0].overrides[1]: {units} units in a lease period are more than 2147483647, {fix}"
+        );
+        assert!(found.len() == 1 && found[0].ends_with(&expected), "{changes}: {found:?}");
+    }
+    let exact = with("consistency: exact, rate: 1/s, overrides: [{ u: b, rate: 900000000/s }]");
+    assert_eq!(settings(&exact).namespaces[0].limits.len(), 1);
 }

@@ -50,7 +50,8 @@ impl MemberFactory {
         let limit = Limit::new("per-key", scenario.algorithm()?)
             .key([ATTRIBUTE])
             .consistency(consistency)
-            .on_store_failure(failure);
+            .on_store_failure(failure)
+            .lease_period(scenario.lease_period());
         // Decisions that a member makes alone are in its table: four words a key, so that every key
         // finds a place. Beside a store that is only for silences, and of the many keys of a large
         // fleet not all are asked for in one.

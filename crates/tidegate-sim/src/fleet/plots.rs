@@ -28,7 +28,7 @@ pub fn plots(report: &Report) -> Result<Vec<Plot>, ChartError> {
         |name, value| ChartLine { name, shade: Shade::Bound, points: vec![(0.0, value), (end, value)] };
     let most = match report.scenario.limit {
         Numbers::Bucket { burst, .. } => {
-            f64::from(burst) + per_second * tidegate::lease::Terms::PERIOD.as_secs_f64()
+            f64::from(burst) + per_second * f64::from(report.scenario.lease_seconds)
         }
         Numbers::Window { units, .. } => f64::from(units),
     };

@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::Serialize;
 use tidegate::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
+use tidegate::lease::Terms;
 use tidegate::{Algorithm, Rate};
 
 use crate::kit::Chance;
@@ -41,10 +42,22 @@ pub struct Scenario {
     pub deadline_ms: u32,
     /// The most keys of which one member holds a lease at once.
     pub holders_max: u32,
+    /// How long a lease lasts, in seconds; from 4 to 60, default 5.
+    #[serde(skip_serializing_if = "is_usual_period")]
+    pub lease_seconds: u32,
     /// A mistake that is built in.
     #[cfg(tidegate_planted_faults)]
     #[serde(skip)]
     pub fault: Option<tidegate::lease::Fault>,
+}
+
+/// The lease period that limits have by default, in seconds.
+const LEASE_SECONDS: u32 = Terms::PERIOD.as_secs() as u32;
+
+/// Whether a lease lasts as long as by default, which reports do not mention.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer passes a reference")]
+fn is_usual_period(seconds: &u32) -> bool {
+    *seconds == LEASE_SECONDS
 }
 
 /// The numbers of the limit.
@@ -176,6 +189,7 @@ impl Scenario {
             chaos: Chaos::None,
             deadline_ms: 50,
             holders_max: 1 << 16,
+            lease_seconds: LEASE_SECONDS,
             #[cfg(tidegate_planted_faults)]
             fault: None,
         }
@@ -262,6 +276,8 @@ impl Scenario {
         range("number of retries", self.retries, 0, 10)?;
         range("deadline in milliseconds", self.deadline_ms, 1, 10_000)?;
         range("number of leases at a member", self.holders_max, 1, 1 << 24)?;
+        let (min, max) = (Terms::PERIOD_MIN.as_secs() as u32, Terms::PERIOD_MAX.as_secs() as u32);
+        range("lease period in seconds", self.lease_seconds, min, max)?;
         match self.limit {
             Numbers::Bucket { units, seconds, burst } => {
                 range("rate", units, 1, Self::RATE_MAX)?;
@@ -288,6 +304,11 @@ impl Scenario {
                 Algorithm::Fixed(Fixed::new(units.into(), window, WindowStart::Epoch)?)
             }
         })
+    }
+
+    /// How long a lease lasts.
+    pub(crate) const fn lease_period(&self) -> Duration {
+        Duration::from_secs(self.lease_seconds as u64)
     }
 
     /// The numbers as each member has them: decided alone, an equal part of them, rounded down but

@@ -7,7 +7,7 @@ mod lent;
 mod liveness;
 mod silence;
 
-use tidegate::lease::{Ask, Grant, Terms};
+use tidegate::lease::{Ask, Grant};
 
 use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};
@@ -80,13 +80,14 @@ impl Watch {
                 .then(|| Bound::new(scenario.limit, scenario.keys as usize, drift, false)),
             is_local: is_local && pairs <= 1 << 22,
             leased: is_leased.then(|| Leased {
-                lent: LentTokens::new(scenario.limit, Terms::PERIOD),
-                epochs: Epochs::new(scenario.limit, scenario.keys, drift),
+                lent: LentTokens::new(scenario.limit, scenario.lease_period()),
+                epochs: Epochs::new(scenario.limit, scenario.keys, drift, scenario.lease_period()),
             }),
             silences: Silences::new(scenario.limit, scenario.members),
             // By a part of the limit no caller can keep to it.
             liveness: Liveness::new(scenario.limit, if is_local { 0 } else { looked_at })
-                .with_deadline(scenario.deadline_ms),
+                .with_deadline(scenario.deadline_ms)
+                .with_lease_period(scenario.lease_period()),
             looked_at,
             scenario: scenario.clone(),
             findings: Findings::default(),

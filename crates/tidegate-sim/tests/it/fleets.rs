@@ -1,6 +1,6 @@
 //! Fleets of which something is known in advance.
 
-use tidegate_sim::fleet::{Chaos, Load, Numbers, Scenario, Where, simulate};
+use tidegate_sim::fleet::{Chaos, Load, Numbers, Rule, Scenario, Where, simulate};
 
 fn scenario(consistency: Where) -> Scenario {
     let mut scenario = Scenario::new(11);
@@ -111,5 +111,50 @@ fn callers_within_their_limit_are_admitted_by_leases_of_a_new_store() {
     ] {
         let report = simulate(&callers(limit, Where::Leased)).unwrap();
         assert_eq!(report.violations, [], "{report}");
+    }
+}
+
+#[test]
+fn leases_of_another_period_keep_every_bound_of_what_is_admitted() {
+    let is_about_bounds = |rule| {
+        !matches!(rule, Rule::RefusedTooLong | Rule::FirstAttemptsRefused | Rule::Stranded | Rule::Unfair)
+    };
+    for seed in 0..60 {
+        let mut scenario = Scenario::drawn(seed);
+        scenario.lease_seconds = 4;
+        assert_eq!(simulate(&scenario).unwrap().violations, [], "seed {seed}");
+        // Tokens of a lost member are missing for as long, so more may be refused.
+        for period in [20, 60] {
+            scenario.lease_seconds = period;
+            let mut violations = simulate(&scenario).unwrap().violations;
+            violations.retain(|violation| is_about_bounds(violation.rule));
+            assert_eq!(violations, [], "seed {seed} with leases of {period} s");
+        }
+    }
+}
+
+#[test]
+fn longer_leases_of_a_busy_key_cost_fewer_calls() {
+    let calls = |period| {
+        let mut scenario = Scenario::new(7);
+        (scenario.seconds, scenario.lease_seconds) = (600, period);
+        let report = simulate(&scenario).unwrap();
+        assert_eq!(report.violations, [], "leases of {period} s");
+        report.store_calls
+    };
+    let (usual, longer) = (calls(5), calls(20));
+    assert!(longer * 4 < usual * 3, "{longer} calls with leases of 20 s, {usual} with 5 s");
+}
+
+#[test]
+fn a_lease_period_out_of_range_is_no_scenario() {
+    for seconds in [3, 61] {
+        let mut scenario = scenario(Where::Leased);
+        scenario.lease_seconds = seconds;
+        let error = simulate(&scenario).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("lease period in seconds {seconds} is not between 4 and 60; use one that is")
+        );
     }
 }

@@ -237,7 +237,17 @@ impl Player {
             84..97 => OnLedger::Refund { cost },
             _ => OnLedger::Reset,
         };
-        Operation::new(key, algorithm, Kind::Ledger(on))
+        let operation = Operation::new(key, algorithm, Kind::Ledger(on));
+        // Members that disagree about the lease period, as while a fleet is reloaded.
+        let other = match self.random.below(8) {
+            0 => Terms::PERIOD_MIN,
+            1 => Duration::from_micros(7_000_001),
+            2 => Terms::PERIOD_MAX,
+            _ => Terms::PERIOD,
+        };
+        let changed = operation.clone().with_lease_period(other);
+        // The largest rates give more in a longer period than can be lent.
+        if changed.terms(Timestamp::from_nanos(self.now)).is_ok() { changed } else { operation }
     }
 
     fn batch(&mut self) -> Batch {
@@ -263,7 +273,7 @@ impl Player {
         let (mut outcomes, mut grants) = (Vec::new(), Vec::new());
         for operation in &batch.operations {
             let Kind::Ledger(on) = operation.kind else { continue };
-            let terms = Terms::of(&operation.algorithm, now).unwrap();
+            let terms = operation.terms(now).unwrap();
             let kind = discriminant(&operation.algorithm);
             if is_refused || on == OnLedger::Look {
                 let known = self.ledgers.get(&operation.key);

@@ -238,7 +238,8 @@ async fn a_key_of_another_type_fails_its_own_batches_and_none_that_share_a_call_
     }
     let stats = store.stats();
     assert_eq!((stats.failed, stats.circuit), (0, Circuit::Closed), "{stats:?}");
-    assert!(stats.calls < 100, "{stats:?}");
+    // How many share a call depends on the load; each alone would take 201.
+    assert!(stats.calls < 150, "{stats:?}");
 }
 
 #[tokio::test(flavor = "current_thread")]

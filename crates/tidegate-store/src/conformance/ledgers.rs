@@ -19,6 +19,9 @@ use crate::{Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, S
 const KEYS: u64 = 3;
 /// How many holders ask for each.
 const HOLDERS: u64 = 5;
+/// The lease periods that keys change between.
+const LEASE_PERIODS: [Duration; 4] =
+    [Terms::PERIOD, Terms::PERIOD_MIN, Duration::from_micros(7_000_001), Terms::PERIOD_MAX];
 /// Longer than any bucket here takes to refill.
 const LONG: Duration = Duration::from_hours(3);
 
@@ -207,9 +210,9 @@ pub fn what_was_lent_survives_a_restart<H: ConformanceStore>(trial: &Trial<'_, H
         }
         let mut player = LedgerPlayer::new(&trial, family)?;
         player.play(300)?;
-        let LedgerPlayer { families, random, pure, holders, of, .. } = player;
+        let LedgerPlayer { families, random, pure, holders, of, periods, .. } = player;
         trial = trial.reopened()?;
-        LedgerPlayer { trial: &trial, families, random, pure, holders, of }.play(300)?;
+        LedgerPlayer { trial: &trial, families, random, pure, holders, of, periods }.play(300)?;
         trial = Trial::new(trial.harness);
     }
     Ok(())
@@ -278,7 +281,7 @@ struct ExpectedAnswer {
 
 impl LedgerModel {
     fn run(&mut self, operation: &Operation, now: Timestamp) -> ExpectedAnswer {
-        let terms = Terms::of(&operation.algorithm, now).expect("limits that are lent");
+        let terms = operation.terms(now).expect("limits that are lent");
         let Kind::Ledger(what) = operation.kind else { unreachable!("ledgers only") };
         let begun = || Ledger::begin(&terms, &self.epoch);
         let (mut units, mut grant) = (0, None);
@@ -320,6 +323,8 @@ struct LedgerPlayer<'t, 'h, H: ConformanceStore> {
     families: LedgerFamily,
     /// Which of the family each key counts by.
     of: BTreeMap<u64, usize>,
+    /// The lease period of each key, where it is not [`Terms::PERIOD`].
+    periods: BTreeMap<u64, Duration>,
     random: Random,
     pure: LedgerModel,
     holders: BTreeMap<(u64, u64), Played>,
@@ -341,13 +346,17 @@ impl<'t, 'h, H: ConformanceStore> LedgerPlayer<'t, 'h, H> {
         let epoch = Epoch { number: grant.epoch, began: trial.now(), is_after_loss: false };
         trial.advance(LONG);
         let (random, ledgers) = (trial.random(), BTreeMap::new());
-        let (of, holders) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { trial, families, of, random, pure: LedgerModel { epoch, ledgers }, holders })
+        let (of, periods, holders) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Ok(Self { trial, families, of, periods, random, pure: LedgerModel { epoch, ledgers }, holders })
     }
 
     fn operation(&self, place: u64, what: OnLedger) -> Operation {
         let algorithm = &self.families[self.of.get(&place).copied().unwrap_or(0)];
-        Operation::new(key(&format!("lent {place}")), algorithm.clone(), Kind::Ledger(what))
+        let operation = Operation::new(key(&format!("lent {place}")), algorithm.clone(), Kind::Ledger(what));
+        match self.periods.get(&place) {
+            Some(period) => operation.with_lease_period(*period),
+            None => operation,
+        }
     }
 
     /// Runs these on both and compares everything that is said; what was granted.
@@ -407,6 +416,11 @@ impl<'t, 'h, H: ConformanceStore> LedgerPlayer<'t, 'h, H> {
             if self.random.once(60) {
                 let (place, which) = (self.random.below(KEYS), self.random.below(self.families.len() as u64));
                 self.of.insert(place, which as usize);
+            }
+            if self.random.once(30) {
+                // As while a fleet is reloaded, and members disagree.
+                let place = self.random.below(KEYS);
+                self.periods.insert(place, *self.random.pick(&LEASE_PERIODS));
             }
             let count = if self.random.once(4) { 1 + self.random.below(4) } else { 1 };
             let mut chosen = Vec::new();

@@ -9,7 +9,7 @@ use tidegate::{Algorithm, Timestamp};
 
 use super::{Record, Usage};
 use crate::step::Few;
-use crate::{OnLedger, Outcome, RequestId};
+use crate::{OnLedger, Operation, Outcome, RequestId};
 
 /// When a batch is decided.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +30,11 @@ pub(crate) struct Lent {
 }
 
 impl Record {
-    /// Carries out `what` for the batch `by` on the ledger of a key, which it creates if the key
-    /// has no ledger; it replaces a counter of the key.
+    /// Carries out an operation on a ledger for the batch `by`. A key that has no ledger gets one,
+    /// which replaces a counter of the key.
     pub(crate) fn lend(
         record: &mut Option<Self>,
-        algorithm: &Algorithm,
+        operation: &Operation,
         what: OnLedger,
         by: RequestId,
         at: Moment,
@@ -43,7 +43,7 @@ impl Record {
         if what == OnLedger::Look {
             return Lent::default();
         }
-        let terms = terms(algorithm, now);
+        let (algorithm, terms) = (&operation.algorithm, terms(operation, now));
         let record = match record {
             Some(present) if present.ledger(algorithm).is_some() => present,
             other => other.insert(Self {
@@ -71,9 +71,9 @@ impl Record {
     }
 
     /// The used units of a leased limit, as an outcome that admits.
-    pub(crate) fn ledger_status(record: Option<&Self>, algorithm: &Algorithm, at: Moment) -> Outcome {
-        let terms = terms(algorithm, at.now);
-        let kept = record.and_then(|record| record.ledger(algorithm));
+    pub(crate) fn ledger_status(record: Option<&Self>, operation: &Operation, at: Moment) -> Outcome {
+        let terms = terms(operation, at.now);
+        let kept = record.and_then(|record| record.ledger(&operation.algorithm));
         let kept = kept.filter(|ledger| ledger.epoch() == at.epoch.number);
         let begun = if kept.is_none() { Some(Ledger::begin(&terms, &at.epoch)) } else { None };
         let limit = terms.largest();
@@ -121,7 +121,7 @@ impl Record {
 pub(super) fn is_forgettable(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> bool {
     // One of an earlier epoch drains like any other.
     let epoch = Epoch { number: ledger.epoch(), began: Timestamp::MIN, is_after_loss: false };
-    ledger.is_forgettable(now, &terms(algorithm, now), &epoch)
+    ledger.is_forgettable(now, &own_terms(ledger, algorithm, now), &epoch)
 }
 
 /// An instant before which that is not so, found with less effort.
@@ -131,9 +131,15 @@ pub(super) fn lasts_until(ledger: &Ledger, now: Timestamp) -> Timestamp {
 
 /// When that is so if nothing else happens; `now` if it is.
 pub(super) fn forgettable_at(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> Timestamp {
-    ledger.forgettable_at(now, &terms(algorithm, now))
+    ledger.forgettable_at(now, &own_terms(ledger, algorithm, now))
 }
 
-fn terms(algorithm: &Algorithm, now: Timestamp) -> Terms {
-    Terms::of(algorithm, now).expect("batches are checked, and so is a ledger that is read")
+/// The terms by which a ledger on record goes on draining while nobody asks.
+fn own_terms(ledger: &Ledger, algorithm: &Algorithm, now: Timestamp) -> Terms {
+    let terms = Terms::for_period(algorithm, ledger.period(), now);
+    terms.expect("a ledger that is read is checked, and so is the batch that wrote it")
+}
+
+fn terms(operation: &Operation, now: Timestamp) -> Terms {
+    operation.terms(now).expect("batches are checked")
 }

@@ -144,10 +144,11 @@ impl Record {
         let algorithm = numbers.read(reader.bytes(usize::from(length)).ok_or(SHORT)?)?;
         let usage = match &*algorithm {
             lent if layout == LEDGER_LAYOUT => {
-                if Terms::of(lent, Timestamp::MIN).is_err() {
-                    return Err("a ledger of a limit that cannot be leased");
-                }
-                Usage::Ledger(reader.ledger().ok_or("no ledger where one should be")?)
+                let terms = Terms::of(lent, Timestamp::MIN);
+                let terms = terms.map_err(|_| "a ledger of a limit that cannot be leased")?;
+                let ledger = reader.ledger().ok_or("no ledger where one should be")?;
+                terms.with_period(ledger.period()).map_err(|_| "a ledger of a lease period out of range")?;
+                Usage::Ledger(ledger)
             }
             Algorithm::Rolling(_) => {
                 Usage::Units(reader.log().ok_or("instants out of order or out of bounds")?)

@@ -30,6 +30,8 @@ pub struct LeasedLimit<'a> {
     pub name: &'a str,
     /// Its algorithm, with the numbers for this key.
     pub algorithm: &'a Algorithm,
+    /// How long a lease lasts, as [`Limit::lease_period`](crate::Limit::lease_period).
+    pub lease_period: Duration,
     /// The reason for which it denies.
     pub reason: Reason,
     /// Whether it is a shadow limit, which refuses nothing.
@@ -92,6 +94,7 @@ impl Gate {
                 index: one.limit,
                 name: &limit.limit.name,
                 algorithm: one.algorithm,
+                lease_period: limit.limit.lease_period,
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,

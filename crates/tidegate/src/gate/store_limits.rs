@@ -49,6 +49,8 @@ pub struct ExactLimit<'a> {
     pub place: CounterPlace,
     /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
     pub is_leased: bool,
+    /// How long a lease lasts, as [`Limit::lease_period`](crate::Limit::lease_period).
+    pub lease_period: Duration,
     /// Of a leased limit the first instant at which its key is no longer blocked here, if it is;
     /// others are blocked in the store.
     pub blocked_until: Option<Timestamp>,
@@ -139,6 +141,7 @@ impl Gate {
                 block_on_exceed: limit.limit.on_exceed.blocks_for(),
                 place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
                 is_leased: limit.is_leased(),
+                lease_period: limit.limit.lease_period,
                 blocked_until: self.blocked_here(limit, one.key, now),
             })
             .collect()

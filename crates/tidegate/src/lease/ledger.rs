@@ -213,6 +213,11 @@ impl Ledger {
         self.epoch
     }
 
+    /// The lease period of the terms that it was written by last.
+    pub const fn period(&self) -> Duration {
+        Duration::from_micros(self.period_us)
+    }
+
     /// Units used at `now`, those that holders may still spend included.
     pub fn used(&self, now: Timestamp, terms: &Terms) -> u64 {
         self.at(now, terms).used

@@ -149,6 +149,11 @@ impl Terms {
             .with_period(Self::PERIOD)
     }
 
+    /// The [terms](Terms::of) of `algorithm` [with leases](Terms::with_period) of `period`.
+    pub fn for_period(algorithm: &Algorithm, period: Duration, now: Timestamp) -> Result<Self, TermsError> {
+        Self::of(algorithm, now)?.with_period(period)
+    }
+
     /// The same with leases of `period`, from [`Terms::PERIOD_MIN`] to [`Terms::PERIOD_MAX`];
     /// default [`Terms::PERIOD`].
     pub fn with_period(mut self, period: Duration) -> Result<Self, TermsError> {

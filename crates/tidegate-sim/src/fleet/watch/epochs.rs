@@ -4,6 +4,8 @@
 //! failover adds what one record that begins full may grant, while leases of the epoch before run
 //! out beside it.
 
+use core::time::Duration;
+
 use super::bound::{Bound, PeakLevel};
 use crate::fleet::scenario::Numbers;
 use crate::kit::MS;
@@ -41,10 +43,10 @@ pub(crate) enum EpochWrong {
 }
 
 impl Epochs {
-    pub(crate) fn new(limit: Numbers, keys: u32, drift: u64) -> Self {
+    pub(crate) fn new(limit: Numbers, keys: u32, drift: u64, lease_period: Duration) -> Self {
         let first =
             Epoch { number: 1, began: 0, ended: None, spent: Bound::new(limit, keys as usize, drift, true) };
-        let period = tidegate::lease::Terms::PERIOD.as_nanos() as u64;
+        let period = lease_period.as_nanos() as u64;
         Self { limit, keys, drift, outlives: period * OUTLIVES.0 / OUTLIVES.1, all: vec![first] }
     }
 
@@ -106,7 +108,7 @@ mod tests {
     use crate::kit::SECOND;
 
     fn epochs() -> Epochs {
-        Epochs::new(Numbers::per_second(100, 50), 2, 0)
+        Epochs::new(Numbers::per_second(100, 50), 2, 0, tidegate::lease::Terms::PERIOD)
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! window that a crashed member had in hand are lost until the window ends, so the exact limit goes
 //! without them, too.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use tidegate::Reason;
@@ -32,6 +33,7 @@ pub(crate) struct Liveness {
     callers: Vec<ObservedCaller>,
     /// The longest time for which a conforming caller is refused at every attempt.
     refused_max: u64,
+    lease_period: Duration,
     pub(crate) seen: Seen,
 }
 
@@ -101,7 +103,7 @@ pub(crate) struct Refused {
 impl Liveness {
     pub(crate) fn new(limit: Numbers, keys: u32) -> Self {
         let callers = (0..keys).map(|_| ObservedCaller::new(limit)).collect();
-        Self { limit, callers, refused_max: SECOND, seen: Seen::default() }
+        Self { limit, callers, refused_max: SECOND, lease_period: Terms::PERIOD, seen: Seen::default() }
     }
 
     /// The same where members wait for the store for so long.
@@ -112,13 +114,18 @@ impl Liveness {
         self
     }
 
+    /// The same where a lease lasts for so long.
+    pub(crate) fn with_lease_period(self, lease_period: Duration) -> Self {
+        Self { lease_period, ..self }
+    }
+
     /// A caller makes a request for the first time.
     pub(crate) fn first_attempt(&mut self, key: u32, cost: u64, now: u64) {
         let limit = self.limit;
         let Some(caller) = self.callers.get_mut(key as usize) else { return };
         caller.began.get_or_insert(now);
         if !caller.exact.admits(limit, cost, now) || now < caller.over_until {
-            caller.goes_over(limit, now);
+            caller.goes_over(limit, self.lease_period, now);
         }
     }
 
@@ -128,7 +135,7 @@ impl Liveness {
         if let Some(caller) = self.callers.get_mut(key as usize)
             && now < caller.over_until
         {
-            caller.goes_over(limit, now);
+            caller.goes_over(limit, self.lease_period, now);
         }
     }
 
@@ -239,14 +246,14 @@ impl ObservedCaller {
 
     /// It has asked for more than its limit: what it used is unknown until all of it has drained
     /// and all leases are over.
-    fn goes_over(&mut self, limit: Numbers, now: u64) {
+    fn goes_over(&mut self, limit: Numbers, lease_period: Duration, now: u64) {
         let drains = match limit {
             Numbers::Bucket { units, seconds, burst } => {
                 u64::from(burst) * u64::from(seconds) * SECOND / u64::from(units)
             }
             Numbers::Window { seconds, .. } => u64::from(seconds) * SECOND,
         };
-        self.over_until = now + drains + drains / 16 + 2 * Terms::PERIOD.as_nanos() as u64;
+        self.over_until = now + drains + drains / 16 + 2 * lease_period.as_nanos() as u64;
         self.refused_since = None;
     }
 }

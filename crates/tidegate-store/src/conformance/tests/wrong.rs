@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::algorithm::Verdict;
-use tidegate::lease::{Grant, HolderName, Ledger, Terms};
+use tidegate::lease::{Grant, HolderName, Ledger};
 use tidegate::limit::Mode;
 use tidegate::{Algorithm, Cost, Timestamp};
 
@@ -285,7 +285,7 @@ impl Store for LendsWithoutDebit {
         for operation in &mut looking.operations {
             if let Some(ask) = operation.kind.ask() {
                 let (now, epoch) = (self.1.now(), crate::Keeper::FIRST_EPOCH);
-                let terms = Terms::of(&operation.algorithm, now).unwrap();
+                let terms = operation.terms(now).unwrap();
                 grants.push(Ledger::begin(&terms, &epoch).ask(now, &terms, &epoch, &ask).grant);
                 operation.kind = Kind::Ledger(OnLedger::Look);
             }

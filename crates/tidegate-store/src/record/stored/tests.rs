@@ -77,9 +77,15 @@ fn lent(algorithm: &Algorithm, steps: &[(u8, u64, u64)]) -> Option<Record> {
             0 => OnLedger::Report { cost: Cost::new(*need).unwrap() },
             _ => OnLedger::Ask(ask(u64::from(*member) << 40, at as u32 + 1, *need)),
         };
-        Record::lend(&mut record, algorithm, what, RequestId(at as u128), moment(now));
+        let operation = on_ledger(algorithm, what);
+        Record::lend(&mut record, &operation, what, RequestId(at as u128), moment(now));
     }
     record
+}
+
+fn on_ledger(algorithm: &Algorithm, what: OnLedger) -> Operation {
+    let key = Key::new("api", b"limit", b"ada").unwrap();
+    Operation::new(key, algorithm.clone(), Kind::Ledger(what))
 }
 
 fn ask(member: u64, seq: u32, need: u64) -> Ask {
@@ -177,8 +183,9 @@ proptest! {
                     OnLedger::Refund { cost: Cost::ONE },
                     OnLedger::Reset,
                 ] {
-                    Record::lend(&mut record, &algorithm, what, RequestId(2), moment(now));
-                    Record::ledger_status(record.as_ref(), &algorithm, moment(now));
+                    let operation = on_ledger(&algorithm, what);
+                    Record::lend(&mut record, &operation, what, RequestId(2), moment(now));
+                    Record::ledger_status(record.as_ref(), &operation, moment(now));
                 }
             }
         }

@@ -31,10 +31,11 @@ pub(super) fn check_limit(limit: &Limit) -> Result<(), GateError> {
 }
 
 impl Limit {
-    /// Whether `algorithm` can be leased, with its numbers.
+    /// Whether `algorithm` can be leased, with its numbers and the lease period of the limit.
     fn check_leasable(&self, algorithm: &Algorithm) -> Result<(), GateError> {
         let not_leasable = |why| GateError::NotLeasable { limit: self.name.clone(), why };
-        Terms::of(algorithm, Timestamp::MIN).map(drop).map_err(not_leasable)
+        let terms = Terms::for_period(algorithm, self.lease_period, Timestamp::MIN);
+        terms.map(drop).map_err(not_leasable)
     }
 
     /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
