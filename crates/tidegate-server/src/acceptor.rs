@@ -10,13 +10,13 @@ use tokio::time::Instant;
 
 use crate::config::ServerConfig;
 use crate::connection_service::serve_accepted;
-use crate::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
 use crate::daemon::Daemon;
 use crate::listener::{AcceptedStream, Listener, Preambles};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::log_interval::EveryTenSeconds;
-use crate::peer::Peer;
-use crate::tls::Tls;
+use tidegate_net::Peer;
+use tidegate_net::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
+use tidegate_net::tls::Tls;
 
 /// How long accepting rests after the system had no file or memory for a connection.
 const ACCEPT_REST: Duration = Duration::from_millis(50);

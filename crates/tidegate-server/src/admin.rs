@@ -27,7 +27,7 @@ use crate::parameters::Accepted;
 use crate::protocol::RESP_NAMESPACE;
 use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reload_status::LastError;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]

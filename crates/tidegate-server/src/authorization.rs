@@ -21,7 +21,7 @@ use tidegate_policy::policy::authorization::{Credential, Grant, Namespaces, Verb
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::file_backed::{FileBacked, Refresh, Source};
+use tidegate_net::file_backed::{FileBacked, Refresh, Source};
 
 /// The header of a token that wins over `Authorization`, which gateways pass on from their own
 /// clients.

@@ -25,9 +25,9 @@ use crate::config::AuthorizeHeaders;
 use crate::context::Desk;
 use crate::decide::RequestProgress;
 use crate::parameters::{decoded_leniently, malformed};
-use crate::query::parameters;
-use crate::reply::Reply;
 use crate::terms::{Keep, Style, Terms};
+use tidegate_net::query::parameters;
+use tidegate_net::reply::Reply;
 
 /// A gateway subrequest, read from query and headers.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use tidegate_wire::retry_after::millis_up;
 
 use crate::context::Desk;
 use crate::parameters::Accepted;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
 pub(crate) const BLOCKS: Accepted =

@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use tidegate::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::bounds::Bounds;
-use crate::connections::{Buffered, ConnectionActivity, STREAM_BYTES};
+use tidegate_net::Bounds;
+use tidegate_net::connections::{Buffered, ConnectionActivity, STREAM_BYTES};
 
 /// The bytes that are charged for a header beside its name and value.
 const HEADER_BYTES: usize = 64;

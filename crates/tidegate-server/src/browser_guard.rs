@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, Uri, Version};
+use http::{HeaderMap, Uri};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
@@ -24,30 +24,6 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// How much of a header is quoted, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;
-
-/// Checks that a request names the host it is for: exactly once over HTTP/1.1, and as a host name
-/// or an address with or without a port (RFC 9112, 3.2). HTTP/1.0 and HTTP/2 may do without.
-pub(crate) fn check_host(head: &Parts) -> Result<(), Fault> {
-    let malformed = |detail: &str| Fault::new(FaultCode::MalformedHost, detail);
-    let mut values = head.headers.get_all(HOST).iter();
-    let first = values.next();
-    if values.next().is_some() {
-        return Err(malformed("duplicate header host").fix("send it once"));
-    }
-    let Some(value) = first else {
-        if head.version == Version::HTTP_11 {
-            return Err(malformed("an HTTP/1.1 request without header host").fix("send `Host: name[:port]`"));
-        }
-        return Ok(());
-    };
-    let is_host = |text: &str| text.is_empty() || (!text.contains('@') && text.parse::<Authority>().is_ok());
-    if value.to_str().is_ok_and(is_host) {
-        return Ok(());
-    }
-    let shown = String::from_utf8_lossy(value.as_bytes());
-    let shown = shortened(&shown, SHOWN_BYTES_MAX);
-    Err(malformed(&format!("header host \"{shown}\" is not a host")).fix("send `Host: name[:port]`"))
-}
 
 /// Rejects a request that a page of another site has made a browser send.
 pub(crate) fn check_site(headers: &HeaderMap) -> Result<(), Fault> {
@@ -119,23 +95,6 @@ mod tests {
             request = request.header(*name, http::HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         request.body(()).unwrap().into_parts().0
-    }
-
-    #[test]
-    fn a_request_of_http_1_1_names_one_host() {
-        for value in ["localhost", "127.0.0.1:8080", "[::1]:80", "Example.com", ""] {
-            assert_eq!(check_host(&head("/", &[("host", value)])), Ok(()), "{value}");
-        }
-        for value in ["a b", "ada@example.com", "example.com/path", "\u{fc}"] {
-            let fault = check_host(&head("/", &[("host", value)])).unwrap_err();
-            assert_eq!(fault.code, FaultCode::MalformedHost, "{value}");
-        }
-        assert!(check_host(&head("/", &[])).unwrap_err().detail.contains("without header host"));
-        let twice = head("/", &[("host", "a"), ("host", "a")]);
-        assert!(check_host(&twice).unwrap_err().detail.contains("duplicate header host"));
-        let mut older = head("/", &[]);
-        older.version = Version::HTTP_10;
-        assert_eq!(check_host(&older), Ok(()));
     }
 
     #[test]

@@ -8,13 +8,13 @@ use tidegate_wire::Meaning;
 
 use crate::address::Address;
 use crate::authorization::Authorization;
-use crate::bounds::Bounds;
 use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 use crate::proxy::ProxyConfig;
-pub use crate::reply::OlderHeaders;
-use crate::tls::TlsFiles;
+use tidegate_net::Bounds;
+pub use tidegate_net::reply::OlderHeaders;
+use tidegate_net::tls::TlsFiles;
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]

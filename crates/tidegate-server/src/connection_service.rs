@@ -16,19 +16,19 @@ use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-use crate::bounds::Bounds;
-use crate::connections::{
-    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
-};
 use crate::context::DaemonContext;
 use crate::daemon::Daemon;
 use crate::door::answer;
 use crate::grpc;
 use crate::listener_role::{ListenerProtocol, ListenerRole};
-use crate::peer::Peer;
 use crate::proxy;
 use crate::resp;
-use crate::tls::{Tls, names_in};
+use tidegate_net::Bounds;
+use tidegate_net::Peer;
+use tidegate_net::connections::{
+    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
+};
+use tidegate_net::tls::{Tls, names_in};
 
 /// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
 pub(crate) fn serve_accepted<S>(

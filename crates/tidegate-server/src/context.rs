@@ -14,7 +14,6 @@ use tidegate_store_redb::RedbStore;
 
 use crate::audit::Audit;
 use crate::config::ServerConfig;
-use crate::connections::Connections;
 use crate::decisions::Decisions;
 use crate::in_force::InForce;
 use crate::members::Members;
@@ -25,6 +24,7 @@ use crate::refused_keys::RefusedKeys;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
+use tidegate_net::connections::Connections;
 
 /// The engine in force with everything around it that does not depend on a protocol.
 pub(crate) struct DaemonContext {

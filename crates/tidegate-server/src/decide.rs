@@ -21,8 +21,8 @@ use crate::decisions::Asked;
 use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
 use crate::protocol::Protocol;
-use crate::reply::Reply;
 use crate::terms::{Keep, Terms};
+use tidegate_net::reply::Reply;
 
 /// How far a request has come without waiting.
 pub(crate) enum RequestProgress {

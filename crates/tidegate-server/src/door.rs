@@ -12,17 +12,17 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::body::BodyReader;
-use crate::bounds::Bounds;
 use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
-use crate::connections::ConnectionActivity;
 use crate::context::{DaemonContext, Desk};
 use crate::endpoint::{Audience, Endpoint};
 use crate::http_metrics::HttpMetrics;
 use crate::listener_role::ListenerRole;
 use crate::protocol::Protocol;
-use crate::reply::{self, Reply};
-use crate::request_head::check_head;
+use tidegate_net::Bounds;
+use tidegate_net::check_head;
+use tidegate_net::connections::ConnectionActivity;
+use tidegate_net::reply::{self, Reply};
 
 /// The HTTP API over its context.
 pub(crate) struct HttpApi {

@@ -15,7 +15,7 @@ use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
 use crate::metrics::{LimitFamilies, NamespaceTable};
 use crate::no_store::{NoStore, quota_of_files};
-use crate::regular_file::open_regular;
+use tidegate_net::regular_file::open_regular;
 
 /// The most files that are read from one directory. Above it: an error.
 const FILES_MAX: usize = 4096;

@@ -35,7 +35,7 @@ use crate::file_domains::{descriptors_of, malformed};
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 /// The table of an engine that only explains: of one request.
 const TABLE_BYTES: usize = 1 << 16;

@@ -21,8 +21,8 @@ use crate::decisions::Asked;
 use crate::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
-use crate::reply::Reply;
 use crate::terms::Terms;
+use tidegate_net::reply::Reply;
 
 /// A request over HTTP to a domain of the files.
 pub(crate) struct DomainCheck {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::context::DaemonContext;
 use crate::envoy_files::EnvoyFiles;
-use crate::file_backed::Refresh;
 use crate::reload_status::Changes;
 use tidegate_clock::Clock;
+use tidegate_net::file_backed::Refresh;
 
 /// Files that a daemon follows while they change.
 pub(crate) struct FollowedFiles {

@@ -33,16 +33,16 @@ use tonic_prost::{ProstDecoder, ProstEncoder};
 
 use crate::authorization::Caller;
 use crate::body::BodyReader;
-use crate::bounds::Bounds;
 use crate::browser_guard::check_site;
-use crate::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 use crate::context::{DaemonContext, Desk};
 use crate::in_force::InForce;
 use crate::protocol::Protocol;
-use crate::request_head::check_head;
 use counts::CalledService;
 use health::never_fails;
 pub(crate) use server::{GrpcServer, GrpcState};
+use tidegate_net::Bounds;
+use tidegate_net::check_head;
+use tidegate_net::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(

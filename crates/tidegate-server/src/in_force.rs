@@ -13,9 +13,9 @@ use tidegate_engine::Engine;
 
 use crate::authorization::Authorization;
 use crate::config::ServerConfig;
-use crate::file_backed::Refresh;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::refusal_log::RefusalLog;
+use tidegate_net::file_backed::Refresh;
 
 /// A policy in force.
 pub(crate) struct InForce {

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::address::Address;
-use crate::tls::TlsError;
+use tidegate_net::tls::TlsError;
 
 mod preamble;
 

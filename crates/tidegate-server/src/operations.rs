@@ -24,8 +24,8 @@ use crate::context::Desk;
 use crate::decide::{RequestProgress, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
-use crate::reply::{self, Reply};
 use crate::terms::{Keep, Style, Terms};
+use tidegate_net::reply::{self, Reply};
 
 type OperationResult = Result<Reply, Fault>;
 

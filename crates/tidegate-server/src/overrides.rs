@@ -26,8 +26,8 @@ use crate::decide::engine_fault;
 use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};
 use crate::parameters::Accepted;
-use crate::query;
-use crate::reply::{self, Reply};
+use tidegate_net::query;
+use tidegate_net::reply::{self, Reply};
 
 /// The longest an override may be set for.
 const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);

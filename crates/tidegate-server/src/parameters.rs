@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::query::{self, QueryError};
+use tidegate_net::query::{self, QueryError};
 
 /// How much of a name or a value is quoted, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;

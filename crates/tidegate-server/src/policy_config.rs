@@ -8,13 +8,13 @@ use tidegate_policy::policy;
 
 use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
-use crate::bounds::Bounds;
 use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
 use crate::proxy::{ProxyConfig, ProxyError};
-use crate::tls::TlsFiles;
+use tidegate_net::Bounds;
+use tidegate_net::tls::TlsFiles;
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]
@@ -99,16 +99,15 @@ pub(crate) fn address(address: &policy::Address) -> Address {
 }
 
 fn bounds(bounds: &policy::Bounds) -> Bounds {
-    Bounds {
-        body_bytes: bounds.body_bytes,
-        headers: bounds.headers,
-        header_bytes: bounds.header_bytes,
-        attributes: bounds.attributes,
-        attribute_bytes: bounds.attribute_bytes,
-        connections: bounds.connections,
-        header_timeout: bounds.request_timeout,
-        body_timeout: bounds.request_timeout,
-        drain: bounds.drain_timeout,
-        ..Bounds::default()
-    }
+    let mut all = Bounds::default();
+    all.body_bytes = bounds.body_bytes;
+    all.headers = bounds.headers;
+    all.header_bytes = bounds.header_bytes;
+    all.attributes = bounds.attributes;
+    all.attribute_bytes = bounds.attribute_bytes;
+    all.connections = bounds.connections;
+    all.header_timeout = bounds.request_timeout;
+    all.body_timeout = bounds.request_timeout;
+    all.drain = bounds.drain_timeout;
+    all
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::regular_file::open_regular;
+use tidegate_net::regular_file::open_regular;
 
 /// The largest policy file that is read. Above it: an error, and the policy in force stays.
 pub const POLICY_BYTES_MAX: u64 = tidegate_policy::bounds::TEXT_BYTES_MAX as u64;

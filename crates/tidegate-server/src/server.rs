@@ -19,11 +19,9 @@ use crate::acceptor::{Acceptor, connections_max};
 use crate::address::Address;
 use crate::audit::Audit;
 use crate::config::ServerConfig;
-use crate::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
 use crate::context::DaemonContext;
 use crate::daemon::{Daemon, ProtocolStates};
 use crate::decisions::Decisions;
-use crate::file_backed::{Refresh, look_at};
 use crate::in_force::{InForce, PolicyVersion};
 use crate::listener::{ListenError, Listener};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
@@ -40,8 +38,10 @@ use crate::refused_keys::RefusedKeys;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
-use crate::tls::{Tls, TlsFiles};
 use tidegate_clock::Clock;
+use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
+use tidegate_net::file_backed::{Refresh, look_at};
+use tidegate_net::tls::{Tls, TlsFiles};
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);
@@ -370,7 +370,7 @@ impl Handle {
             // An acceptor ends when `stop` is set; one that panicked has ended too.
             let _ = acceptor.await;
         }
-        let open = daemon.connections.len();
+        let open = daemon.connections.count();
         tracing::info!(connections = open, "draining: no new connections are accepted");
         let deadline = tokio::time::Instant::now() + daemon.config.bounds.drain;
         // A busy caller has its next request on the way: closing now would lose it unread.
@@ -381,7 +381,7 @@ impl Handle {
         }
         daemon.connections.tell_all(ConnectionCommand::Finish);
         let is_drained = tokio::time::timeout_at(deadline, daemon.connections.all_closed());
-        let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.len() };
+        let cut_off = if is_drained.await.is_ok() { 0 } else { daemon.connections.count() };
         if cut_off > 0 {
             let requests = daemon.connections.in_flight();
             tracing::warn!(

@@ -14,7 +14,7 @@ use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
 pub(crate) const TABLES: Accepted =

@@ -6,7 +6,7 @@ use tidegate_wire::envoy::{Code, json};
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 impl Desk<'_> {
     /// Answers the request in `body`. Answer and charge are those of the same message over gRPC.

@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::AcceptedStream;
-use crate::connections::ConnectionActivity;
 use crate::context::DaemonContext;
-use crate::peer::Peer;
 use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
+use tidegate_net::Peer;
+use tidegate_net::connections::ConnectionActivity;
 
 /// How often at most a listener says that connections were closed for it.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -16,7 +16,6 @@ use tidegate_store_redb::RedbStore;
 use tidegate_store_redis::{Circuit, RedisStats};
 
 use super::{DaemonCounters, Metrics, encode_durations, help, planes};
-use crate::connections::Connections;
 use crate::decisions::Decisions;
 use crate::in_force::InForce;
 use crate::members::Members;
@@ -24,6 +23,7 @@ use crate::process_metrics;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
+use tidegate_net::connections::Connections;
 
 /// The sources that are read when the page is rendered.
 pub(crate) struct MetricSources {
@@ -155,7 +155,7 @@ impl Collector for DaemonCollector {
             ("tidegate_table_ring_bytes", stats.table.ring_bytes as u64),
             ("tidegate_permits_kept", stats.permits_kept as u64),
             ("tidegate_permits_kept_max", stats.permits_max as u64),
-            ("tidegate_connections", connections.len() as u64),
+            ("tidegate_connections", connections.count() as u64),
             ("tidegate_buffered_bytes", connections.buffers().held() as u64),
             ("tidegate_policy_version", in_force.version.number),
             ("tidegate_policy_age_seconds", now.saturating_since(in_force.version.since).as_secs()),

@@ -36,15 +36,15 @@ use super::response_end::ResponseEnd;
 use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
 use super::routes::Route;
 use super::unforwarded::{Unforwarded, reply_to, whole};
-use crate::connections::ConnectionActivity;
 use crate::context::Desk;
 use crate::decide::{Noted, engine_fault};
 use crate::decisions::Asked;
-use crate::peer::Peer;
 use crate::planes::AccessParts;
 use crate::protocol::Protocol;
-use crate::reply::{self, Reply};
-use crate::request_head::check_head;
+use tidegate_net::Peer;
+use tidegate_net::check_head;
+use tidegate_net::connections::ConnectionActivity;
+use tidegate_net::reply::{self, Reply};
 
 /// The next step for a request that was read without error.
 enum ProxyStep {

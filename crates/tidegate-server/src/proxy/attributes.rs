@@ -18,7 +18,7 @@ use tidegate_policy::grammar::ValueSource;
 use super::jwt::Claims;
 use super::path::PlainPath;
 use super::rejection::{Rejection, RejectionCode};
-use crate::query;
+use tidegate_net::query;
 
 /// The longest value in bytes, unless it is set otherwise. Above it: 400.
 pub const VALUE_BYTES_MAX: usize = 1 << 10;

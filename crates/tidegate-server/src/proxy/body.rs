@@ -14,7 +14,7 @@ use super::request_body::BodyError;
 use super::request_context::RequestContext;
 use super::response_end::ResponseEnd;
 use super::stall_timer::StallTimer;
-use crate::connections::BodyProgressGuard;
+use tidegate_net::connections::BodyProgressGuard;
 
 /// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in
 /// `idle`. No frame is larger.

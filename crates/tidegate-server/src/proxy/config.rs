@@ -9,7 +9,7 @@ use super::attributes::VALUE_BYTES_MAX;
 use super::client_address::ClientAddress;
 use super::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
 use super::upstream::UpstreamTlsConfig;
-use crate::tls::TlsError;
+use tidegate_net::tls::TlsError;
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
 ///

@@ -23,7 +23,7 @@ use super::routes::Route;
 use super::tunnel;
 use super::unforwarded::{Unforwarded, reply_to, whole};
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
-use crate::peer::Peer;
+use tidegate_net::Peer;
 
 /// The sender of a request, for the headers that are forwarded.
 #[derive(Clone, Copy)]

@@ -17,7 +17,7 @@ use serde_json::{Map, Number, Value};
 use tidegate::Timestamp;
 
 use super::rejection::{Rejection, RejectionCode};
-use crate::file_backed::Refresh;
+use tidegate_net::file_backed::Refresh;
 
 mod algorithm;
 mod base64;

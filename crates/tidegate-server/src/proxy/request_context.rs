@@ -17,10 +17,10 @@ use super::counts::RouteCounts;
 use super::request_body::RequestBody;
 use super::response_end::ResponseEnd;
 use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
-use crate::connections::ConnectionActivity;
 use crate::context::Desk;
 use crate::operations::allowances;
-use crate::reply::limit_headers;
+use tidegate_net::connections::ConnectionActivity;
+use tidegate_net::reply::limit_headers;
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use super::counts::ProxyMetrics;
 use super::routes::Routes;
 use super::upstream::Upstream;
 use crate::context::DaemonContext;
-use crate::file_backed::Refresh;
 use crate::in_force::InForce;
 use crate::metrics::{Metrics, encode_durations, help};
 use crate::protocol_hooks::ProtocolHooks;
+use tidegate_net::file_backed::Refresh;
 
 /// A policy in force with the routes that it describes. A reload replaces both as one.
 pub(crate) struct RoutedPolicy {

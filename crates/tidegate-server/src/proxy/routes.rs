@@ -13,7 +13,7 @@ use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
 use super::upstream::{Upstream, UpstreamTlsConfig};
-use crate::file_backed::Refresh;
+use tidegate_net::file_backed::Refresh;
 
 /// Bytes of the heads of all requests that wait. Above it a request is refused at once.
 const WAITING_BYTES: usize = 16 << 20;

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use super::request_context::RequestContext;
 use super::response_end::ResponseEnd;
 use super::reverse_proxy::ReverseProxy;
-use crate::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
+use tidegate_net::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 
 /// Whether one more connection may change its protocol: at most as many as there may be
 /// connections, besides those.

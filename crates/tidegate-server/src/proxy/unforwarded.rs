@@ -6,7 +6,7 @@ use tidegate_wire::Fault;
 use super::body::AnswerBody;
 use super::rejection::Rejection;
 use crate::context::DaemonContext;
-use crate::reply::{self, Reply};
+use tidegate_net::reply::{self, Reply};
 
 /// The error of a request that cannot be decided or forwarded.
 pub(super) enum Unforwarded {

@@ -117,7 +117,7 @@ pub(super) fn info(sections: &[Cow<'_, [u8]>], desk: &Desk<'_>, now: Timestamp, 
     let policy = &desk.in_force.version;
     let age = now.saturating_since(policy.since).as_secs();
     let process = std::process::id();
-    let clients = desk.daemon.connections.len();
+    let clients = desk.daemon.connections.count();
     let server = format!(
         "server_name:tidegate\r\ntidegate_version:{version}\r\nredis_mode:standalone\r\nprocess_id:{process}\r\n\
          policy_version:{}\r\npolicy_age_seconds:{age}\r\n",

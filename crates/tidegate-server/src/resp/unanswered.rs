@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::connections::ConnectionActivity;
+use tidegate_net::connections::ConnectionActivity;
 
 /// Reports a connection as busy from the first command that was read to the last reply written.
 pub(super) struct UnansweredCommands {

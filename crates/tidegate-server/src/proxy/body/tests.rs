@@ -8,7 +8,7 @@ use hyper::rt::Executor;
 use super::super::counts::ProxyMetrics;
 use super::super::request_context::{AccessLogRecord, ActiveRequest};
 use super::*;
-use crate::connections::{Connections, OpenConnection, Streams};
+use tidegate_net::connections::{Connections, OpenConnection, Streams};
 
 /// A server that gives one byte whenever it is asked, for ever.
 struct Endless;

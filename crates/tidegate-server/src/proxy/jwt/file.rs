@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::algorithm::KeyError;
 use super::keys::KeySet;
-use crate::file_backed::{FileBacked, Refresh, Source};
+use tidegate_net::file_backed::{FileBacked, Refresh, Source};
 
 /// How the keys are written in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tidegate_policy::policy::proxy as policy;
 
-use crate::file_backed::{FileBacked, Refresh, Source};
-use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
+use tidegate_net::file_backed::{FileBacked, Refresh, Source};
+use tidegate_net::tls::{ClientCertificate, PemFile, TlsError, client_config};
 
 /// TLS to the servers of an upstream. TLS 1.2 and 1.3.
 ///
@@ -24,7 +24,7 @@ use crate::tls::{ClientCertificate, PemFile, TlsError, client_config};
 /// if they are made of the same files.
 #[derive(Clone)]
 pub(crate) struct UpstreamTlsConfig {
-    files: Arc<FileBacked<policy::UpstreamTls>>,
+    files: Arc<FileBacked<UpstreamTlsFiles>>,
     names: Arc<dyn ResolveServerName + Send + Sync>,
 }
 
@@ -47,7 +47,7 @@ impl UpstreamTlsConfig {
                 Arc::new(FixedServerNameResolver::new(parsed))
             }
         };
-        Ok(Self { files: Arc::new(FileBacked::open(files)?), names })
+        Ok(Self { files: Arc::new(FileBacked::open(UpstreamTlsFiles(files))?), names })
     }
 
     /// The configuration of a connection for HTTP/2 or HTTP/1.1.
@@ -79,15 +79,19 @@ impl fmt::Debug for UpstreamTlsConfig {
     }
 }
 
-impl Source for policy::UpstreamTls {
+/// The files that the settings of an upstream name.
+#[derive(Debug, PartialEq, Eq)]
+struct UpstreamTlsFiles(policy::UpstreamTls);
+
+impl Source for UpstreamTlsFiles {
     type Made = ClientConfigs;
     type Error = TlsError;
 
     const WHAT: &'static str = "certificates to upstreams";
 
     fn paths(&self) -> Vec<&Path> {
-        let identity = self.identity.iter().flat_map(|(cert, key)| [cert, key]);
-        identity.chain(&self.ca).map(Path::new).collect()
+        let identity = self.0.identity.iter().flat_map(|(cert, key)| [cert, key]);
+        identity.chain(&self.0.ca).map(Path::new).collect()
     }
 
     fn unreadable(path: &Path, source: io::Error) -> TlsError {
@@ -95,9 +99,9 @@ impl Source for policy::UpstreamTls {
     }
 
     fn make(&self, texts: &[Vec<u8>]) -> Result<ClientConfigs, TlsError> {
-        let ca = self.ca.as_deref().zip(texts.last());
+        let ca = self.0.ca.as_deref().zip(texts.last());
         let ca = ca.map(|(path, text)| PemFile::new(Path::new(path), text));
-        let certificate = self.identity.as_ref().map(|(cert, key)| ClientCertificate {
+        let certificate = self.0.identity.as_ref().map(|(cert, key)| ClientCertificate {
             cert: PemFile::new(Path::new(cert), &texts[0]),
             key: PemFile::new(Path::new(key), &texts[1]),
         });

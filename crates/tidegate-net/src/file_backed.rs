@@ -20,10 +20,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be
 /// read.
-pub(crate) const FILE_BYTES_MAX: u64 = 1 << 20;
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Files, and the value that is loaded from them.
-pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
+pub trait Source: fmt::Debug + Send + Sync + 'static {
     /// The loaded value. A clone is cheap.
     type Made: Clone + Send + Sync;
     /// The error of a file.
@@ -43,7 +43,7 @@ pub(crate) trait Source: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A value that was loaded from files, in its current version.
-pub(crate) struct FileBacked<S: Source> {
+pub struct FileBacked<S: Source> {
     source: S,
     now: ArcSwap<LoadedFiles<S::Made>>,
     /// The error that was logged last; `None` once the files are valid again.
@@ -58,24 +58,25 @@ struct LoadedFiles<M> {
 
 impl<S: Source> FileBacked<S> {
     /// Reads the files.
-    pub(crate) fn open(source: S) -> Result<Self, S::Error> {
+    pub fn open(source: S) -> Result<Self, S::Error> {
         let texts = read(&source)?;
         let current = LoadedFiles { made: source.make(&texts)?, texts };
         Ok(Self { source, now: ArcSwap::from_pointee(current), logged: Mutex::default() })
     }
 
-    pub(crate) fn source(&self) -> &S {
+    /// The files.
+    pub fn source(&self) -> &S {
         &self.source
     }
 
     /// As it is now.
-    pub(crate) fn get(&self) -> S::Made {
+    pub fn get(&self) -> S::Made {
         self.now.load().made.clone()
     }
 
     /// Reloads the value if the files have changed; `Ok(true)` if so. An error leaves what there
     /// was.
-    pub(crate) fn refresh(&self) -> Result<bool, S::Error> {
+    pub fn refresh(&self) -> Result<bool, S::Error> {
         let texts = read(&self.source)?;
         if self.now.load().texts == texts {
             return Ok(false);
@@ -101,7 +102,7 @@ fn read<S: Source>(source: &S) -> Result<Vec<Vec<u8>>, S::Error> {
 }
 
 /// A value whose files are checked at intervals.
-pub(crate) trait Refresh: Send + Sync {
+pub trait Refresh: Send + Sync {
     /// Reloads the value if its files have changed, and logs the result. Reads files, so a task
     /// must not call it.
     fn look(&self);
@@ -132,7 +133,7 @@ impl<S: Source> Refresh for FileBacked<S> {
 
 /// Looks at everything that `all` names, for ever. `all` is called each time, since a reload
 /// changes the values in use.
-pub(crate) async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
+pub async fn look_at(all: impl Fn() -> Vec<Arc<dyn Refresh>>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let all = all();

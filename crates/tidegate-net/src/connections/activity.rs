@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::budget::BufferBudget;
 use super::open_bodies::OpenBodies;
 use super::peers::PeerUse;
-use crate::bounds::Bounds;
+use crate::Bounds;
 
 /// The state that a connection shares with the sweep.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionActivity {
+pub struct ConnectionActivity {
     pub(super) reads: AtomicU64,
     pub(super) reads_at_finish: AtomicU64,
     /// Whether bytes that came with the last request are a part of the next one.
@@ -45,7 +45,7 @@ pub(crate) struct ConnectionActivity {
 /// The command of the sweep, or of the drain, to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum ConnectionCommand {
+pub enum ConnectionCommand {
     /// Go on.
     Serve = 0,
     /// Answer the requests that were read, read no more, close.
@@ -63,13 +63,13 @@ impl ConnectionActivity {
     }
 
     /// Where the connection comes from; `None` for a Unix socket.
-    pub(crate) fn peer_address(&self) -> Option<IpAddr> {
+    pub fn peer_address(&self) -> Option<IpAddr> {
         self.peer_address
     }
 
     /// Marks a request as waiting in the queue until the guard is dropped. Nothing is read from its
     /// connection meanwhile, so the sweep checks whether the client is still there.
-    pub(crate) fn hold(&self) -> HeldRequest<'_> {
+    pub fn hold(&self) -> HeldRequest<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldRequest(self)
     }
@@ -92,26 +92,26 @@ impl ConnectionActivity {
     }
 
     /// How many times bytes have come.
-    pub(crate) fn reads(&self) -> u64 {
+    pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
     /// A request was read.
     #[inline]
-    pub(crate) fn request_started(&self) {
+    pub fn request_started(&self) {
         self.started.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Its answer is ready.
     #[inline]
-    pub(crate) fn request_finished(&self) {
+    pub fn request_finished(&self) {
         self.reads_at_finish.store(self.reads.load(Ordering::Relaxed), Ordering::Relaxed);
         self.has_part_of_next.store(false, Ordering::Relaxed);
         self.finished.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Bytes that came with the last request are a part of the next one, whose time-out starts now.
-    pub(crate) fn has_begun_another(&self) {
+    pub fn has_begun_another(&self) {
         self.has_part_of_next.store(true, Ordering::Relaxed);
     }
 
@@ -136,7 +136,7 @@ impl ConnectionActivity {
     }
 
     /// Returns when the connection has been commanded to end.
-    pub(crate) async fn until_commanded(&self) {
+    pub async fn until_commanded(&self) {
         // Registered each time: an order uses the waker up.
         std::future::poll_fn(|cx| match self.order(cx, &mut false) {
             ConnectionCommand::Serve => Poll::Pending,
@@ -157,7 +157,7 @@ impl ConnectionActivity {
     /// The waker is left only when `is_registered` is false or the order has changed since, so that
     /// the usual call is one load.
     #[inline]
-    pub(crate) fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> ConnectionCommand {
+    pub fn order(&self, cx: &Context<'_>, is_registered: &mut bool) -> ConnectionCommand {
         if !*is_registered {
             *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
             *is_registered = true;
@@ -172,7 +172,7 @@ impl ConnectionActivity {
 
 /// A request that waits in line.
 #[derive(Debug)]
-pub(crate) struct HeldRequest<'a>(&'a ConnectionActivity);
+pub struct HeldRequest<'a>(&'a ConnectionActivity);
 
 impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {

@@ -12,41 +12,43 @@ use percent_encoding::percent_decode_str;
 
 /// A part of a query that has no single reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QueryError {
+pub enum QueryError {
+    /// A `%` without two hexadecimal digits behind it.
     #[error("has a % without two digits")]
     StrayPercent,
+    /// The decoded bytes are no text.
     #[error("is not UTF-8 when decoded")]
     NotUtf8,
 }
 
 /// One parameter of a query as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter<'q>(&'q str);
+pub struct Parameter<'q>(&'q str);
 
 /// The parameters of a query in their order. Empty ones, as in `a=1&&b=2`, are left out.
-pub(crate) fn parameters(query: &str) -> impl Iterator<Item = Parameter<'_>> {
+pub fn parameters(query: &str) -> impl Iterator<Item = Parameter<'_>> {
     query.split('&').filter(|part| !part.is_empty()).map(Parameter)
 }
 
 impl<'q> Parameter<'q> {
     /// Name and value without decoding; the value is empty where there is no `=`.
-    pub(crate) fn raw(self) -> (&'q str, &'q str) {
+    pub fn raw(self) -> (&'q str, &'q str) {
         self.0.split_once('=').unwrap_or((self.0, ""))
     }
 
     /// Name and value, decoded.
-    pub(crate) fn decoded(self) -> Result<(Cow<'q, str>, Cow<'q, str>), QueryError> {
+    pub fn decoded(self) -> Result<(Cow<'q, str>, Cow<'q, str>), QueryError> {
         let (name, value) = self.raw();
         Ok((decoded(name)?, decoded(value)?))
     }
 
     /// Whether the name is `wanted` once it is decoded, a stray `%` in it kept as it is.
-    pub(crate) fn is_named(self, wanted: &str) -> bool {
+    pub fn is_named(self, wanted: &str) -> bool {
         is_named(self.raw().0, wanted)
     }
 
     /// Whether a server that separates parameters by `;` too would find `wanted` behind one.
-    pub(crate) fn hides(self, wanted: &str) -> bool {
+    pub fn hides(self, wanted: &str) -> bool {
         self.0.split(';').skip(1).any(|rest| is_named(Parameter(rest).raw().0, wanted))
     }
 }
@@ -56,7 +58,7 @@ fn is_named(name: &str, wanted: &str) -> bool {
 }
 
 /// Decodes a name or a value.
-pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, QueryError> {
+pub fn decoded(part: &str) -> Result<Cow<'_, str>, QueryError> {
     let has_digits =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
     if !part.split('%').skip(1).all(has_digits) {
@@ -66,7 +68,7 @@ pub(crate) fn decoded(part: &str) -> Result<Cow<'_, str>, QueryError> {
 }
 
 /// Decodes as far as `%` has two digits; `None` if the result is not UTF-8.
-pub(crate) fn unescaped(part: &str) -> Option<Cow<'_, str>> {
+pub fn unescaped(part: &str) -> Option<Cow<'_, str>> {
     if part.contains('+') {
         let spaced = part.replace('+', " ");
         return Some(percent_decode_str(&spaced).decode_utf8().ok()?.into_owned().into());

@@ -10,29 +10,29 @@ use tidegate_wire::problem::{MEDIA_TYPE, RefusalBody};
 use tidegate_wire::{Fault, FaultCode};
 
 pub use tidegate_wire::headers::OlderHeaders;
-pub(crate) use tidegate_wire::headers::{limit_headers, refusal_headers};
+pub use tidegate_wire::headers::{limit_headers, refusal_headers};
 
 /// The answer of every endpoint.
-pub(crate) type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<Full<Bytes>>;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// The permit of an admitted gateway subrequest.
-pub(crate) const PERMIT: HeaderName = HeaderName::from_static("x-tidegate-permit");
+pub const PERMIT: HeaderName = HeaderName::from_static("x-tidegate-permit");
 
 /// How large most answers are.
 const USUAL_BODY_BYTES: usize = 512;
 
 /// An answer with a JSON body.
-pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Reply {
+pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Reply {
     let mut bytes = Vec::with_capacity(USUAL_BODY_BYTES);
     tidegate_wire::answer::write(body, &mut bytes);
     with_body(status, JSON, bytes)
 }
 
 /// An answer with any body.
-pub(crate) fn with_body(status: StatusCode, media_type: HeaderValue, body: Vec<u8>) -> Reply {
+pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Vec<u8>) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::from(body)));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -40,14 +40,14 @@ pub(crate) fn with_body(status: StatusCode, media_type: HeaderValue, body: Vec<u
 }
 
 /// An answer without a body.
-pub(crate) fn empty(status: StatusCode) -> Reply {
+pub fn empty(status: StatusCode) -> Reply {
     let mut reply = Response::new(Full::new(Bytes::new()));
     *reply.status_mut() = status;
     reply
 }
 
 /// The answer to a message that could not be taken.
-pub(crate) fn fault(fault: &Fault) -> Reply {
+pub fn fault(fault: &Fault) -> Reply {
     let mut body = Vec::with_capacity(USUAL_BODY_BYTES);
     fault.write_body(&mut body);
     let mut reply = with_body(status(fault.code.status()), PROBLEM, body);
@@ -64,7 +64,7 @@ pub(crate) fn fault(fault: &Fault) -> Reply {
 }
 
 /// The answer to a method that the route does not take.
-pub(crate) fn method_not_allowed(method: &http::Method, path: &str, allowed: &'static str) -> Reply {
+pub fn method_not_allowed(method: &http::Method, path: &str, allowed: &'static str) -> Reply {
     let detail = format_args!("{path} does not take {method}; use {allowed}");
     let mut reply = fault(&Fault::new(FaultCode::MethodNotAllowed, detail));
     reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
@@ -72,7 +72,7 @@ pub(crate) fn method_not_allowed(method: &http::Method, path: &str, allowed: &'s
 }
 
 /// The answer to a refused request, with the status `code`.
-pub(crate) fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: OlderHeaders) -> Reply {
+pub fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: OlderHeaders) -> Reply {
     let mut body = Vec::with_capacity(2 * USUAL_BODY_BYTES);
     tidegate_wire::answer::write(&RefusalBody::new(refusal, code, now), &mut body);
     let mut reply = with_body(status(code), PROBLEM, body);
@@ -80,6 +80,7 @@ pub(crate) fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: O
     reply
 }
 
-pub(crate) fn status(code: u16) -> StatusCode {
+/// The status of this number; 500 for a number that is none.
+pub fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// The addresses of one IPv6 network of 64 bits are one peer: that is the least a site is given,
 /// and every machine in it may use as many of them as it likes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum PeerKey {
+pub enum PeerKey {
     /// All peers of Unix sockets together.
     #[default]
     Local,
@@ -22,7 +22,8 @@ pub(crate) enum PeerKey {
 }
 
 impl PeerKey {
-    pub(crate) fn of(address: Option<IpAddr>) -> Self {
+    /// The peer at an address; `None` for a Unix socket.
+    pub fn of(address: Option<IpAddr>) -> Self {
         let Some(address) = address else { return Self::Local };
         Self::Address(match address.to_canonical() {
             IpAddr::V6(address) if !address.is_loopback() => {
@@ -45,7 +46,7 @@ impl fmt::Display for PeerKey {
 
 /// The resources that all connections of one peer use together.
 #[derive(Debug, Default)]
-pub(crate) struct PeerUse {
+pub(super) struct PeerUse {
     /// Bytes that are held for it: see [`super::BufferBudget`].
     pub(super) held: AtomicUsize,
 }

@@ -26,7 +26,7 @@ impl<'a> PemFile<'a> {
     }
 
     /// A file that was read already.
-    pub(crate) fn new(path: &'a Path, text: &'a [u8]) -> Self {
+    pub fn new(path: &'a Path, text: &'a [u8]) -> Self {
         Self { path, text: text.into() }
     }
 }

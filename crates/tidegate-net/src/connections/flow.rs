@@ -22,7 +22,7 @@ tokio::task_local! {
 
 /// Runs each HTTP/2 stream in a task of its own, by which it can be ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Streams;
+pub struct Streams;
 
 impl<F> hyper::rt::Executor<F> for Streams
 where
@@ -39,7 +39,7 @@ where
 
 /// An answer that is on its way, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct BodyProgressGuard {
+pub struct BodyProgressGuard {
     line: Arc<ConnectionActivity>,
     flow: Arc<BodyProgress>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct BodyProgressGuard {
 impl BodyProgressGuard {
     /// An answer begins on a connection, of which the client may take nothing for `idle`, and which
     /// must have ended at `until`. Both may be overrun by the time between two sweeps.
-    pub(crate) fn begin(line: Arc<ConnectionActivity>, idle: Duration, until: Option<Instant>) -> Self {
+    pub fn begin(line: Arc<ConnectionActivity>, idle: Duration, until: Option<Instant>) -> Self {
         let stream = STREAM.try_with(Arc::clone).ok();
         let flow =
             BodyProgress { turn: AtomicU64::new(0), idle, until, stream, is_over: AtomicBool::new(false) };
@@ -58,13 +58,13 @@ impl BodyProgressGuard {
 
     /// Whether it is one of several on its connection, so that its client is known by its pieces
     /// only.
-    pub(crate) fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         self.flow.stream.is_some()
     }
 
     /// A piece was given to the client.
     #[inline]
-    pub(crate) fn gave(&self) {
+    pub fn gave(&self) {
         // Only the body writes it, so that no other change is lost.
         let turn = self.flow.turn.load(Ordering::Relaxed);
         self.flow.turn.store((turn | 1).wrapping_add(1), Ordering::Relaxed);
@@ -72,13 +72,13 @@ impl BodyProgressGuard {
 
     /// The client has taken all there was, and waits.
     #[inline]
-    pub(crate) fn waits(&self) {
+    pub fn waits(&self) {
         let turn = self.flow.turn.load(Ordering::Relaxed);
         self.flow.turn.store(turn | 1, Ordering::Relaxed);
     }
 
     /// Whether the sweep has ended it.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.flow.is_over.load(Ordering::Relaxed)
     }
 }

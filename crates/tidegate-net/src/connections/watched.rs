@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::activity::{ConnectionActivity, ConnectionCommand};
 use super::listener_id::ListenerId;
 use super::peers::PeerKey;
-use crate::bounds::Bounds;
+use crate::Bounds;
 
 /// One connection as the sweep sees it.
 #[derive(Debug)]

@@ -15,32 +15,32 @@ use super::activity::ConnectionActivity;
 /// The most bytes that all connections hold together. Above it, and above a share of it, an
 /// unfinished body is answered with 503 (gRPC: `RESOURCE_EXHAUSTED`), and a RESP connection that
 /// does not read its replies is closed.
-pub(crate) const BUFFERED_BYTES_MAX: usize = 64 << 20;
+pub(super) const BUFFERED_BYTES_MAX: usize = 64 << 20;
 
 /// The bytes that are charged for a waiting request, or a stream that stays open, beside those it
 /// buffers: its future, its entry in the connection and the buffer of its answer. So at most 4096
 /// of them wait or stay open at a time.
-pub(crate) const STREAM_BYTES: usize = 16 << 10;
+pub const STREAM_BYTES: usize = 16 << 10;
 
 /// There is no room for more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
+pub struct NoRoom;
 
 /// Bytes that one request or connection holds, given back when this is dropped.
-pub(crate) struct Buffered {
+pub struct Buffered {
     line: Arc<ConnectionActivity>,
     bytes: usize,
 }
 
 impl Buffered {
     /// Nothing yet.
-    pub(crate) fn of(line: Arc<ConnectionActivity>) -> Self {
+    pub fn of(line: Arc<ConnectionActivity>) -> Self {
         Self { line, bytes: 0 }
     }
 
     /// Holds `bytes` from now on. On an error it holds what it held before. Fewer bytes are never
     /// refused.
-    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn resize(&mut self, bytes: usize) -> Result<(), NoRoom> {
         // All counters are relaxed: they bound a sum, and order nothing else.
         let ConnectionActivity { budget, peer, buffered, .. } = &*self.line;
         if bytes <= self.bytes {

@@ -12,7 +12,7 @@ use std::path::Path;
 ///
 /// Returns an error for a file with more than `bytes_max` bytes, of which no more than that is
 /// read, and for anything that is not a regular file.
-pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut contents = Vec::new();
     open_regular(path)?.take(bytes_max + 1).read_to_end(&mut contents)?;
     if contents.len() as u64 > bytes_max {
@@ -23,7 +23,7 @@ pub(crate) fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The regular file at `path`, or behind the links there, open for reading.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     // Before it is opened, since opening a FIFO waits; and after, since the file may have been
     // replaced in between.
     check(std::fs::metadata(path)?.file_type())?;

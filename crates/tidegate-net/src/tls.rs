@@ -35,11 +35,11 @@ pub struct TlsFiles {
 }
 
 /// TLS of a listener as it is now.
-pub(crate) type Tls = FileBacked<TlsFiles>;
+pub type Tls = FileBacked<TlsFiles>;
 
 impl Tls {
     /// The acceptor of new connections.
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.get())
     }
 }
@@ -97,7 +97,7 @@ impl Source for TlsFiles {
 
 /// The names in a certificate that was verified already: host names and URIs of its subject's
 /// alternative names. The common name is not one of them, since its meaning is not specified.
-pub(crate) fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
+pub fn names_in(certificate: &CertificateDer<'_>) -> Arc<[String]> {
     let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return Arc::default() };
     certificate.valid_uri_names().chain(certificate.valid_dns_names()).map(str::to_owned).collect()
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::bounds::Bounds;
+use crate::Bounds;
 
 mod activity;
 mod budget;
@@ -30,16 +30,16 @@ mod stream_set;
 mod unfinished_head;
 mod watched;
 
-pub(crate) use activity::{ConnectionActivity, ConnectionCommand};
-pub(crate) use budget::BufferBudget;
-pub(crate) use buffered::{Buffered, NoRoom, STREAM_BYTES};
-pub(crate) use flow::{BodyProgressGuard, Streams};
-pub(crate) use listener_id::ListenerId;
-pub(crate) use monitored_stream::{MonitoredStream, PeerShutdown};
-pub(crate) use peers::PeerKey;
+pub use activity::{ConnectionActivity, ConnectionCommand};
+pub use budget::BufferBudget;
+pub use buffered::{Buffered, NoRoom, STREAM_BYTES};
+pub use flow::{BodyProgressGuard, Streams};
+pub use listener_id::ListenerId;
+pub use monitored_stream::{MonitoredStream, PeerShutdown};
+pub use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
-pub(crate) use slots::{ConnectionSlot, ConnectionSlots};
-pub(crate) use stream_set::StreamSet;
+pub use slots::{ConnectionSlot, ConnectionSlots};
+pub use stream_set::StreamSet;
 use watched::{Phase, WatchedConnection};
 
 /// A full listener closes one in so many of its connections at once to make room, if they are idle.
@@ -47,7 +47,7 @@ const EVICTED_PART: usize = 32;
 
 /// All open connections of a daemon.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
+pub struct Connections {
     next: AtomicU64,
     open: Mutex<ConnectionRegistry>,
     /// Notified when the last one closes.
@@ -65,20 +65,22 @@ struct ConnectionRegistry {
 
 /// The connections that were closed to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Eviction {
-    pub(crate) connections: usize,
+pub struct Eviction {
+    /// How many they were.
+    pub connections: usize,
     /// The peer with the most connections at that listener, and how many those were.
-    pub(crate) largest: Option<(PeerKey, usize)>,
+    pub largest: Option<(PeerKey, usize)>,
 }
 
 /// A connection that is open: taken off the list when dropped.
 #[derive(Debug)]
-pub(crate) struct OpenConnection {
+pub struct OpenConnection {
     connections: Arc<Connections>,
     id: u64,
-    pub(crate) line: Arc<ConnectionActivity>,
+    /// What it shares with the sweep.
+    pub line: Arc<ConnectionActivity>,
     /// The names in the certificate that its client showed; none without one.
-    pub(crate) names: Arc<[String]>,
+    pub names: Arc<[String]>,
 }
 
 impl Drop for OpenConnection {
@@ -105,13 +107,13 @@ impl Connections {
     }
 
     /// Adds a connection that no listener accepted.
-    pub(crate) fn add(self: &Arc<Self>) -> OpenConnection {
+    pub fn add(self: &Arc<Self>) -> OpenConnection {
         self.accept(None, ListenerId::default(), false)
     }
 
     /// Adds a connection that `listener` accepted from `peer`. `is_shared` is whether it has a
     /// place of the shared pool.
-    pub(crate) fn accept(
+    pub fn accept(
         self: &Arc<Self>,
         peer: Option<IpAddr>,
         listener: ListenerId,
@@ -142,17 +144,17 @@ impl Connections {
     }
 
     /// How many are open.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.open().connections.len()
     }
 
     /// Returns when no connection is open.
-    pub(crate) async fn all_closed(&self) {
+    pub async fn all_closed(&self) {
         loop {
             let mut empty = pin!(self.empty.notified());
             // Listening before looking: one that closes in between is heard.
             empty.as_mut().enable();
-            if self.len() == 0 {
+            if self.count() == 0 {
                 return;
             }
             empty.await;
@@ -160,30 +162,30 @@ impl Connections {
     }
 
     /// How many requests are under way.
-    pub(crate) fn in_flight(&self) -> u64 {
+    pub fn in_flight(&self) -> u64 {
         self.open().connections.values().map(|watched| watched.line.in_flight()).sum()
     }
 
     /// Tells all connections.
-    pub(crate) fn tell_all(&self, order: ConnectionCommand) {
+    pub fn tell_all(&self, order: ConnectionCommand) {
         for watched in self.open().connections.values() {
             watched.line.command(order);
         }
     }
 
     /// Ends the connections that are over a bound at `now`; how many.
-    pub(crate) fn sweep(&self, now: Instant, bounds: &Bounds) -> usize {
+    pub fn sweep(&self, now: Instant, bounds: &Bounds) -> usize {
         let mut open = self.open();
         open.connections.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
     }
 
     /// The budget for slow peers.
-    pub(crate) fn buffers(&self) -> &BufferBudget {
+    pub fn buffers(&self) -> &BufferBudget {
         &self.buffers
     }
 
     /// How many connections each listener has, by its name.
-    pub(crate) fn by_listener(&self) -> BTreeMap<&'static str, u64> {
+    pub fn by_listener(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for watched in self.open().connections.values().filter(|watched| !watched.listener.name.is_empty()) {
             *counts.entry(watched.listener.name).or_default() += 1;
@@ -197,7 +199,7 @@ impl Connections {
     /// Those of the peer with the most connections go first. A connection with a request is never
     /// closed here. With `are_shared`, connections of other listeners that have a place of the
     /// shared pool are looked at too.
-    pub(crate) fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Eviction {
+    pub fn evict(&self, listener: ListenerId, are_shared: bool, now: Instant) -> Eviction {
         let mut open = self.open();
         let mut counts: HashMap<PeerKey, usize> = HashMap::new();
         let mut idle = Vec::new();
@@ -236,7 +238,7 @@ impl Connections {
     }
 
     /// How often to sweep so that a bound is overrun by a quarter at most.
-    pub(crate) fn sweep_interval(bounds: &Bounds) -> Duration {
+    pub fn sweep_interval(bounds: &Bounds) -> Duration {
         let shortest = bounds.header_timeout.min(bounds.idle_timeout) / 4;
         shortest.clamp(Duration::from_millis(5), Duration::from_secs(1))
     }
@@ -274,7 +276,7 @@ mod tests {
         assert_eq!(connections.sweep(after(77), &bounds()), 0);
         assert_eq!(order(&open.line), ConnectionCommand::Close);
         drop(open);
-        assert_eq!(connections.len(), 0);
+        assert_eq!(connections.count(), 0);
     }
 
     #[tokio::test(start_paused = true)]

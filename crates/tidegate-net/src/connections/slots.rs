@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The places of one listener.
 #[derive(Clone, Debug)]
-pub(crate) struct ConnectionSlots {
+pub struct ConnectionSlots {
     own: Arc<Semaphore>,
     shared: Arc<Semaphore>,
     max: usize,
@@ -20,16 +20,16 @@ pub(crate) struct ConnectionSlots {
 
 /// A place that a connection has until this is dropped.
 #[derive(Debug)]
-pub(crate) struct ConnectionSlot {
+pub struct ConnectionSlot {
     _permit: OwnedSemaphorePermit,
     /// Whether it is one of the shared pool.
-    pub(crate) is_shared: bool,
+    pub is_shared: bool,
 }
 
 impl ConnectionSlots {
     /// The places of so many listeners that have `total` together. Each has at least one of its
     /// own, also where there are more listeners than places.
-    pub(crate) fn divide(total: usize, listeners: usize) -> Vec<Self> {
+    pub fn divide(total: usize, listeners: usize) -> Vec<Self> {
         let own = match listeners {
             0 => return Vec::new(),
             1 => total.max(1),
@@ -47,17 +47,17 @@ impl ConnectionSlots {
     }
 
     /// The most connections that this listener can have, while the others have none.
-    pub(crate) fn max(&self) -> usize {
+    pub fn max(&self) -> usize {
         self.max
     }
 
     /// Whether connections of other listeners may have places that this one could have.
-    pub(crate) fn are_shared(&self) -> bool {
+    pub fn are_shared(&self) -> bool {
         self.has_shared
     }
 
     /// A place, if one is free.
-    pub(crate) fn try_take(&self) -> Option<ConnectionSlot> {
+    pub fn try_take(&self) -> Option<ConnectionSlot> {
         let take = |from: &Arc<Semaphore>, is_shared| {
             let permit = Arc::clone(from).try_acquire_owned().ok()?;
             Some(ConnectionSlot { _permit: permit, is_shared })
@@ -66,7 +66,7 @@ impl ConnectionSlots {
     }
 
     /// Waits for a place.
-    pub(crate) async fn take(&self) -> ConnectionSlot {
+    pub async fn take(&self) -> ConnectionSlot {
         const OPEN: &str = "the semaphore is never closed";
         tokio::select! {
             biased;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The bytes that all connections of a daemon hold.
 #[derive(Debug, Default)]
-pub(crate) struct BufferBudget {
+pub struct BufferBudget {
     pub(super) held: AtomicUsize,
     /// How often a connection was refused more.
     pub(super) refused: AtomicU64,
@@ -12,12 +12,12 @@ pub(crate) struct BufferBudget {
 
 impl BufferBudget {
     /// How many bytes are held.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
     /// How often a connection was refused more.
-    pub(crate) fn refused(&self) -> u64 {
+    pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 }

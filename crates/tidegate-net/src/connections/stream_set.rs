@@ -18,7 +18,7 @@ type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The streams that a connection has read and that are not polled yet.
 #[derive(Clone, Default)]
-pub(crate) struct NewStreams(Arc<Mutex<Vec<StreamFuture>>>);
+pub struct NewStreams(Arc<Mutex<Vec<StreamFuture>>>);
 
 impl NewStreams {
     fn all(&self) -> MutexGuard<'_, Vec<StreamFuture>> {
@@ -48,20 +48,20 @@ impl fmt::Debug for NewStreams {
 
 /// The streams of one connection that are being answered.
 #[derive(Debug, Default)]
-pub(crate) struct StreamSet {
+pub struct StreamSet {
     begun: NewStreams,
     running: FuturesUnordered<StreamFuture>,
 }
 
 impl StreamSet {
     /// Where the connection puts the streams it reads.
-    pub(crate) fn begun(&self) -> NewStreams {
+    pub fn begun(&self) -> NewStreams {
         self.begun.clone()
     }
 
     /// Lets every stream go on as far as it can; whether one has ended, so that the connection has
     /// something to send.
-    pub(crate) fn go_on(&mut self, cx: &mut Context<'_>) -> bool {
+    pub fn go_on(&mut self, cx: &mut Context<'_>) -> bool {
         self.running.extend(self.begun.all().drain(..));
         let mut has_ended = false;
         while let Poll::Ready(Some(())) = self.running.poll_next_unpin(cx) {

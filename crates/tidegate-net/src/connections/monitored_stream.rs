@@ -22,7 +22,7 @@ use super::unfinished_head::UnfinishedHead;
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A stream that detects the end of its input without reading.
-pub(crate) trait PeerShutdown {
+pub trait PeerShutdown {
     /// Whether the other end has ended its output, apart from unread bytes.
     fn has_ended(&self) -> bool;
 }
@@ -65,7 +65,7 @@ impl PeerShutdown for TokioIo<Upgraded> {
 /// while, so that it gets to read the answer. Without that the kernel would reset the connection
 /// and take the answer with it.
 #[derive(Debug)]
-pub(crate) struct MonitoredStream<S> {
+pub struct MonitoredStream<S> {
     stream: S,
     line: Arc<ConnectionActivity>,
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
@@ -78,13 +78,13 @@ pub(crate) struct MonitoredStream<S> {
 
 impl<S> MonitoredStream<S> {
     /// A stream of HTTP, of either version.
-    pub(crate) fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
+    pub fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
         let head = Some(UnfinishedHead::default());
         Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
     }
 
     /// A stream of another protocol, which lingers by itself.
-    pub(crate) fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
+    pub fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
         Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
     }
 
