@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use tidegate_policy::policy::{Format, NamespacePolicy, Policy, StoreKind};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 use tidegate_server::{Address, Handle, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

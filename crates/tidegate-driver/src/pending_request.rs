@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{Answered, Decision, Engine, Outcome, Pending, Step, Wants};
+use tidegate_engine::{Answered, Decision, Engine, EngineError, Outcome, Pending, Request, Step, Wants};
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 
@@ -33,6 +33,16 @@ impl Driver {
     /// Drives a pending request.
     pub fn drive(&self, pending: Pending) -> PendingRequest {
         PendingRequest { driver: self.clone(), pending: Some(pending) }
+    }
+
+    /// Decides a request by `engine`, such as the one that was in force when the request was read.
+    /// Waits for the store and for leases, and for its turn if the request may wait. Dropping the
+    /// future gives back what the request holds.
+    pub async fn decide(&self, engine: &Engine, request: &Request<'_>) -> Result<Decision, EngineError> {
+        match engine.admit(request, self.now())? {
+            Step::Decided(decision) => Ok(decision),
+            Step::Ask(pending) => Ok(Box::pin(self.drive(pending).decided()).await.decision),
+        }
     }
 
     /// Brings what a pending request wants.

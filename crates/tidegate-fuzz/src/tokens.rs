@@ -2,8 +2,8 @@
 //! Set.
 
 use tidegate::Timestamp;
-use tidegate_server::proxy::jwt::{Expiry, KeySet, TOKEN_BYTES_MAX, TokenReader, Trust};
-use tidegate_server::proxy::rejection::Rejection;
+use tidegate_proxy::jwt::{Expiry, KeySet, TOKEN_BYTES_MAX, TokenReader, Trust};
+use tidegate_proxy::rejection::Rejection;
 
 use crate::Taken;
 

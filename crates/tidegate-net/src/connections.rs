@@ -77,7 +77,7 @@ pub struct Eviction {
 pub struct OpenConnection {
     connections: Arc<Connections>,
     id: u64,
-    /// What it shares with the sweep.
+    /// The state that it shares with the sweep.
     pub line: Arc<ConnectionActivity>,
     /// The names in the certificate that its client showed; none without one.
     pub names: Arc<[String]>,

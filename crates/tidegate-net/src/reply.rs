@@ -80,7 +80,7 @@ pub fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: OlderHea
     reply
 }
 
-/// The status of this number; 500 for a number that is none.
+/// The status of this number, or 500 if no status has it.
 pub fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -145,7 +145,7 @@ impl Acceptor {
         tokio::spawn(async move {
             let _place = place;
             if let Some(preambles) = preambles {
-                let is_trusted = daemon.proxy.state.trusts(peer.address);
+                let is_trusted = daemon.proxy.state().trusts(peer.address);
                 match preambles.read(&daemon.context, &mut stream, peer, is_trusted, &open.line).await {
                     Some(named) => peer = named,
                     None => return,

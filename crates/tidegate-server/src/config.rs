@@ -11,10 +11,10 @@ use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
-use crate::proxy::ProxyConfig;
 use tidegate_net::Bounds;
 pub use tidegate_net::reply::OlderHeaders;
 use tidegate_net::tls::TlsFiles;
+use tidegate_proxy::ProxyConfig;
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]

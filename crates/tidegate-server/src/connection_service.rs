@@ -21,7 +21,6 @@ use crate::daemon::Daemon;
 use crate::door::answer;
 use crate::grpc;
 use crate::listener_role::{ListenerProtocol, ListenerRole};
-use crate::proxy;
 use crate::resp;
 use tidegate_net::Bounds;
 use tidegate_net::Peer;
@@ -99,7 +98,7 @@ where
         let (shared, line) = (Arc::clone(&daemon.proxy), Arc::clone(&line));
         let service = service_fn(move |request| {
             let (proxy, line) = (Arc::clone(&shared), Arc::clone(&line));
-            async move { Ok::<_, Infallible>(proxy::answer(&proxy, &line, peer, request).await) }
+            async move { Ok::<_, Infallible>(tidegate_proxy::answer(&proxy, &line, peer, request).await) }
         });
         return Box::pin(run(context, &builder, None, service, stream, &open.line)).await;
     }

@@ -12,14 +12,14 @@ use crate::http_metrics::HttpMetrics;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::protocol_hooks::ProtocolHooks;
-use crate::proxy::{ProxyState, ReverseProxy};
 use crate::resp::{RespMetrics, RespServer};
+use tidegate_proxy::{ProxyState, ReverseProxy};
 
 /// The protocols of a daemon over their context.
 pub(crate) struct Daemon {
     pub(crate) context: Arc<DaemonContext>,
     pub(crate) http: Arc<HttpApi>,
-    pub(crate) proxy: Arc<ReverseProxy>,
+    pub(crate) proxy: Arc<ReverseProxy<DaemonContext>>,
     pub(crate) grpc: Arc<GrpcServer>,
     pub(crate) resp: Arc<RespServer>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Daemon {
 /// The states of all protocols before there is a context.
 pub(crate) struct ProtocolStates {
     http: HttpMetrics,
-    proxy: Arc<ProxyState>,
+    proxy: Arc<ProxyState<InForce>>,
     grpc: Arc<GrpcState>,
     resp: RespMetrics,
 }
@@ -35,9 +35,15 @@ pub(crate) struct ProtocolStates {
 impl ProtocolStates {
     /// The states under the policy of the start, with their series on the page of `metrics`.
     pub(crate) fn registered(policy: &Arc<InForce>, metrics: &mut Metrics) -> Self {
+        let http = HttpMetrics::registered(metrics);
+        let proxy = Arc::new(ProxyState::new(policy, &policy.config.proxying));
+        metrics.register(|registry, help| proxy.register(registry, help));
+        if policy.config.proxy.is_some() {
+            metrics.collect_with(|help| proxy.collector(help));
+        }
         Self {
-            http: HttpMetrics::registered(metrics),
-            proxy: ProxyState::registered(policy, metrics),
+            http,
+            proxy,
             grpc: Arc::new(GrpcState::registered(metrics)),
             resp: RespMetrics::registered(metrics),
         }
@@ -53,7 +59,13 @@ impl ProtocolStates {
         let daemon = || Arc::clone(&context);
         Daemon {
             http: Arc::new(HttpApi { daemon: daemon(), metrics: self.http }),
-            proxy: Arc::new(ReverseProxy { daemon: daemon(), state: self.proxy }),
+            proxy: Arc::new(ReverseProxy::new(
+                self.proxy,
+                daemon(),
+                context.driver.clone(),
+                context.config.bounds.clone(),
+                Arc::clone(&context.connections),
+            )),
             grpc: Arc::new(GrpcServer { daemon: daemon(), state: self.grpc }),
             resp: Arc::new(RespServer::new(daemon(), self.resp)),
             context,

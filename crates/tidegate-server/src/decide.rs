@@ -132,10 +132,7 @@ impl Desk<'_> {
     /// Decides a request for a caller that settles the permit. Dropping the future gives back what
     /// the request holds. Nothing is counted; see [`Desk::note`].
     pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, EngineError> {
-        match self.in_force.engine.admit(request, self.daemon.clock.now())? {
-            Step::Decided(decision) => Ok(decision),
-            Step::Ask(pending) => Ok(Box::pin(self.daemon.driver.drive(pending).decided()).await.decision),
-        }
+        self.daemon.driver.decide(&self.in_force.engine, request).await
     }
 
     /// Drives an operation to its end.

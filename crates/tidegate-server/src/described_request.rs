@@ -10,7 +10,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::authorization::Caller;
 use crate::claims::{ATTEMPT_FORM, DEADLINE_FORM, OwnClaims, unreadable, value_in};
 use crate::context::Desk;
-use crate::planes::AccessParts;
+use tidegate_policy::policy::claims::AccessParts;
 
 impl Desk<'_> {
     /// A request that its caller describes by `pairs`, with what it says about itself in them and

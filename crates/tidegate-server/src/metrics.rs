@@ -239,6 +239,11 @@ impl Metrics {
         self.registry.register_collector(collector);
     }
 
+    /// Has the page read a protocol's collector, made with the help texts of series.
+    pub(crate) fn collect_with(&mut self, make: impl FnOnce(fn(&str) -> &'static str) -> Box<dyn Collector>) {
+        self.collect(make(help));
+    }
+
     /// The numbers that are kept as they come.
     pub(crate) fn shared(&self) -> &DaemonCounters {
         &self.shared

@@ -13,6 +13,7 @@ use tidegate_engine::{Engine, EngineError, Request, RoomUse};
 use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_policy::policy::claims::AccessParts;
 use tidegate_policy::policy::planes::{ResourcePolicy, TablePolicy};
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
@@ -206,18 +207,6 @@ impl PlaneSettings {
         let access = Access { table, key: key.as_bytes(), kind: access_kind(kind), size };
         self.with_access(request, Some(access))
     }
-}
-
-/// The parts of an access as text.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct AccessParts<'a> {
-    /// Without it there is no access.
-    pub(crate) table: Option<&'a str>,
-    pub(crate) key: Option<&'a str>,
-    /// Default: a read.
-    pub(crate) kind: Option<&'a str>,
-    /// Default: 1.
-    pub(crate) size: Option<&'a str>,
 }
 
 /// The kind of this name, or of the request with this method.

@@ -12,9 +12,9 @@ use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
-use crate::proxy::{ProxyConfig, ProxyError};
 use tidegate_net::Bounds;
 use tidegate_net::tls::TlsFiles;
+use tidegate_proxy::{ProxyConfig, ProxyError};
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]

@@ -320,7 +320,7 @@ impl Handle {
 
     /// Permits that requests of the reverse proxy hold at this moment.
     pub fn proxy_in_flight(&self) -> usize {
-        self.daemon.proxy.state.in_flight()
+        self.daemon.proxy.state().in_flight()
     }
 
     /// Requests of the reverse proxy that wait at this moment.

@@ -53,6 +53,19 @@ pub struct AccessSources {
     pub size: Option<ValueSource>,
 }
 
+/// The parts of an access as they were found in a request, as text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AccessParts<'a> {
+    /// The name of the table; without it there is no access.
+    pub table: Option<&'a str>,
+    /// The key.
+    pub key: Option<&'a str>,
+    /// The kind of the access, or a method. Default: a read.
+    pub kind: Option<&'a str>,
+    /// The size in bytes. Default: 1.
+    pub size: Option<&'a str>,
+}
+
 impl AccessSources {
     pub(crate) fn new(table: ValueSource, key: ValueSource) -> Self {
         Self { table, key, kind: None, size: None }

@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::AcceptedStream;
 use crate::context::DaemonContext;
-use crate::proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 use tidegate_net::Peer;
 use tidegate_net::connections::ConnectionActivity;
+use tidegate_proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 
 /// How often at most a listener says that connections were closed for it.
 const LINE_EVERY: Duration = Duration::from_secs(10);

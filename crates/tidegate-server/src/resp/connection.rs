@@ -29,7 +29,7 @@ const READ_BYTES_MIN: usize = 4 << 10;
 const READ_BYTES_MAX: usize = 64 << 10;
 
 /// How many bytes of commands and replies a connection may hold that are not charged to the budget
-/// for slow peers ([`tidegate_net::connections::Buffered`]). A connection that is refused more is closed
+/// for slow peers ([`Buffered`]). A connection that is refused more is closed
 /// if its client does not read its replies or has sent half a command; otherwise it reads less at
 /// once.
 const FREE_BYTES: usize = 2 * READ_BYTES_MIN;

@@ -31,7 +31,7 @@ use tidegate::algorithm::Concurrency;
 use tidegate::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
 use crate::world::{World, api, loopback};

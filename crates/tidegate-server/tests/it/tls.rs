@@ -71,7 +71,7 @@ async fn everywhere(files: &TlsFiles, idle_timeout: Duration) -> (World, [Socket
     config.bounds.idle_timeout = idle_timeout;
     let free: Option<tidegate_server::Address> = Some("127.0.0.1:0".parse().unwrap());
     (config.admin, config.grpc, config.resp, config.proxy) = (free.clone(), free.clone(), free.clone(), free);
-    config.proxying = tidegate_server::proxy::ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
+    config.proxying = tidegate_server::ProxyConfig::to_upstream("http://127.0.0.1:9", "api").unwrap();
     for tls in [
         &mut config.http_tls,
         &mut config.admin_tls,
@@ -214,7 +214,7 @@ async fn a_handshake_that_never_comes_ends_after_the_time_for_headers() {
 #[tokio::test]
 async fn a_balancer_names_the_client_before_the_handshake() {
     use tidegate_policy::policy::proxy::Proxy;
-    use tidegate_server::proxy::ProxyConfig;
+    use tidegate_server::ProxyConfig;
     let (folder, authority) = (Folder::new(), Authority::new());
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());

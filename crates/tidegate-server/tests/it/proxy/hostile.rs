@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use super::upstream::{serve, well};
 use super::{get, namespaces, route, to, world};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::world::{World, loopback};
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::client::Client;
 use crate::world::{World, loopback};

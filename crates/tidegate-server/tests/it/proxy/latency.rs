@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::upstream::{answering, serve};
 use super::{get, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::world::{World, loopback};
 

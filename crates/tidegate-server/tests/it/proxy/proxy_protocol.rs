@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
 use crate::world::{World, loopback};

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::hostile::{PREFACE, frame, head};
 use super::upstream::serve;
 use super::{get, namespaces, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::world::{World, loopback};
 

@@ -11,7 +11,7 @@ use tidegate_server::ManualClock;
 
 use super::upstream::well;
 use super::{get, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::store::{Slow, next};
 use crate::world::{START, World, fixed, loopback};

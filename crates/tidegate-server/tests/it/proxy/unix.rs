@@ -5,7 +5,7 @@ use tokio::net::UnixStream;
 
 use super::upstream::{Seen, well};
 use super::{get, namespaces, route, to};
-use tidegate_server::proxy::ProxyConfig;
+use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
 use crate::restartable_daemon::Folder;

@@ -4,8 +4,8 @@ use http::{HeaderValue, Response};
 use tidegate_wire::Fault;
 
 use super::body::AnswerBody;
+use super::decision_point::DecisionPoint;
 use super::rejection::Rejection;
-use crate::context::DaemonContext;
 use tidegate_net::reply::{self, Reply};
 
 /// The error of a request that cannot be decided or forwarded.
@@ -27,17 +27,17 @@ impl From<Rejection> for Unforwarded {
 }
 
 pub(super) fn whole(reply: Reply) -> Response<AnswerBody> {
-    reply.map(AnswerBody::Whole)
+    reply.map(AnswerBody::whole)
 }
 
-pub(super) fn reply_to(daemon: &DaemonContext, unforwarded: Unforwarded) -> Reply {
+pub(super) fn reply_to(decisions: &impl DecisionPoint, unforwarded: Unforwarded) -> Reply {
     match unforwarded {
         Unforwarded::Fault(fault) => {
-            daemon.metrics.fault(fault.code);
+            decisions.count_fault(fault.code.as_str());
             reply::fault(&fault)
         }
         Unforwarded::Rejection(rejection) => {
-            daemon.metrics.fault_of_protocol(rejection.code.as_str());
+            decisions.count_fault(rejection.code.as_str());
             let mut body = Vec::with_capacity(256);
             rejection.write_body(&mut body);
             let problem = HeaderValue::from_static(tidegate_wire::problem::MEDIA_TYPE);

@@ -9,9 +9,9 @@ use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::proxy as policy;
 
 use super::config::ProxyConfig;
-use super::counts::{ProxyMetrics, RouteCounts};
 use super::headers::HeaderRules;
 use super::jwt::TokenReader;
+use super::metrics::{ProxyMetrics, RouteCounts};
 use super::upstream::{Upstream, UpstreamTlsConfig};
 use tidegate_net::file_backed::Refresh;
 

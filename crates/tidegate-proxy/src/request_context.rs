@@ -10,17 +10,14 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tidegate::Timestamp;
-use tidegate_engine::{Completion, LimitReport, Outcome, Permit};
+use tidegate_engine::{Completion, Outcome, Permit};
 use tokio::time::Instant;
 
-use super::counts::RouteCounts;
+use super::metrics::RouteCounts;
+use super::proxy_context::ProxyContext;
 use super::request_body::RequestBody;
 use super::response_end::ResponseEnd;
-use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
-use crate::context::Desk;
-use crate::operations::allowances;
 use tidegate_net::connections::ConnectionActivity;
-use tidegate_net::reply::limit_headers;
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]
@@ -48,9 +45,7 @@ impl Drop for ActiveRequest {
 
 /// The permit of a request, settled when this is dropped.
 pub(crate) struct Held {
-    proxy: Arc<ReverseProxy>,
-    in_force: Arc<RoutedPolicy>,
-    namespace: Box<str>,
+    proxy: Arc<ProxyContext>,
     admitted_at: Timestamp,
     /// The time from the admission to the head of the answer.
     first_byte_after: Option<Duration>,
@@ -58,16 +53,10 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(crate) fn new(
-        proxy: Arc<ReverseProxy>,
-        in_force: Arc<RoutedPolicy>,
-        request: &tidegate_engine::Request<'_>,
-        permit: Permit,
-    ) -> Self {
-        proxy.state.in_flight.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn new(proxy: Arc<ProxyContext>, permit: Permit) -> Self {
+        proxy.metrics.in_flight.fetch_add(1, Ordering::Relaxed);
         let admitted_at = permit.admitted_at();
-        let namespace = request.namespace.into();
-        Self { proxy, in_force, namespace, admitted_at, first_byte_after: None, permit: Some(permit) }
+        Self { proxy, admitted_at, first_byte_after: None, permit: Some(permit) }
     }
 
     /// The head of the answer has come.
@@ -78,7 +67,7 @@ impl Held {
     /// The time since the admission, where a resource wants to know it.
     fn age(&self) -> Option<Duration> {
         let is_measured = self.permit.as_ref().is_some_and(Permit::holds_place);
-        is_measured.then(|| self.proxy.daemon.driver.now().saturating_since(self.admitted_at))
+        is_measured.then(|| self.proxy.driver.now().saturating_since(self.admitted_at))
     }
 
     /// Settles the permit; the second time nothing happens.
@@ -86,8 +75,8 @@ impl Held {
         completion.first_byte_after = self.first_byte_after;
         completion.ended_after = self.age();
         let Some(permit) = self.permit.take() else { return };
-        self.proxy.state.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.proxy.daemon.driver.settle(permit, completion);
+        self.proxy.metrics.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.proxy.driver.settle(permit, completion);
     }
 }
 
@@ -111,8 +100,8 @@ pub(crate) struct RequestContext {
     /// Bytes of body that weigh one unit, and the units of every request, where the body's length
     /// was not known.
     pub(crate) measured: Option<(u64, u64)>,
-    /// The reports of the limits.
-    pub(crate) limits: Vec<LimitReport>,
+    /// The headers with the allowances of the limits.
+    pub(crate) allowances: HeaderMap,
     /// Whether the connection became a tunnel, whose length says nothing about the upstream.
     pub(crate) is_tunnel: bool,
     ended: Option<ResponseEnd>,
@@ -136,11 +125,7 @@ pub(crate) struct AccessLogRecord {
 }
 
 impl RequestContext {
-    pub(crate) const fn new(
-        active: ActiveRequest,
-        counts: Arc<RouteCounts>,
-        record: AccessLogRecord,
-    ) -> Self {
+    pub(crate) fn new(active: ActiveRequest, counts: Arc<RouteCounts>, record: AccessLogRecord) -> Self {
         Self {
             active,
             held: None,
@@ -149,19 +134,10 @@ impl RequestContext {
             upload: None,
             true_cost: None,
             measured: None,
-            limits: Vec::new(),
+            allowances: HeaderMap::new(),
             is_tunnel: false,
             ended: None,
         }
-    }
-
-    /// Writes the allowances of the limits.
-    pub(crate) fn write_limits(&self, headers: &mut HeaderMap) {
-        let Some(held) = &self.held else { return };
-        let desk = Desk { daemon: &held.proxy.daemon, in_force: &held.in_force.policy };
-        let enforced = desk.enforced(&held.namespace, &self.limits);
-        let older = held.in_force.policy.config.older_headers;
-        limit_headers(headers, allowances(&enforced, held.admitted_at), older);
     }
 
     /// Settles the hold; the first ending counts.

@@ -17,7 +17,7 @@ use super::stall_timer::StallTimer;
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
 /// Why a body broke off.
-pub(crate) type BodyError = Box<dyn core::error::Error + Send + Sync>;
+pub type BodyError = Box<dyn core::error::Error + Send + Sync>;
 
 /// The body of a request on its way to an upstream.
 #[derive(Debug)]

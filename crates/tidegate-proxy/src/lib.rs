@@ -4,6 +4,11 @@
 //! Requests are read in one way or not at all: a value that two readers would take differently is
 //! rejected, because a caller who can have it counted as one thing and served as another has no
 //! limit.
+//!
+//! The proxy enforces decisions and makes none: a [`DecisionPoint`] decides, which in the daemon is
+//! the engine in force with everything that counts and logs around it.
+
+#![forbid(unsafe_code)]
 
 pub mod attributes;
 pub mod client_address;
@@ -16,11 +21,13 @@ mod answer;
 mod body;
 mod class;
 mod config;
-mod counts;
+mod decision_point;
 mod forward;
 mod headers;
 mod host;
+mod metrics;
 mod page;
+mod proxy_context;
 mod request_body;
 mod request_context;
 #[cfg(test)]
@@ -33,6 +40,9 @@ mod tunnel;
 mod unforwarded;
 mod upstream;
 
-pub(crate) use answer::answer;
+pub use answer::answer;
+pub use body::AnswerBody;
 pub use config::{ProxyConfig, ProxyError};
-pub(crate) use reverse_proxy::{ProxyState, ReverseProxy};
+pub use decision_point::{DecisionPoint, NotedDecision};
+pub use request_body::BodyError;
+pub use reverse_proxy::{ProxyState, ReverseProxy};

@@ -64,7 +64,7 @@ mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
 
-    use crate::proxy::request_fixture::{parts, path, values};
+    use crate::request_fixture::{parts, path, values};
 
     fn read(pairs: &[(&'static str, &[u8])], source: Option<&str>) -> Wait {
         let parts = parts("/?wait=700", pairs);

@@ -15,13 +15,11 @@ use tokio::time::Instant;
 
 use super::body::{AnswerBody, ProxiedBody};
 use super::headers::{self, HeaderRules, Sender};
+use super::proxy_context::ProxyContext;
 use super::request_body::{RequestBody, UploadError};
 use super::request_context::RequestContext;
-use super::response_end::ResponseEnd;
-use super::reverse_proxy::ReverseProxy;
 use super::routes::Route;
 use super::tunnel;
-use super::unforwarded::{Unforwarded, reply_to, whole};
 use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 use tidegate_net::Peer;
 
@@ -65,7 +63,7 @@ enum UpstreamFailure {
 
 impl UpstreamRequest {
     pub(super) fn new(
-        proxy: &ReverseProxy,
+        proxy: &ProxyContext,
         route: &Route,
         mut head: Parts,
         origin: Origin,
@@ -142,20 +140,29 @@ impl UpstreamRequest {
     }
 }
 
-/// Sends a request to its upstream and returns the answer, or the fault of the upstream.
+/// A request that no upstream answered.
+pub(super) struct Unanswered {
+    pub(super) context: RequestContext,
+    pub(super) fault: Fault,
+    /// Whether the connection closes, because the rest of the body would be read as the next
+    /// request.
+    pub(super) closes: bool,
+}
+
+/// Sends a request to its upstream and returns the answer.
 pub(super) async fn forward(
-    proxy: &Arc<ReverseProxy>,
+    proxy: &Arc<ProxyContext>,
     mut context: RequestContext,
     mut outgoing: UpstreamRequest,
     span: &tracing::Span,
-) -> Response<AnswerBody> {
+) -> Result<Response<AnswerBody>, Box<Unanswered>> {
     let total = outgoing.timeouts.total.map(|total| context.record.started + total);
     let until = [total, context.record.until].into_iter().flatten().min();
     let sent = Instant::now();
     match send(proxy, &mut outgoing, until).await {
         Ok(response) => {
             let took = sent.elapsed();
-            proxy.state.metrics.upstream_duration.observe(took);
+            proxy.metrics.upstream_duration.observe(took.as_secs_f64());
             context.record.upstream = Some(took);
             if let Some(held) = &mut context.held {
                 held.head_arrived();
@@ -173,15 +180,9 @@ pub(super) async fn forward(
             if let Some(held) = &mut context.held {
                 held.settle(completion);
             }
-            let mut reply = reply_to(&proxy.daemon, Unforwarded::Fault(fault(&failure, &outgoing)));
-            if matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2 {
-                // The connection closes, because the rest of the body would be read as the next
-                // request.
-                reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
-            }
-            context.record.status = reply.status().as_u16();
-            context.end(ResponseEnd::Whole);
-            whole(reply)
+            let fault = fault(&failure, &outgoing);
+            let closes = matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2;
+            Err(Box::new(Unanswered { context, fault, closes }))
         }
     }
 }
@@ -218,7 +219,7 @@ fn fault(failure: &UpstreamFailure, outgoing: &UpstreamRequest) -> Fault {
 /// to the same server over a new connection: the server has closed an idle connection and has not
 /// failed.
 async fn send(
-    proxy: &ReverseProxy,
+    proxy: &ProxyContext,
     outgoing: &mut UpstreamRequest,
     until: Option<Instant>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
@@ -254,7 +255,7 @@ async fn send(
     };
     match other {
         Some(turn) if is_safe && !is_late() => {
-            proxy.state.metrics.upstream_failed(&upstream.config.name, "retried");
+            proxy.metrics.upstream_failed(&upstream.config.name, "retried");
             let last = SendAttempt { turn, may_reconnect: false, is_last: true, ..first };
             attempt(proxy, outgoing, last).await
         }
@@ -275,7 +276,7 @@ struct SendAttempt<'a> {
 }
 
 async fn attempt(
-    proxy: &ReverseProxy,
+    proxy: &ProxyContext,
     outgoing: &mut UpstreamRequest,
     attempt: SendAttempt<'_>,
 ) -> Result<Response<Incoming>, UpstreamFailure> {
@@ -284,7 +285,7 @@ async fn attempt(
     let upstream = &*outgoing.upstream;
     let outcome = exchange(outgoing, attempt.over, request, attempt.until).await;
     let failed = |failure| {
-        proxy.state.metrics.upstream_failed(&upstream.config.name, failure);
+        proxy.metrics.upstream_failed(&upstream.config.name, failure);
         upstream.failed(turn);
     };
     match &outcome {
@@ -368,12 +369,12 @@ fn causes(error: &dyn core::error::Error) -> String {
 
 /// Makes the answer of an upstream that of the proxy.
 fn pass_on(
-    proxy: &Arc<ReverseProxy>,
+    proxy: &Arc<ProxyContext>,
     mut context: RequestContext,
     outgoing: UpstreamRequest,
     response: Response<Incoming>,
     until: Option<Instant>,
-) -> Response<AnswerBody> {
+) -> Result<Response<AnswerBody>, Box<Unanswered>> {
     let (mut head, body) = response.into_parts();
     context.record.status = head.status.as_u16();
     let server_side = head.extensions.remove::<OnUpgrade>();
@@ -385,15 +386,14 @@ fn pass_on(
     {
         context.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
     }
-    context.write_limits(&mut head.headers);
+    head.headers.extend(core::mem::take(&mut context.allowances));
     // Each connection has a version of its own.
     head.version = Version::HTTP_11;
     if head.status == StatusCode::SWITCHING_PROTOCOLS {
         let (Some((protocol, client_side)), Some(server_side)) = (asked, server_side) else {
-            context.record.status = 502;
             let detail = "the upstream changed to a protocol that it was not asked for";
             let fault = Fault::new(FaultCode::UpstreamBroken, detail);
-            return whole(reply_to(&proxy.daemon, Unforwarded::Fault(fault)));
+            return Err(Box::new(Unanswered { context, fault, closes: false }));
         };
         if let Ok(protocol) = HeaderValue::from_str(&protocol) {
             head.headers.insert(http::header::UPGRADE, protocol);
@@ -401,8 +401,8 @@ fn pass_on(
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         tunnel::open(proxy, context, client_side, server_side, outgoing.timeouts.idle);
         let empty = http_body_util::Full::new(bytes::Bytes::new());
-        return Response::from_parts(head, AnswerBody::Whole(empty));
+        return Ok(Response::from_parts(head, AnswerBody::whole(empty)));
     }
     let body = ProxiedBody::new(body, context, outgoing.timeouts.idle, until);
-    Response::from_parts(head, AnswerBody::Proxied(Box::new(body)))
+    Ok(Response::from_parts(head, AnswerBody::proxied(body)))
 }

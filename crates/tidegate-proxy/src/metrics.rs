@@ -1,18 +1,23 @@
 //! Counters of proxied requests. Labels are names of routes and upstreams, statuses, and words of
 //! closed lists.
 
+use core::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::response_end::ResponseEnd;
-use crate::histogram::Histogram;
 
 /// The kinds of failures of a server, and the retry at another server.
 const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];
+
+/// The upper ends of the buckets of durations, in seconds: 1 us to 1 s.
+const BUCKETS_SECONDS: [f64; 15] =
+    [1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.25, 1.0];
 
 const USUAL_STATUSES: [u16; 4] = [200, 204, 304, 429];
 
@@ -35,12 +40,30 @@ struct FailureLabels {
 }
 
 /// The counters of all routes and upstreams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ProxyMetrics {
     requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<ResponseEndLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
+    /// The time from sending a request to the head of its answer, in seconds.
     pub(crate) upstream_duration: Histogram,
+    /// Permits that requests hold.
+    pub(crate) in_flight: AtomicUsize,
+    /// Connections that have changed their protocol and are passed on as they are.
+    pub(crate) tunnels: AtomicUsize,
+}
+
+impl Default for ProxyMetrics {
+    fn default() -> Self {
+        Self {
+            requests: Family::default(),
+            endings: Family::default(),
+            failures: Family::default(),
+            upstream_duration: Histogram::new(BUCKETS_SECONDS),
+            in_flight: AtomicUsize::new(0),
+            tunnels: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl ProxyMetrics {

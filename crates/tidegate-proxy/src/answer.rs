@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
-use tidegate_engine::LimitReport;
 use tidegate_policy::grammar::ValueSource;
-use tidegate_policy::policy::claims::AccessSources;
+use tidegate_policy::policy::claims::{AccessParts, AccessSources};
 use tidegate_wire::claim::parse_attempt;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -25,7 +24,8 @@ use super::attributes::RequestValues;
 use super::body::AnswerBody;
 use super::class;
 use super::deadline::Wait;
-use super::forward::{Origin, UpstreamRequest, forward};
+use super::decision_point::{DecisionPoint, NotedDecision};
+use super::forward::{Origin, Unanswered, UpstreamRequest, forward};
 use super::headers::{self, is_refused_method};
 use super::host::{CanonicalHost, host_of};
 use super::page;
@@ -36,11 +36,6 @@ use super::response_end::ResponseEnd;
 use super::reverse_proxy::{ReverseProxy, RoutedPolicy};
 use super::routes::Route;
 use super::unforwarded::{Unforwarded, reply_to, whole};
-use crate::context::Desk;
-use crate::decide::{Noted, engine_fault};
-use crate::decisions::Asked;
-use crate::planes::AccessParts;
-use crate::protocol::Protocol;
 use tidegate_net::Peer;
 use tidegate_net::check_head;
 use tidegate_net::connections::ConnectionActivity;
@@ -61,8 +56,8 @@ enum RouteAdmission<'r> {
 }
 
 /// Answers one request of the connection `line` that came from `peer`.
-pub(crate) async fn answer(
-    proxy: &Arc<ReverseProxy>,
+pub async fn answer<D: DecisionPoint>(
+    proxy: &Arc<ReverseProxy<D>>,
     line: &Arc<ConnectionActivity>,
     peer: Peer,
     request: Request<Incoming>,
@@ -98,14 +93,22 @@ pub(crate) async fn answer(
     span.record("decision", context.record.decision);
     let mut answer = match begun {
         Ok(ProxyStep::Forward(request)) => {
-            forward(proxy, context, *request, &span).instrument(span.clone()).await
+            let forwarded = forward(&proxy.context, context, *request, &span).instrument(span.clone()).await;
+            forwarded.unwrap_or_else(|unanswered| {
+                let Unanswered { context, fault, closes } = *unanswered;
+                let mut answer = answered(context, reply_to(&*proxy.decisions, fault.into()));
+                if closes {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                answer
+            })
         }
         Ok(ProxyStep::Refused(reply)) => answered(context, reply),
-        Err(unforwarded) => answered(context, reply_to(&proxy.daemon, unforwarded)),
+        Err(unforwarded) => answered(context, reply_to(&*proxy.decisions, unforwarded)),
     };
     span.record("status", answer.status().as_u16());
-    // Relaxed: a caller that misses it gets it with its next answer, or when the grace is over.
-    if is_http1 && !proxy.daemon.is_ready.load(core::sync::atomic::Ordering::Relaxed) {
+    // A caller that misses it gets it with its next answer, or when the grace is over.
+    if is_http1 && !proxy.decisions.is_ready() {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     answer
@@ -119,9 +122,9 @@ fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
 }
 
 /// Everything before the request is sent on.
-async fn begin(
-    proxy: &Arc<ReverseProxy>,
-    in_force: &Arc<RoutedPolicy>,
+async fn begin<D: DecisionPoint>(
+    proxy: &Arc<ReverseProxy<D>>,
+    in_force: &RoutedPolicy<D::Policy>,
     peer: Peer,
     request: Request<Incoming>,
     context: &mut RequestContext,
@@ -132,12 +135,13 @@ async fn begin(
     let upload = RequestBody::new(incoming);
     let discard = |upload: RequestBody| {
         if sends_anyway {
-            upload.discard(proxy.daemon.config.bounds.linger);
+            upload.discard(proxy.context.bounds.linger);
         }
     };
     match admit(proxy, in_force, peer, &mut head, &upload, context).await {
         Ok(RouteAdmission::Admitted(route, origin)) => {
-            let upstream = UpstreamRequest::new(proxy, route, head, origin, upload, &in_force.routes.headers);
+            let upstream =
+                UpstreamRequest::new(&proxy.context, route, head, origin, upload, &in_force.routes.headers);
             Ok(ProxyStep::Forward(Box::new(upstream)))
         }
         Ok(RouteAdmission::Refused(reply)) => {
@@ -153,9 +157,9 @@ async fn begin(
 
 /// Finds the route of a request and has it admitted; the permit is held by `context`. The head is
 /// brought into the form in which its address goes on.
-async fn admit<'r>(
-    proxy: &Arc<ReverseProxy>,
-    in_force: &'r Arc<RoutedPolicy>,
+async fn admit<'r, D: DecisionPoint>(
+    proxy: &Arc<ReverseProxy<D>>,
+    in_force: &'r RoutedPolicy<D::Policy>,
     peer: Peer,
     head: &mut Parts,
     upload: &RequestBody,
@@ -169,7 +173,7 @@ async fn admit<'r>(
         peer.address.map(|address| address.to_canonical())
     };
     context.record.client = client;
-    check_head(head, &proxy.daemon.config.bounds)?;
+    check_head(head, &proxy.context.bounds)?;
     if is_refused_method(&head.method) {
         let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
         return Err(Fault::new(FaultCode::MethodNotAllowed, detail).fix("use another method").into());
@@ -189,7 +193,7 @@ async fn admit<'r>(
     upload.prepare(route.config.timeouts.idle, &in_force.routes.headers);
     if let Some(namespace) = &route.config.namespace {
         let claims = match &config.tokens {
-            Some(tokens) if route.needs_claims => tokens.read(&head.headers, proxy.daemon.clock.now())?,
+            Some(tokens) if route.needs_claims => tokens.read(&head.headers, proxy.context.driver.now())?,
             _ => None,
         };
         let values = RequestValues {
@@ -251,7 +255,7 @@ struct ProxyDecision {
 }
 
 enum ProxyVerdict {
-    Admitted(Box<Held>, Vec<LimitReport>),
+    Admitted(Box<Held>, HeaderMap),
     Refused(Reply),
 }
 
@@ -261,9 +265,9 @@ impl ProxyDecision {
         context.record.until = self.until;
         context.record.waited = self.waited;
         match self.verdict {
-            ProxyVerdict::Admitted(held, limits) => {
+            ProxyVerdict::Admitted(held, allowances) => {
                 context.held = Some(*held);
-                context.limits = limits;
+                context.allowances = allowances;
                 context.measured = self.measured;
                 context.record.decision = "admit";
                 None
@@ -277,9 +281,9 @@ impl ProxyDecision {
 }
 
 /// Decides a request by the engine.
-async fn decide(
-    proxy: &Arc<ReverseProxy>,
-    in_force: &Arc<RoutedPolicy>,
+async fn decide<D: DecisionPoint>(
+    proxy: &Arc<ReverseProxy<D>>,
+    in_force: &RoutedPolicy<D::Policy>,
     routed: &RoutedRequest<'_>,
     context: &RequestContext,
 ) -> Result<ProxyDecision, Unforwarded> {
@@ -288,15 +292,15 @@ async fn decide(
     let extracted = values.attributes(&config.attributes)?;
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
-    let read_at = proxy.daemon.clock.now();
+    let read_at = proxy.context.driver.now();
     let (cost, measured) = cost_of(routed);
     let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs)).cost(cost);
     let tenant = config.tenant.as_deref();
     request.tenant =
         tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
     let claimed = class::claimed(&config.class, values, routed.is_trusted)?;
-    let claims = in_force.policy.config.claims.of_namespace(routed.namespace);
-    request.class = claims.class_of(claimed, request.tenant, config.class.default);
+    let (decisions, policy, driver) = (&*proxy.decisions, &*in_force.policy, &proxy.context.driver);
+    request.class = decisions.class(policy, &request, claimed, config.class.default);
     request.attempt = attempt(routed)?;
     let wait = Wait::read(config.deadline.as_ref(), values);
     if let Some(ignored) = &wait.ignored {
@@ -304,30 +308,33 @@ async fn decide(
     }
     request.deadline = wait.within.map(|within| read_at.saturating_add(within));
     let until = wait.within.map(|within| context.record.started + within.min(FAR));
-    let desk = Desk { daemon: &proxy.daemon, in_force: &in_force.policy };
     request.resource = Some(&config.upstream);
     let access = config.access.as_ref().map(|sources| AccessValues::read(sources, values)).transpose()?;
     if let Some(access) = &access {
-        request = in_force.policy.config.planes.with_access_parts(request, access.parts())?;
+        request = decisions.with_access(policy, request, access.parts())?;
     }
-    let wait = config.wait.max(in_force.policy.config.planes.wait(request.resource, request.class));
+    let wait = config.wait.max(decisions.wait(policy, &request));
     let (decision, waited) = if wait.is_zero() {
-        (desk.decide(&request).await, Duration::ZERO)
+        (driver.decide(policy.as_ref(), &request).await, Duration::ZERO)
     } else {
         request.may_wait_until = Some(read_at.saturating_add(wait));
         request.waiting_bytes = head_bytes(head);
         let line = context.active.line();
         let _held = line.hold();
-        (desk.decide(&request).await, context.record.started.elapsed())
+        (driver.decide(policy.as_ref(), &request).await, context.record.started.elapsed())
     };
-    let decision = decision.map_err(|error| engine_fault(&error, proxy.daemon.clock.now()))?;
+    let decision = decision.map_err(|error| decisions.engine_fault(&error))?;
     // From here on every exit gives the permit back.
-    let verdict = match desk.note(&Asked::borrowed(&request, Protocol::Proxy), decision, read_at) {
-        Noted::Admitted(permit, limits) => {
-            let permit = Held::new(Arc::clone(proxy), Arc::clone(in_force), &request, permit);
-            ProxyVerdict::Admitted(Box::new(permit), limits)
+    let verdict = match decisions.note(policy, &request, decision, read_at) {
+        NotedDecision::Admitted(permit, limits) => {
+            let mut allowances = HeaderMap::new();
+            decisions.write_allowances(policy, &request, &limits, permit.admitted_at(), &mut allowances);
+            let permit = Held::new(Arc::clone(&proxy.context), permit);
+            ProxyVerdict::Admitted(Box::new(permit), allowances)
         }
-        Noted::Refused(refusal) => ProxyVerdict::Refused(refused(desk, routed.route, head, &refusal)),
+        NotedDecision::Refused(refusal) => {
+            ProxyVerdict::Refused(refused(proxy, policy, routed.route, head, &refusal))
+        }
     };
     Ok(ProxyDecision { verdict, waited, until, measured })
 }
@@ -399,10 +406,16 @@ fn head_bytes(head: &Parts) -> usize {
 
 /// The answer to a refused request: a page for people, a problem for programs, or what the route
 /// says.
-fn refused(desk: Desk<'_>, route: &Route, head: &Parts, refusal: &Refusal<'_>) -> Reply {
-    let status = desk.in_force.config.status_of(refusal);
-    let older = desk.in_force.config.older_headers;
-    let now = desk.daemon.clock.now();
+fn refused<D: DecisionPoint>(
+    proxy: &ReverseProxy<D>,
+    policy: &D::Policy,
+    route: &Route,
+    head: &Parts,
+    refusal: &Refusal<'_>,
+) -> Reply {
+    let status = proxy.decisions.refusal_status(policy, refusal);
+    let older = proxy.decisions.older_headers(policy);
+    let now = proxy.context.driver.now();
     let own = route.config.refusal.as_ref();
     let mut reply = if let Some(own) = own {
         let mut reply = Response::new(Full::new(own.body.clone().into()));

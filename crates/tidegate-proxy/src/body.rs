@@ -1,5 +1,6 @@
 //! Forwarded bodies: one piece at a time, never buffered whole, with the timeouts of the route.
 
+use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -20,12 +21,31 @@ use tidegate_net::connections::BodyProgressGuard;
 /// `idle`. No frame is larger.
 const PIECE_BYTES_MAX: usize = 16 << 10;
 
-/// The body of an answer of the proxy.
-pub(crate) enum AnswerBody {
+/// The body of an answer of the proxy, which holds what its request holds until it has ended or is
+/// dropped.
+pub struct AnswerBody(BodySource);
+
+enum BodySource {
     /// Made here.
     Whole(Full<Bytes>),
     /// From an upstream.
     Proxied(Box<ProxiedBody>),
+}
+
+impl AnswerBody {
+    pub(crate) fn whole(body: Full<Bytes>) -> Self {
+        Self(BodySource::Whole(body))
+    }
+
+    pub(crate) fn proxied(body: ProxiedBody) -> Self {
+        Self(BodySource::Proxied(Box::new(body)))
+    }
+}
+
+impl fmt::Debug for AnswerBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AnswerBody").field(&self.size_hint()).finish()
+    }
 }
 
 impl Body for AnswerBody {
@@ -36,23 +56,23 @@ impl Body for AnswerBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Self::Proxied(body) => body.poll_frame(cx),
+        match &mut self.get_mut().0 {
+            BodySource::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            BodySource::Proxied(body) => body.poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Whole(body) => body.is_end_stream(),
-            Self::Proxied(body) => body.is_end_stream(),
+        match &self.0 {
+            BodySource::Whole(body) => body.is_end_stream(),
+            BodySource::Proxied(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Proxied(body) => body.size_hint(),
+        match &self.0 {
+            BodySource::Whole(body) => body.size_hint(),
+            BodySource::Proxied(body) => body.size_hint(),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn claimed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::request_fixture::{parts, path, values};
+    use crate::request_fixture::{parts, path, values};
 
     fn read(claims: &[&[u8]], is_trusted: bool) -> Result<Option<Class>, Rejection> {
         let mut source = ClassSource::default();

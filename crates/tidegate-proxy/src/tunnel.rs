@@ -10,23 +10,23 @@ use std::sync::Arc;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 
+use super::proxy_context::ProxyContext;
 use super::request_context::RequestContext;
 use super::response_end::ResponseEnd;
-use super::reverse_proxy::ReverseProxy;
 use tidegate_net::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
 
 /// Whether one more connection may change its protocol: at most as many as there may be
 /// connections, besides those.
-pub(super) fn has_room(proxy: &ReverseProxy) -> bool {
-    proxy.state.tunnels.load(Ordering::Relaxed) < proxy.daemon.config.bounds.connections
+pub(super) fn has_room(proxy: &ProxyContext) -> bool {
+    proxy.metrics.tunnels.load(Ordering::Relaxed) < proxy.bounds.connections
 }
 
 /// A tunnel that is counted.
-struct TunnelGuard(Arc<ReverseProxy>);
+struct TunnelGuard(Arc<ProxyContext>);
 
 impl Drop for TunnelGuard {
     fn drop(&mut self) {
-        self.0.state.tunnels.fetch_sub(1, Ordering::Relaxed);
+        self.0.metrics.tunnels.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -34,17 +34,17 @@ impl Drop for TunnelGuard {
 /// when both sides have ended, when nothing has come from either for `idle`, or when the daemon has
 /// drained for as long as it may.
 pub(super) fn open(
-    proxy: &Arc<ReverseProxy>,
+    proxy: &Arc<ProxyContext>,
     mut context: RequestContext,
     client: OnUpgrade,
     server: OnUpgrade,
     idle: Duration,
 ) {
     context.is_tunnel = true;
-    proxy.state.tunnels.fetch_add(1, Ordering::Relaxed);
+    proxy.metrics.tunnels.fetch_add(1, Ordering::Relaxed);
     let counted = TunnelGuard(Arc::clone(proxy));
     // The HTTP server has given up the connection, so the tunnel registers it again.
-    let connection = proxy.daemon.connections.add();
+    let connection = proxy.connections.add();
     let line = Arc::clone(&connection.line);
     line.request_started();
     tokio::spawn(async move {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http_body_util::BodyExt;
 use hyper::rt::Executor;
 
-use super::super::counts::ProxyMetrics;
+use super::super::metrics::ProxyMetrics;
 use super::super::request_context::{AccessLogRecord, ActiveRequest};
 use super::*;
 use tidegate_net::connections::{Connections, OpenConnection, Streams};

@@ -1,0 +1,84 @@
+//! The decision point that the proxy enforces.
+
+use core::time::Duration;
+
+use http::HeaderMap;
+use tidegate::{Class, Refusal, Timestamp};
+use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Permit, Request};
+use tidegate_policy::policy::claims::AccessParts;
+use tidegate_wire::Fault;
+use tidegate_wire::headers::OlderHeaders;
+
+/// The decision point whose decisions the proxy enforces: an engine under a policy, with everything
+/// that counts and logs its decisions.
+///
+/// The engine of the policy and the driver decide requests; here is everything around a decision.
+pub trait DecisionPoint: Send + Sync + 'static {
+    /// A policy in force, with its engine.
+    type Policy: AsRef<Engine> + Send + Sync + 'static;
+
+    /// The class of `request`, whose namespace and tenant are set: the claimed one as far as the
+    /// policy allows it, else the tenant's, else `default`.
+    fn class(
+        &self,
+        policy: &Self::Policy,
+        request: &Request<'_>,
+        claimed: Option<Class>,
+        default: Class,
+    ) -> Class;
+
+    /// The request with the access of these parts; as it was if they name no table.
+    fn with_access<'a>(
+        &self,
+        policy: &Self::Policy,
+        request: Request<'a>,
+        access: AccessParts<'a>,
+    ) -> Result<Request<'a>, Fault>;
+
+    /// How long the resource of a request lets its class wait; zero: not at all.
+    fn wait(&self, policy: &Self::Policy, request: &Request<'_>) -> Duration;
+
+    /// Counts and logs the decision about a request that was read at `read_at`.
+    fn note(
+        &self,
+        policy: &Self::Policy,
+        request: &Request<'_>,
+        decision: Decision,
+        read_at: Timestamp,
+    ) -> NotedDecision;
+
+    /// Writes the allowances of these limits, those in shadow mode left out.
+    fn write_allowances(
+        &self,
+        policy: &Self::Policy,
+        request: &Request<'_>,
+        limits: &[LimitReport],
+        now: Timestamp,
+        headers: &mut HeaderMap,
+    );
+
+    /// The status of the answer to a refusal.
+    fn refusal_status(&self, policy: &Self::Policy, refusal: &Refusal<'_>) -> u16;
+
+    /// Which older header families are sent beside `RateLimit`.
+    fn older_headers(&self, policy: &Self::Policy) -> OlderHeaders;
+
+    /// The fault of a request that the engine could not decide.
+    fn engine_fault(&self, error: &EngineError) -> Fault;
+
+    /// Counts a request that was answered with an error before it was decided or sent on, by the
+    /// name of the error.
+    fn count_fault(&self, error: &'static str);
+
+    /// Whether new requests are welcome; false while the daemon drains.
+    fn is_ready(&self) -> bool;
+}
+
+/// A decision that was counted.
+#[derive(Debug)]
+pub enum NotedDecision {
+    /// The permit is the proxy's to settle.
+    Admitted(Permit, Vec<LimitReport>),
+    /// The request goes no further.
+    Refused(Refusal<'static>),
+}

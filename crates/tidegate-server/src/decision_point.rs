@@ -1,0 +1,112 @@
+//! The daemon as the decision point of its reverse proxy.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http::HeaderMap;
+use tidegate::{Class, Refusal, Timestamp};
+use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Request};
+use tidegate_net::file_backed::Refresh;
+use tidegate_net::reply::{OlderHeaders, limit_headers};
+use tidegate_policy::policy::claims::AccessParts;
+use tidegate_proxy::{DecisionPoint, NotedDecision, ProxyState};
+use tidegate_wire::Fault;
+
+use crate::context::{DaemonContext, Desk};
+use crate::decide::{Noted, engine_fault};
+use crate::decisions::Asked;
+use crate::in_force::InForce;
+use crate::operations::allowances;
+use crate::protocol::Protocol;
+use crate::protocol_hooks::ProtocolHooks;
+
+impl AsRef<Engine> for InForce {
+    fn as_ref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
+impl DecisionPoint for DaemonContext {
+    type Policy = InForce;
+
+    fn class(
+        &self,
+        policy: &InForce,
+        request: &Request<'_>,
+        claimed: Option<Class>,
+        default: Class,
+    ) -> Class {
+        policy.config.claims.of_namespace(request.namespace).class_of(claimed, request.tenant, default)
+    }
+
+    fn with_access<'a>(
+        &self,
+        policy: &InForce,
+        request: Request<'a>,
+        access: AccessParts<'a>,
+    ) -> Result<Request<'a>, Fault> {
+        policy.config.planes.with_access_parts(request, access)
+    }
+
+    fn wait(&self, policy: &InForce, request: &Request<'_>) -> Duration {
+        policy.config.planes.wait(request.resource, request.class)
+    }
+
+    fn note(
+        &self,
+        policy: &InForce,
+        request: &Request<'_>,
+        decision: Decision,
+        read_at: Timestamp,
+    ) -> NotedDecision {
+        let desk = Desk { daemon: self, in_force: policy };
+        match desk.note(&Asked::borrowed(request, Protocol::Proxy), decision, read_at) {
+            Noted::Admitted(permit, limits) => NotedDecision::Admitted(permit, limits),
+            Noted::Refused(refusal) => NotedDecision::Refused(refusal),
+        }
+    }
+
+    fn write_allowances(
+        &self,
+        policy: &InForce,
+        request: &Request<'_>,
+        limits: &[LimitReport],
+        now: Timestamp,
+        headers: &mut HeaderMap,
+    ) {
+        let enforced = Desk { daemon: self, in_force: policy }.enforced(request.namespace, limits);
+        limit_headers(headers, allowances(&enforced, now), policy.config.older_headers);
+    }
+
+    fn refusal_status(&self, policy: &InForce, refusal: &Refusal<'_>) -> u16 {
+        policy.config.status_of(refusal)
+    }
+
+    fn older_headers(&self, policy: &InForce) -> OlderHeaders {
+        policy.config.older_headers
+    }
+
+    fn engine_fault(&self, error: &EngineError) -> Fault {
+        engine_fault(error, self.clock.now())
+    }
+
+    fn count_fault(&self, error: &'static str) {
+        self.metrics.fault_of_protocol(error);
+    }
+
+    fn is_ready(&self) -> bool {
+        // Relaxed: a late sight of a change delays nothing but the end of a connection.
+        self.is_ready.load(Ordering::Relaxed)
+    }
+}
+
+impl ProtocolHooks for ProxyState<InForce> {
+    fn take_over(&self, next: &Arc<InForce>) {
+        Self::take_over(self, next, &next.config.proxying);
+    }
+
+    fn files(&self) -> Vec<Arc<dyn Refresh>> {
+        Self::files(self)
+    }
+}
