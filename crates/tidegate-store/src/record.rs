@@ -252,6 +252,11 @@ impl Record {
             self.usage = Usage::Word(self.word_under(algorithm, now));
         }
         self.algorithm = Arc::new(algorithm.clone());
+        // An instant ahead of a clock that stepped back may lie further ahead than the new window.
+        // Permits keep the holds by which they were taken.
+        if let (Algorithm::Rolling(rolling), Usage::Units(log)) = (algorithm, &mut self.usage) {
+            log.on_load(rolling.window(), now);
+        }
     }
 
     fn made(&self, by: RequestId, what: MadeOf) -> Made {

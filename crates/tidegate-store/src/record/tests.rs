@@ -1,7 +1,7 @@
 use core::time::Duration;
 
 use tidegate::Rate;
-use tidegate::algorithm::Concurrency;
+use tidegate::algorithm::{Concurrency, Rolling};
 
 use super::*;
 use crate::Key;
@@ -51,6 +51,19 @@ fn another_algorithm_finds_a_key_empty_and_takes_it_over_with_a_charge() {
     assert_eq!(apply(&mut record, &acquire, until).units, 1);
     assert_eq!(record.status(&permits, until).used, 1);
     assert_eq!(record.status(&bucket(10), until).used, 0);
+}
+
+#[test]
+fn a_shorter_window_keeps_nothing_for_longer_than_itself_after_a_step_back() {
+    let rolling = |seconds| Algorithm::Rolling(Rolling::new(10, Duration::from_secs(seconds)).unwrap());
+    let (hour, second) = (rolling(3600), rolling(1));
+    let mut record = Record::new(hour.clone(), RequestId(0));
+    let ahead = NOW.saturating_add(Duration::from_secs(4));
+    apply(&mut record, &on(&hour, Kind::Check { cost: cost(3) }), ahead);
+    // The hour explains an instant that lies four seconds ahead, the second does not.
+    apply(&mut record, &on(&second, Kind::Report { cost: Cost::ONE }), NOW);
+    let status = record.status(&second, NOW);
+    assert_eq!((status.used, status.reset_at), (4, NOW.saturating_add(Duration::from_secs(1))));
 }
 
 #[test]
