@@ -277,9 +277,13 @@ impl Capacity {
         }))
     }
 
-    /// The tables as they are at `now`, in the order they were given.
-    pub fn table_statuses(&self, now: Timestamp) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
-        self.tables.iter().map(move |table| {
+    /// The tables from index `first` on, as they are at `now`, in the order they were given.
+    pub fn table_statuses(
+        &self,
+        first: usize,
+        now: Timestamp,
+    ) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
+        self.tables.iter().skip(first).map(move |table| {
             let operation = |is_read| {
                 let allocations = table.partitions.iter().map(|partition| partition.allocation(is_read));
                 let left = allocations.map(|one| one.bucket.level(one.spec(), now).as_thousandths());

@@ -337,9 +337,10 @@ impl Engine {
         })
     }
 
-    /// The tables of the capacity plane as they are at `now`; nothing without that plane.
-    pub fn table_statuses(&self, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
-        self.planes.capacity.iter().flat_map(move |capacity| capacity.table_statuses(now))
+    /// The tables of the capacity plane from index `first` on, as they are at `now`; nothing
+    /// without that plane.
+    pub fn table_statuses(&self, first: usize, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
+        self.planes.capacity.iter().flat_map(move |capacity| capacity.table_statuses(first, now))
     }
 
     /// The nodes of the capacity plane as they are at `now`; nothing without that plane.

@@ -1,25 +1,101 @@
-//! Answers: status, headers and body, written once and in one place.
+//! Replies: status, headers and body, written once and in one place.
+
+use core::convert::Infallible;
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use serde::Serialize;
 use tidegate::{Refusal, Timestamp};
 use tidegate_wire::problem::{MEDIA_TYPE, RefusalBody};
 use tidegate_wire::{Fault, FaultCode};
+use tokio::time::Instant;
+
+use crate::connections::{BodyProgressGuard, Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 
 pub use tidegate_wire::headers::OlderHeaders;
 pub use tidegate_wire::headers::{limit_headers, refusal_headers};
 
 /// The answer of every endpoint.
-pub type Reply = Response<Full<Bytes>>;
+pub type Reply = Response<ReplyBody>;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The body of a reply: one piece, or several that are made as the client takes them.
+pub struct ReplyBody(BodyPieces);
+
+enum BodyPieces {
+    One(Full<Bytes>),
+    Several(Box<StreamedBody>),
+}
+
+/// A body whose pieces are made one by one.
+struct StreamedBody {
+    pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
+    progress: BodyProgressGuard,
+    /// The charge for a stream that stays open.
+    _charge: Buffered,
+}
+
+impl From<Vec<u8>> for ReplyBody {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(BodyPieces::One(Full::new(Bytes::from(bytes))))
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.get_mut().0 {
+            BodyPieces::One(body) => Pin::new(body).poll_frame(cx),
+            BodyPieces::Several(body) => {
+                let piece = body.pieces.next();
+                body.progress.gave();
+                Poll::Ready(piece.map(|piece| Ok(Frame::data(Bytes::from(piece)))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            BodyPieces::One(body) => body.is_end_stream(),
+            BodyPieces::Several(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            BodyPieces::One(body) => body.size_hint(),
+            BodyPieces::Several(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReplyBody").field(&self.size_hint()).finish()
+    }
+}
+
+/// The media type of JSON.
+pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
 /// The permit of an admitted gateway subrequest.
 pub const PERMIT: HeaderName = HeaderName::from_static("x-tidegate-permit");
+
+/// The longest body that is made at once though it could be streamed, in bytes.
+pub const ONE_PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// How large most answers are.
 const USUAL_BODY_BYTES: usize = 512;
@@ -33,15 +109,47 @@ pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Reply {
 
 /// An answer with any body.
 pub fn with_body(status: StatusCode, media_type: HeaderValue, body: Vec<u8>) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    let mut reply = Response::new(ReplyBody::from(body));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, media_type);
     reply
 }
 
+/// An answer with a body whose pieces are made as the client takes them, so that a long list is
+/// never in memory as a whole. One of up to [`ONE_PIECE_BYTES_MAX`] bytes is made at once.
+///
+/// All of it must be taken `within` a time, after which the connection `line` is closed. It is
+/// charged as a stream that stays open; an error if the budget for slow peers has no room for it.
+pub fn streamed(
+    status: StatusCode,
+    media_type: HeaderValue,
+    mut pieces: impl Iterator<Item = Vec<u8>> + Send + 'static,
+    line: &Arc<ConnectionActivity>,
+    within: Duration,
+) -> Result<Reply, Fault> {
+    let mut first = Vec::new();
+    while first.len() <= ONE_PIECE_BYTES_MAX {
+        match pieces.next() {
+            Some(piece) => first.extend_from_slice(&piece),
+            None => return Ok(with_body(status, media_type, first)),
+        }
+    }
+    let pieces = core::iter::once(first).chain(pieces);
+    let mut charge = Buffered::of(Arc::clone(line));
+    charge.resize(STREAM_BYTES).map_err(|NoRoom| {
+        Fault::new(FaultCode::BodyMemoryFull, "the daemon's memory for unread answers is full").retry_after(1)
+    })?;
+    let progress = BodyProgressGuard::begin(Arc::clone(line), within, Some(Instant::now() + within));
+    let body = StreamedBody { pieces: Box::new(pieces), progress, _charge: charge };
+    let mut reply = Response::new(ReplyBody(BodyPieces::Several(Box::new(body))));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, media_type);
+    Ok(reply)
+}
+
 /// An answer without a body.
 pub fn empty(status: StatusCode) -> Reply {
-    let mut reply = Response::new(Full::new(Bytes::new()));
+    let mut reply = Response::new(ReplyBody::from(Vec::new()));
     *reply.status_mut() = status;
     reply
 }
@@ -64,10 +172,12 @@ pub fn fault(fault: &Fault) -> Reply {
 }
 
 /// The answer to a method that the route does not take.
-pub fn method_not_allowed(method: &http::Method, path: &str, allowed: &'static str) -> Reply {
+pub fn method_not_allowed(method: &http::Method, path: &str, allowed: &str) -> Reply {
     let detail = format_args!("{path} does not take {method}; use {allowed}");
     let mut reply = fault(&Fault::new(FaultCode::MethodNotAllowed, detail));
-    reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    if let Ok(allowed) = HeaderValue::from_str(allowed) {
+        reply.headers_mut().insert(ALLOW, allowed);
+    }
     reply
 }
 
@@ -83,4 +193,87 @@ pub fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: OlderHea
 /// The status of this number, or 500 if no status has it.
 pub fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Waker;
+
+    use http_body_util::BodyExt;
+
+    use super::*;
+    use crate::Bounds;
+    use crate::connections::{Connections, OpenConnection};
+
+    const WITHIN: Duration = Duration::from_secs(5);
+
+    fn connection() -> (Arc<Connections>, OpenConnection) {
+        let connections = Arc::new(Connections::default());
+        let open = connections.add();
+        (connections, open)
+    }
+
+    fn numbers(line: &Arc<ConnectionActivity>, made: &Arc<AtomicUsize>) -> Result<Reply, Fault> {
+        let made = Arc::clone(made);
+        let pieces = (0..3_u8).map(move |number| {
+            made.fetch_add(1, Ordering::Relaxed);
+            vec![b'0' + number; ONE_PIECE_BYTES_MAX + 1]
+        });
+        streamed(StatusCode::OK, JSON, pieces, line, WITHIN)
+    }
+
+    #[tokio::test]
+    async fn a_piece_is_made_when_the_one_before_is_taken() {
+        let (_, open) = connection();
+        let made = Arc::default();
+        let mut body = numbers(&open.line, &made).unwrap().into_body();
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+        assert!(!body.is_end_stream() && body.size_hint().exact().is_none());
+        for expected in [1, 2, 3] {
+            assert!(matches!(Pin::new(&mut body).poll_frame(&mut cx), Poll::Ready(Some(Ok(_)))));
+            assert_eq!(made.load(Ordering::Relaxed), expected);
+        }
+        assert!(matches!(Pin::new(&mut body).poll_frame(&mut cx), Poll::Ready(None)));
+    }
+
+    #[tokio::test]
+    async fn a_short_list_is_one_piece_of_known_length() {
+        let (_, open) = connection();
+        let pieces = [b"[1,".to_vec(), b"2]".to_vec()].into_iter();
+        let body = streamed(StatusCode::OK, JSON, pieces, &open.line, WITHIN).unwrap().into_body();
+        assert_eq!(body.size_hint().exact(), Some(5));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "[1,2]");
+    }
+
+    #[tokio::test]
+    async fn replies_that_nobody_takes_are_bounded_and_give_their_charge_back() {
+        let (_, open) = connection();
+        let made = Arc::default();
+        let mut held = Vec::new();
+        let fault = loop {
+            match numbers(&open.line, &made) {
+                Ok(reply) => held.push(reply),
+                Err(fault) => break fault,
+            }
+            assert!(held.len() < 10_000, "no bound");
+        };
+        assert_eq!((fault.code, fault.retry_after_seconds), (FaultCode::BodyMemoryFull, Some(1)));
+        held.pop();
+        assert!(numbers(&open.line, &made).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_take_a_reply_in_time_loses_its_connection() {
+        let (connections, open) = connection();
+        open.line.request_started();
+        let reply = numbers(&open.line, &Arc::default()).unwrap();
+        let bounds = Bounds::default();
+        tokio::time::advance(Duration::from_millis(4999)).await;
+        assert_eq!(connections.sweep(Instant::now(), &bounds), 0);
+        tokio::time::advance(Duration::from_millis(2)).await;
+        assert_eq!(connections.sweep(Instant::now(), &bounds), 1);
+        drop(reply);
+    }
 }

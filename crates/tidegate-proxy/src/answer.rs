@@ -8,7 +8,6 @@ use std::sync::Arc;
 use http::header::{CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, EXPECT, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate::{Attributes, Cost, Refusal};
@@ -57,7 +56,7 @@ enum RouteAdmission<'r> {
 
 /// Answers one request of the connection `line` that came from `peer`.
 pub async fn answer<D: DecisionPoint>(
-    proxy: &Arc<ReverseProxy<D>>,
+    proxy: &ReverseProxy<D>,
     line: &Arc<ConnectionActivity>,
     peer: Peer,
     request: Request<Incoming>,
@@ -123,7 +122,7 @@ fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
 
 /// Everything before the request is sent on.
 async fn begin<D: DecisionPoint>(
-    proxy: &Arc<ReverseProxy<D>>,
+    proxy: &ReverseProxy<D>,
     in_force: &RoutedPolicy<D::Policy>,
     peer: Peer,
     request: Request<Incoming>,
@@ -158,7 +157,7 @@ async fn begin<D: DecisionPoint>(
 /// Finds the route of a request and has it admitted; the permit is held by `context`. The head is
 /// brought into the form in which its address goes on.
 async fn admit<'r, D: DecisionPoint>(
-    proxy: &Arc<ReverseProxy<D>>,
+    proxy: &ReverseProxy<D>,
     in_force: &'r RoutedPolicy<D::Policy>,
     peer: Peer,
     head: &mut Parts,
@@ -282,7 +281,7 @@ impl ProxyDecision {
 
 /// Decides a request by the engine.
 async fn decide<D: DecisionPoint>(
-    proxy: &Arc<ReverseProxy<D>>,
+    proxy: &ReverseProxy<D>,
     in_force: &RoutedPolicy<D::Policy>,
     routed: &RoutedRequest<'_>,
     context: &RequestContext,
@@ -418,7 +417,7 @@ fn refused<D: DecisionPoint>(
     let now = proxy.context.driver.now();
     let own = route.config.refusal.as_ref();
     let mut reply = if let Some(own) = own {
-        let mut reply = Response::new(Full::new(own.body.clone().into()));
+        let mut reply = Response::new(own.body.clone().into_bytes().into());
         *reply.status_mut() = reply::status(status);
         reply.headers_mut().insert(CONTENT_TYPE, own.content_type.clone());
         reply

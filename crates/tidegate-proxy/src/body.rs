@@ -7,7 +7,6 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -16,6 +15,7 @@ use super::request_context::RequestContext;
 use super::response_end::ResponseEnd;
 use super::stall_timer::StallTimer;
 use tidegate_net::connections::BodyProgressGuard;
+use tidegate_net::reply::ReplyBody;
 
 /// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in
 /// `idle`. No frame is larger.
@@ -27,13 +27,13 @@ pub struct AnswerBody(BodySource);
 
 enum BodySource {
     /// Made here.
-    Whole(Full<Bytes>),
+    Whole(ReplyBody),
     /// From an upstream.
     Proxied(Box<ProxiedBody>),
 }
 
 impl AnswerBody {
-    pub(crate) fn whole(body: Full<Bytes>) -> Self {
+    pub(crate) fn whole(body: ReplyBody) -> Self {
         Self(BodySource::Whole(body))
     }
 

@@ -400,8 +400,7 @@ fn pass_on(
         }
         head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         tunnel::open(proxy, context, client_side, server_side, outgoing.timeouts.idle);
-        let empty = http_body_util::Full::new(bytes::Bytes::new());
-        return Ok(Response::from_parts(head, AnswerBody::whole(empty)));
+        return Ok(Response::from_parts(head, AnswerBody::whole(Vec::new().into())));
     }
     let body = ProxiedBody::new(body, context, outgoing.timeouts.idle, until);
     Ok(Response::from_parts(head, AnswerBody::proxied(body)))

@@ -27,7 +27,55 @@ use crate::parameters::Accepted;
 use crate::protocol::RESP_NAMESPACE;
 use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reload_status::LastError;
+use crate::route::{Route, RouteAccess};
 use tidegate_net::reply::{self, Reply};
+
+/// The routes of the pages for operators.
+pub(crate) const ROUTES: &[Route] = &[
+    Route::get("/v1/limits", "The limits there are", |call| {
+        Box::pin(async move { call.desk.limits(call.query()) })
+    })
+    .answers("LimitsAnswer")
+    .query(LIMITS),
+    Route::get("/v1/keys/top", "The keys that were refused most within a window", |call| {
+        Box::pin(async move { call.desk.top_keys(call.query()) })
+    })
+    .answers("TopKeysBody")
+    .query(TOP_KEYS),
+    Route::get("/v1/leases", "Members that share the store, and the leases that each holds", |call| {
+        Box::pin(async move { call.desk.leases().await })
+    })
+    .answers("LeasesBody"),
+    Route::post(
+        "/v1/leases/acknowledge",
+        "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
+        |call| {
+            Box::pin(async move {
+                call.caller.may_everywhere(Verb::Change)?;
+                call.body.discard();
+                call.desk.acknowledge_loss(call.caller).await
+            })
+        },
+    )
+    .access(RouteAccess::Operator)
+    .answers("AcknowledgedBody"),
+    Route::get("/rlconfig", "The limits of the files of envoyproxy/ratelimit, as text", |call| {
+        Box::pin(async move { call.desk.rlconfig() })
+    }),
+    Route::get("/metrics", "Metrics in the OpenMetrics text format", |call| {
+        Box::pin(async move { Ok(call.desk.metrics_page()) })
+    }),
+    Route::get("/healthz", "Whether the daemon lives", |call| {
+        Box::pin(async move { Ok(call.desk.health()) })
+    })
+    .access(RouteAccess::Everyone)
+    .answers("Health"),
+    Route::get("/readyz", "Whether to send it work", |call| {
+        Box::pin(async move { Ok(call.desk.readiness()) })
+    })
+    .access(RouteAccess::Everyone)
+    .answers("Health"),
+];
 
 /// The limits of the policy in force.
 #[derive(Debug, Serialize, ToSchema)]
@@ -122,7 +170,7 @@ pub(crate) struct LimitDescription {
 }
 
 /// The parameters of `/v1/keys/top`.
-pub(crate) const TOP_KEYS: Accepted = Accepted {
+const TOP_KEYS: Accepted = Accepted {
     route: "/v1/keys/top",
     once: &["namespace", "limit", "reason", "window", "n"],
     repeated: &["key"],
@@ -136,7 +184,7 @@ const TOP_KEYS_MAX: usize = 1000;
 const WINDOW_MIN: Duration = Duration::from_secs(1);
 
 /// The parameters of `/v1/limits`.
-pub(crate) const LIMITS: Accepted = Accepted { route: "/v1/limits", once: &["namespace"], repeated: &[] };
+const LIMITS: Accepted = Accepted { route: "/v1/limits", once: &["namespace"], repeated: &[] };
 
 /// How much of a name that is not known is quoted, in bytes.
 const SHOWN_BYTES_MAX: usize = 128;

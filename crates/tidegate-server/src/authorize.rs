@@ -24,10 +24,27 @@ use crate::claims::OwnClaims;
 use crate::config::AuthorizeHeaders;
 use crate::context::Desk;
 use crate::decide::RequestProgress;
-use crate::parameters::{decoded_leniently, malformed};
+use crate::parameters::{Accepted, decoded_leniently, malformed};
+use crate::route::{RefusalForm, Route, RouteAccess};
 use crate::terms::{Keep, Style, Terms};
 use tidegate_net::query::parameters;
 use tidegate_net::reply::Reply;
+
+/// The route, which a gateway asks with the method of its own client.
+pub(crate) const ROUTES: &[Route] =
+    &[Route::post("/v1/authorize", "May this request go ahead? For gateways, any method", |call| {
+        Box::pin(async move {
+            let (desk, caller, head, query) = (call.desk, call.caller, call.head, call.query());
+            // A gateway may send the body of the request it asks about; it is not looked at.
+            call.body.discard();
+            desk.authorize(caller, query, &head.headers).await
+        })
+    })
+    .any_method()
+    .access(RouteAccess::Gateway)
+    .refuses(RefusalForm::Status)
+    .requires(&["namespace"])
+    .query(Accepted { route: "/v1/authorize", once: &["namespace", "deny_status"], repeated: &[] })];
 
 /// A gateway subrequest, read from query and headers.
 #[derive(Debug)]

@@ -10,11 +10,19 @@ use tidegate_wire::retry_after::millis_up;
 
 use crate::context::Desk;
 use crate::parameters::Accepted;
+use crate::route::Route;
 use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
-pub(crate) const BLOCKS: Accepted =
+const BLOCKS: Accepted =
     Accepted { route: "/v1/blocks", once: &["namespace", "limit", "n"], repeated: &["key"] };
+
+/// The route.
+pub(crate) const ROUTES: &[Route] = &[Route::get("/v1/blocks", "The blocks in force", |call| {
+    Box::pin(async move { call.desk.blocks(call.query()) })
+})
+.answers("BlocksBody")
+.query(BLOCKS)];
 
 /// The default and the largest number of listed blocks.
 const BLOCKS_DEFAULT: usize = 100;

@@ -13,13 +13,15 @@ use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
+use tidegate_net::reply::{Reply, ReplyBody};
+use tidegate_proxy::{AnswerBody, ReverseProxy};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
 use crate::context::DaemonContext;
 use crate::daemon::Daemon;
-use crate::door::answer;
-use crate::grpc;
+use crate::grpc::{self, GrpcServer};
+use crate::http_api::{self, HttpApi};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::resp;
 use tidegate_net::Bounds;
@@ -83,54 +85,106 @@ fn names_shown<S>(stream: &TlsStream<S>) -> Arc<[String]> {
     shown.map_or_else(Arc::default, names_in)
 }
 
+/// A protocol over HTTP.
+trait HttpProtocol: Send + Sync + 'static {
+    /// The bodies of its answers.
+    type Body: Body<Data: Send, Error: Into<Box<dyn core::error::Error + Send + Sync>>> + Send + 'static;
+
+    /// Whether its answers are passed on from a server: their streams last, so that each is a task
+    /// of its own that can be ended, and their bodies are large.
+    const PASSES_ON: bool;
+
+    /// Answers one request.
+    fn answer(
+        &self,
+        on: &RequestConnection,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send;
+}
+
+/// The connection of a request, as protocols see it.
+struct RequestConnection {
+    line: Arc<ConnectionActivity>,
+    /// The names in the certificate that its client showed; none without one.
+    names: Arc<[String]>,
+    peer: Peer,
+    serves: ListenerRole,
+}
+
+impl HttpProtocol for HttpApi {
+    type Body = ReplyBody;
+    const PASSES_ON: bool = false;
+
+    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
+        on.line.request_started();
+        let _finished = RequestFinishGuard(&on.line);
+        http_api::answer(self, on.serves, &on.line, &on.names, request).await
+    }
+}
+
+impl HttpProtocol for GrpcServer {
+    type Body = tonic::body::Body;
+    const PASSES_ON: bool = false;
+
+    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Response<Self::Body> {
+        on.line.request_started();
+        let _finished = RequestFinishGuard(&on.line);
+        // In a box that is made when the call has its turn: a connection begins hundreds of streams
+        // at once, and the answer of a stream that stays open needs none of it.
+        Box::pin(grpc::answer(self, &on.line, &on.names, request)).await
+    }
+}
+
+/// The proxy counts a request as under way until the body of its answer has ended.
+impl HttpProtocol for ReverseProxy<DaemonContext> {
+    type Body = AnswerBody;
+    const PASSES_ON: bool = true;
+
+    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Response<AnswerBody> {
+        tidegate_proxy::answer(self, &on.line, on.peer, request).await
+    }
+}
+
 /// Serves one connection to its end.
 async fn serve<S>(daemon: Arc<Daemon>, serves: ListenerRole, peer: Peer, stream: S, open: OpenConnection)
 where
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
-    if serves.speaks == ListenerProtocol::Resp {
-        return Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await;
-    }
-    let line = Arc::clone(&open.line);
     let context = &*daemon.context;
-    if serves.speaks == ListenerProtocol::Proxy {
-        let builder = http(Streams, &context.config.bounds, true);
-        let (shared, line) = (Arc::clone(&daemon.proxy), Arc::clone(&line));
-        let service = service_fn(move |request| {
-            let (proxy, line) = (Arc::clone(&shared), Arc::clone(&line));
-            async move { Ok::<_, Infallible>(tidegate_proxy::answer(&proxy, &line, peer, request).await) }
-        });
-        return Box::pin(run(context, &builder, None, service, stream, &open.line)).await;
+    let on =
+        || RequestConnection { line: Arc::clone(&open.line), names: Arc::clone(&open.names), peer, serves };
+    match serves.speaks {
+        ListenerProtocol::Resp => Box::pin(resp::serve(&daemon.resp, stream, peer.address, &open)).await,
+        ListenerProtocol::Api => serve_http(context, &daemon.http, on(), stream).await,
+        ListenerProtocol::Grpc => serve_http(context, &daemon.grpc, on(), stream).await,
+        ListenerProtocol::Proxy => serve_http(context, &daemon.proxy, on(), stream).await,
     }
-    let together = StreamSet::default();
-    let builder = http(together.begun(), &context.config.bounds, false);
-    // One shared thing for each request to hold on to, not three.
-    if serves.speaks == ListenerProtocol::Grpc {
-        let shared = Arc::new((Arc::clone(&daemon.grpc), Arc::clone(&line), Arc::clone(&open.names)));
-        let service = service_fn(move |request| {
-            let shared = Arc::clone(&shared);
-            async move {
-                let (rpc, line, names) = &*shared;
-                line.request_started();
-                let _finished = RequestFinishGuard(line);
-                // In a box that is made when the call has its turn: a connection begins hundreds of
-                // streams at once, and the answer of a stream that stays open needs none of it.
-                Ok::<_, Infallible>(Box::pin(grpc::answer(rpc, line, names, request)).await)
-            }
-        });
-        return Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
-    }
-    let shared = Arc::new((Arc::clone(&daemon.http), Arc::clone(&line), Arc::clone(&open.names)));
+}
+
+/// Serves one connection of a protocol over HTTP to its end.
+async fn serve_http<P, S>(context: &DaemonContext, protocol: &Arc<P>, on: RequestConnection, stream: S)
+where
+    P: HttpProtocol,
+    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
+{
+    let line = Arc::clone(&on.line);
+    // One shared thing for each request to hold on to, not two.
+    let shared = Arc::new((Arc::clone(protocol), on));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         async move {
-            let (api, line, names) = &*shared;
-            line.request_started();
-            let _finished = RequestFinishGuard(line);
-            Ok::<_, Infallible>(answer(api, serves, line, names, request).await)
+            let (protocol, on) = &*shared;
+            Ok::<_, Infallible>(protocol.answer(on, request).await)
         }
     });
-    Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
+    let bounds = &context.config.bounds;
+    if P::PASSES_ON {
+        Box::pin(run(context, &http(Streams, bounds, true), None, service, stream, &line)).await;
+    } else {
+        let together = StreamSet::default();
+        let builder = http(together.begun(), bounds, false);
+        Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
+    }
 }
 
 /// How connections are spoken on, whose streams are run by `streams`.

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use crate::context::DaemonContext;
-use crate::door::HttpApi;
 use crate::grpc::{GrpcServer, GrpcState};
+use crate::http_api::HttpApi;
 use crate::http_metrics::HttpMetrics;
 use crate::in_force::InForce;
 use crate::metrics::Metrics;

@@ -35,7 +35,23 @@ use crate::file_domains::{descriptors_of, malformed};
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
+use crate::route::{Route, RouteAccess};
 use tidegate_net::reply::{self, Reply};
+
+/// The route of explanations.
+pub(crate) const ROUTES: &[Route] = &[Route::post(
+    "/v1/explain",
+    "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
+    |call| {
+        Box::pin(async move {
+            let desk = call.desk;
+            desk.explain(&call.into_body().await?).await
+        })
+    },
+)
+.access(RouteAccess::Inspector)
+.takes("Check")
+.answers("ExplanationBody")];
 
 /// The table of an engine that only explains: of one request.
 const TABLE_BYTES: usize = 1 << 16;

@@ -9,7 +9,7 @@
 mod counts;
 mod files;
 mod health;
-mod json;
+pub(crate) mod json;
 mod rls;
 mod server;
 mod services;

@@ -1,11 +1,11 @@
-//! The HTTP door: it dispatches a request to its endpoint, and turns the result into an answer.
+//! The HTTP API: it dispatches a request to its route, and turns the result into an answer.
 
 use core::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::{Fault, FaultCode};
@@ -15,10 +15,11 @@ use crate::body::BodyReader;
 use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::context::{DaemonContext, Desk};
-use crate::endpoint::{Audience, Endpoint};
 use crate::http_metrics::HttpMetrics;
 use crate::listener_role::ListenerRole;
 use crate::protocol::Protocol;
+use crate::route::{Route, RouteAccess, RouteCall, RoutesAtPath, Segments};
+use crate::routes::ROUTES;
 use tidegate_net::Bounds;
 use tidegate_net::check_head;
 use tidegate_net::connections::ConnectionActivity;
@@ -42,8 +43,11 @@ pub(crate) async fn answer(
 ) -> Reply {
     let daemon = &*api.daemon;
     let is_http1 = request.version() < http::Version::HTTP_2;
-    let route = Endpoint::find(request.uri().path()).filter(|route| serves.audience(route.audience()));
-    let mut reply = match dispatch(daemon, serves, route, line, names, request).await {
+    let (head, incoming) = request.into_parts();
+    let found = ROUTES.at(head.uri.path()).filter(|found| serves.callers_of(found.first().access));
+    let index = found.as_ref().map(RoutesAtPath::index);
+    let connection = ApiConnection { serves, line, names };
+    let mut reply = match dispatch(daemon, connection, found, &head, incoming).await {
         Ok(reply) => reply,
         Err(EndpointError::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
@@ -54,13 +58,21 @@ pub(crate) async fn answer(
             *reply
         }
     };
-    api.metrics.answered(route, reply.status().as_u16());
+    api.metrics.answered(index, reply.status().as_u16());
     // Relaxed: a connection that misses the flag is closed after its next answer, or when the grace
     // is over.
     if is_http1 && !daemon.is_ready.load(Ordering::Relaxed) {
         reply.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply
+}
+
+/// The connection of a request.
+#[derive(Clone, Copy)]
+struct ApiConnection<'a> {
+    serves: ListenerRole,
+    line: &'a Arc<ConnectionActivity>,
+    names: &'a [String],
 }
 
 enum EndpointError {
@@ -76,18 +88,17 @@ impl From<Fault> for EndpointError {
 
 async fn dispatch(
     daemon: &DaemonContext,
-    serves: ListenerRole,
-    route: Option<Endpoint>,
-    line: &Arc<ConnectionActivity>,
-    names: &[String],
-    request: Request<Incoming>,
+    connection: ApiConnection<'_>,
+    found: Option<RoutesAtPath<'_, '_>>,
+    head: &Parts,
+    incoming: Incoming,
 ) -> Result<Reply, EndpointError> {
-    let (head, incoming) = request.into_parts();
     let bounds = &daemon.config.bounds;
-    let body = BodyReader::new(&head, incoming, bounds, line);
+    let (line, names) = (connection.line, connection.names);
+    let body = BodyReader::new(head, incoming, bounds, line);
     let in_force = daemon.in_force.load_full();
     let desk = Desk { daemon, in_force: &in_force };
-    let (route, caller) = match taken(&in_force.config, bounds, serves, route, names, &head) {
+    let (route, caller) = match taken(&in_force.config, bounds, connection, found.as_ref(), head) {
         Ok(taken) => taken,
         Err(unanswered) => {
             if matches!(&unanswered, EndpointError::Fault(fault) if fault.code == FaultCode::Unauthenticated)
@@ -99,103 +110,47 @@ async fn dispatch(
             return Err(unanswered);
         }
     };
-    let caller = &caller;
-    let reply = match route {
-        Endpoint::Check => desk.check(caller, &head.headers, &body.read().await?).await?,
-        Endpoint::Report => desk.report(caller, &body.read().await?).await?,
-        Endpoint::Refund => desk.refund(caller, &body.read().await?).await?,
-        Endpoint::Reserve => desk.reserve(caller, &head.headers, &body.read().await?).await?,
-        Endpoint::Settle => desk.settle(caller, &body.read().await?).await?,
-        Endpoint::Release => desk.release(caller, &body.read().await?).await?,
-        Endpoint::Reset => desk.reset(caller, &body.read().await?).await?,
-        Endpoint::Block => desk.block(caller, &body.read().await?).await?,
-        Endpoint::Placements => desk.place(caller, &body.read().await?)?,
-        Endpoint::Authorize => {
-            // A gateway may send the body of the request it asks about; it is not looked at.
-            body.discard();
-            desk.authorize(caller, head.uri.query(), &head.headers).await?
-        }
-        Endpoint::Json => {
-            let body = body.read_at_most(bounds.grpc_message_bytes).await?;
-            // In a box, since it is large and every request would have to carry room for it.
-            Box::pin(desk.json(caller, &body)).await?
-        }
-        Endpoint::Overrides => {
-            let (path, query) = (head.uri.path(), head.uri.query());
-            let address = path.strip_prefix(route.path()).unwrap_or("");
-            match head.method {
-                Method::PUT => desk.set_override(caller, address, query, &body.read().await?).await?,
-                Method::DELETE => desk.remove_override(caller, address, query, &body.read().await?).await?,
-                _ => {
-                    caller.may_everywhere(Verb::Inspect)?;
-                    desk.overrides(query)?
-                }
-            }
-        }
-        Endpoint::Limits => desk.limits(head.uri.query())?,
-        Endpoint::Explain => desk.explain(&body.read().await?).await?,
-        Endpoint::AcknowledgeLoss => {
-            caller.may_everywhere(Verb::Change)?;
-            body.discard();
-            desk.acknowledge_loss(caller).await?
-        }
-        Endpoint::Leases => desk.leases().await?,
-        Endpoint::Blocks => desk.blocks(head.uri.query())?,
-        Endpoint::Permits => desk.permits(head.uri.query())?,
-        Endpoint::Tables => desk.tables(head.uri.query())?,
-        Endpoint::TopKeys => desk.top_keys(head.uri.query())?,
-        Endpoint::Rlconfig => desk.rlconfig()?,
-        Endpoint::Metrics => desk.metrics_page(),
-        Endpoint::Healthz => desk.health(),
-        Endpoint::Readyz => desk.readiness(),
-        Endpoint::OpenApi => reply::with_body(
-            StatusCode::OK,
-            HeaderValue::from_static("application/json"),
-            crate::openapi::document().as_bytes().to_vec(),
-        ),
-    };
-    Ok(reply)
+    let none = Segments::default();
+    let segments = found.as_ref().map_or(&none, |found| &found.segments);
+    let call = RouteCall { desk, caller: &caller, head, line, body, segments };
+    Ok((route.handler)(call).await?)
 }
 
-/// The endpoint and the caller of a request, if its head is accepted.
-fn taken(
+/// The route and the caller of a request, if its head is accepted.
+fn taken<'t>(
     config: &ServerConfig,
     bounds: &Bounds,
-    serves: ListenerRole,
-    route: Option<Endpoint>,
-    names: &[String],
+    connection: ApiConnection<'_>,
+    found: Option<&RoutesAtPath<'t, '_>>,
     head: &Parts,
-) -> Result<(Endpoint, Caller), EndpointError> {
+) -> Result<(&'t Route, Caller), EndpointError> {
     check_head(head, bounds)?;
-    let route = route.ok_or_else(|| unknown_route(head.uri.path()))?;
-    if let Err(allowed) = route.takes(&head.method) {
-        let reply = reply::method_not_allowed(&head.method, route.path(), allowed);
-        return Err(EndpointError::Method(Box::new(reply)));
-    }
+    let found = found.ok_or_else(|| unknown_route(head.uri.path()))?;
+    let route = found.taking(&head.method).map_err(|allowed| {
+        let reply = reply::method_not_allowed(&head.method, found.first().path, &allowed);
+        EndpointError::Method(Box::new(reply))
+    })?;
     if config.authorization.is_none() && !route.takes_any_origin() {
         check_site(&head.headers)?;
-        if serves.is_plain_loopback {
+        if connection.serves.is_plain_loopback {
             check_rebinding(head)?;
         }
     }
-    Ok((route, permit(config, route, names, &head.headers)?))
+    Ok((route, permit(config, route, connection.names, &head.headers)?))
 }
 
 /// The caller, if it may use this route at all. The operations check for which namespace.
 fn permit(
     config: &ServerConfig,
-    route: Endpoint,
+    route: &Route,
     names: &[String],
     headers: &HeaderMap,
 ) -> Result<Caller, Fault> {
-    let audience = route.audience();
-    if audience == Audience::Everyone {
+    if route.access == RouteAccess::Everyone {
         return Ok(Caller::ANYONE);
     }
     let caller = Caller::of(config.authorization.as_ref(), names, headers)?;
-    // For overrides the grant is checked once the namespace is known; a change needs a stronger
-    // grant than reading.
-    if audience == Audience::Operators && !matches!(route, Endpoint::Overrides | Endpoint::AcknowledgeLoss) {
+    if route.access == RouteAccess::Inspector {
         caller.may_everywhere(Verb::Inspect)?;
     }
     Ok(caller)
@@ -204,13 +159,17 @@ fn permit(
 fn unknown_route(path: &str) -> Fault {
     let shown = tidegate_wire::text::shortened(path, 128);
     let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route {shown} on this listener"));
-    if Endpoint::find(path).is_some() {
+    if ROUTES.at(path).is_some() {
         return fault
             .fix("it is served on another listener; see listen.admin and listen.http of the configuration");
     }
     let mut routes = String::from("there are");
-    for route in Endpoint::ALL {
-        let _ = write!(routes, " {}", route.path());
+    let mut before = "";
+    for route in ROUTES.all().iter().filter(|route| route.is_described()) {
+        if route.path != before {
+            let _ = write!(routes, " {}", route.path);
+        }
+        before = route.path;
     }
     fault.fix(routes)
 }

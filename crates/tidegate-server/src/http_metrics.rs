@@ -6,8 +6,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 
-use crate::endpoint::Endpoint;
 use crate::metrics::Metrics;
+use crate::routes::ROUTES;
 
 const USUAL_STATUSES: [u16; 3] = [200, 429, 503];
 
@@ -32,19 +32,19 @@ impl HttpMetrics {
         metrics.register(|registry, help| {
             registry.register("tidegate_http_requests", help("tidegate_http_requests"), requests.clone());
         });
-        let usual = Endpoint::ALL.iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
+        let usual = ROUTES.all().iter().map(|_| core::array::from_fn(|_| OnceLock::new())).collect();
         Self { requests, usual }
     }
 
-    /// Counts an answered request. `None` for a path that is no route.
-    pub(crate) fn answered(&self, route: Option<Endpoint>, status: u16) {
+    /// Counts an answered request by the index of its route, or none for a path that is no route.
+    pub(crate) fn answered(&self, route: Option<usize>, status: u16) {
         let create = || {
-            let route = route.map_or("other", Endpoint::path);
+            let route = route.map_or("other", |index| ROUTES.all()[index].name());
             self.requests.get_or_create(&RequestLabels { route, status }).clone()
         };
         let usual = USUAL_STATUSES.iter().position(|usual| *usual == status);
         match (route, usual) {
-            (Some(route), Some(usual)) => self.usual[route as usize][usual].get_or_init(create).inc(),
+            (Some(route), Some(usual)) => self.usual[route][usual].get_or_init(create).inc(),
             _ => create().inc(),
         };
     }

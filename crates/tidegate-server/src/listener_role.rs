@@ -1,6 +1,6 @@
 //! The role of a listener: its callers and its protocol.
 
-use crate::endpoint::Audience;
+use crate::route::RouteAccess;
 
 /// The callers and the protocol that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +47,12 @@ impl ListenerRole {
         }
     }
 
-    pub(crate) const fn audience(self, audience: Audience) -> bool {
-        match audience {
-            Audience::Callers => self.callers,
-            Audience::Operators => self.operators,
-            Audience::Everyone => true,
+    /// Whether it serves the callers of a route.
+    pub(crate) const fn callers_of(self, access: RouteAccess) -> bool {
+        match access {
+            RouteAccess::Caller | RouteAccess::Gateway => self.callers,
+            RouteAccess::Inspector | RouteAccess::Operator => self.operators,
+            RouteAccess::Everyone => true,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The description of the API, made from the types that read and write it.
 
-use std::sync::OnceLock;
-
+use http::Method;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
@@ -23,18 +22,15 @@ use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use utoipa::OpenApi;
-use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::path::{Operation, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::{Content, Ref, Required, ResponseBuilder};
 
-use crate::admin::{Health, LIMITS, LimitsAnswer, PolicyAnswer, TOP_KEYS};
-use crate::blocks::BLOCKS;
-use crate::endpoint::Endpoint;
+use crate::admin::{Health, LimitsAnswer, PolicyAnswer};
 use crate::override_history::AuditEntry;
-use crate::overrides::{OVERRIDES, OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
-use crate::permits::PERMITS;
+use crate::overrides::{OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::reload_status::LastError;
-use crate::tables::TABLES;
+use crate::route::{RefusalForm, Route, RouteTable, named_segments};
 use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
 
 #[derive(OpenApi)]
@@ -111,176 +107,91 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
 )]
 struct Schemas;
 
-/// The description of an endpoint: its purpose, its body, and its answer.
-struct EndpointDescription {
-    summary: &'static str,
-    body: Option<&'static str>,
-    answer: Option<&'static str>,
-    refuses: bool,
-}
-
-const fn describe(route: Endpoint) -> EndpointDescription {
-    let (summary, body, answer, refuses) = match route {
-        Endpoint::Check => ("May this request go ahead?", Some("Check"), Some("Admitted"), true),
-        Endpoint::Report => ("Charge what was already done", Some("Report"), Some("Reported"), false),
-        Endpoint::Refund => ("Give back what was charged, once", Some("Refund"), Some("RefundAnswer"), false),
-        Endpoint::Reserve => ("Charge an estimate, settle later", Some("Reserve"), Some("Admitted"), true),
-        Endpoint::Settle => ("Say how the work ended", Some("Settle"), Some("SettleAnswer"), false),
-        Endpoint::Release => ("Give back what a permit lent", Some("Release"), Some("SettleAnswer"), false),
-        Endpoint::Reset => ("Forget what is used", Some("Reset"), Some("ResetAnswer"), false),
-        Endpoint::Block => ("Refuse a key for a while", Some("Block"), Some("BlockAnswer"), false),
-        Endpoint::Authorize => ("May this request go ahead? For gateways, any method", None, None, true),
-        Endpoint::Json => (
-            "Envoy's rate limit service as JSON, any method; 429 when over a limit",
-            Some("EnvoyRequest"),
-            Some("EnvoyAnswer"),
-            false,
-        ),
-        Endpoint::Limits => ("The limits there are", None, Some("LimitsAnswer"), false),
-        Endpoint::Overrides => (
-            "Numbers of single keys set while running; PUT and DELETE /v1/overrides/{namespace}/{limit} change them",
-            None,
-            Some("OverridesAnswer"),
-            false,
-        ),
-        Endpoint::Explain => (
-            "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
-            Some("Check"),
-            Some("ExplanationBody"),
-            false,
-        ),
-        Endpoint::AcknowledgeLoss => (
-            "Count quotas anew after the shared store has lost its data, on this member; POST without a body",
-            None,
-            Some("AcknowledgedBody"),
-            false,
-        ),
-        Endpoint::Leases => {
-            ("Members that share the store, and the leases that each holds", None, Some("LeasesBody"), false)
-        }
-        Endpoint::TopKeys => {
-            ("The keys that were refused most within a window", None, Some("TopKeysBody"), false)
-        }
-        Endpoint::Blocks => ("The blocks in force", None, Some("BlocksBody"), false),
-        Endpoint::Permits => {
-            ("The permits that wait to be settled or released", None, Some("PermitsBody"), false)
-        }
-        Endpoint::Tables => ("The tables, and where their partitions lie", None, Some("TablesBody"), false),
-        Endpoint::Placements => {
-            ("Say on which node a partition lies", Some("Placement"), Some("PartitionBody"), false)
-        }
-        Endpoint::Rlconfig => ("The limits of the files of envoyproxy/ratelimit, as text", None, None, false),
-        Endpoint::Metrics => ("Metrics in the OpenMetrics text format", None, None, false),
-        Endpoint::Healthz => ("Whether the daemon lives", None, Some("Health"), false),
-        Endpoint::Readyz => ("Whether to send it work", None, Some("Health"), false),
-        Endpoint::OpenApi => ("This description", None, None, false),
-    };
-    EndpointDescription { summary, body, answer, refuses }
-}
-
-/// The parameters of a route's query.
-fn parameters(route: Endpoint) -> Vec<(&'static str, Required)> {
-    let accepted = match route {
-        Endpoint::Authorize => return vec![("namespace", Required::True), ("deny_status", Required::False)],
-        Endpoint::Limits => LIMITS,
-        Endpoint::Overrides => OVERRIDES,
-        Endpoint::TopKeys => TOP_KEYS,
-        Endpoint::Blocks => BLOCKS,
-        Endpoint::Permits => PERMITS,
-        Endpoint::Tables => TABLES,
-        _ => return Vec::new(),
-    };
-    accepted.once.iter().chain(accepted.repeated).map(|name| (*name, Required::False)).collect()
-}
-
-/// Whether a route is described as a POST; one that takes any method is described by what it is
-/// usually asked with.
-fn is_posted(route: Endpoint) -> bool {
-    describe(route).body.is_some() || route == Endpoint::AcknowledgeLoss
-}
-
-/// The document, as JSON.
-pub fn document() -> &'static str {
-    static DOCUMENT: OnceLock<String> = OnceLock::new();
-    DOCUMENT.get_or_init(|| build().to_pretty_json().expect("a description of types serialises"))
+/// The description of these routes, as JSON.
+pub(crate) fn describe(routes: &RouteTable) -> String {
+    build(routes).to_pretty_json().expect("a description of types serialises")
 }
 
 fn content(schema: &str) -> Content {
     Content::new(Some(Ref::from_schema_name(schema)))
 }
 
-fn build() -> utoipa::openapi::OpenApi {
+fn build(routes: &RouteTable) -> utoipa::openapi::OpenApi {
     let mut document = Schemas::openapi();
-    for route in Endpoint::ALL {
-        let described = describe(route);
-        let mut operation = OperationBuilder::new().summary(Some(described.summary));
-        if let Some(body) = described.body {
-            let body = RequestBodyBuilder::new()
-                .content("application/json", content(body))
-                .required(Some(Required::True));
-            operation = operation.request_body(Some(body.build()));
+    for route in routes.all().iter().filter(|route| route.is_described()) {
+        let path = document.paths.paths.entry(route.path.to_owned()).or_default();
+        let operation = Some(operation(route));
+        match documented_method(route) {
+            Method::POST => path.post = operation,
+            Method::PUT => path.put = operation,
+            Method::DELETE => path.delete = operation,
+            _ => path.get = operation,
         }
-        let mut answered =
-            ResponseBuilder::new().description(if described.refuses { "Admitted" } else { "Done" });
-        if let Some(answer) = described.answer {
-            answered = answered.content("application/json", content(answer));
-        }
-        operation = operation.response("200", answered);
-        if described.refuses {
-            for (status, description) in
-                [("429", "The caller is over its limit"), ("503", "There is less to give now")]
-            {
-                let mut refused = ResponseBuilder::new().description(description);
-                if route != Endpoint::Authorize {
-                    refused = refused.content("application/problem+json", content("RefusalBody"));
-                }
-                operation = operation.response(status, refused);
-            }
-        }
-        if route == Endpoint::Json {
-            let over = ResponseBuilder::new()
-                .description("The caller is over its limit")
-                .content("application/json", content("EnvoyAnswer"));
-            operation = operation.response("429", over);
-        }
-        if described.body.is_some() || route == Endpoint::Authorize {
-            let fault = ResponseBuilder::new()
-                .description("The message could not be taken; nothing was charged")
-                .content("application/problem+json", content("FaultBody"));
-            operation = operation.response("default", fault);
-        }
-        for (name, required) in parameters(route) {
-            let parameter =
-                ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(required);
-            operation = operation.parameter(parameter);
-        }
-        let method = if is_posted(route) { HttpMethod::Post } else { HttpMethod::Get };
-        document.paths.paths.insert(route.path().to_owned(), PathItem::new(method, operation));
     }
-    let mut one = PathItem::new(HttpMethod::Put, change("Set the numbers of some keys", "OverrideBody"));
-    one.delete = Some(change("Take numbers away again", "RemovalBody"));
-    document.paths.paths.insert("/v1/overrides/{namespace}/{limit}".to_owned(), one);
     document
 }
 
-/// A change of one override. The attributes it is for are the query, whatever their names.
-fn change(summary: &str, body: &str) -> utoipa::openapi::path::Operation {
-    let body = RequestBodyBuilder::new().content("application/json", content(body)).build();
-    let fault = ResponseBuilder::new()
-        .description("Nothing was changed")
-        .content("application/problem+json", content("FaultBody"));
-    let done =
-        ResponseBuilder::new().description("Done").content("application/json", content("OverrideAnswer"));
-    let named =
-        |name| ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
-    OperationBuilder::new()
-        .summary(Some(summary))
-        .parameter(named("namespace"))
-        .parameter(named("limit"))
-        .request_body(Some(body))
-        .response("200", done)
-        .response("default", fault)
-        .build()
+/// The method that a route is described by; one that takes any is described by what it is usually
+/// asked with.
+fn documented_method(route: &Route) -> Method {
+    match route.methods.first() {
+        Some(method) => method.clone(),
+        None if route.description.body.is_some() => Method::POST,
+        None => Method::GET,
+    }
+}
+
+fn operation(route: &Route) -> Operation {
+    let described = &route.description;
+    let mut operation = OperationBuilder::new().summary(Some(described.summary));
+    for name in named_segments(route.path) {
+        let parameter =
+            ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
+        operation = operation.parameter(parameter);
+    }
+    if let Some(body) = described.body {
+        let body = RequestBodyBuilder::new()
+            .content("application/json", content(body))
+            .required(Some(Required::True));
+        operation = operation.request_body(Some(body.build()));
+    }
+    let may_refuse = matches!(described.refusal, RefusalForm::Problem | RefusalForm::Status);
+    let mut answered = ResponseBuilder::new().description(if may_refuse { "Admitted" } else { "Done" });
+    if let Some(answer) = described.answer {
+        answered = answered.content("application/json", content(answer));
+    }
+    operation = operation.response("200", answered);
+    let over_limit = ("429", "The caller is over its limit");
+    let refusals: &[_] = match described.refusal {
+        RefusalForm::None => &[],
+        RefusalForm::Problem | RefusalForm::Status => &[over_limit, ("503", "There is less to give now")],
+        RefusalForm::Envoy(_) => &[over_limit],
+    };
+    for (status, description) in refusals {
+        let mut refused = ResponseBuilder::new().description(*description);
+        refused = match described.refusal {
+            RefusalForm::Problem => refused.content("application/problem+json", content("RefusalBody")),
+            RefusalForm::Envoy(schema) => refused.content("application/json", content(schema)),
+            RefusalForm::Status | RefusalForm::None => refused,
+        };
+        operation = operation.response(*status, refused);
+    }
+    if described.body.is_some() || described.refusal == RefusalForm::Status {
+        let fault = ResponseBuilder::new()
+            .description("The message could not be taken; nothing was charged")
+            .content("application/problem+json", content("FaultBody"));
+        operation = operation.response("default", fault);
+    }
+    let required = described.required.iter().map(|name| (*name, Required::True));
+    let accepted =
+        described.parameters.iter().flat_map(|accepted| accepted.once.iter().chain(accepted.repeated));
+    let optional = accepted.filter(|name| !described.required.contains(name));
+    for (name, required) in required.chain(optional.map(|name| (*name, Required::False))) {
+        let parameter =
+            ParameterBuilder::new().name(name).parameter_in(ParameterIn::Query).required(required);
+        operation = operation.parameter(parameter);
+    }
+    operation.build()
 }
 
 #[cfg(test)]
@@ -289,10 +200,10 @@ mod tests {
 
     #[test]
     fn every_route_is_described_and_every_schema_it_names_exists() {
-        let document: serde_json::Value = serde_json::from_str(document()).unwrap();
-        for route in Endpoint::ALL {
-            let method = if is_posted(route) { "post" } else { "get" };
-            assert!(document["paths"][route.path()][method]["summary"].is_string(), "{}", route.path());
+        let document: serde_json::Value = serde_json::from_str(crate::routes::openapi_document()).unwrap();
+        for route in crate::routes::ROUTES.all().iter().filter(|route| route.is_described()) {
+            let method = documented_method(route).as_str().to_ascii_lowercase();
+            assert!(document["paths"][route.path][method]["summary"].is_string(), "{}", route.path);
         }
         let text = document.to_string();
         for reference in text.split("\"#/components/schemas/").skip(1) {

@@ -24,8 +24,79 @@ use crate::context::Desk;
 use crate::decide::{RequestProgress, Waiting, WaitingPeek, engine_fault};
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
+use crate::route::{RefusalForm, Route};
 use crate::terms::{Keep, Style, Terms};
 use tidegate_net::reply::{self, Reply};
+
+/// The routes of the operations.
+pub(crate) const ROUTES: &[Route] = &[
+    Route::post("/v1/check", "May this request go ahead?", |call| {
+        Box::pin(async move {
+            let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
+            desk.check(caller, headers, &call.into_body().await?).await
+        })
+    })
+    .takes("Check")
+    .answers("Admitted")
+    .refuses(RefusalForm::Problem),
+    Route::post("/v1/report", "Charge what was already done", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.report(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Report")
+    .answers("Reported"),
+    Route::post("/v1/refund", "Give back what was charged, once", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.refund(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Refund")
+    .answers("RefundAnswer"),
+    Route::post("/v1/reserve", "Charge an estimate, settle later", |call| {
+        Box::pin(async move {
+            let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
+            desk.reserve(caller, headers, &call.into_body().await?).await
+        })
+    })
+    .takes("Reserve")
+    .answers("Admitted")
+    .refuses(RefusalForm::Problem),
+    Route::post("/v1/settle", "Say how the work ended", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.settle(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Settle")
+    .answers("SettleAnswer"),
+    Route::post("/v1/release", "Give back what a permit lent", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.release(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Release")
+    .answers("SettleAnswer"),
+    Route::post("/v1/reset", "Forget what is used", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.reset(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Reset")
+    .answers("ResetAnswer"),
+    Route::post("/v1/block", "Refuse a key for a while", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.block(caller, &call.into_body().await?).await
+        })
+    })
+    .takes("Block")
+    .answers("BlockAnswer"),
+];
 
 type OperationResult = Result<Reply, Fault>;
 

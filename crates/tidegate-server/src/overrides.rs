@@ -9,7 +9,6 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use http::StatusCode;
-use percent_encoding::percent_decode_str;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
@@ -26,6 +25,7 @@ use crate::decide::engine_fault;
 use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};
 use crate::parameters::Accepted;
+use crate::route::{Route, RouteCall, RouteFuture};
 use tidegate_net::query;
 use tidegate_net::reply::{self, Reply};
 
@@ -33,8 +33,41 @@ use tidegate_net::reply::{self, Reply};
 const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);
 
 /// The parameters of `GET /v1/overrides`.
-pub(crate) const OVERRIDES: Accepted =
-    Accepted { route: "/v1/overrides", once: &["namespace"], repeated: &[] };
+const OVERRIDES: Accepted = Accepted { route: "/v1/overrides", once: &["namespace"], repeated: &[] };
+
+/// The routes.
+pub(crate) const ROUTES: &[Route] = &[
+    Route::get("/v1/overrides", "Numbers of single keys set while running", |call| {
+        Box::pin(async move { call.desk.overrides(call.query()) })
+    })
+    .answers("OverridesAnswer")
+    .query(OVERRIDES),
+    Route::put("/v1/overrides/{namespace}/{limit}", "Set the numbers of some keys", set)
+        .takes("OverrideBody")
+        .answers("OverrideAnswer"),
+    Route::delete("/v1/overrides/{namespace}/{limit}", "Take numbers away again", remove)
+        .takes("RemovalBody")
+        .answers("OverrideAnswer"),
+    // For an error that says how an address looks.
+    Route::put("/v1/overrides/{namespace}", "", set),
+    Route::delete("/v1/overrides/{namespace}", "", remove),
+];
+
+fn set(call: RouteCall<'_>) -> RouteFuture<'_> {
+    Box::pin(async move {
+        let (desk, caller, address) = (call.desk, call.caller, OverridePath::read(&call));
+        let body = call.into_body().await?;
+        desk.set_override(caller, address?, &body).await
+    })
+}
+
+fn remove(call: RouteCall<'_>) -> RouteFuture<'_> {
+    Box::pin(async move {
+        let (desk, caller, address) = (call.desk, call.caller, OverridePath::read(&call));
+        let body = call.into_body().await?;
+        desk.remove_override(caller, address?, &body).await
+    })
+}
 
 /// The body of a request that sets an override.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -162,14 +195,12 @@ impl Desk<'_> {
         engine.overrides(self.daemon.clock.now()).map(|(one, state)| describe(one, &state)).collect()
     }
 
-    pub(crate) async fn set_override(
+    async fn set_override(
         &self,
         caller: &Caller,
-        path: &str,
-        query: Option<&str>,
+        address: OverridePath,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: OverrideBody = read(body)?;
@@ -230,14 +261,12 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) async fn remove_override(
+    async fn remove_override(
         &self,
         caller: &Caller,
-        path: &str,
-        query: Option<&str>,
+        address: OverridePath,
         body: &[u8],
     ) -> Result<Reply, Fault> {
-        let address = OverridePath::read(path, query)?;
         caller.may(Verb::Change, &address.namespace)?;
         let grant = caller.grant(Verb::Change, &address.namespace).map(str::to_owned);
         let body: RemovalBody = if body.is_empty() { RemovalBody::default() } else { read(body)? };
@@ -310,19 +339,18 @@ impl Desk<'_> {
 }
 
 impl OverridePath {
-    /// Reads the part of the path behind `/v1/overrides`, and the query.
-    fn read(path: &str, query: Option<&str>) -> Result<Self, Fault> {
+    /// Reads the segments of the path, and the query.
+    fn read(call: &RouteCall<'_>) -> Result<Self, Fault> {
+        Self::of(call.segment("namespace")?, call.segment("limit")?, call.query())
+    }
+
+    fn of(namespace: Option<String>, limit: Option<String>, query: Option<&str>) -> Result<Self, Fault> {
         let malformed = |detail: &str| {
             Fault::new(FaultCode::MalformedQuery, detail)
                 .fix("PUT /v1/overrides/{namespace}/{limit}?{attribute}={value}")
         };
-        let mut parts = path.split('/').filter(|part| !part.is_empty());
-        let (Some(namespace), Some(limit), None) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(namespace), Some(limit)) = (namespace, limit) else {
             return Err(malformed("the path names no namespace and limit"));
-        };
-        let decoded = |part: &str| match percent_decode_str(part).decode_utf8() {
-            Ok(text) => Ok(text.into_owned()),
-            Err(_) => Err(malformed("the address is not UTF-8 when decoded")),
         };
         let mut when: Vec<(String, String)> = Vec::new();
         for parameter in query::parameters(query.unwrap_or("")) {
@@ -337,7 +365,7 @@ impl OverridePath {
             return Err(malformed("the query names no attribute: an override is for some keys, not for all"));
         }
         when.sort();
-        Ok(Self { namespace: decoded(namespace)?, limit: decoded(limit)?, when })
+        Ok(Self { namespace, limit, when })
     }
 
     /// The override at this address, if there is one, and whether it applies at `now`.
@@ -393,9 +421,14 @@ fn describe(one: &RuntimeOverride, state: &OverrideState) -> OverrideAnswer {
 mod tests {
     use super::*;
 
+    fn read(path: &[&str], query: Option<&str>) -> Result<OverridePath, Fault> {
+        let segment = |index: usize| path.get(index).map(|&text| text.to_owned());
+        OverridePath::of(segment(0), segment(1), query)
+    }
+
     #[test]
     fn an_address_names_namespace_limit_and_attributes_in_any_order() {
-        let address = OverridePath::read("/api/per%20user", Some("user=ada+l&app=%C3%BC")).unwrap();
+        let address = read(&["api", "per user"], Some("user=ada+l&app=%C3%BC")).unwrap();
         assert_eq!((address.namespace.as_str(), address.limit.as_str()), ("api", "per user"));
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(address.when, [pair("app", "\u{fc}"), pair("user", "ada l")]);
@@ -404,17 +437,15 @@ mod tests {
     #[test]
     fn an_address_that_names_no_override_says_how_one_looks() {
         for (path, query, hint) in [
-            ("", Some("user=ada"), "no namespace and limit"),
-            ("/api", Some("user=ada"), "no namespace and limit"),
-            ("/api/a/b", Some("user=ada"), "no namespace and limit"),
-            ("/api/per-user", None, "not for all"),
-            ("/api/per-user", Some("user=a&user=b"), "duplicate"),
-            ("/api/%ff", Some("user=a"), "not UTF-8"),
-            ("/api/per-user", Some("user=%ff"), "not UTF-8"),
-            ("/api/per-user", Some("user=100%"), "a % without two digits"),
+            (&[][..], Some("user=ada"), "no namespace and limit"),
+            (&["api"], Some("user=ada"), "no namespace and limit"),
+            (&["api", "per-user"], None, "not for all"),
+            (&["api", "per-user"], Some("user=a&user=b"), "duplicate"),
+            (&["api", "per-user"], Some("user=%ff"), "not UTF-8"),
+            (&["api", "per-user"], Some("user=100%"), "a % without two digits"),
         ] {
-            let Err(fault) = OverridePath::read(path, query) else { panic!("{path} was taken") };
-            assert!(fault.detail.contains(hint), "{path}: {}", fault.detail);
+            let Err(fault) = read(path, query) else { panic!("{path:?} was taken") };
+            assert!(fault.detail.contains(hint), "{path:?}: {}", fault.detail);
         }
     }
 }

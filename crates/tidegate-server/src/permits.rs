@@ -8,15 +8,24 @@ use tidegate_wire::retry_after::millis_up;
 
 use crate::context::Desk;
 use crate::parameters::Accepted;
+use crate::route::Route;
 use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
-pub(crate) const PERMITS: Accepted =
+const PERMITS: Accepted =
     Accepted { route: "/v1/permits", once: &["namespace", "n", "after"], repeated: &[] };
 
 /// The default and the largest number of permits on a page.
 const PERMITS_DEFAULT: usize = 100;
 const PERMITS_MAX: usize = 1000;
+
+/// The route.
+pub(crate) const ROUTES: &[Route] =
+    &[Route::get("/v1/permits", "The permits that wait to be settled or released", |call| {
+        Box::pin(async move { call.desk.permits(call.query()) })
+    })
+    .answers("PermitsBody")
+    .query(PERMITS)];
 
 impl Desk<'_> {
     pub(crate) fn permits(&self, query: Option<&str>) -> Result<Reply, Fault> {

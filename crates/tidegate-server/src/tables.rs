@@ -1,12 +1,18 @@
 //! `GET /v1/tables` and `POST /v1/placements`: the tables of the capacity plane, and where their
 //! partitions lie.
 
+use core::iter;
+use std::sync::Arc;
+
 use http::StatusCode;
+use tidegate::Timestamp;
 use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
-use tidegate_engine::{EngineError, Event};
+use tidegate_engine::{Engine, EngineError, Event};
+use tidegate_net::connections::ConnectionActivity;
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::answer;
 use tidegate_wire::operation::read;
-use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
+use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::audit::Operation;
@@ -14,15 +20,32 @@ use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
+use crate::route::Route;
 use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
-pub(crate) const TABLES: Accepted =
-    Accepted { route: "/v1/tables", once: &["namespace", "table"], repeated: &[] };
+const TABLES: Accepted = Accepted { route: "/v1/tables", once: &["namespace", "table"], repeated: &[] };
+
+/// The routes.
+pub(crate) const ROUTES: &[Route] = &[
+    Route::get("/v1/tables", "The tables, and where their partitions lie", |call| {
+        Box::pin(async move { call.desk.tables(call.query(), call.line) })
+    })
+    .answers("TablesBody")
+    .query(TABLES),
+    Route::post("/v1/placements", "Say on which node a partition lies", |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            desk.place(caller, &call.into_body().await?)
+        })
+    })
+    .takes("Placement")
+    .answers("PartitionBody"),
+];
 
 impl Desk<'_> {
     /// Answers `GET /v1/tables`.
-    pub(crate) fn tables(&self, query: Option<&str>) -> Result<Reply, Fault> {
+    fn tables(&self, query: Option<&str>, line: &Arc<ConnectionActivity>) -> Result<Reply, Fault> {
         let parameters = TABLES.read(query)?;
         let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
         let wanted = (parameters.get("namespace"), parameters.get("table"));
@@ -47,28 +70,9 @@ impl Desk<'_> {
             }
             (None, None) => None,
         };
-        let is_wanted = |table: &TableStatus<'_>| {
-            wanted.0.is_none_or(|namespace| namespace == table.namespace)
-                && wanted.1.is_none_or(|name| name == table.name)
-        };
-        let tables = engine.table_statuses(now).filter(is_wanted).map(|status| TableBody {
-            namespace: status.namespace.to_owned(),
-            name: status.name.to_owned(),
-            read: operation(status.read),
-            write: operation(status.write),
-            partition_count: status.partitions,
-            partitions: None,
-        });
-        let mut tables: Vec<TableBody> = tables.collect();
-        if let (Some(partitions), [table]) = (partitions, &mut tables[..]) {
-            table.partitions = Some(partitions);
-        }
-        let nodes = engine.node_statuses(now).map(|node| NodeBody {
-            name: node.name.to_owned(),
-            units: node.rate.as_f64(),
-            left: node.left.as_f64(),
-        });
-        Ok(reply::json(StatusCode::OK, &TablesBody { tables, nodes: nodes.collect() }))
+        let wanted = (wanted.0.map(str::to_owned), wanted.1.map(str::to_owned));
+        let pieces = pieces(Arc::clone(engine), now, wanted, partitions);
+        reply::streamed(StatusCode::OK, reply::JSON, pieces, line, self.daemon.config.bounds.idle_timeout)
     }
 
     /// Answers `POST /v1/placements`.
@@ -99,6 +103,62 @@ impl Desk<'_> {
             engine.partition_statuses(&namespace, &table, now).map_err(|error| engine_fault(&error, now))?;
         let placed = placed.nth(number as usize).expect("it was placed just now");
         Ok(reply::json(StatusCode::OK, &partition((number, placed))))
+    }
+}
+
+/// How many tables are looked at for one piece of the list.
+const TABLES_PER_PIECE: usize = 64;
+
+/// The pieces of a [`TablesBody`] with the tables that are wanted by namespace and name; the one
+/// that is wanted by both has `partitions`.
+fn pieces(
+    engine: Arc<Engine>,
+    now: Timestamp,
+    wanted: (Option<String>, Option<String>),
+    mut partitions: Option<Vec<PartitionBody>>,
+) -> impl Iterator<Item = Vec<u8>> + Send {
+    let nodes = Arc::clone(&engine);
+    let (mut first, mut separator) = (0, "");
+    let tables = move || {
+        let before = first;
+        let mut piece = Vec::new();
+        for status in engine.table_statuses(first, now).take(TABLES_PER_PIECE) {
+            first += 1;
+            let is_wanted = wanted.0.as_ref().is_none_or(|namespace| namespace == status.namespace)
+                && wanted.1.as_ref().is_none_or(|name| name == status.name);
+            if is_wanted {
+                piece.extend_from_slice(separator.as_bytes());
+                separator = ",";
+                let partitions = if wanted.1.is_some() { partitions.take() } else { None };
+                answer::write(&table(&status, partitions), &mut piece);
+            }
+        }
+        (first > before).then_some(piece)
+    };
+    let end = move || {
+        let nodes = nodes.node_statuses(now).map(|node| NodeBody {
+            name: node.name.to_owned(),
+            units: node.rate.as_f64(),
+            left: node.left.as_f64(),
+        });
+        let mut piece = b"],\"nodes\":".to_vec();
+        answer::write(&nodes.collect::<Vec<_>>(), &mut piece);
+        piece.push(b'}');
+        piece
+    };
+    let begin = b"{\"tables\":[".to_vec();
+    let tables = iter::from_fn(tables).filter(|piece| !piece.is_empty());
+    iter::once(begin).chain(tables).chain(iter::once_with(end))
+}
+
+fn table(status: &TableStatus<'_>, partitions: Option<Vec<PartitionBody>>) -> TableBody {
+    TableBody {
+        namespace: status.namespace.to_owned(),
+        name: status.name.to_owned(),
+        read: operation(status.read),
+        write: operation(status.write),
+        partition_count: status.partitions,
+        partitions,
     }
 }
 

@@ -2,7 +2,7 @@ use core::convert::Infallible;
 use core::task::Waker;
 use std::sync::Arc;
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use hyper::rt::Executor;
 
 use super::super::metrics::ProxyMetrics;

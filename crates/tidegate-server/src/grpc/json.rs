@@ -6,7 +6,25 @@ use tidegate_wire::envoy::{Code, json};
 
 use crate::authorization::Caller;
 use crate::context::Desk;
+use crate::route::{RefusalForm, Route};
 use tidegate_net::reply::{self, Reply};
+
+/// The route of the same service over HTTP.
+pub(crate) const ROUTES: &[Route] = &[Route::post(
+    "/json",
+    "Envoy's rate limit service as JSON, any method; 429 when over a limit",
+    |call| {
+        Box::pin(async move {
+            let (desk, caller) = (call.desk, call.caller);
+            let body = call.body.read_at_most(desk.daemon.config.bounds.grpc_message_bytes).await?;
+            desk.json(caller, &body).await
+        })
+    },
+)
+.any_method()
+.takes("EnvoyRequest")
+.answers("EnvoyAnswer")
+.refuses(RefusalForm::Envoy("EnvoyAnswer"))];
 
 impl Desk<'_> {
     /// Answers the request in `body`. Answer and charge are those of the same message over gRPC.

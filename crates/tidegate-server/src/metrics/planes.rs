@@ -24,7 +24,7 @@ pub(super) fn encode(
     now: Timestamp,
     help: Help,
 ) -> fmt::Result {
-    let tables: Vec<_> = engine.table_statuses(now).collect();
+    let tables: Vec<_> = engine.table_statuses(0, now).collect();
     if !tables.is_empty() {
         encode_tables(encoder, &tables, help)?;
         encode_nodes(encoder, engine, now, help)?;

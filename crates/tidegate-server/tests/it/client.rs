@@ -84,6 +84,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             .map(|line| line.split_once(": ").unwrap())
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
+        let is_chunked =
+            headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        if is_chunked && has_body {
+            let body = String::from_utf8(self.chunks().await?).unwrap();
+            return Some(Answer { status, headers, body });
+        }
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let length: usize = length.map_or(0, |(_, length)| length.parse().unwrap());
         let length = if has_body { length } else { 0 };
@@ -94,6 +100,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
         let body = String::from_utf8(self.buffer.drain(..length).collect()).unwrap();
         Some(Answer { status, headers, body })
+    }
+
+    /// A chunked body; `None` if the connection ended in it.
+    async fn chunks(&mut self) -> Option<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let end = loop {
+                if let Some(end) = self.buffer.windows(2).position(|bytes| bytes == b"\r\n") {
+                    break end;
+                }
+                if !self.fill().await {
+                    return None;
+                }
+            };
+            let size: Vec<u8> = self.buffer.drain(..end + 2).take(end).collect();
+            let size = usize::from_str_radix(core::str::from_utf8(&size).unwrap(), 16).unwrap();
+            while self.buffer.len() < size + 2 {
+                if !self.fill().await {
+                    return None;
+                }
+            }
+            body.extend(self.buffer.drain(..size + 2).take(size));
+            if size == 0 {
+                return Some(body);
+            }
+        }
     }
 
     /// Reads something; `false` at the end.

@@ -394,6 +394,35 @@ async fn a_resource_takes_the_verb_place_and_a_placement_the_verb_change_of_the_
 }
 
 #[tokio::test]
+async fn a_long_list_of_tables_comes_in_pieces_that_make_one_document() {
+    use std::fmt::Write;
+    let mut policy = "namespaces:\n  shop:\n    limits: []\n    tables:\n".to_owned();
+    for number in 0..500 {
+        let _ = writeln!(
+            policy,
+            "      - {{ name: t{number}, partition_by: hash, provisioned: {{ read: 10, write: 10 }}, mode: static, partitions: {{ min: 2 }} }}"
+        );
+    }
+    policy += "  blog: { limits: [] }\n";
+    let daemon = Daemon::start(&policy).await;
+    let names = |tables: &serde_json::Value| -> Vec<String> {
+        let tables = tables["tables"].as_array().unwrap().iter();
+        tables.map(|table| table["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let all: Vec<String> = (0..500).map(|number| format!("t{number}")).collect();
+    let whole = daemon.get("/v1/tables").await;
+    assert_eq!(whole.header("transfer-encoding"), Some("chunked"));
+    assert_eq!(names(&whole.json()), all);
+    assert_eq!(names(&daemon.get("/v1/tables?namespace=shop").await.json()), all);
+    let none = daemon.get("/v1/tables?namespace=blog").await.json();
+    assert_eq!((names(&none), none["nodes"].as_array().unwrap().len()), (vec![], 1), "{none}");
+    let last = daemon.get("/v1/tables?namespace=shop&table=t499").await.json();
+    assert_eq!(names(&last), ["t499"]);
+    assert_eq!(last["tables"][0]["partitions"].as_array().unwrap().len(), 2, "{last}");
+    assert_eq!(daemon.get("/v1/tables").await.json()["tables"][7].get("partitions"), None);
+}
+
+#[tokio::test]
 async fn an_operator_sees_tables_and_places_partitions() {
     let daemon = Daemon::start(SHOP).await;
     let tables = daemon.get("/v1/tables").await.json();

@@ -92,6 +92,9 @@ async fn what_is_no_override_is_told_what_is_wrong_and_changes_nothing() {
         ("/v1/overrides/api/per-user?app=x", good, 400, "app"),
         ("/v1/overrides/api/per-user", good, 400, "not for all"),
         ("/v1/overrides/api", good, 400, "no namespace and limit"),
+        ("/v1/overrides", good, 405, "use GET, HEAD"),
+        ("/v1/overrides/api/per-user/more?user=ada", good, 404, "/v1/overrides/{namespace}/{limit}"),
+        ("/v1/overrides/api/%ff?user=ada", good, 400, "segment limit"),
         (URL, r#"{"numbers":{"limit":-1},"reason":"r"}"#, 400, "limit"),
         (URL, r#"{"numbers":{"rate":"5/s"},"reason":"r"}"#, 400, "rate"),
         (URL, r#"{"numbers":{},"reason":"r"}"#, 400, "numbers"),
@@ -104,6 +107,8 @@ async fn what_is_no_override_is_told_what_is_wrong_and_changes_nothing() {
         assert_eq!(answer.status, status, "{url} {body}: {answer:?}");
         assert!(answer.body.contains(hint), "{url} {body}: {}", answer.body);
     }
+    let one = daemon.get(URL).await;
+    assert_eq!((one.status, one.header("allow")), (405, Some("PUT, DELETE")), "{one:?}");
     let listed = daemon.get("/v1/overrides").await.json();
     assert_eq!(listed, serde_json::json!({"overrides": [], "history": []}));
     assert_eq!(daemon.admits(ADA, 5).await, 2);
