@@ -23,7 +23,7 @@ use crate::connections::{BodyProgressGuard, Buffered, ConnectionActivity, NoRoom
 pub use tidegate_wire::headers::OlderHeaders;
 pub use tidegate_wire::headers::{limit_headers, refusal_headers};
 
-/// The answer of every endpoint.
+/// The answer to a request.
 pub type Reply = Response<ReplyBody>;
 
 /// The body of a reply: one piece, or several that are made as the client takes them.

@@ -13,12 +13,12 @@ use http::header::COOKIE;
 use http::request::Parts;
 use tidegate_wire::text::shortened;
 
+use tidegate_net::query;
 use tidegate_policy::grammar::ValueSource;
 
-use super::jwt::Claims;
-use super::path::PlainPath;
-use super::rejection::{Rejection, RejectionCode};
-use tidegate_net::query;
+use crate::jwt::Claims;
+use crate::path::PlainPath;
+use crate::rejection::{Rejection, RejectionCode};
 
 /// The longest value in bytes, unless it is set otherwise. Above it: 400.
 pub const VALUE_BYTES_MAX: usize = 1 << 10;

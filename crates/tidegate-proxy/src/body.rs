@@ -8,14 +8,14 @@ use core::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::Instant;
-
-use super::request_body::BodyError;
-use super::request_context::RequestContext;
-use super::response_end::ResponseEnd;
-use super::stall_timer::StallTimer;
 use tidegate_net::connections::BodyProgressGuard;
 use tidegate_net::reply::ReplyBody;
+use tokio::time::Instant;
+
+use crate::request_body::BodyError;
+use crate::request_context::RequestContext;
+use crate::response_end::ResponseEnd;
+use crate::stall_timer::StallTimer;
 
 /// The most bytes that a stream of HTTP/2 is given at a time, of which its client must take one in
 /// `idle`. No frame is larger.

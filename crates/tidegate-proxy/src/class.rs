@@ -4,8 +4,8 @@ use tidegate::Class;
 use tidegate_policy::policy::claims::ClassSource;
 use tidegate_wire::text::shortened;
 
-use super::attributes::RequestValues;
-use super::rejection::{Rejection, RejectionCode};
+use crate::attributes::RequestValues;
+use crate::rejection::{Rejection, RejectionCode};
 
 /// The class that a request claims; `None` if it claims none. A claim of a peer that is not trusted
 /// is at most the ceiling of the route. A duplicate source, or a value that names no class, is

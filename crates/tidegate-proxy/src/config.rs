@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use tidegate_net::tls::TlsError;
 use tidegate_policy::grammar::{GrammarError, ServerUrl};
 use tidegate_policy::policy::proxy::{self as policy, Proxy};
 
-use super::attributes::VALUE_BYTES_MAX;
-use super::client_address::ClientAddress;
-use super::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
-use super::upstream::UpstreamTlsConfig;
-use tidegate_net::tls::TlsError;
+use crate::attributes::VALUE_BYTES_MAX;
+use crate::client_address::ClientAddress;
+use crate::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
+use crate::upstream::UpstreamTlsConfig;
 
 /// A reverse proxy as it is configured. A reload replaces all of it; its listener stays.
 ///

@@ -11,7 +11,7 @@ use tidegate_policy::policy::claims::DEADLINE_MS;
 use tidegate_wire::claim::parse_deadline_ms;
 use tidegate_wire::grpc_timeout;
 
-use super::attributes::RequestValues;
+use crate::attributes::RequestValues;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 

@@ -9,19 +9,19 @@ use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tidegate::display::HumanDuration;
 use tidegate_engine::{Completion, Outcome};
+use tidegate_net::Peer;
 use tidegate_policy::policy::proxy::{Retry, Timeouts};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
-use super::body::{AnswerBody, ProxiedBody};
-use super::headers::{self, HeaderRules, Sender};
-use super::proxy_context::ProxyContext;
-use super::request_body::{RequestBody, UploadError};
-use super::request_context::RequestContext;
-use super::routes::Route;
-use super::tunnel;
-use super::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
-use tidegate_net::Peer;
+use crate::body::{AnswerBody, ProxiedBody};
+use crate::headers::{self, HeaderRules, Sender};
+use crate::proxy_context::ProxyContext;
+use crate::request_body::{RequestBody, UploadError};
+use crate::request_context::RequestContext;
+use crate::routes::Route;
+use crate::tunnel;
+use crate::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 
 /// The sender of a request, for the headers that are forwarded.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderValue, Version};
 use tidegate_wire::text::shortened;
 
-use super::rejection::{Rejection, RejectionCode};
+use crate::rejection::{Rejection, RejectionCode};
 
 /// The longest name of a host in bytes, as the domain name system has it. Above it: 400.
 const NAME_BYTES_MAX: usize = 253;

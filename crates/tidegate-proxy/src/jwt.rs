@@ -15,9 +15,9 @@ use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
 use tidegate::Timestamp;
-
-use super::rejection::{Rejection, RejectionCode};
 use tidegate_net::file_backed::Refresh;
+
+use crate::rejection::{Rejection, RejectionCode};
 
 mod algorithm;
 mod base64;

@@ -10,7 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::response_end::ResponseEnd;
+use crate::response_end::ResponseEnd;
 
 /// The kinds of failures of a server, and the retry at another server.
 const FAILURES: [&str; 4] = ["connect", "broken", "late", "retried"];

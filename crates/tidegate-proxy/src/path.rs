@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use tidegate_policy::policy::proxy::UnusualPaths;
 use tidegate_wire::text::shortened;
 
-use super::rejection::{Rejection, RejectionCode};
+use crate::rejection::{Rejection, RejectionCode};
 
 /// The treatment of a `;`, behind which some servers (Java's) ignore the rest of a segment and
 /// others do not.

@@ -6,7 +6,7 @@ use tidegate_driver::Driver;
 use tidegate_net::Bounds;
 use tidegate_net::connections::Connections;
 
-use super::metrics::ProxyMetrics;
+use crate::metrics::ProxyMetrics;
 
 /// The parts of the daemon that proxied requests use, whatever the policy.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::headers::HeaderRules;
-use super::stall_timer::StallTimer;
+use crate::headers::HeaderRules;
+use crate::stall_timer::StallTimer;
 
 /// How long a body may pause that no route has taken yet.
 const IDLE_MAX: Duration = Duration::from_mins(1);

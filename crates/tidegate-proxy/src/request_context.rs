@@ -11,13 +11,13 @@ use std::sync::Arc;
 use http::HeaderMap;
 use tidegate::Timestamp;
 use tidegate_engine::{Completion, Outcome, Permit};
+use tidegate_net::connections::ConnectionActivity;
 use tokio::time::Instant;
 
-use super::metrics::RouteCounts;
-use super::proxy_context::ProxyContext;
-use super::request_body::RequestBody;
-use super::response_end::ResponseEnd;
-use tidegate_net::connections::ConnectionActivity;
+use crate::metrics::RouteCounts;
+use crate::proxy_context::ProxyContext;
+use crate::request_body::RequestBody;
+use crate::response_end::ResponseEnd;
 
 /// Counts a request as active on its connection, until this is dropped.
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use http::request::Parts;
 use http::{HeaderValue, Request};
 
-use super::attributes::{RequestValues, VALUE_BYTES_MAX};
-use super::path::{PathRules, PlainPath};
+use crate::attributes::{RequestValues, VALUE_BYTES_MAX};
+use crate::path::{PathRules, PlainPath};
 
 /// A `GET` of `target` with these headers, any of them more than once.
 pub(super) fn parts(target: &str, headers: &[(&'static str, &[u8])]) -> Parts {

@@ -18,12 +18,12 @@ use tidegate_net::Bounds;
 use tidegate_net::connections::Connections;
 use tidegate_net::file_backed::Refresh;
 
-use super::config::ProxyConfig;
-use super::decision_point::DecisionPoint;
-use super::metrics::ProxyMetrics;
-use super::proxy_context::ProxyContext;
-use super::routes::Routes;
-use super::upstream::Upstream;
+use crate::config::ProxyConfig;
+use crate::decision_point::DecisionPoint;
+use crate::metrics::ProxyMetrics;
+use crate::proxy_context::ProxyContext;
+use crate::routes::Routes;
+use crate::upstream::Upstream;
 
 /// A policy in force with the routes that it describes. A reload replaces both as one.
 pub(crate) struct RoutedPolicy<P> {

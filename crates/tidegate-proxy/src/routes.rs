@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use http::Method;
 use tidegate_engine::RoomBounds;
+use tidegate_net::file_backed::Refresh;
 use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::proxy as policy;
 
-use super::config::ProxyConfig;
-use super::headers::HeaderRules;
-use super::jwt::TokenReader;
-use super::metrics::{ProxyMetrics, RouteCounts};
-use super::upstream::{Upstream, UpstreamTlsConfig};
-use tidegate_net::file_backed::Refresh;
+use crate::config::ProxyConfig;
+use crate::headers::HeaderRules;
+use crate::jwt::TokenReader;
+use crate::metrics::{ProxyMetrics, RouteCounts};
+use crate::upstream::{Upstream, UpstreamTlsConfig};
 
 /// Bytes of the heads of all requests that wait. Above it a request is refused at once.
 const WAITING_BYTES: usize = 16 << 20;

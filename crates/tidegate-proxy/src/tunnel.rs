@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-
-use super::proxy_context::ProxyContext;
-use super::request_context::RequestContext;
-use super::response_end::ResponseEnd;
 use tidegate_net::connections::{ConnectionActivity, ConnectionCommand, MonitoredStream};
+
+use crate::proxy_context::ProxyContext;
+use crate::request_context::RequestContext;
+use crate::response_end::ResponseEnd;
 
 /// Whether one more connection may change its protocol: at most as many as there may be
 /// connections, besides those.

@@ -1,12 +1,12 @@
 //! Requests that are not forwarded, and the answers of the daemon to them.
 
 use http::{HeaderValue, Response};
+use tidegate_net::reply::{self, Reply};
 use tidegate_wire::Fault;
 
-use super::body::AnswerBody;
-use super::decision_point::DecisionPoint;
-use super::rejection::Rejection;
-use tidegate_net::reply::{self, Reply};
+use crate::body::AnswerBody;
+use crate::decision_point::DecisionPoint;
+use crate::rejection::Rejection;
 
 /// The error of a request that cannot be decided or forwarded.
 pub(super) enum Unforwarded {

@@ -13,7 +13,7 @@ use tidegate_policy::policy::proxy as policy;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::request_body::RequestBody;
+use crate::request_body::RequestBody;
 
 mod connection;
 mod connector;

@@ -5,6 +5,9 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidegate_net::Peer;
+use tidegate_net::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
+use tidegate_net::tls::Tls;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -14,9 +17,6 @@ use crate::daemon::Daemon;
 use crate::listener::{AcceptedStream, Listener, Preambles};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::log_interval::EveryTenSeconds;
-use tidegate_net::Peer;
-use tidegate_net::connections::{ConnectionSlot, ConnectionSlots, ListenerId};
-use tidegate_net::tls::Tls;
 
 /// How long accepting rests after the system had no file or memory for a connection.
 const ACCEPT_REST: Duration = Duration::from_millis(50);

@@ -9,6 +9,7 @@ use tidegate::Reason;
 use tidegate::limit::{Limit, Missing, Mode};
 use tidegate::rate::parse_span;
 use tidegate_engine::{EngineError, numbers_in_words};
+use tidegate_net::reply::{self, Reply};
 use tidegate_policy::envoy::FileRule;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::leases::AcknowledgedBody;
@@ -28,7 +29,6 @@ use crate::protocol::RESP_NAMESPACE;
 use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reload_status::LastError;
 use crate::route::{Route, RouteAccess};
-use tidegate_net::reply::{self, Reply};
 
 /// The routes of the pages for operators.
 pub(crate) const ROUTES: &[Route] = &[

@@ -14,6 +14,8 @@ use std::borrow::Cow;
 
 use http::HeaderMap;
 use tidegate::{Class, Cost};
+use tidegate_net::query::parameters;
+use tidegate_net::reply::Reply;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::Fault;
 use tidegate_wire::pairs::Pairs;
@@ -27,8 +29,6 @@ use crate::decide::RequestProgress;
 use crate::parameters::{Accepted, decoded_leniently, malformed};
 use crate::route::{RefusalForm, Route, RouteAccess};
 use crate::terms::{Keep, Style, Terms};
-use tidegate_net::query::parameters;
-use tidegate_net::reply::Reply;
 
 /// The route, which a gateway asks with the method of its own client.
 pub(crate) const ROUTES: &[Route] =

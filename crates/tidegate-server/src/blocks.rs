@@ -4,6 +4,7 @@ use core::cmp::Reverse;
 
 use http::StatusCode;
 use tidegate_engine::{BlockCause, BlockReport};
+use tidegate_net::reply::{self, Reply};
 use tidegate_wire::Fault;
 use tidegate_wire::blocks::{BlockBody, BlocksBody};
 use tidegate_wire::retry_after::millis_up;
@@ -11,7 +12,6 @@ use tidegate_wire::retry_after::millis_up;
 use crate::context::Desk;
 use crate::parameters::Accepted;
 use crate::route::Route;
-use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
 const BLOCKS: Accepted =

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 
 use http::HeaderName;
 use tidegate::{Rate, Refusal, RefusalDetails};
+use tidegate_net::Bounds;
+use tidegate_net::tls::TlsFiles;
+use tidegate_proxy::ProxyConfig;
 use tidegate_wire::Meaning;
 
 use crate::address::Address;
@@ -11,10 +14,7 @@ use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
-use tidegate_net::Bounds;
 pub use tidegate_net::reply::OlderHeaders;
-use tidegate_net::tls::TlsFiles;
-use tidegate_proxy::ProxyConfig;
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]

@@ -13,7 +13,12 @@ use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
+use tidegate_net::connections::{
+    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
+};
 use tidegate_net::reply::{Reply, ReplyBody};
+use tidegate_net::tls::{Tls, names_in};
+use tidegate_net::{Bounds, Peer};
 use tidegate_proxy::{AnswerBody, ReverseProxy};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
@@ -23,13 +28,8 @@ use crate::daemon::Daemon;
 use crate::grpc::{self, GrpcServer};
 use crate::http_api::{self, HttpApi};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::request_connection::RequestConnection;
 use crate::resp;
-use tidegate_net::Bounds;
-use tidegate_net::Peer;
-use tidegate_net::connections::{
-    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
-};
-use tidegate_net::tls::{Tls, names_in};
 
 /// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
 pub(crate) fn serve_accepted<S>(
@@ -102,15 +102,6 @@ trait HttpProtocol: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
-/// The connection of a request, as protocols see it.
-struct RequestConnection {
-    line: Arc<ConnectionActivity>,
-    /// The names in the certificate that its client showed; none without one.
-    names: Arc<[String]>,
-    peer: Peer,
-    serves: ListenerRole,
-}
-
 impl HttpProtocol for HttpApi {
     type Body = ReplyBody;
     const PASSES_ON: bool = false;
@@ -118,7 +109,7 @@ impl HttpProtocol for HttpApi {
     async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
         on.line.request_started();
         let _finished = RequestFinishGuard(&on.line);
-        http_api::answer(self, on.serves, &on.line, &on.names, request).await
+        http_api::answer(self, on, request).await
     }
 }
 

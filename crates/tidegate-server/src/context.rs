@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use arc_swap::ArcSwap;
 use tidegate_driver::Driver;
+use tidegate_net::connections::Connections;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
 
@@ -24,7 +25,6 @@ use crate::refused_keys::RefusedKeys;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
-use tidegate_net::connections::Connections;
 
 /// The engine in force with everything around it that does not depend on a protocol.
 pub(crate) struct DaemonContext {

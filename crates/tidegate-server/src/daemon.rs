@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use tidegate_proxy::{ProxyState, ReverseProxy};
+
 use crate::context::DaemonContext;
 use crate::grpc::{GrpcServer, GrpcState};
 use crate::http_api::HttpApi;
@@ -13,7 +15,6 @@ use crate::in_force::InForce;
 use crate::metrics::Metrics;
 use crate::protocol_hooks::ProtocolHooks;
 use crate::resp::{RespMetrics, RespServer};
-use tidegate_proxy::{ProxyState, ReverseProxy};
 
 /// The protocols of a daemon over their context.
 pub(crate) struct Daemon {

@@ -14,6 +14,7 @@ use tidegate_engine::{
     Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,
     Step,
 };
+use tidegate_net::reply::Reply;
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
 use crate::context::Desk;
@@ -22,7 +23,6 @@ use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
 use crate::protocol::Protocol;
 use crate::terms::{Keep, Terms};
-use tidegate_net::reply::Reply;
 
 /// How far a request has come without waiting.
 pub(crate) enum RequestProgress {

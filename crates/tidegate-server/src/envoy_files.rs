@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
+use tidegate_net::regular_file::open_regular;
 use tidegate_policy::Problems;
 use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::envoy::{Files, Settings, Text};
@@ -15,7 +16,6 @@ use tidegate_policy::policy::envoy::EnvoyRatelimit;
 
 use crate::metrics::{LimitFamilies, NamespaceTable};
 use crate::no_store::{NoStore, quota_of_files};
-use tidegate_net::regular_file::open_regular;
 
 /// The most files that are read from one directory. Above it: an error.
 const FILES_MAX: usize = 4096;

@@ -10,6 +10,7 @@ use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
 use tidegate::{Cost, Reason, Refusal, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
+use tidegate_net::reply::{self, Reply};
 use tidegate_policy::Policy;
 use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
@@ -36,7 +37,6 @@ use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::random_seed::random_seed;
 use crate::route::{Route, RouteAccess};
-use tidegate_net::reply::{self, Reply};
 
 /// The route of explanations.
 pub(crate) const ROUTES: &[Route] = &[Route::post(

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tidegate::refusal::ScopeValues;
 use tidegate::{Cost, Refusal, Retry, Timestamp, Violated};
 use tidegate_engine::{LimitReport, Request};
+use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -22,7 +23,6 @@ use crate::envoy_files::CurrentFiles;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 use crate::terms::Terms;
-use tidegate_net::reply::Reply;
 
 /// A request over HTTP to a domain of the files.
 pub(crate) struct DomainCheck {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate_net::file_backed::Refresh;
+
 use crate::context::DaemonContext;
 use crate::envoy_files::EnvoyFiles;
 use crate::reload_status::Changes;
 use tidegate_clock::Clock;
-use tidegate_net::file_backed::Refresh;
 
 /// Files that a daemon follows while they change.
 pub(crate) struct FollowedFiles {

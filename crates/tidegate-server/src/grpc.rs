@@ -23,6 +23,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use tidegate_net::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
+use tidegate_net::{Bounds, check_head};
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode};
 use tonic::body::Body;
@@ -40,9 +42,6 @@ use crate::protocol::Protocol;
 use counts::CalledService;
 use health::never_fails;
 pub(crate) use server::{GrpcServer, GrpcState};
-use tidegate_net::Bounds;
-use tidegate_net::check_head;
-use tidegate_net::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 
 /// Answers one call, which came over `line`.
 pub(crate) async fn answer(

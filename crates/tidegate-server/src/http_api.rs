@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
+use tidegate_net::reply::{self, Reply};
+use tidegate_net::{Bounds, check_head};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::{Fault, FaultCode};
 
@@ -16,14 +18,10 @@ use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::context::{DaemonContext, Desk};
 use crate::http_metrics::HttpMetrics;
-use crate::listener_role::ListenerRole;
 use crate::protocol::Protocol;
+use crate::request_connection::RequestConnection;
 use crate::route::{Route, RouteAccess, RouteCall, RoutesAtPath, Segments};
 use crate::routes::ROUTES;
-use tidegate_net::Bounds;
-use tidegate_net::check_head;
-use tidegate_net::connections::ConnectionActivity;
-use tidegate_net::reply::{self, Reply};
 
 /// The HTTP API over its context.
 pub(crate) struct HttpApi {
@@ -31,29 +29,20 @@ pub(crate) struct HttpApi {
     pub(crate) metrics: HttpMetrics,
 }
 
-/// Answers one request, which came over `line`.
-///
-/// `names` are those in the client's certificate, if it showed one.
-pub(crate) async fn answer(
-    api: &HttpApi,
-    serves: ListenerRole,
-    line: &Arc<ConnectionActivity>,
-    names: &[String],
-    request: Request<Incoming>,
-) -> Reply {
+/// Answers one request.
+pub(crate) async fn answer(api: &HttpApi, on: &RequestConnection, request: Request<Incoming>) -> Reply {
     let daemon = &*api.daemon;
     let is_http1 = request.version() < http::Version::HTTP_2;
     let (head, incoming) = request.into_parts();
-    let found = ROUTES.at(head.uri.path()).filter(|found| serves.callers_of(found.first().access));
+    let found = ROUTES.at(head.uri.path()).filter(|found| on.serves.callers_of(found.first().access));
     let index = found.as_ref().map(RoutesAtPath::index);
-    let connection = ApiConnection { serves, line, names };
-    let mut reply = match dispatch(daemon, connection, found, &head, incoming).await {
+    let mut reply = match dispatch(daemon, on, found, &head, incoming).await {
         Ok(reply) => reply,
-        Err(EndpointError::Fault(fault)) => {
+        Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
             reply::fault(&fault)
         }
-        Err(EndpointError::Method(reply)) => {
+        Err(Unanswered::Method(reply)) => {
             daemon.metrics.fault(FaultCode::MethodNotAllowed);
             *reply
         }
@@ -67,20 +56,13 @@ pub(crate) async fn answer(
     reply
 }
 
-/// The connection of a request.
-#[derive(Clone, Copy)]
-struct ApiConnection<'a> {
-    serves: ListenerRole,
-    line: &'a Arc<ConnectionActivity>,
-    names: &'a [String],
-}
-
-enum EndpointError {
+/// A request that no handler answers.
+enum Unanswered {
     Fault(Fault),
     Method(Box<Reply>),
 }
 
-impl From<Fault> for EndpointError {
+impl From<Fault> for Unanswered {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -88,23 +70,21 @@ impl From<Fault> for EndpointError {
 
 async fn dispatch(
     daemon: &DaemonContext,
-    connection: ApiConnection<'_>,
+    on: &RequestConnection,
     found: Option<RoutesAtPath<'_, '_>>,
     head: &Parts,
     incoming: Incoming,
-) -> Result<Reply, EndpointError> {
+) -> Result<Reply, Unanswered> {
     let bounds = &daemon.config.bounds;
-    let (line, names) = (connection.line, connection.names);
-    let body = BodyReader::new(head, incoming, bounds, line);
+    let body = BodyReader::new(head, incoming, bounds, &on.line);
     let in_force = daemon.in_force.load_full();
     let desk = Desk { daemon, in_force: &in_force };
-    let (route, caller) = match taken(&in_force.config, bounds, connection, found.as_ref(), head) {
-        Ok(taken) => taken,
+    let (route, caller) = match accepted(&in_force.config, bounds, on, found.as_ref(), head) {
+        Ok(accepted) => accepted,
         Err(unanswered) => {
-            if matches!(&unanswered, EndpointError::Fault(fault) if fault.code == FaultCode::Unauthenticated)
-            {
-                let (peer, now) = (line.peer_address(), daemon.clock.now());
-                daemon.audit.failed_request(Protocol::Http, peer, names, &head.headers, now);
+            if matches!(&unanswered, Unanswered::Fault(fault) if fault.code == FaultCode::Unauthenticated) {
+                let (peer, now) = (on.line.peer_address(), daemon.clock.now());
+                daemon.audit.failed_request(Protocol::Http, peer, &on.names, &head.headers, now);
             }
             body.discard();
             return Err(unanswered);
@@ -112,31 +92,31 @@ async fn dispatch(
     };
     let none = Segments::default();
     let segments = found.as_ref().map_or(&none, |found| &found.segments);
-    let call = RouteCall { desk, caller: &caller, head, line, body, segments };
+    let call = RouteCall { desk, caller: &caller, head, line: &on.line, body, segments };
     Ok((route.handler)(call).await?)
 }
 
 /// The route and the caller of a request, if its head is accepted.
-fn taken<'t>(
+fn accepted<'t>(
     config: &ServerConfig,
     bounds: &Bounds,
-    connection: ApiConnection<'_>,
+    on: &RequestConnection,
     found: Option<&RoutesAtPath<'t, '_>>,
     head: &Parts,
-) -> Result<(&'t Route, Caller), EndpointError> {
+) -> Result<(&'t Route, Caller), Unanswered> {
     check_head(head, bounds)?;
     let found = found.ok_or_else(|| unknown_route(head.uri.path()))?;
     let route = found.taking(&head.method).map_err(|allowed| {
         let reply = reply::method_not_allowed(&head.method, found.first().path, &allowed);
-        EndpointError::Method(Box::new(reply))
+        Unanswered::Method(Box::new(reply))
     })?;
     if config.authorization.is_none() && !route.takes_any_origin() {
         check_site(&head.headers)?;
-        if connection.serves.is_plain_loopback {
+        if on.serves.is_plain_loopback {
             check_rebinding(head)?;
         }
     }
-    Ok((route, permit(config, route, connection.names, &head.headers)?))
+    Ok((route, permit(config, route, &on.names, &head.headers)?))
 }
 
 /// The caller, if it may use this route at all. The operations check for which namespace.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use tidegate::Timestamp;
 use tidegate::limit::Mode;
 use tidegate_engine::Engine;
+use tidegate_net::file_backed::Refresh;
 
 use crate::authorization::Authorization;
 use crate::config::ServerConfig;
 use crate::metrics::{Metrics, NamespaceTable};
 use crate::refusal_log::RefusalLog;
-use tidegate_net::file_backed::Refresh;
 
 /// A policy in force.
 pub(crate) struct InForce {

@@ -84,6 +84,7 @@ mod readiness;
 mod refusal_log;
 mod refused_keys;
 mod reload_status;
+mod request_connection;
 mod resp;
 mod route;
 mod routes;

@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use tidegate_net::tls::TlsError;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 use crate::address::Address;
-use tidegate_net::tls::TlsError;
 
 mod preamble;
 

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use tidegate::{Refusal, Timestamp};
 use tidegate_capacity::Access;
 use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
+use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
@@ -26,7 +27,6 @@ use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
 use crate::route::{RefusalForm, Route};
 use crate::terms::{Keep, Style, Terms};
-use tidegate_net::reply::{self, Reply};
 
 /// The routes of the operations.
 pub(crate) const ROUTES: &[Route] = &[

@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate::Timestamp;
 use tidegate_engine::{Engine, EngineError, OverrideState, RuntimeOverride};
+use tidegate_net::query;
+use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_store::StoreError;
 use tidegate_wire::operation::read;
@@ -26,8 +28,6 @@ use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};
 use crate::parameters::Accepted;
 use crate::route::{Route, RouteCall, RouteFuture};
-use tidegate_net::query;
-use tidegate_net::reply::{self, Reply};
 
 /// The longest an override may be set for.
 const EXPIRES_MAX: Duration = Duration::from_hours(24 * 3660);

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use tidegate_engine::{PermitPage, PermitReport};
+use tidegate_net::reply::{self, Reply};
 use tidegate_wire::Fault;
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::retry_after::millis_up;
@@ -9,7 +10,6 @@ use tidegate_wire::retry_after::millis_up;
 use crate::context::Desk;
 use crate::parameters::Accepted;
 use crate::route::Route;
-use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
 const PERMITS: Accepted =

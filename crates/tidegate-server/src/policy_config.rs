@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use tidegate_engine::NamespaceConfig;
+use tidegate_net::Bounds;
+use tidegate_net::tls::TlsFiles;
 use tidegate_policy::Policy;
 use tidegate_policy::policy;
+use tidegate_proxy::{ProxyConfig, ProxyError};
 
 use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
@@ -12,9 +15,6 @@ use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
 use crate::envoy_files::{EnvoyFiles, EnvoyFilesError};
 use crate::planes::PlaneSettings;
-use tidegate_net::Bounds;
-use tidegate_net::tls::TlsFiles;
-use tidegate_proxy::{ProxyConfig, ProxyError};
 
 /// Why a policy makes no configuration of a daemon.
 #[derive(Debug, thiserror::Error)]

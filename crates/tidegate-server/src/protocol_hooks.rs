@@ -4,8 +4,9 @@ use core::future::{Future, ready};
 use core::pin::Pin;
 use std::sync::Arc;
 
-use crate::in_force::InForce;
 use tidegate_net::file_backed::Refresh;
+
+use crate::in_force::InForce;
 
 /// The future of a hook that may wait.
 pub(crate) type HookFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;

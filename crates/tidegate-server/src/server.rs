@@ -8,6 +8,9 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use tidegate_driver::Driver;
 use tidegate_engine::{Engine, TickAction};
+use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
+use tidegate_net::file_backed::{Refresh, look_at};
+use tidegate_net::tls::{Tls, TlsFiles};
 use tidegate_policy::Policy;
 use tidegate_store::DynStore;
 use tidegate_store_redb::RedbStore;
@@ -39,9 +42,6 @@ use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
 use tidegate_clock::Clock;
-use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
-use tidegate_net::file_backed::{Refresh, look_at};
-use tidegate_net::tls::{Tls, TlsFiles};
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);

@@ -13,13 +13,13 @@ use std::time::Instant;
 
 use tidegate::algorithm::{Counter, State, WindowStart};
 use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_net::file_backed::FILE_BYTES_MAX;
+use tidegate_net::regular_file::read_regular;
 use tidegate_policy::policy::Redis;
 use tidegate_store::{Answer, Batch, Kind, Note, NoteKind, RequestId, Store, StoreError};
 use tidegate_store_redis::{Fault, Loss, OpenError, PROTOCOL, RedisConfig, RedisStats, RedisStore, Secret};
 
 use crate::store_failure_log::StoreFailureLog;
-use tidegate_net::file_backed::FILE_BYTES_MAX;
-use tidegate_net::regular_file::read_regular;
 
 /// Makes the id of the undo of a batch from the id of that batch.
 const UNDO_OF_LOST: u128 = 0x756e_646f_206f_6620_6c6f_7374_2064_6174;

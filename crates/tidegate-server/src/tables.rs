@@ -9,6 +9,7 @@ use tidegate::Timestamp;
 use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
 use tidegate_engine::{Engine, EngineError, Event};
 use tidegate_net::connections::ConnectionActivity;
+use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer;
 use tidegate_wire::operation::read;
@@ -21,7 +22,6 @@ use crate::context::Desk;
 use crate::decide::engine_fault;
 use crate::parameters::Accepted;
 use crate::route::Route;
-use tidegate_net::reply::{self, Reply};
 
 /// The parameters of the route.
 const TABLES: Accepted = Accepted { route: "/v1/tables", once: &["namespace", "table"], repeated: &[] };

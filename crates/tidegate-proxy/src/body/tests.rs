@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full};
 use hyper::rt::Executor;
+use tidegate_net::connections::{Connections, OpenConnection, Streams};
 
 use super::super::metrics::ProxyMetrics;
 use super::super::request_context::{AccessLogRecord, ActiveRequest};
 use super::*;
-use tidegate_net::connections::{Connections, OpenConnection, Streams};
 
 /// A server that gives one byte whenever it is asked, for ever.
 struct Endless;

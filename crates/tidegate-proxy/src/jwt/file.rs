@@ -5,9 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidegate_net::file_backed::{FileBacked, Refresh, Source};
+
 use super::algorithm::KeyError;
 use super::keys::KeySet;
-use tidegate_net::file_backed::{FileBacked, Refresh, Source};
 
 /// How the keys are written in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 //! Envoy's rate limit request as JSON over HTTP, for callers that do not speak gRPC.
 
 use http::{HeaderValue, StatusCode};
+use tidegate_net::reply::{self, Reply};
 use tidegate_wire::Fault;
 use tidegate_wire::envoy::{Code, json};
 
 use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::route::{RefusalForm, Route};
-use tidegate_net::reply::{self, Reply};
 
 /// The route of the same service over HTTP.
 pub(crate) const ROUTES: &[Route] = &[Route::post(

@@ -8,13 +8,13 @@ use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use tidegate_net::Peer;
+use tidegate_net::connections::ConnectionActivity;
+use tidegate_proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 use tokio::time::Instant;
 
 use super::AcceptedStream;
 use crate::context::DaemonContext;
-use tidegate_net::Peer;
-use tidegate_net::connections::ConnectionActivity;
-use tidegate_proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
 
 /// How often at most a listener says that connections were closed for it.
 const LINE_EVERY: Duration = Duration::from_secs(10);

@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tidegate_engine::LeaseTotals;
+use tidegate_net::connections::Connections;
 use tidegate_store_redb::RedbStore;
 use tidegate_store_redis::{Circuit, RedisStats};
 
@@ -23,7 +24,6 @@ use crate::process_metrics;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use tidegate_clock::Clock;
-use tidegate_net::connections::Connections;
 
 /// The sources that are read when the page is rendered.
 pub(crate) struct MetricSources {

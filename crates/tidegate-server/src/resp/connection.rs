@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BytesMut};
+use tidegate_net::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::authorization::LoginState;
@@ -20,7 +21,6 @@ use super::server::RespServer;
 use super::session::{CloseReason, Session};
 use super::unanswered::UnansweredCommands;
 use crate::authorization::Credentials;
-use tidegate_net::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
 
 /// The least room in the read buffer before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
