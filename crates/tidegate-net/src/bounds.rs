@@ -45,7 +45,8 @@ pub struct Bounds {
     pub body_timeout: Duration,
     /// How long a connection may stay without a request. Default 75 s, longer than gateways keep
     /// theirs. After it the connection closes. It also bounds how long an answer may wait for a
-    /// client that does not read; one that is passed on, as long as its route says.
+    /// client that does not read, and how long a list that is made while it is sent may take in
+    /// all; an answer that is passed on, as long as its route says.
     pub idle_timeout: Duration,
     /// How long the rest of a body that was refused is discarded. Default 2 s.
     pub linger: Duration,

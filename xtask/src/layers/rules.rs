@@ -75,7 +75,6 @@ pub(crate) const CRATES: &[Rule] = &[
         kind: Edge,
         may_use: &[
             "tidegate",
-            "tidegate-clock",
             "tidegate-wire",
             "tidegate-engine",
             "tidegate-driver",
