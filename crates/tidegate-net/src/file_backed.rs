@@ -16,7 +16,7 @@ use arc_swap::ArcSwap;
 use crate::regular_file::read_regular;
 
 /// How often files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The largest file in bytes, a few hundred certificates. A larger one counts as one that cannot be
 /// read.
