@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a decision costs at each door in two builds of the daemon, measured in turn.
 
-    python3 crates/tidegate-bench/doors/compare.py OLD NEW [--rounds 5]
+    python3 crates/tidegate-bench/doors/compare.py OLD NEW [--rounds 5] [--rows TEXT]
 
 OLD and NEW are paths to the binary `tidegate`. Both daemons run all the time on processor 0, the load on processor 1. Every
 round goes through all rows, and in each row through both daemons, the other one first in the next round. A row shows the
@@ -104,6 +104,7 @@ def main():
     arguments.add_argument("old")
     arguments.add_argument("new")
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--rows", default="", help="measure only rows with this text in their names")
     options = arguments.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
@@ -116,11 +117,12 @@ def compare(options, folder):
         file.write(NGINX.format(folder=folder, upstream=upstream))
     nginx = subprocess.Popen(["taskset", "-c", "1", "nginx", "-c", f"{folder}/nginx.conf", "-p", folder])
     daemons = {name: Daemon(getattr(options, name), upstream, f"{folder}/{name}") for name in ("old", "new")}
+    wanted = [row for row in daemons["old"].rows if options.rows in row]
     costs = {}
     try:
         time.sleep(2)
         for turn in range(options.rounds):
-            for row in daemons["old"].rows:
+            for row in wanted:
                 for name in ("old", "new") if turn % 2 == 0 else ("new", "old"):
                     costs.setdefault((row, name), []).append(daemons[name].cost(row))
     finally:
@@ -130,7 +132,7 @@ def compare(options, folder):
 
     print("| server CPU an answer | old | new | change |")
     print("|---|---|---|---|")
-    for row in daemons["old"].rows:
+    for row in wanted:
         old, new = costs[row, "old"], costs[row, "new"]
         cells = [f"{statistics.median(c):.2f} us ({min(c):.2f}-{max(c):.2f})" for c in (old, new)]
         change = 100 * (statistics.median(new) / statistics.median(old) - 1)
