@@ -4,13 +4,13 @@
 use tidegate::{Class, Cost};
 use tidegate_engine::Request;
 use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::policy::claims::AccessParts;
 use tidegate_wire::claim::{parse_attempt, parse_deadline_ms};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::claims::{ATTEMPT_FORM, DEADLINE_FORM, OwnClaims, unreadable, value_in};
 use crate::context::Desk;
-use tidegate_policy::policy::claims::AccessParts;
 
 impl Desk<'_> {
     /// A request that its caller describes by `pairs`, with what it says about itself in them and
