@@ -117,12 +117,19 @@ impl HttpProtocol for GrpcServer {
     type Body = tonic::body::Body;
     const PASSES_ON: bool = false;
 
-    async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Response<Self::Body> {
+    fn answer(
+        &self,
+        on: &RequestConnection,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Response<Self::Body>> + Send {
         on.line.request_started();
-        let _finished = RequestFinishGuard(&on.line);
+        let finished = RequestFinishGuard(&on.line);
         // In a box that is made when the call has its turn: a connection begins hundreds of streams
         // at once, and the answer of a stream that stays open needs none of it.
-        Box::pin(grpc::answer(self, &on.line, &on.names, request)).await
+        Box::pin(async move {
+            let _finished = finished;
+            grpc::answer(self, &on.line, &on.names, request).await
+        })
     }
 }
 
