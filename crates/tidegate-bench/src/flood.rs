@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tidegate::algorithm::Bucket;
-use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, TableConfig, Timestamp};
+use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, Refusal, TableConfig, Timestamp};
 
 use crate::calls::gate;
 use crate::machine::resident_bytes;
@@ -105,7 +105,7 @@ pub fn flood(flood: &Flood) -> Flooded {
 /// Why a customer is refused; `None` if it is not.
 fn customer(gate: &Gate, number: u64, now: Timestamp) -> Option<Reason> {
     let name = Name::of(number);
-    gate.check(&[("customer", name.as_str())], Cost::ONE, now).refusal().map(|refusal| refusal.reason())
+    gate.check(&[("customer", name.as_str())], Cost::ONE, now).refusal().map(Refusal::reason)
 }
 
 /// A number as 20 digits, made without allocating.

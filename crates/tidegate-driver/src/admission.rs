@@ -21,24 +21,26 @@ pub const NAMESPACE: &str = "default";
 /// The decision about a request.
 #[derive(Debug)]
 #[must_use = "dropping an admission settles it as failed"]
+#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
 pub enum Verdict {
     /// The request may go ahead. Settle the hold when the work is done.
     Admit(Hold),
     /// The request may not, and the refusal says why and when to come back.
-    Refuse(Refusal<'static>),
+    Refuse(Refusal),
 }
 
 impl Verdict {
-    /// The hold of an admitted request.
-    pub fn admitted(self) -> Option<Hold> {
+    /// The hold of an admitted request, or the refusal as an error.
+    #[expect(clippy::missing_errors_doc, reason = "the error is the refusal")]
+    pub fn into_result(self) -> Result<Hold, Refusal> {
         match self {
-            Self::Admit(hold) => Some(hold),
-            Self::Refuse(_) => None,
+            Self::Admit(hold) => Ok(hold),
+            Self::Refuse(refusal) => Err(refusal),
         }
     }
 
     /// The refusal of a refused request.
-    pub fn refused(&self) -> Option<&Refusal<'static>> {
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Admit(_) => None,
             Self::Refuse(refusal) => Some(refusal),
@@ -52,7 +54,7 @@ impl Verdict {
 pub enum UntilReadyError {
     /// No wait helps, such as for a cost that is more than the limit ever has.
     #[error("limit \"{}\" never admits this request: {}", _0.name(), _0.reason())]
-    Never(Box<Refusal<'static>>),
+    Never(Refusal),
     /// The request could not be decided.
     #[error(transparent)]
     Undecided(#[from] EngineError),
@@ -120,7 +122,7 @@ impl Admission {
     pub async fn until_ready(&self, request: &Request<'_>) -> Result<Hold, UntilReadyError> {
         match self.admit_until(request, Timestamp::MAX).await? {
             Verdict::Admit(hold) => Ok(hold),
-            Verdict::Refuse(refusal) => Err(UntilReadyError::Never(Box::new(refusal))),
+            Verdict::Refuse(refusal) => Err(UntilReadyError::Never(refusal)),
         }
     }
 

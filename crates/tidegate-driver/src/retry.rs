@@ -30,7 +30,7 @@ pub(crate) struct RetrySchedule {
 
 impl RetrySchedule {
     /// When to try again after this refusal.
-    pub(crate) fn next(&mut self, refusal: &Refusal<'_>, now: Timestamp) -> NextTry {
+    pub(crate) fn next(&mut self, refusal: &Refusal, now: Timestamp) -> NextTry {
         let soonest = now.saturating_add(PAUSE_MIN);
         if is_lent(refusal) {
             // The instant of such a refusal is when a permit expires; another may come back before.
@@ -51,7 +51,7 @@ impl RetrySchedule {
 
 /// Whether the request was refused for want of something lent: a place of a concurrency limit, or a
 /// place in flight.
-pub(crate) fn is_lent(refusal: &Refusal<'_>) -> bool {
+pub(crate) fn is_lent(refusal: &Refusal) -> bool {
     refusal.reason() == Reason::ConcurrencyExceeded || lacks_in_flight_place(refusal)
 }
 

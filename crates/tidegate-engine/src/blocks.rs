@@ -6,13 +6,12 @@
 //! until the block would have ended.
 
 use core::hash::{BuildHasher, Hash};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate::shares::{Owner, Shares};
-use tidegate::{Attributes, Gate, Timestamp};
+use tidegate::{Attributes, Gate, Text, Timestamp};
 
 /// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
 /// force, a block set by an operation takes the place of one that was only shown by a refusal of
@@ -55,7 +54,7 @@ pub struct BlockReport {
 }
 
 /// The attributes that name a counter.
-type Scope<'a> = [(Cow<'a, str>, Cow<'a, str>)];
+type Scope = [(Text, Text)];
 
 /// The blocks that are known.
 #[derive(Debug)]
@@ -102,7 +101,7 @@ impl KnownBlocks {
         self.shards[(hash >> 32) as usize % self.shards.len()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hash(&self, namespace: &str, limit: &str, scope: &Scope<'_>) -> u64 {
+    fn hash(&self, namespace: &str, limit: &str, scope: &Scope) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         (namespace, limit, scope).hash(&mut hasher);
         core::hash::Hasher::finish(&hasher)
@@ -136,7 +135,7 @@ impl KnownBlocks {
     pub(crate) fn put(
         &self,
         place: BlockPlace<'_>,
-        scope: &Scope<'_>,
+        scope: &Scope,
         cause: BlockCause,
         until: Timestamp,
         now: Timestamp,
@@ -160,7 +159,7 @@ impl KnownBlocks {
             self.unlisted.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        let shown = |(name, value): &(Cow<'_, str>, Cow<'_, str>)| (name.to_string(), shortened(value));
+        let shown = |(name, value): &(Text, Text)| (name.to_string(), shortened(value));
         let report = BlockReport {
             namespace: namespace.to_owned(),
             limit: limit.to_owned(),
@@ -252,7 +251,7 @@ mod tests {
     const PER_USER: BlockPlace<'_> = BlockPlace { owner: Owner::NONE, namespace: "api", limit: "per-user" };
 
     fn put(blocks: &KnownBlocks, user: &str, cause: BlockCause, seconds: u64) {
-        let scope = [(Cow::Borrowed("user"), Cow::Borrowed(user))];
+        let scope = [(Text::from_static("user"), Text::from(user))];
         let until = NOW.saturating_add(Duration::from_secs(seconds));
         blocks.put(PER_USER, &scope, cause, until, NOW);
     }
@@ -283,7 +282,7 @@ mod tests {
         assert!(all.iter().any(|one| one.scope[0].1 == "ada"));
         // When those of the flood have ended there is room again.
         let later = NOW.saturating_add(Duration::from_secs(10));
-        let scope = [(Cow::Borrowed("user"), Cow::Borrowed("bob"))];
+        let scope = [(Text::from_static("user"), Text::from_static("bob"))];
         blocks.put(
             PER_USER,
             &scope,

@@ -11,7 +11,8 @@ use std::vec;
 use smallvec::SmallVec;
 use tidegate::gate::CounterPlace;
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Reason, Refusal, Timestamp};
+use tidegate::refusal::ScopeValues;
+use tidegate::{Cost, Gate, Reason, Refusal, Text, Timestamp};
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
 use crate::decision::Step;
@@ -164,7 +165,7 @@ pub(crate) struct Queued {
     pub(crate) seat: Seat,
     pub(crate) demand: Option<Box<Demand>>,
     /// Its last refusal; `None` if it has joined a line without asking.
-    pub(crate) refusal: Option<Box<Refusal<'static>>>,
+    pub(crate) refusal: Option<Refusal>,
     /// When it asks again, if it is the next of its line.
     pub(crate) ask_at: Timestamp,
     /// When it stops waiting.
@@ -221,13 +222,13 @@ pub(crate) struct LimitQuestion {
 /// A limit that the store was asked about, in the order of the batch.
 #[derive(Clone, Debug)]
 pub(crate) struct ExactName {
-    pub(crate) name: String,
+    pub(crate) name: Text,
     pub(crate) limit: u64,
     pub(crate) window: Option<Duration>,
-    pub(crate) civil_zone: Option<String>,
+    pub(crate) civil_zone: Option<Text>,
     pub(crate) reason: Reason,
     pub(crate) is_shadow: bool,
-    pub(crate) scope: Vec<(String, String)>,
+    pub(crate) scope: ScopeValues,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) block_on_exceed: Option<Duration>,
     pub(crate) place: CounterPlace,
@@ -248,7 +249,7 @@ pub(crate) struct LeaseName {
 
 /// The refusal of a request that may wait, and how the request came to it.
 pub(crate) struct Denial {
-    pub(crate) refusal: Box<Refusal<'static>>,
+    pub(crate) refusal: Refusal,
     pub(crate) demand: Option<Box<Demand>>,
     /// Its position, if it has waited before.
     pub(crate) seat: Option<Seat>,

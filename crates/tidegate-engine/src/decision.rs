@@ -40,35 +40,35 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct Refused {
     at: usize,
-    refusal: Box<Refusal<'static>>,
+    refusal: Refusal,
     /// The refusals of other requests of the batch, each with the position of its request.
-    others: Vec<(usize, Refusal<'static>)>,
+    others: Vec<(usize, Refusal)>,
 }
 
 impl Refused {
     /// The refusal of a single request.
-    pub(crate) fn one(refusal: impl Into<Box<Refusal<'static>>>) -> Self {
-        Self { at: 0, refusal: refusal.into(), others: Vec::new() }
+    pub(crate) fn one(refusal: Refusal) -> Self {
+        Self { at: 0, refusal, others: Vec::new() }
     }
 
     /// The refusals of some requests of a batch; `None` without any.
-    pub(crate) fn of_batch(refusals: impl IntoIterator<Item = (usize, Refusal<'static>)>) -> Option<Self> {
+    pub(crate) fn of_batch(refusals: impl IntoIterator<Item = (usize, Refusal)>) -> Option<Self> {
         let mut refusals = refusals.into_iter();
         let (at, refusal) = refusals.next()?;
-        Some(Self { at, refusal: Box::new(refusal), others: refusals.collect() })
+        Some(Self { at, refusal, others: refusals.collect() })
     }
 
     /// The refusal of a single request, or the first of a batch.
-    pub fn into_refusal(self) -> Refusal<'static> {
-        *self.refusal
+    pub fn into_refusal(self) -> Refusal {
+        self.refusal
     }
 
     /// For each of `count` requests of a batch its refusal, in their order; `None` for those that
     /// were not asked or would have been admitted.
-    pub fn into_each(self, count: usize) -> Vec<Option<Refusal<'static>>> {
+    pub fn into_each(self, count: usize) -> Vec<Option<Refusal>> {
         let mut each = Vec::new();
         each.resize_with(count.max(self.at + 1), || None);
-        for (at, refusal) in core::iter::once((self.at, *self.refusal)).chain(self.others) {
+        for (at, refusal) in core::iter::once((self.at, self.refusal)).chain(self.others) {
             if let Some(place) = each.get_mut(at) {
                 *place = Some(refusal);
             }
@@ -85,7 +85,7 @@ impl fmt::Display for Refused {
 }
 
 impl Deref for Refused {
-    type Target = Refusal<'static>;
+    type Target = Refusal;
 
     fn deref(&self) -> &Self::Target {
         &self.refusal

@@ -78,7 +78,7 @@ pub(crate) fn fail(demand: Option<Box<Demand>>) {
 }
 
 /// The outcome of a request that was refused and does not wait.
-pub(crate) fn outcome_of(refusal: &Refusal<'_>) -> OfferOutcome {
+pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
     match refusal.plane() {
         Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
         Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,

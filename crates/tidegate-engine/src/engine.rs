@@ -88,6 +88,14 @@ impl EngineConfig {
     }
 }
 
+impl Default for EngineConfig {
+    /// The defaults, with random keys and seeds.
+    fn default() -> Self {
+        let [key, other_key, ..] = TableConfig::default().seed;
+        Self { permit_key: [key, other_key], ..Self::seeded(TableConfig::default().seed) }
+    }
+}
+
 /// Makes an [`Engine`].
 #[derive(Debug)]
 pub struct EngineBuilder {

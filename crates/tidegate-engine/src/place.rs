@@ -12,7 +12,7 @@ use crate::waiting_room::Room;
 /// Whether a request was refused because all places in flight of its resource were taken, or
 /// claimed by requests that wait for one. The return of a place ends this, so that the refusal has
 /// no instant to retry at.
-pub fn lacks_in_flight_place(refusal: &Refusal<'_>) -> bool {
+pub fn lacks_in_flight_place(refusal: &Refusal) -> bool {
     refusal.reason() == Reason::OverloadShed && refusal.name() == Binding::InFlight.as_str()
 }
 

@@ -159,7 +159,7 @@ fn admit(
         assert_eq!(looked, (permit.is_some(), permit.is_some()), "{refusal:?} at {now}: {explained:?}");
     }
     if let Some(refusal) = &refusal {
-        assert!(!refusal.violated.is_empty() && refusal.namespace == namespace.name, "{refusal:?}");
+        assert!(!refusal.violated.is_empty() && *refusal.namespace == *namespace.name, "{refusal:?}");
         assert!(!refusal.to_string().is_empty());
         let blocks = namespace.limits.iter().any(|limit| limit.on_exceed != OnExceed::Refuse);
         assert!(blocks || engine.fingerprint() == before, "charged although refused: {refusal:?} at {now}");

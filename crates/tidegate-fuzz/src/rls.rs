@@ -1,11 +1,10 @@
 //! Envoy's rate limit service: a request as it comes over the wire, and the answer to it.
 
 use core::time::Duration;
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use prost::Message;
-use tidegate::{Cost, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Cost, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use tidegate_wire::envoy::{
     Code, Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest,
@@ -119,12 +118,12 @@ fn outcome(domain: &str, one: &Descriptor<'_>, draws: &mut Draws) -> Outcome {
         remaining: draws.units(),
         window: window(draws),
     };
-    let own = |text: &str| Cow::Owned(text.to_owned());
-    let scope = one.attributes().iter().map(|(name, value)| (own(name), own(value))).collect();
-    let mut refusal = Refusal::new(domain.to_owned(), scope, violated("first".to_owned()));
+    let scope =
+        one.attributes().iter().map(|(name, value)| (Text::from(&**name), Text::from(*value))).collect();
+    let mut refusal = Refusal::new(domain, scope, violated("first".to_owned()));
     refusal.violated.extend(names.into_iter().map(violated));
     refusal.retry_hint = window(draws);
-    Outcome::Over(Box::new(refusal))
+    Outcome::Over(refusal)
 }
 
 fn window(draws: &mut Draws) -> Option<Duration> {

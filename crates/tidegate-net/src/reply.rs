@@ -182,7 +182,7 @@ pub fn method_not_allowed(method: &http::Method, path: &str, allowed: &str) -> R
 }
 
 /// The answer to a refused request, with the status `code`.
-pub fn refusal(refusal: &Refusal<'_>, code: u16, now: Timestamp, older: OlderHeaders) -> Reply {
+pub fn refusal(refusal: &Refusal, code: u16, now: Timestamp, older: OlderHeaders) -> Reply {
     let mut body = Vec::with_capacity(2 * USUAL_BODY_BYTES);
     tidegate_wire::answer::write(&RefusalBody::new(refusal, code, now), &mut body);
     let mut reply = with_body(status(code), PROBLEM, body);

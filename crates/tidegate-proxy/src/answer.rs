@@ -409,7 +409,7 @@ fn refused<D: DecisionPoint>(
     policy: &D::Policy,
     route: &Route,
     head: &Parts,
-    refusal: &Refusal<'_>,
+    refusal: &Refusal,
 ) -> Reply {
     let status = proxy.decisions.refusal_status(policy, refusal);
     let older = proxy.decisions.older_headers(policy);

@@ -58,7 +58,7 @@ pub trait DecisionPoint: Send + Sync + 'static {
     );
 
     /// The status of the answer to a refusal.
-    fn refusal_status(&self, policy: &Self::Policy, refusal: &Refusal<'_>) -> u16;
+    fn refusal_status(&self, policy: &Self::Policy, refusal: &Refusal) -> u16;
 
     /// Which older header families are sent beside `RateLimit`.
     fn older_headers(&self, policy: &Self::Policy) -> OlderHeaders;
@@ -76,9 +76,10 @@ pub trait DecisionPoint: Send + Sync + 'static {
 
 /// A decision that was counted.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
 pub enum NotedDecision {
     /// The permit is the proxy's to settle.
     Admitted(Permit, Vec<LimitReport>),
     /// The request goes no further.
-    Refused(Refusal<'static>),
+    Refused(Refusal),
 }

@@ -54,7 +54,7 @@ fn quality(parameters: &str) -> u16 {
 }
 
 /// The page about a refusal.
-pub(crate) fn write(refusal: &Refusal<'_>, status: u16, now: Timestamp) -> String {
+pub(crate) fn write(refusal: &Refusal, status: u16, now: Timestamp) -> String {
     let seconds = retry_after::of(refusal, now);
     let mut page = String::with_capacity(1536);
     let title = if status == 429 { "Too many requests" } else { "Please try again later" };
@@ -105,8 +105,7 @@ fn escape(text: &str, page: &mut String) {
 mod tests {
     use super::*;
     use http::HeaderValue;
-    use std::borrow::Cow;
-    use tidegate::{Reason, Retry, refusal::Violated};
+    use tidegate::{Reason, Retry, Text, refusal::Violated};
 
     fn accepts(text: &'static str) -> bool {
         let mut headers = HeaderMap::new();
@@ -133,7 +132,7 @@ mod tests {
     #[test]
     fn a_long_wait_is_shown_in_units_that_people_use() {
         let violated = Violated {
-            name: Cow::Borrowed("daily"),
+            name: Text::from_static("daily"),
             reason: Reason::QuotaExceeded,
             retry: Retry::At(Timestamp::from_secs(86_400)),
             limit: 1,
@@ -149,7 +148,7 @@ mod tests {
     fn what_strangers_wrote_is_text_on_the_page() {
         let now = Timestamp::from_secs(1000);
         let violated = Violated {
-            name: Cow::Borrowed("<script>alert(1)</script>"),
+            name: Text::from_static("<script>alert(1)</script>"),
             reason: Reason::RateExceeded,
             retry: Retry::At(Timestamp::from_secs(1007)),
             limit: 1,

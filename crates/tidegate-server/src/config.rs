@@ -112,7 +112,7 @@ impl ServerConfig {
 
 impl ServerConfig {
     /// The HTTP status of a refusal: that of its resource or limit, else that of its reason.
-    pub(crate) fn status_of(&self, refusal: &Refusal<'_>) -> u16 {
+    pub(crate) fn status_of(&self, refusal: &Refusal) -> u16 {
         let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
         details
             .and_then(|details| details.resource.as_deref())
@@ -132,7 +132,7 @@ impl Statuses {
     }
 
     /// The status of a refusal.
-    pub(crate) fn of(&self, refusal: &Refusal<'_>) -> u16 {
+    pub(crate) fn of(&self, refusal: &Refusal) -> u16 {
         let own = || self.0.get(&*refusal.namespace)?.get(refusal.name()).copied();
         own().unwrap_or(Meaning::of(refusal.reason()).status)
     }

@@ -204,7 +204,7 @@ impl Desk<'_> {
         &self,
         series: &NamespaceTable,
         asked: &Asked<'_>,
-        refusal: &Refusal<'_>,
+        refusal: &Refusal,
         now: Timestamp,
     ) {
         let took = self.took(now);
@@ -245,7 +245,7 @@ impl Desk<'_> {
     }
 
     /// Remembers the key of a refusal among the most refused, and may write a line.
-    pub(crate) fn note_refused_key(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) {
+    pub(crate) fn note_refused_key(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) {
         self.in_force.engine.note_blocked(refusal, now);
         self.daemon.refused_keys.count(refusal, now);
         if !self.in_force.refusal_log.write(refusal, protocol, now) {
@@ -265,10 +265,11 @@ impl Desk<'_> {
 }
 
 /// A decision that has been counted.
+#[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
 pub(crate) enum Noted {
     /// The permit is the caller's to settle.
     Admitted(Permit, Vec<LimitReport>),
-    Refused(Refusal<'static>),
+    Refused(Refusal),
 }
 
 /// The fault for the sender when the engine could not decide.

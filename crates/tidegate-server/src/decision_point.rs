@@ -79,7 +79,7 @@ impl DecisionPoint for DaemonContext {
         limit_headers(headers, allowances(&enforced, now), policy.config.older_headers);
     }
 
-    fn refusal_status(&self, policy: &InForce, refusal: &Refusal<'_>) -> u16 {
+    fn refusal_status(&self, policy: &InForce, refusal: &Refusal) -> u16 {
         policy.config.status_of(refusal)
     }
 

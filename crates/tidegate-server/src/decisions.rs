@@ -96,7 +96,7 @@ impl Decisions {
         self.log.write(&line);
     }
 
-    pub(crate) fn refused(&self, asked: &Asked<'_>, refusal: &Refusal<'_>, now: Timestamp, took: Duration) {
+    pub(crate) fn refused(&self, asked: &Asked<'_>, refusal: &Refusal, now: Timestamp, took: Duration) {
         let pairs = asked.pairs();
         let mut line = asked.line(&pairs, now, took);
         line.reason = Some(refusal.reason());

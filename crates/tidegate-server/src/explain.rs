@@ -280,7 +280,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
     }
 }
 
-fn plane(refusal: &Refusal<'_>, now: Timestamp) -> PlaneExplanation {
+fn plane(refusal: &Refusal, now: Timestamp) -> PlaneExplanation {
     let details = details_of(refusal);
     let member =
         |wanted: &str| details.as_ref().filter(|(name, _)| *name == wanted).map(|(_, json)| json.clone());

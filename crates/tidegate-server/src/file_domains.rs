@@ -5,12 +5,11 @@
 //! the domain's tree from its root to a rule, all of whose entries are among the attributes, is one
 //! descriptor. The counters are the same.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::refusal::ScopeValues;
-use tidegate::{Cost, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Cost, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_engine::{LimitReport, Request};
 use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
@@ -125,7 +124,7 @@ impl Desk<'_> {
                 Ask::Carry { charging, limits } => {
                     let hashes = Hashes::of(&limits);
                     let limits = hashes.within(limits);
-                    let carried = engine.carry(&Request::new(domain, &[]), &limits, charging, now);
+                    let carried = engine.carry(&Request::new(domain, ()), &limits, charging, now);
                     Box::pin(self.complete(carried)).await?.limits
                 }
                 Ask::GiveBack { limits } => {
@@ -198,16 +197,12 @@ fn is_over(answer: &Answer<'_>) -> bool {
 }
 
 /// The refusal by the descriptors that are over their limits, the one that binds longest first.
-fn refusal_of(
-    domain: &str,
-    descriptors: &[Descriptor<'_>],
-    decisions: &[DescriptorDecision<'_>],
-) -> Refusal<'static> {
+fn refusal_of(domain: &str, descriptors: &[Descriptor<'_>], decisions: &[DescriptorDecision<'_>]) -> Refusal {
     let over = decisions.iter().filter(|one| !one.is_shadow).filter_map(|one| Some((one, one.refusal?)));
     let mut over: SmallVec<[_; 2]> = over.collect();
     over.sort_by(|(_, (_, one)), (_, (_, other))| Retry::longest_first(*one, *other));
     let mut violated = over.iter().map(|(one, (reason, retry))| Violated {
-        name: Cow::Owned(name_of(one)),
+        name: Text::from(name_of(one)),
         reason: *reason,
         retry: *retry,
         limit: one.limit,
@@ -215,11 +210,10 @@ fn refusal_of(
         window: one.window,
     });
     let first = violated.next().expect("a request is refused by some descriptor");
-    let own = |text: &str| Cow::Owned(text.to_owned());
     let scope = over.first().map(|(one, _)| &descriptors[one.descriptor].entries);
-    let scope: ScopeValues<'static> =
-        scope.into_iter().flatten().map(|(key, value)| (own(key), own(value))).collect();
-    let mut refusal = Refusal::new(domain.to_owned(), scope, first);
+    let scope: ScopeValues =
+        scope.into_iter().flatten().map(|(key, value)| (Text::from(*key), Text::from(*value))).collect();
+    let mut refusal = Refusal::new(domain, scope, first);
     refusal.violated.extend(violated);
     refusal
 }

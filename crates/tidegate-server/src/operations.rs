@@ -189,7 +189,7 @@ impl Desk<'_> {
     }
 
     /// The answer to a refused request.
-    pub(crate) fn refused(&self, refusal: &Refusal<'_>, terms: Terms) -> Reply {
+    pub(crate) fn refused(&self, refusal: &Refusal, terms: Terms) -> Reply {
         let status = self.in_force.config.status_of(refusal);
         let older = self.in_force.config.older_headers;
         match terms.style {

@@ -54,7 +54,7 @@ impl RefusalLog {
 
     /// Writes a line for this refusal, unless its reason had all that it may have in this span;
     /// `false` if not.
-    pub(crate) fn write(&self, refusal: &Refusal<'_>, protocol: Protocol, now: Timestamp) -> bool {
+    pub(crate) fn write(&self, refusal: &Refusal, protocol: Protocol, now: Timestamp) -> bool {
         let reason = refusal.reason();
         let Some(suppressed) = self.take_line(reason, &refusal.namespace, now) else { return false };
         tracing::info!(

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate::{Reason, Refusal, Timestamp};
+use tidegate::{Reason, Refusal, Text, Timestamp};
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
@@ -57,13 +57,13 @@ pub(crate) struct RefusedCounter<'a> {
     /// The limit that bound.
     pub(crate) limit: &'a str,
     /// The attributes and values that name the counter.
-    pub(crate) scope: &'a [AttributePair<'a>],
+    pub(crate) scope: &'a [(Text, Text)],
     /// Why it was refused.
     pub(crate) reason: Reason,
 }
 
-impl<'a> From<&'a Refusal<'_>> for RefusedCounter<'a> {
-    fn from(refusal: &'a Refusal<'_>) -> Self {
+impl<'a> From<&'a Refusal> for RefusedCounter<'a> {
+    fn from(refusal: &'a Refusal) -> Self {
         Self {
             namespace: &refusal.namespace,
             limit: refusal.name(),
@@ -333,7 +333,7 @@ impl KeySum {
 }
 
 /// The scope of a refusal as `user=ada, app=x`, cut after [`KEY_BYTES_MAX`].
-pub(crate) fn key_text(refusal: &Refusal<'_>) -> String {
+pub(crate) fn key_text(refusal: &Refusal) -> String {
     pairs_text(refusal.scope.iter().map(|(name, value)| (&**name, &**value)))
 }
 

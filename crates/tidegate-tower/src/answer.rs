@@ -32,7 +32,7 @@ impl Speech {
 
 /// The answer to a refused request.
 pub(crate) fn refusal(
-    refusal: &Refusal<'_>,
+    refusal: &Refusal,
     now: Timestamp,
     speech: Speech,
     older: OlderHeaders,

@@ -115,7 +115,7 @@ impl Settings {
         }
     }
 
-    fn refusal(&self, refusal: &Refusal<'_>, now: Timestamp, speech: Speech) -> Response<Bytes> {
+    fn refusal(&self, refusal: &Refusal, now: Timestamp, speech: Speech) -> Response<Bytes> {
         let response = answer::refusal(refusal, now, speech, self.older);
         match &self.on_refusal {
             Some(change) => change(refusal, response),

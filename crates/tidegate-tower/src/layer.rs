@@ -166,7 +166,7 @@ impl AdmitLayer {
     #[must_use]
     pub fn on_refusal(
         self,
-        change: impl Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+        change: impl Fn(&Refusal, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
         self.with(|settings| settings.on_refusal = Some(Arc::new(change)))
     }

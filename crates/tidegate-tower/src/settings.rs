@@ -15,7 +15,7 @@ use crate::extract::{Extract, Head};
 
 pub(crate) type CostOf = Arc<dyn Fn(&Head<'_>) -> Cost + Send + Sync>;
 pub(crate) type TimeoutOf = Arc<dyn Fn(&Head<'_>) -> Option<Duration> + Send + Sync>;
-pub(crate) type OnRefusal = Arc<dyn Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
+pub(crate) type OnRefusal = Arc<dyn Fn(&Refusal, Response<Bytes>) -> Response<Bytes> + Send + Sync>;
 pub(crate) type OnSettled = Arc<dyn Fn(Outcome) + Send + Sync>;
 
 /// The settings that all services of a layer share.

@@ -27,7 +27,7 @@ pub struct OlderHeaders {
 }
 
 /// The headers of a refusal, the same with and without a body.
-pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal<'_>, now: Timestamp, older: OlderHeaders) {
+pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestamp, older: OlderHeaders) {
     if let Some(seconds) = retry_after::of(refusal, now) {
         headers.insert(RETRY_AFTER, seconds.into());
     }

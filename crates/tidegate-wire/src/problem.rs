@@ -109,13 +109,13 @@ impl Serialize for Scope<'_> {
 }
 
 /// The refusal as a sentence for people, as in the body.
-pub fn sentence(refusal: &Refusal<'_>, now: Timestamp) -> String {
+pub fn sentence(refusal: &Refusal, now: Timestamp) -> String {
     Sentence { refusal, now }.to_string()
 }
 
 impl<'a> RefusalBody<'a> {
     /// The body of `refusal` when it is answered at `now` with `status`.
-    pub fn new(refusal: &'a Refusal<'_>, status: u16, now: Timestamp) -> Self {
+    pub fn new(refusal: &'a Refusal, status: u16, now: Timestamp) -> Self {
         let problem = Meaning::of(refusal.reason()).problem;
         let details = refusal.details.as_deref();
         Self {
@@ -152,14 +152,14 @@ impl<'a> RefusalBody<'a> {
 
 /// The refusal as a sentence for people.
 #[derive(Clone, Copy, Debug)]
-pub struct Sentence<'a, 'r> {
+pub struct Sentence<'a> {
     /// The refusal.
-    pub refusal: &'a Refusal<'r>,
+    pub refusal: &'a Refusal,
     /// When it is told.
     pub now: Timestamp,
 }
 
-impl fmt::Display for Sentence<'_, '_> {
+impl fmt::Display for Sentence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let refusal = self.refusal;
         let name = refusal.name();
@@ -236,9 +236,9 @@ fn words(reason: Reason) -> String {
 }
 
 /// `for user=ada, app=x`, or nothing for a counter that all share.
-struct Counter<'a, 'r>(&'a Refusal<'r>);
+struct Counter<'a>(&'a Refusal);
 
-impl fmt::Display for Counter<'_, '_> {
+impl fmt::Display for Counter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (name, value)) in self.0.scope.iter().enumerate() {
             write!(f, "{}{name}={value}", if index == 0 { " for " } else { ", " })?;
@@ -249,9 +249,9 @@ impl fmt::Display for Counter<'_, '_> {
 
 /// `until 2026-03-01 00:00 America/Los_Angeles` if a civil window of the limit ends then, otherwise
 /// nothing.
-struct CivilEnd<'a, 'r>(&'a Refusal<'r>);
+struct CivilEnd<'a>(&'a Refusal);
 
-impl fmt::Display for CivilEnd<'_, '_> {
+impl fmt::Display for CivilEnd<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.civil_zone, self.0.retry()) {
             (Some(zone), Retry::At(at)) => write!(f, " until {}", CivilInstant { at, zone }),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 /// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or
 /// `overload`. `None` for a refusal by limits.
-pub fn details_of(refusal: &Refusal<'_>) -> Option<(&'static str, Value)> {
+pub fn details_of(refusal: &Refusal) -> Option<(&'static str, Value)> {
     let details = refusal.details.as_deref()?;
     let capacity = || details.capacity().map(|one| ("capacity", serde_json::to_value(CapacityBody::of(one))));
     let overload = || details.overload().map(|one| ("overload", serde_json::to_value(OverloadBody::of(one))));

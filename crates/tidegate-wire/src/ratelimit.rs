@@ -53,7 +53,7 @@ impl<'a> Allowance<'a> {
     }
 
     /// Of a limit that was violated.
-    pub fn violated(violated: &'a Violated<'_>, now: Timestamp) -> Self {
+    pub fn violated(violated: &'a Violated, now: Timestamp) -> Self {
         Self {
             name: &violated.name,
             limit: violated.limit,

@@ -23,7 +23,7 @@ pub fn seconds(retry: Retry, now: Timestamp) -> Option<u64> {
 
 /// The value of `Retry-After` for a refusal at `now`: as [`seconds`], but a refusal that can only
 /// say "later" may know how long at least.
-pub fn of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
+pub fn of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
     match (refusal.retry(), refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(seconds_up(hint).max(BACKOFF_SECONDS)),
         (retry, _) => seconds(retry, now),
@@ -38,7 +38,7 @@ pub fn millis(retry: Retry, now: Timestamp) -> Option<u64> {
 
 /// Milliseconds until a refused caller may come back: as [`millis`], or the wait that a refusal
 /// which can only say "later" suggests before the first retry.
-pub fn millis_of(refusal: &Refusal<'_>, now: Timestamp) -> Option<u64> {
+pub fn millis_of(refusal: &Refusal, now: Timestamp) -> Option<u64> {
     match (refusal.retry(), refusal.retry_hint) {
         (Retry::Backoff, Some(hint)) => Some(millis_up(hint).max(1)),
         (retry, _) => millis(retry, now),

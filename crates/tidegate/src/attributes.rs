@@ -1,14 +1,40 @@
 //! The named strings of a request that limits match on and count by.
 
 use core::fmt;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use crate::text::Text;
 
 /// The attributes of one request, borrowed: pairs of a name and a value.
+///
+/// They are made of an array or a `Vec` of pairs, or of a map. Names are `&str` or `String`; values
+/// are any kind of string:
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use tidegate::Attributes;
+/// let id = String::from("ada");
+/// let one = Attributes::from(&[("user", "ada")]);
+/// assert_eq!(one, Attributes::from(&[("user", &id)]));
+/// assert_eq!(one, Attributes::from(&vec![("user", id.clone())]));
+/// assert_eq!(one, Attributes::from(&HashMap::from([("user", id)])));
+/// // A request without attributes.
+/// assert_eq!(Attributes::from(()).get("user"), None);
+/// ```
 ///
 /// Names are compared byte by byte. For a duplicate name the first value counts. At most
 /// [`Attributes::MAX`] pairs are read; the protocols reject requests with more before they reach a
 /// gate.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct Attributes<'a>(&'a [(&'a str, &'a str)]);
+#[derive(Clone, Copy)]
+pub struct Attributes<'a>(Pairs<'a>);
+
+#[derive(Clone, Copy)]
+enum Pairs<'a> {
+    Borrowed(&'a [(&'a str, &'a str)]),
+    Other(&'a dyn PairSource),
+}
 
 impl<'a> Attributes<'a> {
     /// How many attributes of a request are read; later ones count as absent.
@@ -16,35 +42,177 @@ impl<'a> Attributes<'a> {
 
     /// The attributes in `pairs`.
     pub const fn new(pairs: &'a [(&'a str, &'a str)]) -> Self {
-        Self(pairs)
+        Self(Pairs::Borrowed(pairs))
     }
 
     /// The value of the first attribute called `name`.
     #[inline]
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        match self.0 {
+            Pairs::Borrowed(pairs) => {
+                pairs.iter().take(Self::MAX).find(|(known, _)| *known == name).map(|(_, value)| *value)
+            }
+            Pairs::Other(source) => source.value_of(name),
+        }
     }
 
     /// All pairs that count, in the order they were given.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + Clone + use<'a> {
-        self.0.iter().take(Self::MAX).copied()
+        let pairs = self.0;
+        (0..Self::MAX).map_while(move |index| match pairs {
+            Pairs::Borrowed(pairs) => pairs.get(index).copied(),
+            Pairs::Other(source) => source.pair(index),
+        })
     }
 }
 
-impl<'a, const N: usize> From<&'a [(&'a str, &'a str); N]> for Attributes<'a> {
-    fn from(pairs: &'a [(&'a str, &'a str); N]) -> Self {
-        Self(pairs)
+impl Default for Attributes<'_> {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl PartialEq for Attributes<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Attributes<'_> {}
+
+impl fmt::Debug for Attributes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Pairs in any form that is not a slice of `(&str, &str)`.
+trait PairSource: Sync {
+    /// The pair at this position.
+    fn pair(&self, index: usize) -> Option<(&str, &str)>;
+
+    /// The value of the first pair with this name.
+    fn value_of(&self, name: &str) -> Option<&str> {
+        let mut pairs = (0..Attributes::MAX).map_while(|index| self.pair(index));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+}
+
+/// A pair of a name and a value that [`Attributes`] are made of. This trait is implemented here
+/// only.
+pub trait AttributePair: private::Sealed + Sized {
+    #[doc(hidden)]
+    fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_>;
+    #[doc(hidden)]
+    #[expect(clippy::ptr_arg, reason = "a trait object is made of the `Vec`, not of a slice")]
+    fn in_vec(pairs: &Vec<Self>) -> Attributes<'_>;
+}
+
+mod private {
+    #[expect(unnameable_types, reason = "it keeps `AttributePair` from being implemented elsewhere")]
+    pub trait Sealed {}
+}
+
+impl private::Sealed for (&str, &str) {}
+
+impl AttributePair for (&str, &str) {
+    #[inline]
+    fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_> {
+        Attributes::new(pairs)
+    }
+
+    #[inline]
+    fn in_vec(pairs: &Vec<Self>) -> Attributes<'_> {
+        Attributes::new(pairs)
+    }
+}
+
+/// Implements [`AttributePair`] for pairs of other strings.
+macro_rules! pairs_of {
+    ($($name:ty, $value:ty;)*) => {$(
+        impl private::Sealed for ($name, $value) {}
+
+        impl AttributePair for ($name, $value) {
+            fn in_array<const N: usize>(pairs: &[Self; N]) -> Attributes<'_> {
+                Attributes(Pairs::Other(pairs))
+            }
+
+            fn in_vec(pairs: &Vec<Self>) -> Attributes<'_> {
+                Attributes(Pairs::Other(pairs))
+            }
+        }
+
+        impl<const N: usize> PairSource for [($name, $value); N] {
+            fn pair(&self, index: usize) -> Option<(&str, &str)> {
+                self.get(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
+            }
+        }
+
+        impl PairSource for Vec<($name, $value)> {
+            fn pair(&self, index: usize) -> Option<(&str, &str)> {
+                self.get(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
+            }
+        }
+    )*};
+}
+
+pairs_of! {
+    &str, String;
+    &str, &String;
+    &str, Cow<'_, str>;
+    &str, Arc<str>;
+    &str, Text;
+    String, String;
+    String, &str;
+}
+
+impl<K: AsRef<str> + Sync, V: AsRef<str> + Sync, S: Sync> PairSource for HashMap<K, V, S> {
+    fn pair(&self, index: usize) -> Option<(&str, &str)> {
+        self.iter().nth(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+}
+
+impl<K: AsRef<str> + Sync, V: AsRef<str> + Sync> PairSource for BTreeMap<K, V> {
+    fn pair(&self, index: usize) -> Option<(&str, &str)> {
+        self.iter().nth(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+}
+
+/// No attributes.
+impl From<()> for Attributes<'_> {
+    fn from((): ()) -> Self {
+        Self::default()
+    }
+}
+
+impl<'a, P: AttributePair, const N: usize> From<&'a [P; N]> for Attributes<'a> {
+    #[inline]
+    fn from(pairs: &'a [P; N]) -> Self {
+        P::in_array(pairs)
+    }
+}
+
+impl<'a, P: AttributePair> From<&'a Vec<P>> for Attributes<'a> {
+    #[inline]
+    fn from(pairs: &'a Vec<P>) -> Self {
+        P::in_vec(pairs)
     }
 }
 
 impl<'a> From<&'a [(&'a str, &'a str)]> for Attributes<'a> {
     fn from(pairs: &'a [(&'a str, &'a str)]) -> Self {
-        Self(pairs)
+        Self::new(pairs)
     }
 }
 
-impl fmt::Debug for Attributes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+impl<'a, K: AsRef<str> + Sync, V: AsRef<str> + Sync, S: Sync> From<&'a HashMap<K, V, S>> for Attributes<'a> {
+    fn from(map: &'a HashMap<K, V, S>) -> Self {
+        Self(Pairs::Other(map))
+    }
+}
+
+impl<'a, K: AsRef<str> + Sync, V: AsRef<str> + Sync> From<&'a BTreeMap<K, V>> for Attributes<'a> {
+    fn from(map: &'a BTreeMap<K, V>) -> Self {
+        Self(Pairs::Other(map))
     }
 }

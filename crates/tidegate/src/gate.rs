@@ -51,11 +51,14 @@ use crate::limit::Limit;
 use crate::scope::Names;
 use crate::shares::Owner;
 use crate::table::KeyTable;
+use crate::text::Text;
 
 /// The limits of one namespace over a table of keyed state. The first example of the crate shows
 /// its use.
 pub struct Gate {
     pub(crate) namespace: Arc<str>,
+    /// The namespace as refusals own it.
+    pub(crate) namespace_text: Text,
     pub(crate) owner: Owner,
     pub(crate) table: Arc<KeyTable>,
     pub(crate) names: Names,

@@ -41,6 +41,7 @@ pub mod refusal_details;
 pub mod ring;
 pub mod shares;
 pub mod table;
+pub mod text;
 pub mod time;
 
 mod address;
@@ -53,12 +54,13 @@ pub use class::Class;
 pub use cost::Cost;
 pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
-pub use limit::Limit;
+pub use limit::{Limit, LimitError};
 pub use matcher::Matcher;
 pub use rate::{Rate, RateError};
-pub use refusal::{Plane, Reason, Refusal, Retry, Violated};
+pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
 pub use refusal_details::{
     AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, RefusalDetails,
 };
 pub use table::{KeyTable, TableConfig, TableStats, WhenFull};
+pub use text::Text;
 pub use time::Timestamp;

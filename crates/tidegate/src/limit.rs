@@ -1,6 +1,11 @@
 //! A limit: its conditions, its key, its algorithm, and the consequences of exceeding it.
 
+mod error;
+mod numbers;
+
 use core::time::Duration;
+
+pub use error::{LimitError, LimitProblem};
 
 use crate::algorithm::Algorithm;
 use crate::lease::Terms;
@@ -46,6 +51,8 @@ pub struct Limit {
     /// part; see [`Algorithm::divided`] and `GateBuilder::members`. Only of a limit with
     /// [`Consistency::Local`].
     pub is_divided: bool,
+    /// The first problem with its settings, which a gate reports when it is built.
+    problem: Option<LimitProblem>,
 }
 
 impl Limit {
@@ -70,6 +77,7 @@ impl Limit {
             on_store_failure: OnStoreFailure::default(),
             lease_period: Terms::PERIOD,
             is_divided: false,
+            problem: None,
         }
     }
 
@@ -281,3 +289,7 @@ pub enum OnStoreFailure {
     /// are not carried into the store. A leased limit spends what it was granted first.
     Local,
 }
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;

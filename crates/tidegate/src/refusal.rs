@@ -2,12 +2,13 @@
 
 use core::cmp::Ordering;
 use core::fmt;
+use core::ops::{Deref, DerefMut};
 use core::time::Duration;
-use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
 use crate::refusal_details::RefusalDetails;
+use crate::text::Text;
 use crate::time::Timestamp;
 
 /// The plane that refused: the caller's limits, the capacity of a part of the store, or the load
@@ -201,13 +202,13 @@ impl Retry {
 }
 
 /// The attributes that name the counter of a refusal, with their values.
-pub type ScopeValues<'a> = SmallVec<[(Cow<'a, str>, Cow<'a, str>); 3]>;
+pub type ScopeValues = SmallVec<[(Text, Text); 3]>;
 
 /// One limit that a request violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violated<'a> {
+pub struct Violated {
     /// The name of the limit (or of the table, node or resource in the other planes).
-    pub name: Cow<'a, str>,
+    pub name: Text,
     /// Why it refused.
     pub reason: Reason,
     /// When it would admit the request.
@@ -223,18 +224,22 @@ pub struct Violated<'a> {
 
 /// A refused request: the limit that binds longest, and all that were violated.
 ///
-/// Borrows from the request and the policy, so that refusing copies no text;
-/// [`Refusal::into_owned`] keeps it.
+/// It owns its text and is one pointer in size, so that it can be kept, sent to another thread and
+/// returned as an error. It reads as its [fields](RefusalFields).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Refusal(Box<RefusalFields>);
+
+/// The fields of a [`Refusal`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal<'a> {
+pub struct RefusalFields {
     /// The namespace of the request.
-    pub namespace: Cow<'a, str>,
+    pub namespace: Text,
     /// The attributes and values that name the counter; empty for a counter shared by all.
-    pub scope: ScopeValues<'a>,
+    pub scope: ScopeValues,
     /// All violated limits; the first is the one that binds longest. Never empty.
-    pub violated: SmallVec<[Violated<'a>; 2]>,
+    pub violated: SmallVec<[Violated; 2]>,
     /// A sentence for people where the reason alone does not say enough.
-    pub detail: Option<Cow<'a, str>>,
+    pub detail: Option<Text>,
     /// The facts of the plane that refused; `None` for refusals by limits, by the deadline and by
     /// the waiting room.
     pub details: Option<Box<RefusalDetails>>,
@@ -242,15 +247,15 @@ pub struct Refusal<'a> {
     pub retry_hint: Option<Duration>,
     /// The IANA name of the time zone in which the limit that binds longest has its civil windows;
     /// `None` for limits without.
-    pub civil_zone: Option<Cow<'a, str>>,
+    pub civil_zone: Option<Text>,
 }
 
-impl<'a> Refusal<'a> {
+impl Refusal {
     /// A refusal by one limit (or table, node, resource).
-    pub fn new(namespace: impl Into<Cow<'a, str>>, scope: ScopeValues<'a>, violated: Violated<'a>) -> Self {
+    pub fn new(namespace: impl Into<Text>, scope: ScopeValues, violated: Violated) -> Self {
         let mut all = SmallVec::new();
         all.push(violated);
-        Self {
+        Self::from(RefusalFields {
             namespace: namespace.into(),
             scope,
             violated: all,
@@ -258,10 +263,10 @@ impl<'a> Refusal<'a> {
             details: None,
             retry_hint: None,
             civil_zone: None,
-        }
+        })
     }
 
-    fn binding(&self) -> &Violated<'a> {
+    fn binding(&self) -> &Violated {
         self.violated.first().expect("a refusal names at least one violated limit")
     }
 
@@ -289,34 +294,36 @@ impl<'a> Refusal<'a> {
     pub fn retry(&self) -> Retry {
         self.binding().retry
     }
+}
 
-    /// The same refusal, borrowing nothing.
-    pub fn into_owned(self) -> Refusal<'static> {
-        let own = |text: Cow<'_, str>| -> Cow<'static, str> { Cow::Owned(text.into_owned()) };
-        Refusal {
-            namespace: own(self.namespace),
-            scope: self.scope.into_iter().map(|(name, value)| (own(name), own(value))).collect(),
-            violated: self
-                .violated
-                .into_iter()
-                .map(|one| Violated {
-                    name: own(one.name),
-                    reason: one.reason,
-                    retry: one.retry,
-                    limit: one.limit,
-                    remaining: one.remaining,
-                    window: one.window,
-                })
-                .collect(),
-            detail: self.detail.map(own),
-            details: self.details,
-            retry_hint: self.retry_hint,
-            civil_zone: self.civil_zone.map(own),
-        }
+impl From<RefusalFields> for Refusal {
+    #[inline]
+    fn from(fields: RefusalFields) -> Self {
+        Self(Box::new(fields))
     }
 }
 
-impl fmt::Display for Refusal<'_> {
+impl Deref for Refusal {
+    type Target = RefusalFields;
+
+    fn deref(&self) -> &RefusalFields {
+        &self.0
+    }
+}
+
+impl DerefMut for Refusal {
+    fn deref_mut(&mut self) -> &mut RefusalFields {
+        &mut self.0
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Refusal({self})")
+    }
+}
+
+impl fmt::Display for Refusal {
     /// One line:
     ///
     /// ```text
@@ -343,3 +350,5 @@ impl fmt::Display for Refusal<'_> {
         }
     }
 }
+
+impl core::error::Error for Refusal {}

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use crate::address::network_of;
 use crate::limit::{KeyPart, Missing};
 use crate::table::{KeyHash, KeyTable};
+use crate::text::Text;
 
 /// A key as bytes that no other tuple of values gives: most take no allocation.
 pub type KeyBytes = SmallVec<[u8; 64]>;
@@ -20,7 +21,7 @@ pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
 
 /// The names of all attributes that the limits of a gate use.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<Box<str>>);
+pub(crate) struct Names(Vec<Text>);
 
 impl Names {
     /// The position of `name`, which is added if it is new.
@@ -35,6 +36,10 @@ impl Names {
 
     pub(crate) fn get(&self, index: u16) -> &str {
         &self.0[usize::from(index)]
+    }
+
+    pub(crate) fn text(&self, index: u16) -> Text {
+        self.0[usize::from(index)].clone()
     }
 
     /// Picks the values of these names out of a request.
@@ -60,7 +65,7 @@ impl Part {
 
     /// The value as it is counted, for people: the network of an address, otherwise the value
     /// itself.
-    pub(crate) fn shown(self, value: &str) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn shown(self, value: &str) -> Text {
         match self.ipv6_prefix.and_then(|prefix| network_of(value, prefix)) {
             Some(network) => network.to_string().into(),
             None => value.into(),

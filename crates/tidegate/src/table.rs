@@ -36,6 +36,7 @@ mod handles;
 mod places;
 mod reclaimer;
 mod reclamation;
+mod seed;
 mod specs;
 mod word;
 
@@ -91,8 +92,8 @@ pub struct TableConfig {
     pub ring_share_percent: u8,
     /// The treatment of a new key when there is no room.
     pub when_full: WhenFull,
-    /// The seed of the key hash. It must come from a random source wherever strangers choose keys;
-    /// the same seed gives the same placement.
+    /// The seed of the key hash; default random. The same seed gives the same placement: pass one
+    /// in tests and simulations, and nowhere that strangers choose keys.
     pub seed: [u64; 4],
 }
 
@@ -106,6 +107,13 @@ impl TableConfig {
     /// The default size with this seed.
     pub const fn seeded(seed: [u64; 4]) -> Self {
         Self { bytes: Self::BYTES_DEFAULT, ring_share_percent: 25, when_full: WhenFull::Refuse, seed }
+    }
+}
+
+impl Default for TableConfig {
+    /// The default size, with a random seed.
+    fn default() -> Self {
+        Self::seeded(seed::random())
     }
 }
 

@@ -91,11 +91,34 @@ impl From<SystemTime> for Timestamp {
 impl fmt::Display for Timestamp {
     /// RFC 3339 in UTC, as `2026-11-20T20:40:00.25Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
-            Ok(instant) => write!(f, "{instant}"),
-            Err(_) => write!(f, "{}ns since 1970", self.0),
+        let seconds = self.as_secs();
+        let (year, month, day) = civil_date(seconds / 86_400);
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
+        let (mut fraction, mut digits) = (self.0 % 1_000_000_000, 9);
+        if fraction == 0 {
+            return f.write_str("Z");
         }
+        while fraction.is_multiple_of(10) {
+            (fraction, digits) = (fraction / 10, digits - 1);
+        }
+        write!(f, ".{fraction:0digits$}Z")
     }
+}
+
+/// The year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+///
+/// Eras of 400 years begin in March, so that a leap day is the last of its year; see Howard
+/// Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+const fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let day_of_era = days % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = days / 146_097 * 400 + year_of_era;
+    if month < 10 { (year, month + 3, day) } else { (year + 1, month - 9, day) }
 }
 
 #[cfg(test)]
@@ -115,6 +138,19 @@ mod tests {
         assert_eq!(Timestamp::from_millis(1_795_215_600_250).to_string(), "2026-11-20T23:00:00.25Z");
         let exact = Timestamp::from_nanos(1_795_215_600_250_999_999);
         assert_eq!(exact.to_whole_millis().to_string(), "2026-11-20T23:00:00.25Z");
+    }
+
+    #[cfg(feature = "calendar")]
+    #[test]
+    fn every_day_and_fraction_reads_as_another_calendar_writes_it() {
+        let shown = |nanos: u64| jiff::Timestamp::from_nanosecond(i128::from(nanos)).unwrap().to_string();
+        for day in 0..213_503_u64 {
+            let nanos = day * 86_400_000_000_000 + day * 404_123_457;
+            assert_eq!(Timestamp::from_nanos(nanos).to_string(), shown(nanos));
+        }
+        for nanos in [0, 1, 10, 999_999_999, 1_000_000_000, u64::MAX] {
+            assert_eq!(Timestamp::from_nanos(nanos).to_string(), shown(nanos));
+        }
     }
 
     #[test]

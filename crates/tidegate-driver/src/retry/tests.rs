@@ -1,14 +1,18 @@
-use std::borrow::Cow;
-
 use tidegate::Violated;
 
 use super::*;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
-fn refusal(reason: Reason, retry: Retry) -> Refusal<'static> {
-    let violated =
-        Violated { name: Cow::Borrowed("jobs"), reason, retry, limit: 10, remaining: 0, window: None };
+fn refusal(reason: Reason, retry: Retry) -> Refusal {
+    let violated = Violated {
+        name: tidegate::Text::from_static("jobs"),
+        reason,
+        retry,
+        limit: 10,
+        remaining: 0,
+        window: None,
+    };
     Refusal::new("default", [].into_iter().collect(), violated)
 }
 

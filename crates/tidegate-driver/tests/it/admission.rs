@@ -25,9 +25,9 @@ async fn an_admission_without_a_store_decides_every_limit_itself() {
         .clock(Arc::clone(&world.clock) as Arc<dyn Clock>)
         .build()
         .unwrap();
-    let first = admission.admit(&request()).await.unwrap().admitted().unwrap();
+    let first = admission.admit(&request()).await.unwrap().into_result().unwrap();
     let refused = admission.admit(&request()).await.unwrap();
-    assert_eq!(refused.refused().unwrap().name(), "jobs");
+    assert_eq!(refused.refusal().unwrap().name(), "jobs");
     first.settle(Completion::of_cost(2));
     let left: Vec<u64> =
         admission.peek(&request()).await.unwrap().iter().map(|report| report.remaining).collect();
@@ -37,7 +37,7 @@ async fn an_admission_without_a_store_decides_every_limit_itself() {
 #[tokio::test]
 async fn a_request_waits_until_the_instant_of_its_refusal_and_no_longer() {
     let world = one_a_second();
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     let admission = world.admission.clone();
     let waits = tokio::spawn(async move { admission.admit_within(&request(), SECOND).await });
     let_run().await;
@@ -45,17 +45,17 @@ async fn a_request_waits_until_the_instant_of_its_refusal_and_no_longer() {
     let_run().await;
     assert!(!waits.is_finished());
     world.clock.advance(Duration::from_nanos(1));
-    assert!(waits.await.unwrap().unwrap().admitted().is_some());
+    assert!(waits.await.unwrap().unwrap().into_result().is_ok());
 }
 
 #[tokio::test]
 async fn a_request_that_would_wait_too_long_is_refused_at_once() {
     let world = one_a_second();
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     let almost = Duration::from_nanos(999_999_999);
-    assert!(world.admission.admit_within(&request(), almost).await.unwrap().refused().is_some());
+    assert!(world.admission.admit_within(&request(), almost).await.unwrap().refusal().is_some());
     let late = request().deadline(world.clock.now().saturating_add(SECOND));
-    assert!(world.admission.admit_within(&late, SECOND).await.unwrap().refused().is_some());
+    assert!(world.admission.admit_within(&late, SECOND).await.unwrap().refusal().is_some());
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn a_wait_for_a_permit_ends_when_its_time_ends() {
         assert!(!waits.is_finished());
         world.clock.advance(SECOND / 10);
     }
-    assert!(waits.await.unwrap().unwrap().refused().is_some());
+    assert!(waits.await.unwrap().unwrap().refusal().is_some());
 }
 
 #[tokio::test]
@@ -128,12 +128,12 @@ async fn a_wait_that_is_dropped_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_request_that_waits_is_decided_by_the_limits_of_a_reload() {
     let world = one_a_second();
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     let admission = world.admission.clone();
     let waits = tokio::spawn(async move { admission.until_ready(&request()).await });
     let_run().await;
     world.reload([Limit::new("jobs", parallel(1)).key(["user"])]);
-    let _only = world.admission.admit(&request()).await.unwrap().admitted().unwrap();
+    let _only = world.admission.admit(&request()).await.unwrap().into_result().unwrap();
     world.clock.advance(SECOND);
     let_run().await;
     assert!(!waits.is_finished(), "the limit of the reload has no place");
@@ -154,7 +154,7 @@ async fn an_exact_permit_is_given_back_when_it_is_dropped() {
 #[tokio::test]
 async fn a_hold_that_is_settled_is_a_sample_of_latency_and_one_that_is_dropped_is_not() {
     let world = World::new([], MANY);
-    let admit = async || world.admission.admit(&request()).await.unwrap().admitted().unwrap();
+    let admit = async || world.admission.admit(&request()).await.unwrap().into_result().unwrap();
     let (done, broken, dropped) = (admit().await, admit().await, admit().await);
     world.clock.advance(SECOND);
     done.succeeded();
@@ -179,7 +179,7 @@ async fn a_request_that_is_shed_is_admitted_at_its_next_try_after_the_pressure_h
         world.clock.advance(step);
     }
     let refused = world.admission.admit(&sheddable()).await.unwrap();
-    let hint = refused.refused().unwrap().retry_hint.unwrap();
+    let hint = refused.refusal().unwrap().retry_hint.unwrap();
     let admission = world.admission.clone();
     let waits = tokio::spawn(async move { admission.until_ready(&sheddable()).await });
     let mut waited = Duration::ZERO;

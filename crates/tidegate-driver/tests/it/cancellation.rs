@@ -52,7 +52,7 @@ async fn a_decision_that_is_dropped_before_it_is_looked_at_gives_its_permit_back
     let_run().await;
     // Its work may have begun, so rates stay charged.
     assert_eq!(world.left(), [4, 2, 1]);
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().cancelled();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().cancelled();
     let_run().await;
     assert_eq!(world.left(), [4, 2, 1], "a cancelled request leaves no charge");
 }
@@ -88,7 +88,7 @@ async fn a_permit_in_the_store_is_returned_if_its_answer_is_lost_and_the_request
     let jobs = Limit::new("jobs", parallel(2)).key(["user"]).consistency(Consistency::Exact);
     let world = World::new([jobs.on_store_failure(OnStoreFailure::Local)], MANY);
     world.set_health(Health::LosesAnswers);
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     world.set_health(Health::Good);
     tokio::time::sleep(SECOND).await;
     assert_eq!(world.left(), [2]);
@@ -99,7 +99,7 @@ async fn a_caller_that_panics_gives_back_its_permit() {
     let world = World::new(mixed(), MANY);
     let admission = world.admission.clone();
     let caller = tokio::spawn(async move {
-        let _hold = admission.admit(&request()).await.unwrap().admitted().unwrap();
+        let _hold = admission.admit(&request()).await.unwrap().into_result().unwrap();
         panic!("the work fails");
     });
     assert!(caller.await.is_err());
@@ -113,7 +113,7 @@ async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_
     let since = tokio::time::Instant::now();
     let refusal = world.admission.admit(&request()).await.unwrap();
     assert!(since.elapsed() < 2 * STORE_TIMEOUT, "{:?}", since.elapsed());
-    assert_eq!(refusal.refused().unwrap().reason(), tidegate::Reason::StoreUnavailable);
+    assert_eq!(refusal.refusal().unwrap().reason(), tidegate::Reason::StoreUnavailable);
     assert_eq!(world.left(), [5, 2, 0], "the store has charged, for nothing");
     world.store.answers.add_permits(MANY);
     tokio::time::sleep(SECOND).await;
@@ -166,7 +166,7 @@ fn a_hold_that_is_dropped_outside_of_a_runtime_gives_back_what_it_holds_here() {
     let others: Vec<_> = ["b", "c", "d"]
         .map(|user| runtime.block_on(world.admission.admit(&Request::new("default", &[("user", user)]))))
         .into();
-    assert!(others.iter().all(|verdict| verdict.as_ref().unwrap().refused().is_none()), "{others:?}");
+    assert!(others.iter().all(|verdict| verdict.as_ref().unwrap().refusal().is_none()), "{others:?}");
 }
 
 #[tokio::test]
@@ -186,6 +186,6 @@ async fn a_request_that_is_dropped_while_it_waits_for_a_lease_holds_nothing() {
     assert_eq!(world.left(), [10]);
     let others: Vec<_> = (0..3).map(|_| world.admission.admit(&request)).collect();
     for other in others {
-        assert!(other.await.unwrap().admitted().is_some(), "its place in flight is free");
+        assert!(other.await.unwrap().into_result().is_ok(), "its place in flight is free");
     }
 }

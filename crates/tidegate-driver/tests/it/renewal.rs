@@ -55,7 +55,7 @@ async fn a_request_whose_lease_cannot_be_asked_for_is_refused() {
     let world = World::new([limit], MANY);
     world.set_health(Health::Refuses);
     let refused = world.admission.admit(&request()).await.unwrap();
-    assert_eq!(refused.refused().unwrap().reason(), Reason::StoreUnavailable);
+    assert_eq!(refused.refusal().unwrap().reason(), Reason::StoreUnavailable);
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn asks_gather_while_as_many_batches_as_may_be_are_in_flight() {
             let admission = world.admission.clone();
             tokio::spawn(async move {
                 let pairs = [("user", &*user)];
-                admission.admit(&Request::new("default", &pairs)).await.unwrap().admitted().is_some()
+                admission.admit(&Request::new("default", &pairs)).await.unwrap().into_result().is_ok()
             })
         })
         .collect();
@@ -96,14 +96,14 @@ async fn hooks_hear_of_failed_calls() {
     let hooks = Arc::<Count>::default();
     let admission = Admission::from(world.driver.clone().hooks(Arc::clone(&hooks) as Arc<dyn StoreHooks>));
     world.set_health(Health::LosesAnswers);
-    assert!(admission.admit(&request()).await.unwrap().refused().is_some());
+    assert!(admission.admit(&request()).await.unwrap().refusal().is_some());
     assert!(hooks.0.load(Ordering::Relaxed) >= 1);
 }
 
 #[tokio::test]
 async fn leases_are_returned_when_the_program_ends() {
     let world = World::new(leased(10), MANY);
-    world.admission.admit(&request()).await.unwrap().admitted().unwrap().succeeded();
+    world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     let_run().await;
     assert!(world.admission.close().await);
     world.set_health(Health::Refuses);

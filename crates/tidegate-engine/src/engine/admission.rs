@@ -36,7 +36,7 @@ enum Passage {
     /// All of them admit.
     Passed,
     /// One of them refuses.
-    Refused(Box<Refusal<'static>>),
+    Refused(Refusal),
     /// A lease has to be asked for first.
     Waits(Flights),
 }
@@ -128,7 +128,7 @@ impl Engine {
         at: usize,
         waited: Waited<'_>,
         now: Timestamp,
-        refused: impl FnOnce(Box<Refusal<'static>>, Offered) -> T,
+        refused: impl FnOnce(Refusal, Offered) -> T,
         waits: impl FnOnce(Flights, Offered) -> T,
         passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
         failed: impl FnOnce(),
@@ -147,7 +147,7 @@ impl Engine {
             return Err(error);
         }
         if request.deadline.is_some_and(|deadline| deadline <= now) {
-            return Ok(refused(Box::new(past_deadline(request.namespace)), None));
+            return Ok(refused(past_deadline(request.namespace), None));
         }
         let resource = self.resource_of(request);
         let is_first = request.attempt == 0 && !waited.is_offered;
@@ -156,7 +156,7 @@ impl Engine {
             && let Some(shed) =
                 overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
         {
-            return Ok(refused(Box::new(shed_by(gate.namespace(), &shed, request.class)), offered));
+            return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
         }
         // A gate without limits in a store has nothing to locate for later.
         let mut located = LocatedRequest::default();
@@ -168,7 +168,7 @@ impl Engine {
         let limits = match checked {
             tidegate::Decision::Admit(permit) => permit,
             tidegate::Decision::Refuse(refusal) => {
-                return Ok(refused(Box::new(refusal.into_owned()), offered));
+                return Ok(refused(refusal, offered));
             }
         };
         let mut holds = Holds::new(home, limits);
@@ -234,7 +234,7 @@ impl Engine {
             match capacity.admit(request.namespace, access, now)? {
                 Admission::Admit(units) => holds.units = Some(units),
                 Admission::Throttle(throttled) => {
-                    return Ok(Passage::Refused(Box::new(throttled_by(gate.namespace(), &throttled))));
+                    return Ok(Passage::Refused(throttled_by(gate.namespace(), &throttled)));
                 }
             }
         }
@@ -248,7 +248,7 @@ impl Engine {
             match acquired {
                 Ok(permit) => holds.place = Some(Place::new(plane, permit)),
                 Err(shed) => {
-                    return Ok(Passage::Refused(Box::new(shed_by(gate.namespace(), &shed, request.class))));
+                    return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
                 }
             }
         }

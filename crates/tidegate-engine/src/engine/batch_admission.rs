@@ -28,7 +28,7 @@ enum BatchPassage {
     Passed(Option<LimitQuestion>),
     /// It waits for leases.
     Waits(Flights, Offered),
-    Refused(Box<Refusal<'static>>, Offered),
+    Refused(Refusal, Offered),
 }
 
 /// The demand of each request of a batch, if it was offered.
@@ -123,7 +123,7 @@ impl Engine {
                 Ok(BatchPassage::Refused(refusal, offered)) => {
                     self.decided(demands[at].take(), offered, request, outcome_of(&refusal), now);
                     end(demands, OfferOutcome::Denied);
-                    Ok(refuse(vec![(at, *refusal)]))
+                    Ok(refuse(vec![(at, refusal)]))
                 }
                 Ok(BatchPassage::Passed(_)) => unreachable!("a request that has passed does not stop"),
             };

@@ -124,7 +124,7 @@ impl Engine {
         request: &Request<'_>,
         hold: &mut CarriedHold,
         now: Timestamp,
-    ) -> Result<Option<Refusal<'static>>, EngineError> {
+    ) -> Result<Option<Refusal>, EngineError> {
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let is_first = request.attempt == 0;
             hold.demand = self.demand(is_first.then_some(resource), request, now);
@@ -299,7 +299,7 @@ fn is_charged(carried: &Carried, charging: Charging) -> bool {
 }
 
 /// The answer of limits that were only looked at because another plane refuses.
-fn refused_by_plane(mut carried: Carried, refusal: Refusal<'static>, now: Timestamp) -> Carried {
+fn refused_by_plane(mut carried: Carried, refusal: Refusal, now: Timestamp) -> Carried {
     let until = match refusal.retry() {
         Retry::At(at) => at,
         _ => now.saturating_add(refusal.retry_hint.unwrap_or(Duration::from_secs(1))),
@@ -307,7 +307,7 @@ fn refused_by_plane(mut carried: Carried, refusal: Refusal<'static>, now: Timest
     for status in &mut carried.limits {
         status.verdict = Verdict::Wait { until };
     }
-    Carried { is_admitted: false, refusal: Some(Box::new(refusal)), ..carried }
+    Carried { is_admitted: false, refusal: Some(refusal), ..carried }
 }
 
 fn owned_limit(limit: &CarriedLimit<'_>, is_remote: bool) -> OwnedLimit {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate::algorithm::Verdict;
 use tidegate::gate::ExactLimit;
-use tidegate::{Algorithm, Gate, Timestamp};
+use tidegate::{Algorithm, Gate, Text, Timestamp};
 use tidegate_store::{Key, Kind, Operation, Outcome, StoreError};
 
 use crate::continuation::{ExactName, LeaseName};
@@ -45,12 +45,12 @@ pub(super) fn block_exceeded(
 /// The remaining quota of an exact limit.
 pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
     LimitReport {
-        name: limit.name.clone(),
+        name: limit.name.to_string(),
         limit: limit.limit,
         remaining: outcome.left(),
         reset_at: outcome.free_at(),
         window: limit.window,
-        civil_zone: limit.civil_zone.clone(),
+        civil_zone: limit.civil_zone.clone().map(String::from),
         shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
     }
 }
@@ -62,10 +62,10 @@ pub(super) fn refuses(limit: &ExactName, outcome: &Outcome) -> bool {
 
 pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
     ExactName {
-        name: limit.name.to_owned(),
+        name: Text::from(limit.name),
         limit: limit.algorithm.limit(),
         window: limit.algorithm.window(),
-        civil_zone: limit.algorithm.civil_zone().map(str::to_owned),
+        civil_zone: limit.algorithm.civil_zone().map(Text::from),
         reason: limit.reason,
         is_shadow: limit.is_shadow,
         on_store_failure: limit.on_store_failure,
@@ -82,7 +82,7 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
                 blocked_until: limit.blocked_until,
             })
         }),
-        scope: limit.scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        scope: limit.scope.clone(),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Explained {
     pub limits: Vec<Explanation>,
     /// The refusals that the request would get now from the planes beside the limits, in the order
     /// of the planes: its deadline or the admission cursor, then its table or a missing place.
-    pub planes: Vec<Refusal<'static>>,
+    pub planes: Vec<Refusal>,
     /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
     /// needed. Their levels then follow from [`OnStoreFailure`].
     pub store_failure: Option<String>,

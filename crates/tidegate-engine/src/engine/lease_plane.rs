@@ -5,14 +5,13 @@
 //! slow store never keeps a counter charged for somebody who waits.
 
 use core::task::{Context, Poll};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate::algorithm::Verdict;
 use tidegate::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Obstacle;
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
@@ -37,7 +36,7 @@ pub(super) enum Leased {
     /// All have what it costs, or this member has charged it alone.
     Held(SmallVec<[LeaseCharge; 1]>, Option<Box<Permit>>),
     /// One has not; nothing is held.
-    Refused(Box<Refusal<'static>>),
+    Refused(Refusal),
     /// The store is asked first; nothing is held.
     Waits(Flights),
 }
@@ -174,7 +173,7 @@ impl Engine {
         if refusing.is_empty() {
             return Ok(Leased::Waits(flights));
         }
-        Ok(Leased::Refused(Box::new(refused_by(gate, refusing, silence, located, now))))
+        Ok(Leased::Refused(refused_by(gate, refusing, silence, located, now)))
     }
 
     /// Charges limits whose store is silent by this member's shares of them: all of them, or none.
@@ -361,7 +360,7 @@ fn refused_by<'g>(
     silence: Option<Silence>,
     located: &LocatedRequest<'g>,
     now: Timestamp,
-) -> Refusal<'static> {
+) -> Refusal {
     for one in &mut refusing {
         if let (Some(span), true) = (one.limit.block_on_exceed, one.reason == one.limit.reason) {
             let until = now.saturating_add(span);
@@ -373,13 +372,9 @@ fn refused_by<'g>(
     refusing.sort_by(|one, other| Retry::longest_first(one.retry, other.retry));
     let is_away = refusing[0].reason == Reason::StoreUnavailable;
     let scope = gate.store_name(&refusing[0].limit, located).scope;
-    let scope = scope
-        .into_iter()
-        .map(|(name, value)| (Cow::Owned(name.into_owned()), Cow::Owned(value.into_owned())));
-    let scope = scope.collect();
-    let civil_zone = refusing[0].limit.algorithm.civil_zone().map(|zone| Cow::Owned(zone.to_owned()));
+    let civil_zone = refusing[0].limit.algorithm.civil_zone().map(Text::from);
     let mut violated = refusing.into_iter().map(|one| Violated {
-        name: Cow::Owned(one.limit.name.to_owned()),
+        name: Text::from(one.limit.name),
         reason: one.reason,
         retry: one.retry,
         limit: one.limit.algorithm.limit(),
@@ -387,11 +382,11 @@ fn refused_by<'g>(
         window: one.limit.algorithm.window(),
     });
     let first = violated.next().expect("only called when some limit refuses");
-    let mut refusal = Refusal::new(gate.namespace().to_owned(), scope, first);
+    let mut refusal = Refusal::new(gate.namespace(), scope, first);
     refusal.violated.extend(violated);
     refusal.civil_zone = civil_zone;
     if is_away {
-        refusal.detail = silence.map(|silence| Cow::Borrowed(silence.detail()));
+        refusal.detail = silence.map(|silence| Text::from_static(silence.detail()));
     }
     refusal
 }

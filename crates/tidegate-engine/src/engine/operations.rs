@@ -356,7 +356,7 @@ impl Engine {
 
     /// Remembers the block that a refusal shows, for [`Engine::blocks`]. Other refusals change
     /// nothing.
-    pub fn note_blocked(&self, refusal: &Refusal<'_>, now: Timestamp) {
+    pub fn note_blocked(&self, refusal: &Refusal, now: Timestamp) {
         if let (Reason::Blocked, Retry::At(until)) = (refusal.reason(), refusal.retry()) {
             let (namespace, limit) = (&*refusal.namespace, refusal.name());
             let owner = self.shared.table.namespaces().known(namespace).unwrap_or(Owner::NONE);

@@ -24,7 +24,7 @@ use crate::request::{OwnedPairs, Request};
 pub struct PeekReport {
     /// The refusal it would get, if any: the first in the order of the planes. A request that may
     /// wait would wait for some of these instead.
-    pub refusal: Option<Refusal<'static>>,
+    pub refusal: Option<Refusal>,
     /// The state of its limits: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
 }
@@ -153,9 +153,9 @@ impl Engine {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Beside {
     /// The refusal before the limits: by the deadline, or by the admission cursor.
-    pub(super) before: Option<Refusal<'static>>,
+    pub(super) before: Option<Refusal>,
     /// The refusal after the local limits: by the capacity plane, or for want of a place.
-    pub(super) after: Option<Refusal<'static>>,
+    pub(super) after: Option<Refusal>,
 }
 
 impl Beside {
@@ -222,8 +222,5 @@ impl Look {
 /// The report of the limits that are decided here.
 fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> PeekReport {
     let peek = gate.peek(attributes, cost, now);
-    PeekReport {
-        refusal: peek.refusal.map(Refusal::into_owned),
-        limits: peek.limits.into_iter().map(LimitReport::from).collect(),
-    }
+    PeekReport { refusal: peek.refusal, limits: peek.limits.into_iter().map(LimitReport::from).collect() }
 }

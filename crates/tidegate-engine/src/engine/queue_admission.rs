@@ -221,17 +221,17 @@ impl Engine {
         })
     }
 
-    fn queue_full(&self, request: &Request<'_>) -> Box<Refusal<'static>> {
+    fn queue_full(&self, request: &Request<'_>) -> Refusal {
         let hint = self.resource_of(request).zip(self.overload());
         let hint = hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id));
-        Box::new(queue_full(request.namespace, request.class, hint))
+        queue_full(request.namespace, request.class, hint)
     }
 
     /// The obstacle of a refused request, and when it asks again unless it is called before; `None`
     /// if waiting is of no use.
     fn obstacle_of(
         &self,
-        refusal: &Refusal<'_>,
+        refusal: &Refusal,
         request: &Request<'_>,
         now: Timestamp,
     ) -> Option<(Obstacle, Timestamp)> {
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     /// The counter that a refusal is about.
-    fn counter_of(&self, refusal: &Refusal<'_>, request: &Request<'_>, now: Timestamp) -> Obstacle {
+    fn counter_of(&self, refusal: &Refusal, request: &Request<'_>, now: Timestamp) -> Obstacle {
         let keys = self.gate(request.namespace).map(|gate| gate.counter_keys(request.attributes, now));
         let key = keys
             .ok()
@@ -272,7 +272,7 @@ impl Engine {
 }
 
 /// Refuses a request for good.
-fn refuse_finally(refusal: Box<Refusal<'static>>, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
+fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
     if let Some(demand) = demand {
         demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
     }
@@ -294,7 +294,7 @@ fn queued(
     request: OwnedRequest,
     seat: Seat,
     demand: Option<Box<Demand>>,
-    refusal: Option<Box<Refusal<'static>>>,
+    refusal: Option<Refusal>,
     ask_at: Timestamp,
     until: Timestamp,
 ) -> Step {

@@ -1,13 +1,12 @@
 //! The refusals of each plane, and which of several comes first.
 
 use core::time::Duration;
-use std::borrow::Cow;
 
 use smallvec::smallvec;
 use tidegate::algorithm::Verdict;
 use tidegate::permits::retry_hint;
 use tidegate::refusal::ScopeValues;
-use tidegate::{Class, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Class, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Shed;
 use tidegate_store::StoreError;
 
@@ -19,69 +18,62 @@ use crate::leases::Silence;
 pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// The refusal of a request past its deadline.
-pub(super) fn past_deadline(namespace: &str) -> Refusal<'static> {
+pub(super) fn past_deadline(namespace: &str) -> Refusal {
     let violated = Violated {
-        name: Cow::Borrowed("deadline"),
+        name: Text::from_static("deadline"),
         reason: Reason::DeadlineUnmeetable,
         retry: Retry::Never,
         limit: 0,
         remaining: 0,
         window: None,
     };
-    Refusal::new(namespace.to_owned(), ScopeValues::new(), violated)
+    Refusal::new(namespace, ScopeValues::new(), violated)
 }
 
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
-pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) -> Refusal<'static> {
+pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) -> Refusal {
     let violated = Violated {
-        name: Cow::Borrowed("queue"),
+        name: Text::from_static("queue"),
         reason: Reason::QueueFull,
         retry: Retry::Backoff,
         limit: 0,
         remaining: 0,
         window: None,
     };
-    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
-    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    let scope: ScopeValues = smallvec![(Text::from_static("class"), Text::from_static(class.as_str()))];
+    let mut refusal = Refusal::new(namespace, scope, violated);
     refusal.retry_hint = Some(retry_hint);
     refusal
 }
 
-pub(super) fn into_owned(violated: Violated<'_>) -> Violated<'static> {
-    Violated { name: Cow::Owned(violated.name.into_owned()), ..violated }
-}
-
-pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal<'static> {
+pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
     let violated = Violated {
-        name: Cow::Borrowed(shed.name()),
+        name: Text::from(shed.name()),
         reason: Reason::OverloadShed,
         retry: Retry::Backoff,
         limit: shed.limit(),
         remaining: 0,
         window: None,
     };
-    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("class"), Cow::Borrowed(class.as_str()))];
-    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    let scope: ScopeValues = smallvec![(Text::from_static("class"), Text::from_static(class.as_str()))];
+    let mut refusal = Refusal::new(namespace, scope, violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
     refusal.details = Some(Box::new(shed.details()));
     refusal
 }
 
-pub(super) fn throttled_by(
-    namespace: &str,
-    throttled: &tidegate_capacity::Throttled<'_>,
-) -> Refusal<'static> {
+pub(super) fn throttled_by(namespace: &str, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal {
     let violated = Violated {
-        name: Cow::Owned(throttled.table.to_owned()),
+        name: Text::from(throttled.table),
         reason: throttled.reason,
         retry: Retry::At(throttled.retry),
         limit: throttled.limit.whole_left(),
         remaining: throttled.remaining.whole_left(),
         window: None,
     };
-    let partition = Cow::Owned(throttled.partition.to_string());
-    let scope: ScopeValues<'static> = smallvec![(Cow::Borrowed("partition"), partition)];
-    let mut refusal = Refusal::new(namespace.to_owned(), scope, violated);
+    let partition = Text::from(throttled.partition.to_string());
+    let scope: ScopeValues = smallvec![(Text::from_static("partition"), partition)];
+    let mut refusal = Refusal::new(namespace, scope, violated);
     refusal.details = Some(Box::new(throttled.details()));
     refusal
 }
@@ -91,13 +83,13 @@ pub(super) fn denied_by_store(
     exact: &[ExactName],
     outcomes: &[tidegate_store::Outcome],
     store_now: Timestamp,
-) -> Refusal<'static> {
-    let mut violated: Vec<(Violated<'static>, &ExactName)> = Vec::new();
+) -> Refusal {
+    let mut violated: Vec<(Violated, &ExactName)> = Vec::new();
     let mut hint = None;
     for (name, outcome) in exact.iter().zip(outcomes).filter(|(name, outcome)| refuses(name, outcome)) {
         let Some((reason, retry)) = denial(name, outcome) else { continue };
         let violation = Violated {
-            name: Cow::Owned(name.name.clone()),
+            name: name.name.clone(),
             reason,
             retry,
             limit: name.limit,
@@ -143,16 +135,11 @@ pub(super) fn failure(error: &StoreError, now: Timestamp) -> (Reason, Retry) {
     }
 }
 
-pub(super) fn store_failed(
-    gate: &Gate,
-    exact: &[&ExactName],
-    error: &StoreError,
-    now: Timestamp,
-) -> Refusal<'static> {
+pub(super) fn store_failed(gate: &Gate, exact: &[&ExactName], error: &StoreError, now: Timestamp) -> Refusal {
     let (reason, retry) = failure(error, now);
     let violated = exact.iter().map(|name| {
         let violation = Violated {
-            name: Cow::Owned(name.name.clone()),
+            name: name.name.clone(),
             reason,
             retry,
             limit: name.limit,
@@ -163,51 +150,48 @@ pub(super) fn store_failed(
     });
     let mut refusal = refusal_by(gate, violated.collect());
     if reason == Reason::StoreUnavailable {
-        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+        refusal.detail = Some(Text::from_static(Silence::of(error).detail()));
     }
     refusal
 }
 
 /// The refusal of a request that cannot be decided any more after it has waited.
-pub(super) fn undecidable(namespace: &str, why: String) -> Refusal<'static> {
-    Refusal { detail: Some(Cow::Owned(why)), ..refused_by_store(namespace) }
+pub(super) fn undecidable(namespace: &str, why: String) -> Refusal {
+    let mut refusal = refused_by_store(namespace);
+    refusal.detail = Some(Text::from(why));
+    refusal
 }
 
 /// The refusal where nobody says what refuses.
-fn refused_by_store(namespace: &str) -> Refusal<'static> {
+fn refused_by_store(namespace: &str) -> Refusal {
     let unknown = Violated {
-        name: Cow::Borrowed("store"),
+        name: Text::from_static("store"),
         reason: Reason::StoreUnavailable,
         retry: Retry::Backoff,
         limit: 0,
         remaining: 0,
         window: None,
     };
-    Refusal::new(namespace.to_owned(), ScopeValues::new(), unknown)
+    Refusal::new(namespace, ScopeValues::new(), unknown)
 }
 
 /// The refusal by these limits, the one that binds longest first.
-pub(super) fn refusal_by(
-    gate: &Gate,
-    mut violated: Vec<(Violated<'static>, &ExactName)>,
-) -> Refusal<'static> {
+pub(super) fn refusal_by(gate: &Gate, mut violated: Vec<(Violated, &ExactName)>) -> Refusal {
     if violated.is_empty() {
         // A store that refuses must say why; one that does not is taken at its word all the same.
         return refused_by_store(gate.namespace());
     }
     // A permit that is expected back soon binds for less long than anything else.
-    let binds = |one: &Violated<'_>| match one.reason {
+    let binds = |one: &Violated| match one.reason {
         Reason::ConcurrencyExceeded => Retry::At(Timestamp::MIN),
         _ => one.retry,
     };
     violated.sort_by(|(one, _), (other, _)| Retry::longest_first(binds(one), binds(other)));
-    let scope = violated[0].1.scope.iter();
-    let scope = scope.map(|(name, value)| (Cow::Owned(name.clone()), Cow::Owned(value.clone()))).collect();
-    let namespace = gate.namespace().to_owned();
-    let civil_zone = violated[0].1.civil_zone.clone().map(Cow::Owned);
+    let scope = violated[0].1.scope.clone();
+    let civil_zone = violated[0].1.civil_zone.clone();
     let mut all = violated.into_iter().map(|(violation, _)| violation);
     let first = all.next().expect("checked above");
-    let mut refusal = Refusal::new(namespace, scope, first);
+    let mut refusal = Refusal::new(gate.namespace(), scope, first);
     refusal.violated.extend(all);
     refusal.civil_zone = civil_zone;
     refusal

@@ -24,7 +24,7 @@ use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 
 /// Refusals, each with the position of its request.
-pub(super) type Refusals = Vec<(usize, Refusal<'static>)>;
+pub(super) type Refusals = Vec<(usize, Refusal)>;
 
 impl Engine {
     /// The question of a request for the store; `None` if it has no exact limits.
@@ -123,7 +123,7 @@ impl Engine {
         {
             let Patience { request, seat, returns } = *patience;
             let attributes = request.attributes();
-            let denial = Denial { refusal: Box::new(refusal), demand: origin.demand.take(), seat, returns };
+            let denial = Denial { refusal, demand: origin.demand.take(), seat, returns };
             return self.wait_or_refuse(&request.with(&attributes), denial, now);
         }
         for (at, origin) in origins.iter_mut().enumerate() {
@@ -261,7 +261,7 @@ impl BatchAdmission {
             let about = &self.origins[question.at];
             match charge_instead(engine, &about.gate, &question.exact, error, about.cost, now) {
                 Ok(stored) => self.holds[question.at].stored = Some(Box::new(stored)),
-                Err(refusal) => refused.push((question.at, *refusal)),
+                Err(refusal) => refused.push((question.at, refusal)),
             }
         }
         refused

@@ -1,16 +1,15 @@
 //! Exact limits while the store is silent: each decided as its policy says, by this member's share.
 
 use core::sync::atomic::Ordering;
-use std::borrow::Cow;
 
 use tidegate::gate::CounterPlace;
 use tidegate::lease::Share;
 use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Reason, Refusal, Retry, Timestamp, Violated};
+use tidegate::{Cost, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_store::StoreError;
 
 use super::Engine;
-use super::refusal::{STORE_RETRY, into_owned, refusal_by, store_failed};
+use super::refusal::{STORE_RETRY, refusal_by, store_failed};
 use crate::continuation::ExactName;
 use crate::leases::Silence;
 use crate::limit_report::LimitReport;
@@ -49,12 +48,7 @@ pub(super) fn decided_here<'a>(
 
 /// Why a member that decides alone refuses, and when to come back: the store is missing until this
 /// member alone has admitted the whole limit, and from then on it is exceeded.
-pub(super) fn alone_denial(
-    violated: &Violated<'_>,
-    whole: u64,
-    cost: Cost,
-    now: Timestamp,
-) -> (Reason, Retry) {
+pub(super) fn alone_denial(violated: &Violated, whole: u64, cost: Cost, now: Timestamp) -> (Reason, Retry) {
     let used = violated.limit.saturating_sub(violated.remaining);
     let is_exceeded = used.saturating_add(cost.units()) > whole;
     if is_exceeded || matches!(violated.reason, Reason::Blocked | Reason::TableFull) {
@@ -77,10 +71,10 @@ pub(super) fn charge_instead(
     error: &StoreError,
     cost: Cost,
     now: Timestamp,
-) -> Result<StoreCharge, Box<Refusal<'static>>> {
+) -> Result<StoreCharge, Refusal> {
     let refusing = refusing_without(exact, error);
     if !refusing.is_empty() {
-        return Err(Box::new(store_failed(gate, &refusing, error, now)));
+        return Err(store_failed(gate, &refusing, error, now));
     }
     let (local, places) = decided_here(engine, gate, exact);
     match gate.check_located(&places, cost, now) {
@@ -89,26 +83,26 @@ pub(super) fn charge_instead(
             let reports = gate.statuses(&permit).map(LimitReport::from).collect();
             Ok(StoreCharge { batch: None, shared: 0, fallback: Some(permit), reports })
         }
-        Err(violated) => Err(Box::new(denied_alone(gate, violated, &local, error, cost, now))),
+        Err(violated) => Err(denied_alone(gate, violated, &local, error, cost, now)),
     }
 }
 
 /// The refusal by limits that this member decides alone.
 pub(super) fn denied_alone(
     gate: &Gate,
-    violated: Vec<(usize, Violated<'_>)>,
+    violated: Vec<(usize, Violated)>,
     local: &[&ExactName],
     error: &StoreError,
     cost: Cost,
     now: Timestamp,
-) -> Refusal<'static> {
+) -> Refusal {
     let violated = violated.into_iter().map(|(at, one)| {
         let (reason, retry) = alone_denial(&one, local[at].limit, cost, now);
-        (Violated { reason, retry, limit: local[at].limit, ..into_owned(one) }, local[at])
+        (Violated { reason, retry, limit: local[at].limit, ..one }, local[at])
     });
     let mut refusal = refusal_by(gate, violated.collect());
     if refusal.reason() == Reason::StoreUnavailable {
-        refusal.detail = Some(Cow::Borrowed(Silence::of(error).detail()));
+        refusal.detail = Some(Text::from_static(Silence::of(error).detail()));
     }
     refusal
 }

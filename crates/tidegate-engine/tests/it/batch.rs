@@ -161,7 +161,7 @@ fn each_that_has_a_violated_limit_has_its_refusal_and_the_others_have_none() {
     let asked = [
         Request::new("api", &bob),
         Request::new("api", &USER),
-        Request::new("api", &[]),
+        Request::new("api", ()),
         Request::new("api", &bob).cost(cost(5)),
         Request::new("api", &bob),
     ];
@@ -188,7 +188,7 @@ fn one_key_in_two_requests_is_counted_twice() {
 #[test]
 fn requests_of_different_namespaces_and_without_limits_go_along() {
     let world = World::with_limits([exact("quota", bucket(3, HOUR))]);
-    let asked = [Request::new("api", &[]), Request::new("api", &USER), Request::new("api", &[])];
+    let asked = [Request::new("api", ()), Request::new("api", &USER), Request::new("api", ())];
     let (decision, sent) = decide(&world, &asked);
     assert!(matches!(decision, Decision::Admit(permits) if permits.requests() == 3));
     assert_eq!(sent[0].operations.len(), 1);
@@ -241,7 +241,7 @@ fn a_look_at_several_is_one_round_trip_and_says_what_each_would_meet_alone() {
     drop(admitted(&world, &[Request::new("api", &USER)]));
     let users: Vec<_> = (0..100).map(|user| [("user", NAMES[user % NAMES.len()])]).collect();
     let mut asked: Vec<_> = users.iter().map(|pairs| Request::new("api", pairs)).collect();
-    asked[3] = Request::new("api", &[]);
+    asked[3] = Request::new("api", ());
     asked[8] = asked[8].cost(cost(2));
     let before = world.state();
     for (count, batches) in [(0, 0), (1, 1), (65, 1), (66, 2), (100, 2)] {
@@ -270,7 +270,7 @@ pub(crate) fn requests_that_were_refused_together_are_no_demand_on_the_system() 
     let world = World::new(Room { local: 100, ..Room::WIDE });
     let flood = [("user", "flood")];
     let flood = Request::new("api", &flood).class(Class::CriticalPlus);
-    let critical = Request::new("api", &[]).class(Class::Critical);
+    let critical = Request::new("api", ()).class(Class::Critical);
     for _ in 0..50 {
         refused(&world, &[flood.cost(cost(50)), flood.cost(cost(51))]);
     }
@@ -278,7 +278,7 @@ pub(crate) fn requests_that_were_refused_together_are_no_demand_on_the_system() 
         drop(admitted(&world, &[critical]));
     }
     for _ in 0..10 {
-        drop(admitted(&world, &[Request::new("api", &[]).class(Class::Sheddable)]));
+        drop(admitted(&world, &[Request::new("api", ()).class(Class::Sheddable)]));
     }
     // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
     // stay.
@@ -286,6 +286,6 @@ pub(crate) fn requests_that_were_refused_together_are_no_demand_on_the_system() 
     world.advance(Duration::from_millis(100));
     let _ = world.engine.tick(world.now());
     drop(admitted(&world, &[critical]));
-    let shed = [critical, Request::new("api", &[]).class(Class::Sheddable)];
+    let shed = [critical, Request::new("api", ()).class(Class::Sheddable)];
     assert_eq!(refused(&world, &shed), [None, Some("admission_cursor".to_owned())]);
 }

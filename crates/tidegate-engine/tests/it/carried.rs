@@ -24,7 +24,7 @@ fn fixed(limit: u64, window: Duration) -> Algorithm {
 
 fn carry(world: &World, algorithms: &[&Algorithm], cost: u64, charging: Charging) -> Carried {
     let limits: Vec<_> = algorithms.iter().map(|one| limit(&[b"k"], one, cost)).collect();
-    world.carry(world.engine.carry(&Request::new("any", &[]), &limits, charging, world.now())).unwrap()
+    world.carry(world.engine.carry(&Request::new("any", ()), &limits, charging, world.now())).unwrap()
 }
 
 fn used(world: &World, algorithm: &Algorithm) -> u64 {
@@ -65,7 +65,7 @@ fn what_the_store_charged_is_taken_back_when_this_member_refuses_by_then() {
     let world = World::with_limits([]);
     let (rate, quota) = (fixed(3, MINUTE), fixed(100, HOUR));
     let limits = [limit(&[b"k"], &quota, 2), limit(&[b"k"], &rate, 2)];
-    let begun = world.engine.carry(&Request::new("any", &[]), &limits, Charging::AllOrNone, world.now());
+    let begun = world.engine.carry(&Request::new("any", ()), &limits, Charging::AllOrNone, world.now());
     assert!(carry(&world, &[&rate], 2, Charging::AllOrNone).is_admitted);
     let carried = world.carry(begun).unwrap();
     assert!(!carried.is_admitted);
@@ -118,7 +118,7 @@ fn while_the_store_is_away_nothing_is_charged_and_the_error_says_so() {
     for charging in [Charging::AllOrNone, Charging::Each, Charging::Always] {
         let limits = [limit(&[b"k"], &rate, 1), limit(&[b"k"], &quota, 1)];
         let carried =
-            world.carry(world.engine.carry(&Request::new("any", &[]), &limits, charging, world.now()));
+            world.carry(world.engine.carry(&Request::new("any", ()), &limits, charging, world.now()));
         assert!(matches!(carried, Err(EngineError::Store(StoreError::Unavailable { .. }))));
     }
     assert!(carry(&world, &[&rate], 10, Charging::AllOrNone).is_admitted, "a rate needs no store");
@@ -134,7 +134,7 @@ fn a_key_too_long_for_a_store_and_a_concurrency_limit_are_errors() {
     let ask = |algorithm| {
         let key = [long.as_slice()];
         let limits = [limit(&key, algorithm, 1)];
-        world.carry(world.engine.carry(&Request::new("any", &[]), &limits, Charging::AllOrNone, world.now()))
+        world.carry(world.engine.carry(&Request::new("any", ()), &limits, Charging::AllOrNone, world.now()))
     };
     assert!(ask(&rate).is_ok());
     assert!(matches!(ask(&quota), Err(EngineError::KeyTooLong(_))));

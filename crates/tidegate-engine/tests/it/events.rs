@@ -83,7 +83,7 @@ fn limits_that_arrive_with_a_request_see_the_cursor_and_are_not_charged_when_it_
     let (algorithm, key) = (bucket(5, MINUTE), [&b"k"[..]]);
     let carry = |cost| {
         let limit = CarriedLimit { key: Cow::Borrowed(&key[..]), algorithm: Cow::Borrowed(&algorithm), cost };
-        let begun = world.engine.carry(&Request::new("any", &[]), &[limit], Charging::Each, world.now());
+        let begun = world.engine.carry(&Request::new("any", ()), &[limit], Charging::Each, world.now());
         let Progress::Done(carried) = begun.unwrap() else { panic!("decided here") };
         carried
     };
@@ -91,7 +91,7 @@ fn limits_that_arrive_with_a_request_see_the_cursor_and_are_not_charged_when_it_
     let pin = Event::Pin { resource: None, level: Some(u16::MAX), until: NOW.saturating_add(MINUTE) };
     world.engine.event(pin, NOW).unwrap();
     let shed = carry(1);
-    assert_eq!(shed.refusal.as_ref().map(|refusal| refusal.reason()), Some(Reason::OverloadShed));
+    assert_eq!(shed.refusal.as_ref().map(tidegate::Refusal::reason), Some(Reason::OverloadShed));
     let Verdict::Wait { until } = shed.limits[0].verdict else { panic!("{shed:?}") };
     assert!(!shed.is_admitted && until > NOW, "a caller is told when to come back");
     assert_eq!(carry(0).limits[0].used, 2, "nothing is charged, and a look is not shed");

@@ -201,7 +201,7 @@ fn a_block_on_an_exact_limit_is_the_stores_and_a_reset_lifts_it() {
     let reset = world.carry(world.engine.reset(&request(1), Some("quota"), world.now()));
     assert_eq!(reset.unwrap(), 1);
     assert!(world.admit(1).is_some());
-    let nobody = Request::new("api", &[]);
+    let nobody = Request::new("api", ());
     let error = world.engine.block(&nobody, "quota", until, world.now()).unwrap_err();
     assert!(matches!(error, EngineError::UnknownLimit { .. }));
 }

@@ -142,10 +142,10 @@ impl Fleet {
         self.ask(member, units).ok()
     }
 
-    pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Box<Refusal<'static>>> {
+    pub(crate) fn ask(&mut self, member: usize, units: u64) -> Result<Permit, Refusal> {
         match self.decide(member, &Request::new("api", &ADA).cost(Cost::new(units).unwrap())) {
             Decision::Admit(permit) => Ok(permit),
-            Decision::Refuse(refusal) => Err(Box::new(refusal.into_refusal())),
+            Decision::Refuse(refusal) => Err(refusal.into_refusal()),
         }
     }
 

@@ -176,7 +176,7 @@ pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
     let world = World::new(Room { local: 100, ..Room::WIDE });
     let flood = [("user", "flood")];
     let flood = Request::new("api", &flood).class(Class::CriticalPlus).cost(Cost::new(101).unwrap());
-    let critical = Request::new("api", &[]).class(Class::Critical);
+    let critical = Request::new("api", ()).class(Class::Critical);
     for _ in 0..50 {
         assert_eq!(refused(world.decide(&flood)).1, Reason::CostExceedsLimit);
     }
@@ -184,7 +184,7 @@ pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
         drop(admitted(world.decide(&critical)));
     }
     for _ in 0..10 {
-        drop(admitted(world.decide(&Request::new("api", &[]).class(Class::Sheddable))));
+        drop(admitted(world.decide(&Request::new("api", ()).class(Class::Sheddable))));
     }
     // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
     // stay.
@@ -192,6 +192,6 @@ pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
     world.advance(Duration::from_millis(100));
     let _ = world.engine.tick(world.now());
     drop(admitted(world.decide(&critical)));
-    let (_, reason, ..) = refused(world.decide(&Request::new("api", &[]).class(Class::Sheddable)));
+    let (_, reason, ..) = refused(world.decide(&Request::new("api", ()).class(Class::Sheddable)));
     assert_eq!(reason, Reason::OverloadShed);
 }

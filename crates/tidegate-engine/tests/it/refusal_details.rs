@@ -24,7 +24,7 @@ fn world() -> World {
     World::of(engine.build().unwrap())
 }
 
-fn refusal(world: &World, request: &Request<'_>) -> Refusal<'static> {
+fn refusal(world: &World, request: &Request<'_>) -> Refusal {
     match world.decide(request) {
         Decision::Admit(_) => panic!("should be refused"),
         Decision::Refuse(refused) => refused.into_refusal(),
@@ -32,7 +32,7 @@ fn refusal(world: &World, request: &Request<'_>) -> Refusal<'static> {
 }
 
 /// The refusal of a request, which a look and an explanation show as well.
-fn refusal_everywhere(world: &World, request: &Request<'_>) -> Refusal<'static> {
+fn refusal_everywhere(world: &World, request: &Request<'_>) -> Refusal {
     let refused = refusal(world, request);
     let peek = world.carry(world.engine.peek(request, world.now())).unwrap();
     assert_eq!(peek.refusal.unwrap().details, refused.details, "a look shows the same details");
@@ -41,11 +41,11 @@ fn refusal_everywhere(world: &World, request: &Request<'_>) -> Refusal<'static> 
     refused
 }
 
-fn capacity_of(refusal: &Refusal<'_>) -> CapacityDetails {
+fn capacity_of(refusal: &Refusal) -> CapacityDetails {
     refusal.details.as_deref().and_then(RefusalDetails::capacity).unwrap().clone()
 }
 
-fn overload_of(refusal: &Refusal<'_>) -> OverloadDetails {
+fn overload_of(refusal: &Refusal) -> OverloadDetails {
     refusal.details.as_deref().and_then(RefusalDetails::overload).unwrap().clone()
 }
 
@@ -53,7 +53,7 @@ fn overload_of(refusal: &Refusal<'_>) -> OverloadDetails {
 fn a_throttled_request_names_its_partition_range_node_operation_and_rate() {
     let world = world();
     for key in [&b"a"[..], b"b", b"c", b"d"] {
-        let mut write = Request::new("api", &[]).access(Access::write("orders", key, 1));
+        let mut write = Request::new("api", ()).access(Access::write("orders", key, 1));
         while let Decision::Admit(_) = world.decide(&write) {}
         let refused = refusal_everywhere(&world, &write);
         let details = capacity_of(&refused);
@@ -71,7 +71,7 @@ fn a_throttled_request_names_its_partition_range_node_operation_and_rate() {
         write.access = Some(Access::read("orders", key, 1));
         drop(world.decide(&write));
     }
-    let read = Request::new("api", &[]).access(Access::read("orders", b"a", 1 << 20));
+    let read = Request::new("api", ()).access(Access::read("orders", b"a", 1 << 20));
     while let Decision::Admit(_) = world.decide(&read) {}
     let details = capacity_of(&refusal_everywhere(&world, &read));
     assert_eq!((details.operation, details.rate_thousandths), (AccessOperation::Read, 500_000));
@@ -80,7 +80,7 @@ fn a_throttled_request_names_its_partition_range_node_operation_and_rate() {
 #[test]
 fn a_partition_that_has_moved_is_named_with_its_new_node() {
     let world = world();
-    let write = Request::new("api", &[]).access(Access::write("orders", b"a", 1));
+    let write = Request::new("api", ()).access(Access::write("orders", b"a", 1));
     while let Decision::Admit(_) = world.decide(&write) {}
     let before = capacity_of(&refusal(&world, &write));
     let other = if &*before.node == "n1" { "n2" } else { "n1" };
@@ -94,7 +94,7 @@ fn a_partition_that_has_moved_is_named_with_its_new_node() {
 #[test]
 fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_that_binds() {
     let world = world();
-    let shed = Request::new("api", &[]).resource("checkout").tenant("ada").class(Class::SheddablePlus);
+    let shed = Request::new("api", ()).resource("checkout").tenant("ada").class(Class::SheddablePlus);
     let pin = |level, until| Event::Pin { resource: Some("checkout"), level, until };
     let cursor = 2 * COHORTS + 3;
     world.engine.event(pin(Some(cursor), NOW.saturating_add(TICK)), NOW).unwrap();
@@ -124,7 +124,7 @@ fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_tha
 #[test]
 fn a_request_without_a_place_shows_that_places_bind_and_later_that_they_moved_the_cursor() {
     let world = world();
-    let request = Request::new("api", &[]).resource("checkout").class(Class::Sheddable);
+    let request = Request::new("api", ()).resource("checkout").class(Class::Sheddable);
     let held = [world.decide(&request), world.decide(&request)];
     let refused = refusal_everywhere(&world, &request);
     let details = overload_of(&refused);
@@ -142,7 +142,7 @@ fn a_request_without_a_place_shows_that_places_bind_and_later_that_they_moved_th
     assert_eq!((last.name(), details.binding_signal), ("admission_cursor", BindingSignal::InFlight));
     assert!(details.cursor > 0);
     drop(held);
-    let other = Request::new("api", &[]).resource("search").class(Class::Sheddable);
+    let other = Request::new("api", ()).resource("search").class(Class::Sheddable);
     assert!(matches!(world.decide(&other), Decision::Admit(_)), "the default resource is idle");
 }
 
@@ -151,8 +151,8 @@ fn a_refusal_by_a_limit_or_a_deadline_has_no_details() {
     let world = World::new(Room { local: 1, ..Room::WIDE });
     let held = world.decide(&request());
     let denied = refusal(&world, &request());
-    assert_eq!((denied.reason(), denied.details), (Reason::RateExceeded, None));
+    assert_eq!((denied.reason(), denied.details.clone()), (Reason::RateExceeded, None));
     let late = refusal(&world, &request().deadline(NOW));
-    assert_eq!((late.reason(), late.details), (Reason::DeadlineUnmeetable, None));
+    assert_eq!((late.reason(), late.details.clone()), (Reason::DeadlineUnmeetable, None));
     drop(held);
 }

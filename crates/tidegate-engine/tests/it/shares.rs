@@ -62,7 +62,7 @@ fn carry(engine: &Engine, namespace: &str, key: &str, now: Timestamp) -> bool {
     let year = bucket(1, 365 * DAY);
     let parts: [&[u8]; 1] = [key.as_bytes()];
     let limit = CarriedLimit { key: Cow::Borrowed(&parts), algorithm: Cow::Borrowed(&year), cost: 1 };
-    done(engine.carry(&Request::new(namespace, &[]), &[limit], Charging::AllOrNone, now)).is_admitted
+    done(engine.carry(&Request::new(namespace, ()), &[limit], Charging::AllOrNone, now)).is_admitted
 }
 
 /// One request; its permit lends what it lends until it is given back here, unless `keep` keeps it

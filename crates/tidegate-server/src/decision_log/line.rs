@@ -7,7 +7,7 @@ use std::io;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::Formatter;
-use tidegate::{Attributes, Class, Reason, Timestamp};
+use tidegate::{Attributes, Class, Reason, Text, Timestamp};
 use tidegate_engine::PermitId;
 
 use crate::protocol::Protocol;
@@ -31,7 +31,7 @@ pub(crate) struct DecisionRecord<'a> {
     /// The limit that refused, or for an admitted request the tightest one.
     pub(crate) limit: Option<&'a str>,
     /// The attributes that name the counter of that limit; left out if empty.
-    pub(crate) scope: &'a [(Cow<'a, str>, Cow<'a, str>)],
+    pub(crate) scope: &'a [(Text, Text)],
     /// The attributes of the request; left out if empty.
     pub(crate) attributes: Attributes<'a>,
     /// The cost of the request in units.

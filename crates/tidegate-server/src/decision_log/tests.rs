@@ -1,6 +1,5 @@
 //! The decision log on a real disk, full queues, and a disk that fails.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate::{Attributes, Class, Reason, Timestamp};
+use tidegate::{Attributes, Class, Reason, Text, Timestamp};
 
 use super::file::{RotatingFile, WriteFailure};
 use super::line::{PAIRS_BYTES_MAX, TEXT_BYTES_MAX};
@@ -77,7 +76,7 @@ fn a_line_says_what_was_decided_and_leaves_out_what_is_absent() {
         text(&line(1)),
         "{\"time\":\"2026-11-20T23:00:00.25Z\",\"namespace\":\"api\",\"decision\":\"admit\",\"cost\":1}\n"
     );
-    let scope = [(Cow::from("user"), Cow::from("ada"))];
+    let scope = [(Text::from("user"), Text::from("ada"))];
     let full = DecisionRecord {
         reason: Some(Reason::RateExceeded),
         limit: Some("per-user"),
@@ -112,7 +111,7 @@ fn whatever_a_caller_sends_stays_one_line_of_json_and_comes_back_as_it_was() {
         "",
     ] {
         let pairs = [(hostile, hostile)];
-        let scope = [(Cow::from(hostile), Cow::from(hostile))];
+        let scope = [(Text::from(hostile), Text::from(hostile))];
         let written = text(&DecisionRecord {
             namespace: hostile,
             limit: Some(hostile),

@@ -12,7 +12,7 @@ use smallvec::{SmallVec, smallvec};
 use tidegate::algorithm::{Fixed, Verdict, WindowStart};
 use tidegate::refusal::ScopeValues;
 use tidegate::{
-    Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Timestamp, Violated,
+    Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Text, Timestamp, Violated,
 };
 use tidegate_driver::Driver;
 use tidegate_engine::{
@@ -311,14 +311,14 @@ impl Desk<'_> {
         let carried = Box::pin(self.complete(carried)).await?;
         if let Some(refusal) = &carried.refusal {
             for (at, line, _, cost) in &questions {
-                outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), (**refusal).clone(), now));
+                outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), refusal.clone(), now));
             }
             return Ok(false);
         }
         for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
             match own_outcome(domain, line, status, now) {
                 Outcome::Over(refusal) => {
-                    outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), *refusal, now));
+                    outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), refusal, now));
                 }
                 within if carried.is_admitted => {
                     self.note_own(&line.request.cost(*cost), status, now);
@@ -359,7 +359,7 @@ impl Desk<'_> {
     /// The outcome that a request would have now.
     async fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         let peek = match self.in_force.engine.peek(request, now) {
-            Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(Box::new(uncountable(request)))),
+            Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(uncountable(request))),
             begun => begun,
         };
         let peek = Box::pin(self.complete(peek)).await?;
@@ -368,7 +368,7 @@ impl Desk<'_> {
 
     fn seen(&self, namespace: &str, PeekReport { refusal, limits, .. }: PeekReport) -> Outcome {
         match refusal {
-            Some(refusal) => Outcome::Over(Box::new(refusal)),
+            Some(refusal) => Outcome::Over(refusal),
             None => self.within(namespace, limits),
         }
     }
@@ -392,7 +392,7 @@ impl Desk<'_> {
         let request = line.request.cost(cost);
         match &outcome {
             Outcome::Over(refusal) => {
-                let _ = self.note_refused(&request, (**refusal).clone(), now);
+                let _ = self.note_refused(&request, refusal.clone(), now);
             }
             Outcome::Within(_) => self.note_own(&request, &status, now),
         }
@@ -441,7 +441,7 @@ impl Desk<'_> {
         let limits = vec![own_limit(line, limit, units)];
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
-        let carried = self.in_force.engine.carry(&Request::new(domain, &[]), &limits, charging, now);
+        let carried = self.in_force.engine.carry(&Request::new(domain, ()), &limits, charging, now);
         Ok(Box::pin(self.complete(carried)).await?.limits[0])
     }
 
@@ -460,10 +460,10 @@ impl Desk<'_> {
         Ok(Outcome::Within(vec![own_left(&Box::pin(self.complete(refunded)).await?)]))
     }
 
-    fn note_refused(&self, request: &Request<'_>, refusal: Refusal<'static>, now: Timestamp) -> Outcome {
+    fn note_refused(&self, request: &Request<'_>, refusal: Refusal, now: Timestamp) -> Outcome {
         let asked = decisions::Asked::borrowed(request, Protocol::Rls);
         self.note_refusal(&self.in_force.metrics, &asked, &refusal, now);
-        Outcome::Over(Box::new(refusal))
+        Outcome::Over(refusal)
     }
 
     /// Settles the permit of questions that were admitted together. After an error of the store its
@@ -506,7 +506,7 @@ fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,
 ) -> Result<Request<'a>, Fault> {
-    let mut request = Request::new(domain, &[]);
+    let mut request = Request::new(domain, ());
     for line in lines {
         if request.access.is_some() && line.request.access.is_some() {
             let what = "several descriptors with limits of their own name a table";
@@ -531,17 +531,17 @@ fn own_limit<'a>(line: &'a DescriptorLine<'_>, limit: &OwnLimit, cost: u64) -> C
 
 /// The refusal of a request whose key is too long for the store of a quota. An error would let it
 /// pass: Envoy admits a request on errors by default.
-fn uncountable(request: &Request<'_>) -> Refusal<'static> {
+fn uncountable(request: &Request<'_>) -> Refusal {
     let violated = Violated {
-        name: Cow::Borrowed("key-length"),
+        name: Text::from_static("key-length"),
         reason: Reason::Blocked,
         retry: Retry::Never,
         limit: 0,
         remaining: 0,
         window: None,
     };
-    let mut refusal = Refusal::new(request.namespace.to_owned(), ScopeValues::new(), violated);
-    refusal.detail = Some(Cow::Borrowed("the values that a quota counts by are too long to be stored"));
+    let mut refusal = Refusal::new(request.namespace, ScopeValues::new(), violated);
+    refusal.detail = Some(Text::from_static("the values that a quota counts by are too long to be stored"));
     refusal
 }
 
@@ -562,18 +562,17 @@ fn own_outcome(domain: &str, line: &DescriptorLine<'_>, status: &CarriedStatus, 
         Verdict::Wait { until } => (exceeded(status.window), Retry::At(until.max(now))),
         Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),
     };
-    let own = |text: &str| Cow::Owned(text.to_owned());
-    let scope: ScopeValues<'static> =
-        line.attributes.iter().map(|(name, value)| (own(name), own(value))).collect();
+    let scope: ScopeValues =
+        line.attributes.iter().map(|(name, value)| (Text::from(&**name), Text::from(*value))).collect();
     let violated = Violated {
-        name: Cow::Borrowed(OVERRIDE),
+        name: Text::from_static(OVERRIDE),
         reason,
         retry,
         limit: status.limit,
         remaining: status.remaining,
         window: status.window,
     };
-    Outcome::Over(Box::new(Refusal::new(domain.to_owned(), scope, violated)))
+    Outcome::Over(Refusal::new(domain, scope, violated))
 }
 
 fn exceeded(window: Option<Duration>) -> Reason {

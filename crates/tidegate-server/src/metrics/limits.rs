@@ -140,7 +140,7 @@ impl NamespaceTable {
     }
 
     /// Counts a refusal.
-    pub(crate) fn refused(&self, refusal: &Refusal<'_>, protocol: Protocol) {
+    pub(crate) fn refused(&self, refusal: &Refusal, protocol: Protocol) {
         if let Some(series) = self.namespaces.get(&*refusal.namespace) {
             series.of(refusal.name()).refused(refusal.reason(), protocol);
         }

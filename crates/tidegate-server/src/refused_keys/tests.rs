@@ -1,5 +1,3 @@
-use std::borrow::Cow;
-
 use super::*;
 
 const START: Timestamp = Timestamp::from_secs(1_795_215_600);
@@ -14,7 +12,7 @@ fn keys() -> RefusedKeys {
 }
 
 fn count_as(keys: &RefusedKeys, namespace: &str, limit: &str, user: &str, reason: Reason, now: Timestamp) {
-    let scope = [(Cow::Borrowed("user"), Cow::Borrowed(user))];
+    let scope = [(Text::from_static("user"), Text::from(user))];
     keys.count(RefusedCounter { namespace, limit, scope: &scope, reason }, now);
 }
 

@@ -161,7 +161,7 @@ impl Desk<'_> {
     }
 }
 
-fn write_refusal(refusal: &Refusal<'_>, now: Timestamp, replies: &mut Replies<'_>) {
+fn write_refusal(refusal: &Refusal, now: Timestamp, replies: &mut Replies<'_>) {
     let retry = millis_of(refusal, now);
     let details = details_of(refusal);
     replies.map(6 + usize::from(details.is_some()));

@@ -167,7 +167,7 @@ impl Desk<'_> {
                     cost: asking.quantity,
                 })
                 .collect();
-            self.in_force.engine.carry(&Request::new(NAMESPACE, &[]), &limits, Charging::Each, now)
+            self.in_force.engine.carry(&Request::new(NAMESPACE, ()), &limits, Charging::Each, now)
         };
         let (carried, was_asked) = match progress {
             Ok(Progress::Done(carried)) => (Ok(carried), false),
@@ -217,7 +217,7 @@ impl Desk<'_> {
             let pairs = [(KEY, &*key)];
             let cost = Cost::new(asking.quantity).unwrap_or_default();
             let asked = Asked::borrowed(&Request::new(NAMESPACE, &pairs).cost(cost), Protocol::Resp);
-            let note_refused = |refusal: &Refusal<'_>| {
+            let note_refused = |refusal: &Refusal| {
                 throttled.refused(refusal.reason(), Protocol::Resp);
                 self.note_refused_key(refusal, Protocol::Resp, now);
                 if let Some(decisions) = &self.daemon.decisions {
@@ -236,7 +236,7 @@ impl Desk<'_> {
     }
 }
 
-fn refusal<'k>(asking: &ThrottleRequest<'_>, status: &CarriedStatus, key: &'k str) -> Option<Refusal<'k>> {
+fn refusal(asking: &ThrottleRequest<'_>, status: &CarriedStatus, key: &str) -> Option<Refusal> {
     let (reason, retry) = match status.verdict {
         Verdict::Admit => return None,
         Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),

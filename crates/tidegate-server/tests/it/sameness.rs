@@ -60,7 +60,7 @@ fn requests() -> Vec<Asked> {
 
 /// A decision in words that every way has: the limit, the reason, the units left, milliseconds to
 /// wait.
-fn said(refusal: &Refusal<'_>, now: Timestamp) -> String {
+fn said(refusal: &Refusal, now: Timestamp) -> String {
     let wait = refusal.retry().after(now).map(|wait| wait.as_nanos().div_ceil(1_000_000));
     format!("{} {} {} {wait:?}", refusal.name(), refusal.reason(), refusal.remaining())
 }
@@ -72,7 +72,7 @@ fn through_the_library(requests: &[Asked]) -> Vec<String> {
     let gate = Gate::builder("api").limits(limits()).table(Arc::new(KeyTable::new(table))).build().unwrap();
     let decide = |asked: &Asked| {
         let attributes = asked.attributes();
-        let refusal = gate.check(&attributes, asked.cost(), asked.at).refusal();
+        let refusal = gate.check(&attributes, asked.cost(), asked.at).into_result().err();
         refusal.map_or(ADMITTED.to_owned(), |refusal| said(&refusal, asked.at))
     };
     requests.iter().map(decide).collect()

@@ -105,7 +105,7 @@ async fn at_ten_times_the_load_a_server_sees_one_call_for_each_admitted_request(
                 } else {
                     admission.admit(&request()).await.unwrap()
                 };
-                let hold = verdict.admitted();
+                let hold = verdict.into_result().ok();
                 tokio::time::sleep(WORK).await;
                 if let Some(hold) = hold {
                     admitted.fetch_add(1, Ordering::Relaxed);
@@ -135,13 +135,13 @@ async fn a_peek_at_a_server_shows_no_unit_of_a_request_that_waits() {
     let admission = admission(store.clone());
     let mut held = Vec::new();
     for _ in 0..PLACES {
-        held.push(patient(&admission).await.admitted().unwrap());
+        held.push(patient(&admission).await.into_result().unwrap());
     }
     let batches = store.stats().batches;
     let mut waiting = JoinSet::new();
     for _ in 0..CALLERS {
         let admission = admission.clone();
-        waiting.spawn(async move { patient(&admission).await.admitted().unwrap() });
+        waiting.spawn(async move { patient(&admission).await.into_result().unwrap() });
     }
     until_waiting(&admission, CALLERS).await;
     assert_eq!(store.stats().batches, batches, "no request that waits asks the server");

@@ -28,7 +28,7 @@ pub enum Outcome {
     /// It is within all of its limits, of which there may be none.
     Within(Vec<Left>),
     /// It is over one of them.
-    Over(Box<Refusal<'static>>),
+    Over(Refusal),
 }
 
 /// The remaining units of one limit.
@@ -118,10 +118,10 @@ pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> Rate
     answer
 }
 
-fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal<'static>> {
+fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal> {
     let refusals = outcomes.iter().filter_map(|one| match one {
         Outcome::Within(_) => None,
-        Outcome::Over(refusal) => Some(&**refusal),
+        Outcome::Over(refusal) => Some(refusal),
     });
     refusals.max_by_key(|refusal| match refusal.retry() {
         Retry::Backoff => (0, Timestamp::MIN),
@@ -150,7 +150,7 @@ fn header((name, value): (&HeaderName, &http::HeaderValue)) -> HeaderValue {
 }
 
 /// The fields of a refusal for other filters of Envoy, by their names in the body.
-fn metadata(refusal: &Refusal<'_>, now: Timestamp) -> Struct {
+fn metadata(refusal: &Refusal, now: Timestamp) -> Struct {
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let mut scope = Struct::default();
     scope.fields.extend(refusal.scope.iter().map(|(name, value)| (name.as_ref().to_owned(), text(value))));

@@ -5,7 +5,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::from_secs(1_795_210_800);
 
-fn violated(name: &'static str, reason: Reason, retry: Retry) -> Violated<'static> {
+fn violated(name: &'static str, reason: Reason, retry: Retry) -> Violated {
     Violated {
         name: name.into(),
         reason,
@@ -16,7 +16,7 @@ fn violated(name: &'static str, reason: Reason, retry: Retry) -> Violated<'stati
     }
 }
 
-fn refusal(reason: Reason, retry: Retry) -> Refusal<'static> {
+fn refusal(reason: Reason, retry: Retry) -> Refusal {
     let scope = smallvec![("user".into(), "ada".into())];
     Refusal::new("api", scope, violated("per-user", reason, retry))
 }
@@ -25,7 +25,7 @@ fn at(millis: u64) -> Retry {
     Retry::At(NOW.saturating_add(Duration::from_millis(millis)))
 }
 
-fn body(refusal: &Refusal<'_>) -> String {
+fn body(refusal: &Refusal) -> String {
     serde_json::to_string_pretty(&RefusalBody::new(refusal, 429, NOW)).unwrap()
 }
 
@@ -197,6 +197,6 @@ fn a_refusal_by_the_overload_plane_shows_the_cursor_and_the_signal_that_binds() 
     assert_eq!(json(&shed)["overload"], expected, "the default resource has no name");
 }
 
-fn json(refusal: &Refusal<'_>) -> serde_json::Value {
+fn json(refusal: &Refusal) -> serde_json::Value {
     serde_json::from_str(&body(refusal)).unwrap()
 }

@@ -17,6 +17,7 @@ use super::alone_specs::AloneSpecs;
 use crate::limit::{Limit, Override};
 use crate::scope::Names;
 use crate::table::{KeyTable, Spec, SpecOwner, TableConfig};
+use crate::text::Text;
 use crate::time::Timestamp;
 
 /// Makes a [`Gate`].
@@ -43,10 +44,6 @@ impl GateBuilder {
     pub const LIMITS_MAX: usize = 1024;
     /// The most distinct attributes that the limits of a namespace use.
     pub const ATTRIBUTES_MAX: usize = 256;
-    /// The seed of a table that was not given: placement is then the same in every process. Give a
-    /// table with a random seed wherever strangers choose keys.
-    const SEED: [u64; 4] = [0x7469_6465, 0x6761_7465, 0x6b65_7973, 0x7365_6564];
-
     fn new(namespace: Arc<str>) -> Self {
         Self {
             namespace,
@@ -74,7 +71,7 @@ impl GateBuilder {
     }
 
     /// Keeps the state of keys in `table`, which other gates may share. Without one, the gate makes
-    /// its own with [`TableConfig::BYTES_DEFAULT`] and a fixed seed.
+    /// its own, a [`TableConfig::default`].
     #[must_use]
     pub fn table(mut self, table: Arc<KeyTable>) -> Self {
         self.table = Some(table);
@@ -135,7 +132,7 @@ impl GateBuilder {
         if limits.len() > Self::LIMITS_MAX {
             return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
         }
-        let table = table.unwrap_or_else(|| Arc::new(KeyTable::new(TableConfig::seeded(Self::SEED))));
+        let table = table.unwrap_or_else(|| Arc::new(KeyTable::new(TableConfig::default())));
         let attributes = distinct_attributes(&limits);
         if attributes > Self::ATTRIBUTES_MAX {
             return Err(GateError::TooManyAttributes { namespace: namespace.to_string(), attributes });
@@ -161,6 +158,7 @@ impl GateBuilder {
         let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);
         let alone_specs = AloneSpecs::default();
         Ok(Gate {
+            namespace_text: Text::from(&*namespace),
             namespace,
             owner,
             table,

@@ -3,7 +3,6 @@
 use core::hint::black_box;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
 
@@ -16,33 +15,57 @@ use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode, OnExceed};
-use crate::refusal::{Reason, Refusal, Retry, ScopeValues, Violated};
+use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
 use crate::table::{KeyHash, Unwritten, WhenFull};
+use crate::text::Text;
 use crate::time::Timestamp;
 
 /// The answer of a gate.
 #[derive(Debug)]
 #[must_use = "a permit gives back what it holds when it is dropped"]
-pub enum Decision<'a> {
+pub enum Decision {
     /// The request may go ahead.
     Admit(Permit),
-    /// It may not, and this is why. Boxed: a decision is moved on every request, and a refusal is
-    /// three times as large as a permit.
-    Refuse(Box<Refusal<'a>>),
+    /// It may not, and this is why.
+    Refuse(Refusal),
 }
 
-impl<'a> Decision<'a> {
+impl Decision {
     /// Whether the request may go ahead.
     pub const fn is_admit(&self) -> bool {
         matches!(self, Self::Admit(_))
     }
 
-    /// The refusal, if it is one.
-    pub fn refusal(self) -> Option<Refusal<'a>> {
+    /// The permit of an admitted request, or the refusal as an error.
+    ///
+    /// ```
+    /// # use tidegate::{Cost, Gate, Permit, Refusal, Timestamp};
+    /// fn admit(gate: &Gate, user: &str, now: Timestamp) -> Result<Permit, Refusal> {
+    ///     gate.check(&[("user", user)], Cost::ONE, now).into_result()
+    /// }
+    /// ```
+    #[expect(clippy::missing_errors_doc, reason = "the error is the refusal")]
+    pub fn into_result(self) -> Result<Permit, Refusal> {
+        match self {
+            Self::Admit(permit) => Ok(permit),
+            Self::Refuse(refusal) => Err(refusal),
+        }
+    }
+
+    /// The permit of an admitted request.
+    pub const fn permit(&self) -> Option<&Permit> {
+        match self {
+            Self::Admit(permit) => Some(permit),
+            Self::Refuse(_) => None,
+        }
+    }
+
+    /// The refusal of a refused request.
+    pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Admit(_) => None,
-            Self::Refuse(refusal) => Some(*refusal),
+            Self::Refuse(refusal) => Some(refusal),
         }
     }
 }
@@ -58,7 +81,7 @@ impl Gate {
         attributes: impl Into<Attributes<'a>>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision<'a> {
+    ) -> Decision {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         if let [limit] = &*self.limits {
@@ -81,7 +104,7 @@ impl Gate {
         values: &Values<'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision<'a> {
+    ) -> Decision {
         let Some(found) = Self::find(limit, values, now) else {
             return Decision::Admit(Permit::new(cost, now));
         };
@@ -110,7 +133,7 @@ impl Gate {
         &'a self,
         requests: &[(Attributes<'a>, Cost)],
         now: Timestamp,
-        mut decided: impl FnMut(usize, Decision<'a>),
+        mut decided: impl FnMut(usize, Decision),
     ) {
         for (chunk, requests) in requests.chunks(Self::BATCH).enumerate() {
             let mut located: [(Values<'a>, Probes<'a>); Self::BATCH] = Default::default();
@@ -197,7 +220,7 @@ impl Gate {
         values: &Values<'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision<'a> {
+    ) -> Decision {
         for probe in probes.iter_mut() {
             self.assess(probe, cost, now);
         }
@@ -226,7 +249,7 @@ impl Gate {
         values: &Values<'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision<'a> {
+    ) -> Decision {
         let refused = probes
             .iter()
             .any(|probe| probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce);
@@ -288,14 +311,9 @@ impl Gate {
 
     /// Refuses, with the consequences that the policy attaches to it.
     #[cold]
-    fn refuse<'a>(
-        &'a self,
-        probes: &mut Probes<'a>,
-        values: &Values<'a>,
-        now: Timestamp,
-    ) -> Box<Refusal<'a>> {
+    fn refuse<'a>(&'a self, probes: &mut Probes<'a>, values: &Values<'a>, now: Timestamp) -> Refusal {
         self.block_exceeded(probes, now);
-        Box::new(self.explain_refusal(probes, values, now))
+        self.explain_refusal(probes, values, now)
     }
 
     /// Blocks the keys that exceeded a limit which blocks for that, and counts requests that met a
@@ -325,7 +343,7 @@ impl Gate {
         probes: &Probes<'a>,
         values: &Values<'a>,
         now: Timestamp,
-    ) -> Refusal<'a> {
+    ) -> Refusal {
         let mut refusing: SmallVec<[(Retry, Option<Duration>, &Probe<'a>); 3]> = SmallVec::new();
         for probe in probes {
             if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
@@ -341,7 +359,7 @@ impl Gate {
         let &(_, retry_hint, binding) = refusing.first().expect("only called when some limit refuses");
         let limit = self.limit_of(binding);
         let detail = match binding.answer {
-            Answer::Lacks { attribute } => Some(Cow::Owned(format!(
+            Answer::Lacks { attribute } => Some(Text::from(format!(
                 "the request lacks the attribute \"{}\", which limit \"{}\" requires",
                 self.names.get(attribute),
                 limit.limit.name
@@ -352,22 +370,22 @@ impl Gate {
         for (.., probe) in &refusing {
             violated.push(self.violated(probe, retry_of(probe, now), now));
         }
-        Refusal {
-            namespace: Cow::Borrowed(&*self.namespace),
+        Refusal::from(RefusalFields {
+            namespace: self.namespace_text.clone(),
             scope: self.scope_values(&limit.scope.parts, values),
             violated,
             detail,
             details: None,
             retry_hint,
-            civil_zone: binding.algorithm.civil_zone().map(Cow::Borrowed),
-        }
+            civil_zone: binding.algorithm.civil_zone().map(Text::from),
+        })
     }
 
     #[inline]
-    pub(super) fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated<'a> {
+    pub(super) fn violated<'a>(&'a self, probe: &Probe<'a>, retry: Retry, now: Timestamp) -> Violated {
         let limit = self.limit_of(probe);
         Violated {
-            name: Cow::Borrowed(&limit.limit.name),
+            name: limit.name.clone(),
             reason: reason_for(probe),
             retry,
             limit: probe.algorithm.limit(),
@@ -376,11 +394,11 @@ impl Gate {
         }
     }
 
-    pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues<'a> {
+    pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues {
         let mut present = ScopeValues::new();
         for part in parts {
             if let Some(value) = values[usize::from(part.attribute)] {
-                present.push((Cow::Borrowed(self.names.get(part.attribute)), part.shown(value)));
+                present.push((self.names.text(part.attribute), part.shown(value)));
             }
         }
         present

@@ -242,7 +242,7 @@ impl Gate {
         };
         let part = |part: &crate::scope::Part| {
             let value = values[usize::from(part.attribute)];
-            (self.names.get(part.attribute).to_owned(), value.map(|value| part.shown(value).into_owned()))
+            (self.names.get(part.attribute).to_owned(), value.map(|value| String::from(part.shown(value))))
         };
         Counting {
             key: limit.scope.parts.iter().map(part).collect(),

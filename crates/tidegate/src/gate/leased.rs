@@ -72,7 +72,7 @@ pub struct StoreName<'a> {
     /// As [`super::ExactLimit::key`].
     pub key: KeyBytes,
     /// The attributes of the key with their values, for people.
-    pub scope: ScopeValues<'a>,
+    pub scope: ScopeValues,
 }
 
 impl Gate {

@@ -35,7 +35,7 @@ impl Gate {
         located: &mut LocatedRequest<'a>,
         cost: Cost,
         now: Timestamp,
-    ) -> Decision<'a> {
+    ) -> Decision {
         let LocatedRequest { values, elsewhere } = located;
         self.names.read(attributes.into(), values);
         let mut probes = Probes::new();

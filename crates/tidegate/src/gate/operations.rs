@@ -1,5 +1,7 @@
 //! The other operations on a counter: peek, report, refund, reset, block.
 
+use core::fmt;
+
 use super::Gate;
 use super::build::Compiled;
 use super::permit::{LimitStatus, Permit};
@@ -15,18 +17,26 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peek<'a> {
     /// The refusal it would get, if any.
-    pub refusal: Option<Refusal<'a>>,
+    pub refusal: Option<Refusal>,
     /// The status of the matching limits now, in the order of the policy.
     pub limits: Vec<LimitStatus<'a>>,
 }
 
 /// A limit could not be charged or blocked: the table has no room for another key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the key table has no room for another key before {until}; give it more memory")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull {
     /// When the first of the keys in the way drains.
     pub until: Timestamp,
 }
+
+impl fmt::Display for TableFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { until } = self;
+        write!(f, "the key table has no room for another key before {until}; give it more memory")
+    }
+}
+
+impl core::error::Error for TableFull {}
 
 impl Gate {
     /// The answer of [`Gate::check`], without changing anything.
@@ -150,7 +160,7 @@ impl Gate {
         &'a self,
         attributes: impl Into<Attributes<'a>>,
         limit: Option<&str>,
-    ) -> Vec<(&'a str, ScopeValues<'a>)> {
+    ) -> Vec<(&'a str, ScopeValues)> {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         let is_meant = |compiled: &&Compiled| {
@@ -169,7 +179,7 @@ impl Gate {
         &'a self,
         identity: &[u8],
         attributes: impl Into<Attributes<'a>>,
-    ) -> Option<(&'a str, ScopeValues<'a>)> {
+    ) -> Option<(&'a str, ScopeValues)> {
         let limit = self.limits.iter().find(|limit| limit.identity() == identity)?;
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);

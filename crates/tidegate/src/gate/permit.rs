@@ -1,5 +1,6 @@
 //! The permit of an admitted request.
 
+use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -16,7 +17,6 @@ use crate::time::Timestamp;
 ///
 /// Dropping it releases its places under concurrency limits. Units of rates and quotas stay spent,
 /// unless the permit is handed to [`Gate::take_back`] or [`Gate::settle`].
-#[derive(Debug)]
 #[must_use = "dropping a permit gives back its place under concurrency limits"]
 pub struct Permit {
     at: Timestamp,
@@ -187,6 +187,16 @@ impl Permit {
     }
 }
 
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("cost", &self.cost.units())
+            .field("admitted_at", &format_args!("{}", self.at))
+            .field("limits", &self.charges.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
@@ -221,6 +231,13 @@ impl Gate {
                 shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),
             })
         })
+    }
+
+    /// The units left, when it was admitted, of the limit that had the fewest left. [`u64::MAX`] if
+    /// no limit was charged. As for [`Gate::statuses`], the permit must come from this gate.
+    pub fn remaining(&self, permit: &Permit) -> u64 {
+        let enforced = self.statuses(permit).filter(|status| !status.shadow_refused);
+        enforced.map(|status| status.remaining).min().unwrap_or(u64::MAX)
     }
 
     /// Settles a permit with what the request truly cost: see [`Permit::settle`].

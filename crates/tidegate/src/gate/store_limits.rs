@@ -36,7 +36,7 @@ pub struct ExactLimit<'a> {
     /// The values of its key as bytes that no other tuple of values gives.
     pub key: KeyBytes,
     /// The attributes of its key with their values, for people.
-    pub scope: ScopeValues<'a>,
+    pub scope: ScopeValues,
     /// The reason for which it denies.
     pub reason: Reason,
     /// Whether it is a shadow limit, which refuses nothing.
@@ -90,7 +90,7 @@ pub struct LocalLimit<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located<'a> {
     /// The limits that would refuse it.
-    pub violated: Vec<(usize, Violated<'a>)>,
+    pub violated: Vec<(usize, Violated)>,
     /// The status of the limits that have a counter.
     pub limits: Vec<LimitStatus<'a>>,
 }
@@ -224,7 +224,7 @@ impl Gate {
         places: &[CounterPlace],
         cost: Cost,
         now: Timestamp,
-    ) -> Result<Permit, Vec<(usize, Violated<'_>)>> {
+    ) -> Result<Permit, Vec<(usize, Violated)>> {
         let mut probes = self.probes_at(places);
         for probe in &mut probes {
             self.assess(probe, cost, now);
@@ -287,7 +287,7 @@ impl Gate {
         probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
     }
 
-    fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated<'a>)> {
+    fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated)> {
         let refusing = probes.iter().enumerate().filter(|(_, probe)| self.refuses(probe));
         refusing.map(|(at, probe)| (at, self.violated(probe, retry_of(probe, now), now))).collect()
     }

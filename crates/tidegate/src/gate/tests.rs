@@ -75,7 +75,7 @@ fn exactly_as_many_as_the_limit_holds_are_admitted() {
 fn a_refusal_says_which_limit_why_when_to_come_back_and_how_much_was_left() {
     let gate = gate([per_second("user", 4)]);
     assert!(gate.check(&[("user", "ada")], cost(3), NOW).is_admit());
-    let refusal = gate.check(&[("user", "ada")], cost(2), NOW).refusal().unwrap();
+    let refusal = gate.check(&[("user", "ada")], cost(2), NOW).into_result().unwrap_err();
     assert_eq!(refusal.reason(), Reason::RateExceeded);
     assert_eq!(refusal.name(), "user");
     assert_eq!(refusal.remaining(), 1);
@@ -96,8 +96,8 @@ fn the_limit_that_binds_longest_comes_first_and_all_violated_ones_are_listed() {
         Limit::new("long", bucket(1, Duration::from_hours(2))),
         Limit::new("wide", bucket(100, Duration::from_secs(1))),
     ]);
-    assert!(gate.check(&[], Cost::ONE, NOW).is_admit());
-    let refusal = gate.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    assert!(gate.check((), Cost::ONE, NOW).is_admit());
+    let refusal = gate.check((), Cost::ONE, NOW).into_result().unwrap_err();
     let names: Vec<_> = refusal.violated.iter().map(|one| &*one.name).collect();
     assert_eq!(names, ["long", "short"]);
     assert_eq!(refusal.reason(), Reason::QuotaExceeded, "two hours make a quota");
@@ -113,7 +113,7 @@ fn a_cost_that_never_fits_is_refused_as_never() {
         let gate = gate([limit]);
         let attributes = [(name.as_str(), "x")];
         for units in [8, u64::MAX] {
-            let refusal = gate.check(&attributes, cost(units), NOW).refusal().unwrap();
+            let refusal = gate.check(&attributes, cost(units), NOW).into_result().unwrap_err();
             assert_eq!(
                 (refusal.reason(), refusal.retry()),
                 (Reason::CostExceedsLimit, Retry::Never),
@@ -129,13 +129,13 @@ fn a_request_takes_one_permit_whatever_it_costs_and_gives_it_back_by_dropping() 
         "parallel",
         Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap()),
     )]);
-    let Decision::Admit(permit) = gate.check(&[], cost(1000), NOW) else { panic!("the first is admitted") };
+    let Decision::Admit(permit) = gate.check((), cost(1000), NOW) else { panic!("the first is admitted") };
     assert!(permit.must_be_settled());
-    let refusal = gate.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check((), Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!(refusal.reason(), Reason::ConcurrencyExceeded);
     assert_eq!(refusal.retry(), Retry::Backoff);
     drop(permit);
-    assert!(gate.check(&[], Cost::ONE, NOW).is_admit());
+    assert!(gate.check((), Cost::ONE, NOW).is_admit());
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn over(name: &'static str, retry: Retry) -> Outcome {
         window: Some(Duration::from_mins(1)),
     };
     let scope = smallvec![("user".into(), "ada".into())];
-    Outcome::Over(Box::new(Refusal::new("api", scope, violated)))
+    Outcome::Over(Refusal::new("api", scope, violated))
 }
 
 fn headers(answer: &RateLimitResponse) -> Vec<(&str, &str)> {

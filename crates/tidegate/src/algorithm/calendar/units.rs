@@ -55,6 +55,14 @@ impl fmt::Display for CivilUnit {
     }
 }
 
+impl TryFrom<&str> for CivilUnit {
+    type Error = AlgorithmError;
+
+    fn try_from(text: &str) -> Result<Self, AlgorithmError> {
+        text.parse()
+    }
+}
+
 impl FromStr for CivilUnit {
     type Err = AlgorithmError;
 

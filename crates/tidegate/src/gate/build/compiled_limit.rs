@@ -13,6 +13,7 @@ use crate::matcher::Matcher;
 use crate::scope::{Keyed, Names, Part, Scope, Values};
 use crate::shares::Owner;
 use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
+use crate::text::Text;
 use crate::time::Timestamp;
 
 /// The suffix of the identity of a limit's ledgers.
@@ -22,6 +23,8 @@ const LEDGER: &[u8] = b"\0ledger";
 #[derive(Debug)]
 pub(crate) struct Compiled {
     pub(crate) limit: Limit,
+    /// Its name as refusals own it.
+    pub(crate) name: Text,
     /// Its algorithm with the numbers it is decided by, which are a part of the limit's where it is
     /// divided.
     algorithm: Algorithm,
@@ -74,6 +77,7 @@ impl Compiled {
         let has_blocks = table.blocks.of(identity);
         let is_elsewhere = false;
         Ok(Self {
+            name: Text::from(&limit.name),
             limit,
             algorithm,
             conditions,

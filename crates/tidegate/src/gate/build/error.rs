@@ -1,19 +1,28 @@
 //! The reasons why limits are rejected when a gate is built.
 
+use core::fmt;
+
+use crate::limit::LimitError;
 use crate::table::{SpecOwner, Specs};
 
 /// A reason why a gate cannot be built from the given limits.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GateError {
-    /// A name that is empty or too long.
-    #[error("limit \"{0}\": a name has 1 to 128 bytes; shorten it")]
-    Name(String),
+    /// A name that is empty.
+    NameEmpty,
+    /// A name above [`Limit::NAME_BYTES_MAX`](crate::Limit::NAME_BYTES_MAX).
+    NameTooLong {
+        /// Its beginning.
+        limit: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Numbers of a limit.
+    Limit(LimitError),
     /// Two limits of one name.
-    #[error("duplicate limit \"{0}\"; rename one of them")]
     DuplicateName(String),
     /// More attributes in a key than [`Limit::KEY_PARTS_MAX`](crate::Limit::KEY_PARTS_MAX).
-    #[error("limit \"{limit}\": {parts} attributes in `key`; use at most 16")]
     KeyTooLong {
         /// The limit.
         limit: String,
@@ -21,7 +30,6 @@ pub enum GateError {
         parts: usize,
     },
     /// An attribute twice in a key.
-    #[error("limit \"{limit}\": duplicate attribute \"{attribute}\" in `key`; remove one")]
     DuplicateKeyPart {
         /// The limit.
         limit: String,
@@ -29,9 +37,6 @@ pub enum GateError {
         attribute: String,
     },
     /// An override for an attribute the limit does not count by, or without attributes.
-    #[error(
-        "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is not one of them; use an attribute of `key`"
-    )]
     OverrideAttribute {
         /// The limit.
         limit: String,
@@ -39,7 +44,6 @@ pub enum GateError {
         attribute: String,
     },
     /// An override with another algorithm.
-    #[error("limit \"{limit}\": an override for {given} of a limit that uses {expected}; use {expected}")]
     OverrideAlgorithm {
         /// The limit.
         limit: String,
@@ -49,10 +53,8 @@ pub enum GateError {
         given: &'static str,
     },
     /// A block of no length or longer than 366 days.
-    #[error("limit \"{0}\": `block` is not between 1us and 366d; use a span in that range")]
     Block(String),
     /// More limits in a namespace than [`GateBuilder::LIMITS_MAX`](crate::GateBuilder::LIMITS_MAX).
-    #[error("namespace \"{namespace}\" has {limits} limits; use at most 1024, or split it")]
     TooManyLimits {
         /// The namespace.
         namespace: String,
@@ -61,7 +63,6 @@ pub enum GateError {
     },
     /// More distinct attributes than
     /// [`GateBuilder::ATTRIBUTES_MAX`](crate::GateBuilder::ATTRIBUTES_MAX).
-    #[error("namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")]
     TooManyAttributes {
         /// The namespace.
         namespace: String,
@@ -72,7 +73,6 @@ pub enum GateError {
     /// overrides of this namespace hold their share of them. Those that no limit uses any more are
     /// reclaimed by [`KeyTable::reclaim_spec_numbers`](crate::KeyTable::reclaim_spec_numbers), so
     /// this usually passes within seconds.
-    #[error("limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has")]
     TooManySpecs {
         /// The limit.
         limit: String,
@@ -81,14 +81,61 @@ pub enum GateError {
     },
     /// A limit with `Consistency::Leased` whose algorithm, or that of an override, cannot be
     /// leased.
-    #[error("limit \"{limit}\": {why}")]
     NotLeasable {
         /// The limit.
         limit: String,
         /// The problem with its numbers, and the fix.
-        #[source]
         why: crate::lease::TermsError,
     },
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameEmpty => f.write_str("limit \"\": a name has 1 to 128 bytes; name it"),
+            Self::NameTooLong { limit, bytes } => {
+                write!(f, "limit \"{limit}\": a name has 1 to 128 bytes, and this one {bytes}; shorten it")
+            }
+            Self::Limit(error) => error.fmt(f),
+            Self::DuplicateName(value) => write!(f, "duplicate limit \"{value}\"; rename one of them"),
+            Self::KeyTooLong { limit, parts } => {
+                write!(f, "limit \"{limit}\": {parts} attributes in `key`; use at most 16")
+            }
+            Self::DuplicateKeyPart { limit, attribute } => {
+                write!(f, "limit \"{limit}\": duplicate attribute \"{attribute}\" in `key`; remove one")
+            }
+            Self::OverrideAttribute { limit, attribute } => write!(
+                f,
+                "limit \"{limit}\": an override needs attributes of `key`, and \"{attribute}\" is not one of them; use an attribute of `key`"
+            ),
+            Self::OverrideAlgorithm { limit, expected, given } => write!(
+                f,
+                "limit \"{limit}\": an override for {given} of a limit that uses {expected}; use {expected}"
+            ),
+            Self::Block(value) => {
+                write!(f, "limit \"{value}\": `block` is not between 1us and 366d; use a span in that range")
+            }
+            Self::TooManyLimits { namespace, limits } => {
+                write!(f, "namespace \"{namespace}\" has {limits} limits; use at most 1024, or split it")
+            }
+            Self::TooManyAttributes { namespace, attributes } => {
+                write!(f, "namespace \"{namespace}\" looks at {attributes} attributes; use at most 256")
+            }
+            Self::TooManySpecs { limit, why } => write!(
+                f,
+                "limit \"{limit}\": {why}; retry in a few seconds, or use numbers that another override has"
+            ),
+            Self::NotLeasable { limit, why } => write!(f, "limit \"{limit}\": {why}"),
+        }
+    }
+}
+
+impl core::error::Error for GateError {}
+
+impl From<LimitError> for GateError {
+    fn from(error: LimitError) -> Self {
+        Self::Limit(error)
+    }
 }
 
 /// The error for an algorithm that got no spec number.

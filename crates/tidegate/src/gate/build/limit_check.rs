@@ -8,9 +8,14 @@ use crate::time::Timestamp;
 
 pub(super) fn check_limit(limit: &Limit) -> Result<(), GateError> {
     let name = || limit.name.clone();
-    if limit.name.is_empty() || limit.name.len() > Limit::NAME_BYTES_MAX {
-        return Err(GateError::Name(limit.name.chars().take(Limit::NAME_BYTES_MAX).collect()));
+    if limit.name.is_empty() {
+        return Err(GateError::NameEmpty);
     }
+    if limit.name.len() > Limit::NAME_BYTES_MAX {
+        let shown = limit.name.chars().take(Limit::NAME_BYTES_MAX).collect();
+        return Err(GateError::NameTooLong { limit: shown, bytes: limit.name.len() });
+    }
+    limit.check_settings()?;
     if limit.key.len() > Limit::KEY_PARTS_MAX {
         return Err(GateError::KeyTooLong { limit: name(), parts: limit.key.len() });
     }

@@ -32,7 +32,7 @@ fn every_subset_of_refusing_limits_leaves_the_table_byte_for_byte_as_it_was() {
         let rings = gate.table().stats(NOW).ring_bytes;
         for _ in 0..3 {
             let refusal =
-                gate.check(all.as_slice(), Cost::ONE, NOW).refusal().expect("some limit is used up");
+                gate.check(all.as_slice(), Cost::ONE, NOW).into_result().expect_err("some limit is used up");
             let mut violated: Vec<_> = refusal.violated.iter().map(|one| one.name.to_string()).collect();
             let mut expected: Vec<_> =
                 attributes_of(subset).iter().map(|(name, _)| (*name).to_owned()).collect();

@@ -126,10 +126,10 @@ fn a_block_outlives_a_change_also_when_it_is_set_on_the_gate_of_before() {
     let second = on(&table, bucket(20, minute));
     assert!(second.check(&X, Cost::ONE, NOW).is_admit());
     assert!(first.block(&X, "limit", after(minute), NOW).unwrap());
-    let refusal = second.check(&X, Cost::ONE, NOW).refusal().unwrap();
+    let refusal = second.check(&X, Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(after(minute))));
     let third = on(&table, bucket(30, minute));
-    assert_eq!(third.check(&X, Cost::ONE, NOW).refusal().unwrap().reason(), Reason::Blocked);
+    assert_eq!(third.check(&X, Cost::ONE, NOW).into_result().unwrap_err().reason(), Reason::Blocked);
     assert!(third.check(&X, Cost::ONE, after(minute)).is_admit());
 }
 

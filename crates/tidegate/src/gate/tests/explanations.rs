@@ -95,7 +95,7 @@ fn a_level_says_what_is_used_and_left_and_when_it_would_be_admitted() {
         let held: Vec<_> = (0..5).map(|_| gate.check(&attributes, Cost::ONE, NOW)).collect();
         let full = level(&gate.explain(&attributes, Cost::ONE, NOW), &name).clone();
         assert_eq!((full.used, full.remaining), (5, 0), "{name}");
-        let refusal = gate.check(&attributes, Cost::ONE, NOW).refusal().unwrap();
+        let refusal = gate.check(&attributes, Cost::ONE, NOW).into_result().unwrap_err();
         let (reason, retry) = (refusal.reason(), refusal.retry());
         assert_eq!(full.outlook, Outlook::Refuse { reason, retry }, "{name}");
         let too_much = level(&gate.explain(&attributes, cost(6), NOW), &name).outlook;

@@ -17,8 +17,8 @@ fn looking_changes_nothing_and_answers_as_a_check_would() {
         assert_eq!(gate.table().fingerprint(), fresh, "{name}");
         let held: Vec<_> = (0..2).map(|_| gate.check(&attributes, Cost::ONE, NOW)).collect();
         let used = gate.table().fingerprint();
-        let looked = gate.peek(&attributes, Cost::ONE, NOW).refusal.map(crate::Refusal::into_owned);
-        let refused = gate.check(&attributes, Cost::ONE, NOW).refusal().map(crate::Refusal::into_owned);
+        let looked = gate.peek(&attributes, Cost::ONE, NOW).refusal;
+        let refused = gate.check(&attributes, Cost::ONE, NOW).into_result().err();
         assert!(looked.is_some() && looked == refused, "{name}");
         assert_eq!(gate.table().fingerprint(), used, "{name}");
         drop(held);
@@ -30,10 +30,10 @@ fn a_report_is_booked_beyond_the_limit_and_repaid_first() {
     let gate = gate([per_second("user", 10)]);
     let status = gate.report(&[("user", "x")], cost(30), NOW).unwrap();
     assert_eq!(status[0].remaining, 0);
-    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!(refusal.retry(), Retry::At(after(Duration::from_millis(2100))));
     assert!(gate.report(&[("user", "x")], cost(u64::MAX), NOW).is_ok());
-    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
     let bound = Duration::from_secs(1 + crate::algorithm::REPORT_DEBT_LIMITS);
     assert!(refusal.retry().after(NOW).unwrap() <= bound, "the debt is bounded: {:?}", refusal.retry());
 }
@@ -100,7 +100,7 @@ fn a_blocked_key_is_refused_until_the_instant_and_not_a_nanosecond_longer() {
     let gate = gate([per_second("user", 100)]);
     let until = after(Duration::from_mins(10));
     assert_eq!(gate.block(&[("user", "x")], "user", until, NOW), Ok(true));
-    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
     assert!(gate.check(&[("user", "y")], Cost::ONE, NOW).is_admit(), "its neighbour is not");
     let almost = until.saturating_sub(Duration::from_nanos(1));
@@ -122,7 +122,7 @@ fn a_blocked_key_has_nothing_left_until_the_block_ends_and_keeps_what_it_used() 
         let held = gate.check(&attributes, Cost::ONE, NOW);
         let until = after(Duration::from_hours(2));
         assert_eq!(gate.block(&attributes, &name, until, NOW), Ok(true));
-        let refusal = gate.check(&attributes, Cost::ONE, NOW).refusal().unwrap();
+        let refusal = gate.check(&attributes, Cost::ONE, NOW).into_result().unwrap_err();
         assert_eq!((refusal.reason(), refusal.remaining()), (Reason::Blocked, 0), "{name}");
         let peek = gate.peek(&attributes, Cost::ONE, NOW);
         assert_eq!(peek.refusal.map(|refusal| refusal.remaining()), Some(0), "{name}");
@@ -144,18 +144,18 @@ fn a_caller_without_a_permit_backs_off_for_as_long_as_permits_usually_take_to_co
         gate([Limit::new("parallel", parallel), Limit::new("daily", bucket(5, Duration::from_hours(24)))]);
     // Each permit is held for 300 ms, so one comes back every 75 ms.
     let ms = |ms| after(Duration::from_millis(ms));
-    let mut held: Vec<_> = (0..4).map(|at| gate.check(&[], Cost::ONE, ms(75 * at))).collect();
-    let refusal = gate.peek(&[], Cost::ONE, ms(299)).refusal.unwrap();
+    let mut held: Vec<_> = (0..4).map(|at| gate.check((), Cost::ONE, ms(75 * at))).collect();
+    let refusal = gate.peek((), Cost::ONE, ms(299)).refusal.unwrap();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::ConcurrencyExceeded, Retry::Backoff));
     let hint = refusal.retry_hint.unwrap();
     assert!((50..=100).contains(&hint.as_millis()), "{hint:?}");
     // Callers that never release make no other caller wait for longer than a second.
-    let refusal = gate.peek(&[], Cost::ONE, ms(20_000)).refusal.unwrap();
+    let refusal = gate.peek((), Cost::ONE, ms(20_000)).refusal.unwrap();
     assert_eq!(refusal.retry_hint, Some(Duration::from_secs(1)));
     // A quota that is used up binds for longer.
     drop(held.pop());
-    held.push(gate.check(&[], cost(2), ms(20_000)));
-    assert_eq!(gate.peek(&[], cost(2), ms(20_000)).refusal.unwrap().name(), "daily");
+    held.push(gate.check((), cost(2), ms(20_000)));
+    assert_eq!(gate.peek((), cost(2), ms(20_000)).refusal.unwrap().name(), "daily");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn exceeding_blocks_the_key_when_the_limit_says_so() {
     let gate = gate([per_second("user", 2).block_on_exceed(Duration::from_mins(10))]);
     assert!(gate.check(&[("user", "x")], cost(2), NOW).is_admit());
     assert_eq!(gate.peek(&[("user", "x")], Cost::ONE, NOW).refusal.unwrap().reason(), Reason::RateExceeded);
-    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
     let until = Retry::At(after(Duration::from_mins(10)));
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, until));
     let refilled = after(Duration::from_secs(5));
@@ -181,7 +181,7 @@ fn a_shadow_limit_refuses_nothing_and_says_what_it_would() {
         shadowed.push(gate.statuses(&permit).find(|status| status.name == "user").unwrap().shadow_refused);
     }
     assert_eq!(shadowed, [false, false, true, true, true]);
-    let refusal = gate.check(&attributes, Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&attributes, Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!(refusal.violated.len(), 1, "only the enforced limit is violated");
     assert_eq!(refusal.name(), "tenant");
 }

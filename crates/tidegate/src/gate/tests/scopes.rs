@@ -35,10 +35,10 @@ fn limits_of_two_namespaces_or_two_names_share_nothing() {
 fn a_request_that_lacks_a_key_attribute_is_skipped_refused_or_grouped_as_the_limit_says() {
     let skip = once(&["user"], Missing::Skip);
     for _ in 0..3 {
-        assert!(skip.check(&[], Cost::ONE, NOW).is_admit());
+        assert!(skip.check((), Cost::ONE, NOW).is_admit());
     }
     let refuse = once(&["user"], Missing::Refuse);
-    let refusal = refuse.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = refuse.check((), Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::AttributeMissing, Retry::Never));
     assert_eq!(refusal.remaining(), 0, "there is no counter");
     assert_eq!(
@@ -46,7 +46,7 @@ fn a_request_that_lacks_a_key_attribute_is_skipped_refused_or_grouped_as_the_lim
         Some("the request lacks the attribute \"user\", which limit \"once\" requires")
     );
     let group = once(&["user"], Missing::Group);
-    assert!(group.check(&[], Cost::ONE, NOW).is_admit());
+    assert!(group.check((), Cost::ONE, NOW).is_admit());
     assert!(
         !group.check(&[("tenant", "t")], Cost::ONE, NOW).is_admit(),
         "all that lack it share one counter"
@@ -62,15 +62,15 @@ fn a_request_that_lacks_a_key_attribute_is_refused_here_also_where_a_store_decid
         Gate::builder("api").limit(limit).exact_in_store().build().unwrap()
     };
     let refuse = exact(Missing::Refuse);
-    let refusal = refuse.check(&[], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = refuse.check((), Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!((refusal.reason(), refusal.retry()), (Reason::AttributeMissing, Retry::Never));
     for _ in 0..2 {
         assert!(refuse.check(&[("user", "ada")], Cost::ONE, NOW).is_admit(), "the store counts it");
     }
-    assert!(exact(Missing::Skip).check(&[], Cost::ONE, NOW).is_admit());
+    assert!(exact(Missing::Skip).check((), Cost::ONE, NOW).is_admit());
     let group = exact(Missing::Group);
-    assert_eq!(group.exact_limits(&group.locate_elsewhere(&[], NOW), NOW).len(), 1, "the store counts it");
-    assert!(group.check(&[], Cost::ONE, NOW).is_admit());
+    assert_eq!(group.exact_limits(&group.locate_elsewhere((), NOW), NOW).len(), 1, "the store counts it");
+    assert!(group.check((), Cost::ONE, NOW).is_admit());
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn addresses_are_counted_by_their_network_however_they_are_written() {
     assert!(gate.check(&[("ip", "10.0.0.1")], Cost::ONE, NOW).is_admit());
     assert!(!gate.check(&[("ip", "::ffff:10.0.0.1")], Cost::ONE, NOW).is_admit(), "the same address, mapped");
     assert!(gate.check(&[("ip", "10.0.0.2")], Cost::ONE, NOW).is_admit());
-    let refusal = gate.check(&[("ip", "2001:db8:1:2::9")], Cost::ONE, NOW).refusal().unwrap();
+    let refusal = gate.check(&[("ip", "2001:db8:1:2::9")], Cost::ONE, NOW).into_result().unwrap_err();
     assert_eq!(refusal.scope[0].1, "2001:db8:1:2::/64");
 }
 

@@ -1,0 +1,26 @@
+//! Seeds of the key hash.
+
+use core::hash::BuildHasher;
+
+/// A random seed, from the randomness of the operating system.
+///
+/// This is the one place of the pure crates where anything comes from outside: a program that names
+/// no seed must be safe from strangers who choose keys. Simulations and tests pass a seed.
+#[expect(clippy::disallowed_types, reason = "the one place where a seed is drawn")]
+pub(super) fn random() -> [u64; 4] {
+    // Each state has keys of its own, and the hash of a number under unknown keys is as good as a
+    // random number.
+    let state = std::collections::hash_map::RandomState::new();
+    [0, 1, 2, 3_u64].map(|part| state.hash_one(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_seeds_differ_in_each_part() {
+        let (one, other) = (random(), random());
+        assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
+    }
+}
