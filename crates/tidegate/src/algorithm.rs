@@ -7,6 +7,7 @@
 //! here they are only their numbers.
 
 mod bucket;
+#[cfg(feature = "calendar")]
 mod calendar;
 mod counter;
 mod error;
@@ -22,6 +23,7 @@ use core::time::Duration;
 
 pub use bucket::Bucket;
 pub(crate) use bucket::Clock as BucketClock;
+#[cfg(feature = "calendar")]
 pub use calendar::{Calendar, CivilUnit, Weekday};
 pub use counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
 pub use error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
@@ -45,6 +47,7 @@ pub enum Algorithm {
     /// Windows of one length, aligned to the epoch or to the first hit.
     Fixed(Fixed),
     /// Civil minutes, hours, days, weeks, months or years in a time zone.
+    #[cfg(feature = "calendar")]
     Calendar(Calendar),
     /// Permits that are held and given back.
     Concurrency(Concurrency),
@@ -63,6 +66,7 @@ impl Algorithm {
             Self::Rolling(rolling) => rolling.limit(),
             Self::SlidingCounter(counter) => counter.limit(),
             Self::Fixed(fixed) => fixed.limit(),
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => calendar.limit(),
             Self::Concurrency(concurrency) => concurrency.limit(),
         }
@@ -76,6 +80,7 @@ impl Algorithm {
             Self::Rolling(rolling) => Some(rolling.window()),
             Self::SlidingCounter(counter) => Some(counter.window()),
             Self::Fixed(fixed) => Some(fixed.window()),
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => Some(calendar.unit().nominal()),
             Self::Concurrency(_) => None,
         }
@@ -85,6 +90,7 @@ impl Algorithm {
     /// limits.
     pub fn civil_zone(&self) -> Option<&str> {
         match self {
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => Some(calendar.zone()),
             _ => None,
         }
@@ -147,6 +153,7 @@ impl Algorithm {
             Self::Fixed(fixed) => {
                 Fixed::new(limit(fixed.limit()), fixed.window(), fixed.start()).ok().map(Self::Fixed)
             }
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => {
                 Calendar::new(limit(calendar.limit()), calendar.unit(), calendar.zone())
                     .ok()
@@ -175,6 +182,7 @@ impl Algorithm {
                 let at_rest = largest(|limit| Fixed::new(limit, fixed.window(), fixed.start()));
                 at_rest.map_or_else(|| self.clone(), Self::Fixed)
             }
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => {
                 let at_rest = largest(|limit| Calendar::new(limit, calendar.unit(), calendar.zone()));
                 let week_start = calendar.week_start();
@@ -187,6 +195,7 @@ impl Algorithm {
     /// of a window, a full drain for everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {
         match self {
+            #[cfg(feature = "calendar")]
             Self::Calendar(calendar) => calendar.window_bounds(now).1,
             Self::Fixed(fixed) if fixed.start() == WindowStart::Epoch => {
                 let window = u64::try_from(fixed.window().as_nanos()).unwrap_or(u64::MAX).max(1);
@@ -211,6 +220,7 @@ impl Algorithm {
             Self::Bucket(_) => "rate",
             Self::Rolling(_) | Self::SlidingCounter(_) => "rolling",
             Self::Fixed(_) => "fixed",
+            #[cfg(feature = "calendar")]
             Self::Calendar(_) => "calendar",
             Self::Concurrency(_) => "concurrency",
         }

@@ -3,12 +3,14 @@
 //! Machines read other forms: JSON has whole milliseconds, policies have
 //! [`rate::format_span`](crate::rate::format_span).
 
+#[cfg(feature = "calendar")]
+mod civil_instant;
+
 use core::fmt;
 use core::time::Duration;
 
-use jiff::tz::TimeZoneDatabase;
-
-use crate::time::Timestamp;
+#[cfg(feature = "calendar")]
+pub use civil_instant::CivilInstant;
 
 const MINUTE: u128 = 60;
 const HOUR: u128 = 60 * MINUTE;
@@ -98,32 +100,6 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Quantity<'_, N> {
     }
 }
 
-/// An instant as a clock on a wall in a time zone shows it: `2026-03-01 00:00 America/Los_Angeles`.
-///
-/// Rounded up to a whole second, which is shown only if it is not zero. In UTC if the zone does not
-/// exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CivilInstant<'a> {
-    /// The instant.
-    pub at: Timestamp,
-    /// The IANA name of the zone.
-    pub zone: &'a str,
-}
-
-impl fmt::Display for CivilInstant<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.at.as_nanos().div_ceil(1_000_000_000);
-        let zone = TimeZoneDatabase::bundled().get(self.zone).unwrap_or(jiff::tz::TimeZone::UTC);
-        // The last instant is in the year 2554, which every zone has.
-        let instant =
-            i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-        let shown = instant.unwrap_or(jiff::Timestamp::MAX).to_zoned(zone);
-        let format = if shown.second() == 0 { "%Y-%m-%d %H:%M" } else { "%Y-%m-%d %H:%M:%S" };
-        let name = shown.time_zone().iana_name().unwrap_or("UTC");
-        write!(f, "{} {name}", shown.strftime(format))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,16 +176,5 @@ mod tests {
         assert_eq!(Quantity(1_usize, "namespace").to_string(), "1 namespace");
         assert_eq!(Quantity(0_u64, "limit").to_string(), "0 limits");
         assert_eq!(Quantity(12_u64, "key").to_string(), "12 keys");
-    }
-
-    #[test]
-    fn a_civil_instant_reads_as_on_a_clock_in_its_zone() {
-        let shown = |seconds, zone| CivilInstant { at: Timestamp::from_secs(seconds), zone }.to_string();
-        assert_eq!(shown(1_772_352_000, "America/Los_Angeles"), "2026-03-01 00:00 America/Los_Angeles");
-        assert_eq!(shown(1_772_352_000, "UTC"), "2026-03-01 08:00 UTC");
-        assert_eq!(shown(1_772_352_001, "UTC"), "2026-03-01 08:00:01 UTC");
-        assert_eq!(shown(1_772_352_000, "Mars/Olympus"), "2026-03-01 08:00 UTC");
-        let last = CivilInstant { at: Timestamp::MAX, zone: "UTC" };
-        assert_eq!(last.to_string(), "2554-07-21 23:34:34 UTC");
     }
 }

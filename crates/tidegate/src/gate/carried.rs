@@ -110,6 +110,7 @@ impl CarriedLimit<'_> {
         bytes.push(0);
         match &*self.algorithm {
             Algorithm::Bucket(_) | Algorithm::Concurrency(_) => {}
+            #[cfg(feature = "calendar")]
             Algorithm::Calendar(calendar) => bytes.extend(calendar.unit().as_str().as_bytes()),
             Algorithm::SlidingCounter(_) => bytes.extend(b"approximate"),
             Algorithm::Rolling(rolling) => bytes.extend(rolling.window().as_nanos().to_be_bytes()),
@@ -377,6 +378,7 @@ impl KeyTable {
         match algorithm {
             Algorithm::Bucket(counter) => counter.used(state, now),
             Algorithm::Fixed(counter) => counter.used(state, now),
+            #[cfg(feature = "calendar")]
             Algorithm::Calendar(counter) => counter.used(state, now),
             Algorithm::SlidingCounter(counter) => counter.used(state, now),
             Algorithm::Rolling(rolling) => RingHandle::from_bits(state.to_bits())

@@ -75,6 +75,7 @@ macro_rules! with_counter {
         match $algorithm {
             Algorithm::Bucket($counter) => $body,
             Algorithm::Fixed($counter) => $body,
+            #[cfg(feature = "calendar")]
             Algorithm::Calendar($counter) => $body,
             Algorithm::SlidingCounter($counter) => $body,
             Algorithm::Rolling(_) | Algorithm::Concurrency(_) => $otherwise,
@@ -628,6 +629,7 @@ pub(super) fn remaining(table: &KeyTable, algorithm: &Algorithm, state: State, n
             .map_or(concurrency.limit(), |held| concurrency.limit().saturating_sub(held)),
         Algorithm::Bucket(counter) => counter.remaining(state, now),
         Algorithm::Fixed(counter) => counter.remaining(state, now),
+        #[cfg(feature = "calendar")]
         Algorithm::Calendar(counter) => counter.remaining(state, now),
         Algorithm::SlidingCounter(counter) => counter.remaining(state, now),
     }
@@ -644,6 +646,7 @@ pub(super) fn reset_at(table: &KeyTable, algorithm: &Algorithm, state: State, no
             .unwrap_or(now),
         Algorithm::Bucket(counter) => counter.reset_at(state, now),
         Algorithm::Fixed(counter) => counter.reset_at(state, now),
+        #[cfg(feature = "calendar")]
         Algorithm::Calendar(counter) => counter.reset_at(state, now),
         Algorithm::SlidingCounter(counter) => counter.reset_at(state, now),
     }

@@ -160,6 +160,7 @@ impl Terms {
                 };
                 TermsKind::Window(LeaseWindow { limit, start_us, end_us })
             }
+            #[cfg(feature = "calendar")]
             Algorithm::Calendar(calendar) => {
                 let (start, end) = calendar.window_bounds(now);
                 TermsKind::Window(LeaseWindow {

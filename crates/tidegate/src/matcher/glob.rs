@@ -7,7 +7,8 @@ use core::fmt::{self, Write};
 
 use regex::Regex;
 
-use super::pattern::{MatcherError, PatternKind, check_length, compile, shortened};
+use super::error::{MatcherError, PatternKind, shortened};
+use super::pattern::{check_length, compile};
 
 /// A glob that matches a whole value.
 #[derive(Clone)]

@@ -1,11 +1,10 @@
-//! Patterns that are compiled: regular expressions, their bounds, and the errors of matchers.
+//! Patterns that are compiled: regular expressions and their bounds.
 
 use core::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-pub(super) const PATTERN_BYTES_MAX: usize = 4096;
-pub(super) const COMPILED_BYTES_MAX: usize = 1 << 20;
+use super::error::{COMPILED_BYTES_MAX, MatcherError, PATTERN_BYTES_MAX, PatternKind, shortened};
 
 /// A regular expression that matches a whole value.
 #[derive(Clone)]
@@ -40,103 +39,6 @@ impl fmt::Debug for RegexPattern {
     }
 }
 
-/// The language of a pattern.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PatternKind {
-    /// A glob.
-    Glob,
-    /// A regular expression.
-    Regex,
-}
-
-impl fmt::Display for PatternKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Glob => "glob",
-            Self::Regex => "regex",
-        })
-    }
-}
-
-/// A reason why a matcher cannot be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MatcherError {
-    /// Not a glob.
-    Glob {
-        /// The pattern, its beginning if it is long.
-        pattern: String,
-        /// The problem, and the fix.
-        problem: &'static str,
-    },
-    /// Not a regular expression.
-    Regex {
-        /// The pattern, its beginning if it is long.
-        pattern: String,
-        /// The problem.
-        problem: String,
-    },
-    /// Longer than [`Matcher::PATTERN_BYTES_MAX`](crate::Matcher::PATTERN_BYTES_MAX).
-    TooLong {
-        /// The language of the pattern.
-        kind: PatternKind,
-        /// Its beginning.
-        pattern: String,
-        /// Its length.
-        bytes: usize,
-    },
-    /// Larger than [`Matcher::COMPILED_BYTES_MAX`](crate::Matcher::COMPILED_BYTES_MAX) when
-    /// compiled.
-    TooLarge {
-        /// The language of the pattern.
-        kind: PatternKind,
-        /// The pattern, its beginning if it is long.
-        pattern: String,
-    },
-    /// Not a network.
-    Cidr {
-        /// The given text, its beginning if it is long.
-        text: String,
-    },
-    /// A network whose address has bits behind its prefix: it is not clear what was meant.
-    CidrHostBits {
-        /// The given text.
-        text: String,
-        /// The network it lies in.
-        network: String,
-    },
-}
-
-impl fmt::Display for MatcherError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Glob { pattern, problem } => write!(f, "glob \"{pattern}\": {problem}"),
-            Self::Regex { pattern, problem } => write!(
-                f,
-                "regex \"{pattern}\": {problem}; correct it, or put \\ before a character that is meant as it stands"
-            ),
-            Self::TooLong { kind, pattern, bytes } => write!(
-                f,
-                "{kind} \"{pattern}\" is {bytes} bytes long; use at most {PATTERN_BYTES_MAX}, or split it into several"
-            ),
-            Self::TooLarge { kind, pattern } => write!(
-                f,
-                "{kind} \"{pattern}\" takes more than {COMPILED_BYTES_MAX} bytes when compiled; use smaller repetitions"
-            ),
-            Self::Cidr { text } => write!(
-                f,
-                "invalid network \"{text}\"; write for example 10.0.0.0/8, 2001:db8::/32 or a single address"
-            ),
-            Self::CidrHostBits { text, network } => write!(
-                f,
-                "network \"{text}\" has bits set behind its prefix; write {network}, or the address without a prefix"
-            ),
-        }
-    }
-}
-
-impl core::error::Error for MatcherError {}
-
 pub(super) fn check_length(kind: PatternKind, pattern: &str) -> Result<(), MatcherError> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(MatcherError::TooLong { kind, pattern: shortened(pattern), bytes: pattern.len() });
@@ -161,14 +63,4 @@ pub(super) fn compile(kind: PatternKind, pattern: &str, expression: &str) -> Res
                 MatcherError::Regex { pattern: shortened(pattern), problem }
             }
         })
-}
-
-/// At most so many characters of a pattern are shown in a message.
-const SHOWN_CHARS_MAX: usize = 64;
-
-pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_CHARS_MAX) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
 }

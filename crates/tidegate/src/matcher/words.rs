@@ -27,8 +27,11 @@ impl Display for Matcher {
             },
             Self::Prefix(start) => described("a value that starts with ", start, f),
             Self::Suffix(end) => described("a value that ends with ", end, f),
+            #[cfg(feature = "regex")]
             Self::Glob(pattern) => described("a value like ", pattern.as_str(), f),
+            #[cfg(feature = "regex")]
             Self::Regex(pattern) => described("a value that matches the regex ", pattern.as_str(), f),
+            #[cfg(feature = "cidr")]
             Self::Cidr(network) => write!(f, "an address in {network}"),
             Self::Present => f.write_str("any value"),
             Self::Absent => f.write_str("no value"),

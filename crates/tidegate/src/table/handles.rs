@@ -23,6 +23,7 @@ impl KeyTable {
             },
             Spec::Algorithm(Algorithm::Bucket(counter)) => counter.is_drained(state, now),
             Spec::Algorithm(Algorithm::Fixed(counter)) => counter.is_drained(state, now),
+            #[cfg(feature = "calendar")]
             Spec::Algorithm(Algorithm::Calendar(counter)) => counter.is_drained(state, now),
             Spec::Algorithm(Algorithm::SlidingCounter(counter)) => counter.is_drained(state, now),
         }
@@ -41,6 +42,7 @@ impl KeyTable {
                 .unwrap_or(now),
             Spec::Algorithm(Algorithm::Bucket(counter)) => counter.reset_at(state, now),
             Spec::Algorithm(Algorithm::Fixed(counter)) => counter.reset_at(state, now),
+            #[cfg(feature = "calendar")]
             Spec::Algorithm(Algorithm::Calendar(counter)) => counter.reset_at(state, now),
             Spec::Algorithm(Algorithm::SlidingCounter(counter)) => counter.reset_at(state, now),
         }

@@ -50,6 +50,7 @@ impl Spec {
         match (from, to) {
             (Algorithm::Bucket(from), Algorithm::Bucket(to)) => to.carry_over(state, from, now),
             (Algorithm::Fixed(from), Algorithm::Fixed(to)) => to.carry_over(state, from, now),
+            #[cfg(feature = "calendar")]
             (Algorithm::Calendar(from), Algorithm::Calendar(to)) => to.carry_over(state, from, now),
             (Algorithm::SlidingCounter(from), Algorithm::SlidingCounter(to)) => {
                 to.carry_over(state, from, now)

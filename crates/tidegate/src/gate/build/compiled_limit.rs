@@ -170,6 +170,7 @@ fn identity_bytes(counts_as: &str, limit: &Limit) -> Vec<u8> {
     write(limit.algorithm.name());
     match &limit.algorithm {
         Algorithm::SlidingCounter(_) => write("approximate"),
+        #[cfg(feature = "calendar")]
         Algorithm::Calendar(calendar) => write(calendar.unit().as_str()),
         _ => {}
     }
