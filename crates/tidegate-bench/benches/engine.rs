@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tidegate::Limit;
 use tidegate_bench::calls::{HOT, Planes, access, admit_one, admit_three, capacity, engine};
 use tidegate_bench::workload::{self, Clock};
+use tidegate_core::Limit;
 
 const HOT_KEYS: [&str; 3] = ["api-key-000000000001", "user----000000000001", HOT];
 

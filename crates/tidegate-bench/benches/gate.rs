@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tidegate::Timestamp;
 use tidegate_bench::calls::{HOT, check_three, fill_three, gate};
 use tidegate_bench::workload::{self, Clock, START, Visitors, table_of_words};
+use tidegate_core::Timestamp;
 
 const HOT_KEYS: [&str; 3] = ["api-key-000000000001", "user----000000000001", HOT];
 

@@ -4,9 +4,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tidegate::Timestamp;
 use tidegate_bench::calls::{MutexedLog, OneRing};
 use tidegate_bench::workload::{Clock, START};
+use tidegate_core::Timestamp;
 
 const LIMIT: u64 = 100;
 /// Shorter than a hundred decisions take: there is always room.

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use tidegate::{Gate, Timestamp};
 use tidegate_bench::calls::{HOT, check_one, check_sixteen, fill_one, gate_of_one};
 use tidegate_bench::workload::{self, Clock, DRAWS, SEED, SESSIONS, START, table_of_words};
+use tidegate_core::{Gate, Timestamp};
 
 fn hot(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("table/hot");

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate::algorithm::Rolling;
-use tidegate::ring::{RingHandle, Rings};
-use tidegate::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
 use tidegate_capacity::{Access, Capacity};
+use tidegate_core::algorithm::Rolling;
+use tidegate_core::ring::{RingHandle, Rings};
+use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
 use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
 use tidegate_overload::{Overload, OverloadConfig};
 

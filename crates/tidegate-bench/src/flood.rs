@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::Bucket;
-use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, Refusal, TableConfig, Timestamp};
+use tidegate_core::algorithm::Bucket;
+use tidegate_core::{Algorithm, Cost, Decision, Gate, Limit, Rate, Reason, Refusal, TableConfig, Timestamp};
 
 use crate::calls::gate;
 use crate::machine::resident_bytes;

@@ -6,8 +6,8 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use tidegate::algorithm::Rolling;
-use tidegate::{Algorithm, Cost, TableConfig};
+use tidegate_core::algorithm::Rolling;
+use tidegate_core::{Algorithm, Cost, TableConfig};
 
 use crate::calls::{HOT, check_one, gate_of_one};
 use crate::workload::{Clock, table_of_words};
@@ -57,7 +57,7 @@ pub fn hammer(way: Way, limit: u64, window: Duration, calls: u64) -> Hammered {
     let clock = Clock::start();
     match way {
         Way::Ring => {
-            let rings = tidegate::ring::Rings::new(16 << 20);
+            let rings = tidegate_core::ring::Rings::new(16 << 20);
             let ring = rings.create().expect("there is room for one ring");
             run(limit, window, calls, || {
                 let charge = rings.admit(ring, &rolling, Cost::ONE, clock.now()).ok()?;

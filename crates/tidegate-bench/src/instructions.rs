@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
-use tidegate::{Limit, Timestamp};
+use tidegate_core::{Limit, Timestamp};
 
 use crate::calls::{self, HOT, OneRing, Planes};
 use crate::workload::{self, START, table_of_words};
@@ -96,9 +96,9 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             count(&|call| ring.admit(at(call)))
         }
         Kind::RollingAdmit => {
-            let rolling = tidegate::algorithm::Rolling::new(100, Duration::from_micros(50));
-            let rolling = tidegate::Algorithm::Rolling(rolling.expect("a hundred in 50 us is valid"));
-            let config = tidegate::TableConfig { ring_share_percent: 50, ..table() };
+            let rolling = tidegate_core::algorithm::Rolling::new(100, Duration::from_micros(50));
+            let rolling = tidegate_core::Algorithm::Rolling(rolling.expect("a hundred in 50 us is valid"));
+            let config = tidegate_core::TableConfig { ring_share_percent: 50, ..table() };
             let gate = calls::gate_of_one(rolling, config);
             (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
         }

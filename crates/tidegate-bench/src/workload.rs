@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate::algorithm::Bucket;
-use tidegate::{Algorithm, Limit, Rate, TableConfig, Timestamp};
+use tidegate_core::algorithm::Bucket;
+use tidegate_core::{Algorithm, Limit, Rate, TableConfig, Timestamp};
 use tidegate_store::conformance::Random;
 
 /// Distinct session keys of the large scenarios.

@@ -1,6 +1,6 @@
 //! The access of a request to a table, and its weight in capacity units.
 
-use tidegate::AccessOperation;
+use tidegate_core::AccessOperation;
 
 use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};

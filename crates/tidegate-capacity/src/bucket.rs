@@ -7,7 +7,7 @@
 //! restores the same word. A word of zero is a full bucket.
 
 use core::time::Duration;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;

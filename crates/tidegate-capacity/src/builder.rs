@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::capacity::{Capacity, name_hash};
 use crate::error::{CapacityError, check_load, shortened};

@@ -17,7 +17,7 @@
 use core::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate::{Reason, Timestamp};
+use tidegate_core::{Reason, Timestamp};
 
 use crate::access::{Access, operation_of};
 use crate::bucket::{BucketCharge, BucketSpec};

@@ -1,6 +1,6 @@
 //! Mistakes that tests plant in the capacity plane, to show that they would be found.
 
-use tidegate::planted_fault::planted;
+use tidegate_core::planted_fault::planted;
 
 /// A mistake that is planted by tests only, under `--cfg tidegate_planted_faults`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //! its own rate is never refused because of a neighbour.
 //!
 //! ```
-//! use tidegate::Timestamp;
+//! use tidegate_core::Timestamp;
 //! use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
 //!
 //! let orders = TableConfig::new("shop", "orders", 400, 100).partitions(4).nodes(["node-a"]);
@@ -46,5 +46,5 @@ pub use key_range::{KeyRange, key_hash};
 pub use status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 pub use table::TableConfig;
 pub use throttled::Throttled;
-pub use tidegate::AccessOperation;
+pub use tidegate_core::AccessOperation;
 pub use units::Units;

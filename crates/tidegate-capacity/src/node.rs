@@ -1,6 +1,6 @@
 //! A node: the machine or process on which partitions lie.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::bucket::{Bucket, BucketSpec};
 use crate::sync::{AtomicU64, Ordering};

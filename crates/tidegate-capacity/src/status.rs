@@ -1,6 +1,6 @@
 //! Tables, partitions and nodes as they are at some instant.
 
-use tidegate::{AccessOperation, Timestamp};
+use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::key_range::KeyRange;
 use crate::throttled::Throttled;

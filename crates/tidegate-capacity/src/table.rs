@@ -1,6 +1,6 @@
 //! A table: throughput, cut evenly over partitions that tile its keys.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::bucket::{Bucket, BucketSpec};
 use crate::key_range::{KeyRange, partition_of};

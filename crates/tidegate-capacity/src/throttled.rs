@@ -1,6 +1,6 @@
 //! The refusal of the capacity plane, with its details.
 
-use tidegate::{AccessOperation, CapacityDetails, KeyHashRange, Reason, RefusalDetails, Timestamp};
+use tidegate_core::{AccessOperation, CapacityDetails, KeyHashRange, Reason, RefusalDetails, Timestamp};
 
 use crate::key_range::KeyRange;
 use crate::units::Units;

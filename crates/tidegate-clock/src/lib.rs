@@ -9,7 +9,7 @@ use core::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tokio::sync::watch;
 
 /// A source of `now`.

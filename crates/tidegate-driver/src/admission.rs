@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Limit, Refusal, Timestamp};
 use tidegate_clock::Clock;
+use tidegate_core::{Limit, Refusal, Timestamp};
 use tidegate_engine::{
     Decision, Engine, EngineConfig, EngineError, LeaseConfig, LimitReport, NamespaceConfig, Request, Step,
 };

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use tidegate::Timestamp;
 use tidegate_clock::{Clock, SystemClock};
+use tidegate_core::Timestamp;
 use tidegate_engine::{Completion, Engine, EngineError, Permit, Progress, Settled, Tick, TickAction};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;

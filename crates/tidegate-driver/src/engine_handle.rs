@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, Tick};
 
 /// The shortest time between two ticks, whatever the engine asks for.

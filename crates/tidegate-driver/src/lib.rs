@@ -9,12 +9,12 @@
 //! [`Admission`] is the handle for a service without HTTP, such as a worker:
 //!
 //! ```
-//! use tidegate::{Algorithm, Limit, Rate, limit::Consistency};
+//! use tidegate_core::{Algorithm, Limit, Rate, limit::Consistency};
 //! use tidegate_driver::{Admission, Verdict};
 //! use tidegate_engine::Request;
 //! # use std::sync::Arc;
 //! # use tidegate_store::{MemoryConfig, MemoryStore};
-//! # let now = || tidegate::Timestamp::from(std::time::SystemTime::now());
+//! # let now = || tidegate_core::Timestamp::from(std::time::SystemTime::now());
 //! # let store = Arc::new(MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), now));
 //! # tokio::runtime::Runtime::new()?.block_on(async {
 //! let jobs = Algorithm::bucket(Rate::per_second(100)?)?;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::lacks_in_flight_place;
 
 /// The shortest pause between two attempts.

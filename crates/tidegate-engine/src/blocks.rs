@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::shares::{Owner, Shares};
-use tidegate::{Attributes, Gate, Text, Timestamp};
+use tidegate_core::shares::{Owner, Shares};
+use tidegate_core::{Attributes, Gate, Text, Timestamp};
 
 /// How many blocks are remembered, in [shares](Shares) for each namespace. Once as many are in
 /// force, a block set by an operation takes the place of one that was only shown by a refusal of

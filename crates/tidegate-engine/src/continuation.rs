@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::vec;
 
 use smallvec::SmallVec;
-use tidegate::gate::CounterPlace;
-use tidegate::limit::OnStoreFailure;
-use tidegate::refusal::ScopeValues;
-use tidegate::{Cost, Gate, Reason, Refusal, Text, Timestamp};
+use tidegate_core::gate::CounterPlace;
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::refusal::ScopeValues;
+use tidegate_core::{Cost, Gate, Reason, Refusal, Text, Timestamp};
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
 use crate::decision::Step;
@@ -243,7 +243,7 @@ pub(crate) struct ExactName {
 pub(crate) struct LeaseName {
     /// The fingerprint of the key.
     pub(crate) key: u64,
-    pub(crate) algorithm: tidegate::Algorithm,
+    pub(crate) algorithm: tidegate_core::Algorithm,
     pub(crate) blocked_until: Option<Timestamp>,
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::Deref;
 
-use tidegate::Refusal;
+use tidegate_core::Refusal;
 
 use crate::continuation::Pending;
 use crate::error::EngineError;

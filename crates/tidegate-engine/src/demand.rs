@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Class, Cost, Plane, Reason, Refusal, Timestamp};
+use tidegate_core::{Class, Cost, Plane, Reason, Refusal, Timestamp};
 use tidegate_overload::{OfferOutcome, ResourceId};
 
 use crate::fault::Fault;

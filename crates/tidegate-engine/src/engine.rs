@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
+use tidegate_core::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_overload::{
     Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
 };
@@ -57,7 +57,7 @@ use crate::waiting_room::Room;
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
     pub table: TableConfig,
-    /// How many permits may be kept for callers that settle by name, in [shares](tidegate::shares)
+    /// How many permits may be kept for callers that settle by name, in [shares](tidegate_core::shares)
     /// for each namespace. Default 65 536; 0 keeps none.
     pub permits_max: usize,
     /// The key that the names of kept permits are made by. A name permits to settle its permit, so

@@ -1,7 +1,7 @@
 //! Why the engine could not decide, or could not be made.
 
-use tidegate::{GateError, Timestamp};
 use tidegate_capacity::CapacityError;
+use tidegate_core::{GateError, Timestamp};
 use tidegate_overload::{InstanceError, OverloadError};
 use tidegate_store::StoreError;
 
@@ -39,7 +39,7 @@ pub enum EngineError {
     },
     /// The table has no room for another key.
     #[error(transparent)]
-    TableFull(#[from] tidegate::gate::TableFull),
+    TableFull(#[from] tidegate_core::gate::TableFull),
     /// Two namespaces of one name, or one without a name.
     #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
     NamespaceName(String),
@@ -126,7 +126,7 @@ pub enum EngineError {
     Unstorable(String),
     /// A limit that arrived with the request cannot be used.
     #[error(transparent)]
-    Carry(#[from] tidegate::CarryError),
+    Carry(#[from] tidegate_core::CarryError),
     /// The key of an exact limit is too long for a store.
     #[error("the key of an exact limit is too long for a store: {0}")]
     KeyTooLong(#[source] tidegate_store::StoreError),

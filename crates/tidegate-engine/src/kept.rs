@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::SipHasher24;
-use tidegate::shares::{Owner, Shares};
-use tidegate::{Cost, Timestamp};
+use tidegate_core::shares::{Owner, Shares};
+use tidegate_core::{Cost, Timestamp};
 use tidegate_store::Operation;
 
 use crate::permit::Permit;

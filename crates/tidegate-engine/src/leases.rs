@@ -30,10 +30,10 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::algorithm::WindowStart;
-use tidegate::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
-use tidegate::shares::{Owner, Shares};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::WindowStart;
+use tidegate_core::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
+use tidegate_core::shares::{Owner, Shares};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;

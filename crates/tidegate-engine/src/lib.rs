@@ -6,7 +6,7 @@
 //! call nothing else.
 //!
 //! ```
-//! use tidegate::{Algorithm, Limit, Rate, Timestamp};
+//! use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 //! use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
 //!
 //! let limit = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);

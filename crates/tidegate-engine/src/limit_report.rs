@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{LimitStatus, Timestamp};
+use tidegate_core::{LimitStatus, Timestamp};
 
 /// The remaining quota of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]

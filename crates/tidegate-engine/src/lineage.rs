@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tidegate::{Limit, Timestamp};
+use tidegate_core::{Limit, Timestamp};
 use tidegate_store::{Note, NoteChange, NoteKind};
 
 use crate::namespace::NamespaceConfig;

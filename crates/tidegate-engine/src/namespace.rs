@@ -1,6 +1,6 @@
 //! A namespace as it is configured.
 
-use tidegate::Limit;
+use tidegate_core::Limit;
 
 /// A namespace: an isolated set of limits.
 #[derive(Clone, Debug)]

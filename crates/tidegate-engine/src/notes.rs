@@ -5,8 +5,8 @@ use core::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-pub(crate) use tidegate::hex::encode as hex;
-use tidegate::{Cost, Timestamp};
+pub(crate) use tidegate_core::hex::encode as hex;
+use tidegate_core::{Cost, Timestamp};
 use tidegate_store::{HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation};
 
 use crate::numbers::Numbers;
@@ -54,7 +54,7 @@ pub(crate) fn value<T: DeserializeOwned>(kind: NoteKind, note: &Note) -> Result<
 
 /// The bytes that [`hex`] encoded.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    tidegate::hex::decode(text.as_bytes())
+    tidegate_core::hex::decode(text.as_bytes())
 }
 
 /// A permit kept for a caller that settles later: what the store holds for it.

@@ -3,11 +3,11 @@
 use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     AlgorithmError, Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
 };
-use tidegate::rate::format_span;
-use tidegate::{Algorithm, Rate, RateError};
+use tidegate_core::rate::format_span;
+use tidegate_core::{Algorithm, Rate, RateError};
 
 /// The stored form. Its names are promises: a variant or a field is never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

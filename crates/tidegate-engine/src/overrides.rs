@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate::{Algorithm, Gate, Timestamp};
+use tidegate_core::{Algorithm, Gate, Timestamp};
 use tidegate_store::{Note, NoteKind};
 
 use crate::notes::{self, NoteError};
@@ -155,7 +155,8 @@ impl RuntimeOverride {
         let Some(limit) = limit else {
             return OverrideState::Dormant(format!("there is no limit \"{}\" now", self.limit));
         };
-        let one = tidegate::limit::Override { when: self.when.clone(), algorithm: self.algorithm.clone() };
+        let one =
+            tidegate_core::limit::Override { when: self.when.clone(), algorithm: self.algorithm.clone() };
         match limit.check_override(&one) {
             Ok(()) => OverrideState::Active,
             Err(error) => OverrideState::Dormant(error.to_string()),

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::vec;
 
 use smallvec::SmallVec;
-use tidegate::{Cost, Timestamp};
 use tidegate_capacity::{Units, UnitsHold};
+use tidegate_core::{Cost, Timestamp};
 use tidegate_overload::LatencySample;
 use tidegate_store::{Batch, Kind};
 
@@ -34,7 +34,7 @@ impl Permit {
 
     /// The permit of no request, which an empty batch gets.
     pub(crate) fn of_nothing(now: Timestamp) -> Self {
-        let first = Holds::new(Home::NOWHERE, tidegate::Permit::without_charges(Cost::ONE, now));
+        let first = Holds::new(Home::NOWHERE, tidegate_core::Permit::without_charges(Cost::ONE, now));
         Self { first, rest: Vec::new() }
     }
 
@@ -216,7 +216,7 @@ impl Home {
 #[derive(Debug)]
 pub(crate) struct Holds {
     pub(crate) home: Home,
-    pub(crate) limits: tidegate::Permit,
+    pub(crate) limits: tidegate_core::Permit,
     /// Charges to leases.
     pub(crate) leased: SmallVec<[LeaseCharge; 1]>,
     pub(crate) units: Option<UnitsHold>,
@@ -231,7 +231,7 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
-    pub(crate) fn new(home: Home, limits: tidegate::Permit) -> Self {
+    pub(crate) fn new(home: Home, limits: tidegate_core::Permit) -> Self {
         Self {
             home,
             limits,
@@ -266,7 +266,7 @@ pub(crate) struct StoreCharge {
     /// each, the first operation the lowest. An undo of the batch would take back both charges.
     pub(crate) shared: u64,
     /// The charges made here instead, while the store is away.
-    pub(crate) fallback: Option<tidegate::Permit>,
+    pub(crate) fallback: Option<tidegate_core::Permit>,
     pub(crate) reports: Vec<LimitReport>,
 }
 
@@ -275,6 +275,6 @@ impl StoreCharge {
     pub(crate) fn lends(&self) -> bool {
         let mut operations = self.batch.iter().flat_map(|batch| &batch.operations);
         operations.any(|one| matches!(one.kind, Kind::Acquire { .. }))
-            || self.fallback.as_ref().is_some_and(tidegate::Permit::must_be_settled)
+            || self.fallback.as_ref().is_some_and(tidegate_core::Permit::must_be_settled)
     }
 }

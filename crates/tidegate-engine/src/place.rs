@@ -3,7 +3,7 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate::{Reason, Refusal};
+use tidegate_core::{Reason, Refusal};
 use tidegate_overload::{Binding, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::{Answer, Batch, StoreError};
 
 use crate::engine::Engine;

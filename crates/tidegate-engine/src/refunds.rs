@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::Timestamp;
-use tidegate::shares::{Owner, Shares};
+use tidegate_core::Timestamp;
+use tidegate_core::shares::{Owner, Shares};
 use tidegate_store::Batch;
 
 use crate::stable_hash::name_of;
@@ -196,7 +196,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::shares::Namespaces;
+    use tidegate_core::shares::Namespaces;
 
     use super::*;
 

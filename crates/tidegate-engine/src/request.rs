@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::{Attributes, Class, Cost, Timestamp};
 use tidegate_capacity::{Access, AccessKind};
+use tidegate_core::{Attributes, Class, Cost, Timestamp};
 
 /// A request as a door describes it. Everything but the namespace and the attributes has a default.
 #[derive(Clone, Copy, Debug)]

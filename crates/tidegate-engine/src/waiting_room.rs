@@ -7,7 +7,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::HashMap;
 
-use tidegate::{Class, Timestamp};
+use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{Entrant, Obstacle, Position, ResourceId, RoomBounds, RoomUse, WaitingRoom};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use http::{HeaderMap, HeaderValue};
-use tidegate::Attributes;
+use tidegate_core::Attributes;
 use tidegate_server::{AuthorizeHeaders, AuthorizeQuery, read_authorize_query};
 use tidegate_wire::fault::DETAIL_BYTES_MAX;
 use tidegate_wire::{Fault, FaultCode};

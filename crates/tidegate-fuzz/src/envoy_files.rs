@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{CarriedStatus, KeyTable, TableConfig, Timestamp};
+use tidegate_core::{CarriedStatus, KeyTable, TableConfig, Timestamp};
 use tidegate_policy::PROBLEMS_MAX;
 use tidegate_policy::envoy::{
     Answer, Ask, Code, Descriptor, DescriptorLimit, Files, Read, Semantics, Settings, Text,

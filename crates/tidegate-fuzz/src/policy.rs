@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidegate::limit::OnExceed;
-use tidegate::{Cost, Timestamp};
+use tidegate_core::limit::OnExceed;
+use tidegate_core::{Cost, Timestamp};
 use tidegate_engine::{
     Completion, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step,
 };

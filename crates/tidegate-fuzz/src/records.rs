@@ -1,7 +1,7 @@
 //! Stored records: a counter as a store on disk keeps it, and the ledger of a leased limit.
 
-use tidegate::lease::Ledger;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::lease::Ledger;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::keeper::DrainCheck;
 use tidegate_store::{Batch, Keeper, Key, Kind, MemoryConfig, Operation, RequestId};
 
@@ -69,13 +69,13 @@ fn assert_used(bytes: &[u8]) {
 }
 
 fn algorithm(draws: &mut Draws) -> Algorithm {
-    use tidegate::algorithm::{Fixed, Rolling, SlidingCounter, WindowStart};
+    use tidegate_core::algorithm::{Fixed, Rolling, SlidingCounter, WindowStart};
     let second = core::time::Duration::from_secs(1);
     match draws.below(4) {
         0 => Algorithm::Fixed(Fixed::new(10, second, WindowStart::Epoch).expect("a window")),
         1 => Algorithm::Rolling(Rolling::new(10, second).expect("a window")),
         2 => Algorithm::SlidingCounter(SlidingCounter::new(10, second).expect("a window")),
-        _ => Algorithm::bucket(tidegate::Rate::per_second(10).expect("a rate")).expect("a bucket"),
+        _ => Algorithm::bucket(tidegate_core::Rate::per_second(10).expect("a rate")).expect("a bucket"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId};
 use tidegate_store_redis::{count_replies, read_script_answer};
 
@@ -103,8 +103,8 @@ fn batch() -> Batch {
     let key = |name: &[u8]| Key::new("api", name, b"ada").expect("a short key");
     let cost = Cost::ONE;
     let bucket = Algorithm::bucket(Rate::per_second(10).expect("a rate")).expect("a bucket");
-    let rolling = tidegate::algorithm::Rolling::new(10, second).expect("a window");
-    let concurrency = tidegate::algorithm::Concurrency::new(10, second).expect("a bound");
+    let rolling = tidegate_core::algorithm::Rolling::new(10, second).expect("a window");
+    let concurrency = tidegate_core::algorithm::Concurrency::new(10, second).expect("a bound");
     Batch::all_or_nothing(
         RequestId(7),
         [

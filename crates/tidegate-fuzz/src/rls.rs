@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use prost::Message;
-use tidegate::{Cost, Reason, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::{Cost, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, ENTRIES_MAX, NAME_BYTES_MAX, VALUE_BYTES_MAX};
 use tidegate_wire::envoy::{
     Code, Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitDescriptor, RateLimitRequest,

@@ -1,7 +1,7 @@
 //! Tokens and key sets: the last line is a token (RFC 7519), the lines before it are a JSON Web Key
 //! Set.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_proxy::jwt::{Expiry, KeySet, TOKEN_BYTES_MAX, TokenReader, Trust};
 use tidegate_proxy::rejection::Rejection;
 

@@ -74,7 +74,7 @@ impl Default for Bounds {
             headers: 100,
             header_bytes: 16 << 10,
             uri_bytes: 8 << 10,
-            attributes: tidegate::Attributes::MAX,
+            attributes: tidegate_core::Attributes::MAX,
             attribute_bytes: 1 << 10,
             connections: 10_000,
             admin_connections: 64,

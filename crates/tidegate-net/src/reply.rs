@@ -13,7 +13,7 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use serde::Serialize;
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_wire::problem::{MEDIA_TYPE, RefusalBody};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;

@@ -9,7 +9,7 @@
 //! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
 //! in one step.
 
-use tidegate::{Class, Timestamp};
+use tidegate_core::{Class, Timestamp};
 
 use crate::hash::keyed_hash;
 

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{BindingSignal, Timestamp};
+use tidegate_core::{BindingSignal, Timestamp};
 
 use crate::cursor::{Cursor, LEVELS};
 

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 /// An instance that has not reported for so long counts as gone. Instances report about three times
 /// as often.

@@ -9,7 +9,7 @@
 //! go in, answers come out.
 //!
 //! ```
-//! use tidegate::{Class, Cost, Timestamp};
+//! use tidegate_core::{Class, Cost, Timestamp};
 //! use tidegate_overload::{Overload, OverloadConfig};
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);

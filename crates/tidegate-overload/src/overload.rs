@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Class, Cost, Timestamp};
+use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;

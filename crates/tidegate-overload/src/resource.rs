@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{BindingSignal, Cost, Timestamp};
+use tidegate_core::{BindingSignal, Cost, Timestamp};
 
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};

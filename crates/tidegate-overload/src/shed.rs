@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{BindingSignal, Class, OverloadDetails, RefusalDetails};
+use tidegate_core::{BindingSignal, Class, OverloadDetails, RefusalDetails};
 
 use crate::cursor::Cursor;
 

@@ -1,6 +1,6 @@
 //! The numbers of one resource, for metrics and operators.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::cursor::Cursor;
 use crate::latency::LatencyStats;

@@ -29,7 +29,7 @@ mod room_shares;
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;

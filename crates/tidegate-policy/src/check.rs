@@ -26,8 +26,8 @@ mod zone;
 use std::collections::BTreeMap;
 
 use self::name_and_path::check_name;
-use tidegate::Algorithm;
-use tidegate::gate::GateBuilder;
+use tidegate_core::Algorithm;
+use tidegate_core::gate::GateBuilder;
 
 use crate::path::Path;
 use crate::policy::claims::RequestClaims;

@@ -6,10 +6,10 @@ use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use tidegate::Algorithm;
-use tidegate::algorithm::WindowStart;
-use tidegate::limit::{Consistency, KeyPart, Limit};
-use tidegate::rate::format_span;
+use tidegate_core::Algorithm;
+use tidegate_core::algorithm::WindowStart;
+use tidegate_core::limit::{Consistency, KeyPart, Limit};
+use tidegate_core::rate::format_span;
 
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::printable::shown;

@@ -55,5 +55,5 @@ pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use reference::reference;
 pub use schema::schema;
 pub use suggestion::nearest;
-pub use tidegate::rate::parse_span;
+pub use tidegate_core::rate::parse_span;
 pub use words::words;

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::rate::parse_span;
+use tidegate_core::rate::parse_span;
 
 use crate::printable::shown;
 

@@ -1,7 +1,7 @@
 //! The numbers of one override that does not stand in the file.
 
 use serde::Deserialize;
-use tidegate::{Algorithm, Limit};
+use tidegate_core::{Algorithm, Limit};
 
 use crate::check;
 use crate::parse::{failed, read_tree};

@@ -20,9 +20,9 @@ use self::proxy::Proxy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
-pub use tidegate::limit::OnStoreFailure;
-use tidegate::limit::{Consistency, Mode};
-use tidegate::{Limit, Rate, WhenFull};
+pub use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::limit::{Consistency, Mode};
+use tidegate_core::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
 ///
@@ -196,7 +196,7 @@ impl Memory {
 pub struct NamespacePolicy {
     /// Its name, 1 to [`NamespacePolicy::NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// Its limits in the order of the file, ready for [`tidegate::Gate::builder`].
+    /// Its limits in the order of the file, ready for [`tidegate_core::Gate::builder`].
     pub limits: Vec<Limit>,
     /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set
     /// one are absent.
@@ -276,7 +276,7 @@ pub struct Bounds {
     pub header_bytes: usize,
     /// Headers, 1 to 1000; default 100.
     pub headers: usize,
-    /// Attributes, 1 to [`tidegate::Attributes::MAX`], which is the default.
+    /// Attributes, 1 to [`tidegate_core::Attributes::MAX`], which is the default.
     pub attributes: usize,
     /// Bytes of the name and of the value of an attribute, each, 16 B to 64 KiB; default 1 KiB.
     pub attribute_bytes: usize,
@@ -295,7 +295,7 @@ impl Default for Bounds {
             body_bytes: 64 << 10,
             header_bytes: 16 << 10,
             headers: 100,
-            attributes: tidegate::Attributes::MAX,
+            attributes: tidegate_core::Attributes::MAX,
             attribute_bytes: 1 << 10,
             connections: 10_000,
             request_timeout: Duration::from_secs(10),

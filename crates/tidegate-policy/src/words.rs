@@ -1,8 +1,8 @@
 //! An algorithm in the words of a policy.
 
-use tidegate::Algorithm;
-use tidegate::algorithm::{SlidingCounter, Weekday, WindowStart};
-use tidegate::rate::format_span;
+use tidegate_core::Algorithm;
+use tidegate_core::algorithm::{SlidingCounter, Weekday, WindowStart};
+use tidegate_core::rate::format_span;
 
 /// The algorithm as it would be written for a limit: `rate: 100/s, burst: 200`,
 /// `fixed: { limit: 5000, window: 1m }`.

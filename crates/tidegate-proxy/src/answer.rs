@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
-use tidegate::{Attributes, Cost, Refusal};
+use tidegate_core::{Attributes, Cost, Refusal};
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Peer, check_head};

@@ -1,6 +1,6 @@
 //! The class that a proxied request claims, within the bounds of its route.
 
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_policy::policy::claims::ClassSource;
 use tidegate_wire::text::shortened;
 

@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
-use tidegate::matcher::Network;
+use tidegate_core::matcher::Network;
 use tidegate_policy::policy::proxy::ClientHeader;
 
 mod forwarded;

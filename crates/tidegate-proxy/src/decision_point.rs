@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use http::HeaderMap;
-use tidegate::{Class, Refusal, Timestamp};
+use tidegate_core::{Class, Refusal, Timestamp};
 use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Permit, Request};
 use tidegate_policy::policy::claims::AccessParts;
 use tidegate_wire::Fault;

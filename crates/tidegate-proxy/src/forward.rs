@@ -7,7 +7,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
-use tidegate::display::HumanDuration;
+use tidegate_core::display::HumanDuration;
 use tidegate_engine::{Completion, Outcome};
 use tidegate_net::Peer;
 use tidegate_policy::policy::proxy::{Retry, Timeouts};

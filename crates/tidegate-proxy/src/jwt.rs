@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use serde::Deserialize;
 use serde_json::{Map, Number, Value};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_net::file_backed::Refresh;
 
 use crate::rejection::{Rejection, RejectionCode};

@@ -6,8 +6,8 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use http::header::{ACCEPT, HeaderMap};
-use tidegate::display::HumanDuration;
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::display::HumanDuration;
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_wire::problem::Sentence;
 use tidegate_wire::retry_after;
 
@@ -105,7 +105,7 @@ fn escape(text: &str, page: &mut String) {
 mod tests {
     use super::*;
     use http::HeaderValue;
-    use tidegate::{Reason, Retry, Text, refusal::Violated};
+    use tidegate_core::{Reason, Retry, Text, refusal::Violated};
 
     fn accepts(text: &'static str) -> bool {
         let mut headers = HeaderMap::new();
@@ -139,7 +139,7 @@ mod tests {
             remaining: 0,
             window: None,
         };
-        let refusal = Refusal::new("api", tidegate::refusal::ScopeValues::new(), violated);
+        let refusal = Refusal::new("api", tidegate_core::refusal::ScopeValues::new(), violated);
         let page = write(&refusal, 429, Timestamp::MIN);
         assert!(page.contains("in <b id=\"s\">24 h</b>."), "{page}");
     }
@@ -155,7 +155,8 @@ mod tests {
             remaining: 0,
             window: None,
         };
-        let page = write(&Refusal::new("api", tidegate::refusal::ScopeValues::new(), violated), 429, now);
+        let page =
+            write(&Refusal::new("api", tidegate_core::refusal::ScopeValues::new(), violated), 429, now);
         assert!(!page.contains("<script>alert"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
         assert!(page.contains("in <b id=\"s\">7 s</b>."));

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_engine::{Completion, Outcome, Permit};
 use tidegate_net::connections::ConnectionActivity;
 use tokio::time::Instant;

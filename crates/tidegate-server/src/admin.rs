@@ -5,9 +5,9 @@ use std::borrow::Cow;
 
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
-use tidegate::Reason;
-use tidegate::limit::{Limit, Missing, Mode};
-use tidegate::rate::parse_span;
+use tidegate_core::Reason;
+use tidegate_core::limit::{Limit, Missing, Mode};
+use tidegate_core::rate::parse_span;
 use tidegate_engine::{EngineError, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::envoy::FileRule;

@@ -1,4 +1,4 @@
-//! Lines for `tidegate::audit` about operations of callers with grants, and about failed logins.
+//! Lines for `tidegate_core::audit` about operations of callers with grants, and about failed logins.
 //!
 //! A flood of them must not become a flood of lines: each grant, and each peer without one, has
 //! lines of its own, so that no caller takes the lines of another. The next line of the same kind
@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use http::HeaderMap;
 use smallvec::SmallVec;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_policy::policy::authorization::{Grant, Verb};
 use tidegate_wire::text::shortened;
 

@@ -13,7 +13,7 @@
 use std::borrow::Cow;
 
 use http::HeaderMap;
-use tidegate::{Class, Cost};
+use tidegate_core::{Class, Cost};
 use tidegate_net::query::parameters;
 use tidegate_net::reply::Reply;
 use tidegate_policy::policy::authorization::Verb;

@@ -10,7 +10,7 @@ use http::{HeaderMap, Version};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use tidegate::display::HumanDuration;
+use tidegate_core::display::HumanDuration;
 use tidegate_wire::{Fault, FaultCode};
 
 use tidegate_net::Bounds;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use ring::digest::{Context, SHA256, SHA256_OUTPUT_LEN};
-use tidegate::CarriedLimit;
+use tidegate_core::CarriedLimit;
 
 /// The longest key that is counted as it is, in bytes with the lengths of its parts. A store takes
 /// half as much again, which leaves room for the domain and the kind of limit.

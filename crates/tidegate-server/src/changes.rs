@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, EngineError};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};

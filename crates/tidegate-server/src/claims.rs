@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName};
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_policy::Policy;
 use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::claims::{ATTEMPT, DEADLINE_MS, RequestClaims};

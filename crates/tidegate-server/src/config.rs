@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use http::HeaderName;
-use tidegate::{Rate, Refusal, RefusalDetails};
+use tidegate_core::{Rate, Refusal, RefusalDetails};
 use tidegate_net::Bounds;
 use tidegate_net::tls::TlsFiles;
 use tidegate_proxy::ProxyConfig;

@@ -7,8 +7,8 @@
 use core::time::Duration;
 use std::sync::atomic::Ordering;
 
-use tidegate::{GateError, Refusal, Timestamp};
 use tidegate_capacity::CapacityError;
+use tidegate_core::{GateError, Refusal, Timestamp};
 use tidegate_driver::PendingRequest;
 use tidegate_engine::{
     Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,

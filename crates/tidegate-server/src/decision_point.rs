@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
-use tidegate::{Class, Refusal, Timestamp};
+use tidegate_core::{Class, Refusal, Timestamp};
 use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Request};
 use tidegate_net::file_backed::Refresh;
 use tidegate_net::reply::{OlderHeaders, limit_headers};

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
+use tidegate_core::{Attributes, Class, Cost, Refusal, Retry, Timestamp};
 use tidegate_engine::{LimitReport, Request};
 
 use crate::decision_log::{DecisionLog, DecisionRecord};

@@ -1,7 +1,7 @@
 //! A request that is described by names and values, for the engine: with its tenant, class, number
 //! of attempts, deadline and access, wherever the policy says that they are found.
 
-use tidegate::{Class, Cost};
+use tidegate_core::{Class, Cost};
 use tidegate_engine::Request;
 use tidegate_policy::grammar::ValueSource;
 use tidegate_policy::policy::claims::AccessParts;

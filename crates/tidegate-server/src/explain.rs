@@ -5,10 +5,10 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use http::StatusCode;
-use tidegate::display::{CivilInstant, HumanDuration};
-use tidegate::gate::{self, Counting, Explanation, Level, Outlook, Standing};
-use tidegate::{Cost, Reason, Refusal, Retry, Timestamp};
 use tidegate_clock::{Clock, SystemClock};
+use tidegate_core::display::{CivilInstant, HumanDuration};
+use tidegate_core::gate::{self, Counting, Explanation, Level, Outlook, Standing};
+use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::Policy;

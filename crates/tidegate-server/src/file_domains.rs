@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::refusal::ScopeValues;
-use tidegate::{Cost, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::refusal::ScopeValues;
+use tidegate_core::{Cost, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_engine::{LimitReport, Request};
 use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, EngineConfig, EngineError, LeaseConfig, Lineage, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
-use tidegate::limit::Mode;
+use tidegate_core::Timestamp;
+use tidegate_core::limit::Mode;
 use tidegate_engine::Engine;
 use tidegate_net::file_backed::Refresh;
 

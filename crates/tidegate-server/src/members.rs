@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::algorithm::{Concurrency, Fixed, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Concurrency, Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_engine::{Engine, LeaseView, LeasesView};
 use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
 use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate::Cost;
+use tidegate_core::Cost;
 use tidegate_engine::{EngineError, LeaseBatch, Lineage, RuntimeOverride};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
-use tidegate::{Refusal, Timestamp};
 use tidegate_capacity::Access;
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;

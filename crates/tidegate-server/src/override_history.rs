@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::{Note, NoteChange, NoteKind};
 use utoipa::ToSchema;
 

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, EngineError, OverrideState, RuntimeOverride};
 use tidegate_net::query;
 use tidegate_net::reply::{self, Reply};

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tidegate::limit::{Consistency, Limit, OnStoreFailure};
+use tidegate_core::limit::{Consistency, Limit, OnStoreFailure};
 
 use crate::context::DaemonContext;
 use crate::in_force::InForce;

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::{Rate, Reason, Refusal, Timestamp};
+use tidegate_core::{Rate, Reason, Refusal, Timestamp};
 use tidegate_wire::retry_after::millis_of;
 
 use crate::protocol::Protocol;
@@ -102,7 +102,7 @@ mod tests {
     use std::io::Write;
     use std::sync::{Arc, Mutex};
 
-    use tidegate::Violated;
+    use tidegate_core::Violated;
 
     use super::*;
 
@@ -157,7 +157,7 @@ mod tests {
         let violated = Violated {
             name: "per-user".into(),
             reason: Reason::RateExceeded,
-            retry: tidegate::Retry::Backoff,
+            retry: tidegate_core::Retry::Backoff,
             limit: 1,
             remaining: 0,
             window: None,

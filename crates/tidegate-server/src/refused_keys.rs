@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate::{Reason, Refusal, Text, Timestamp};
+use tidegate_core::{Reason, Refusal, Text, Timestamp};
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;

@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tokio::sync::Notify;
 use utoipa::ToSchema;
 

@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use tidegate::algorithm::{Counter, State, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Counter, State, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_net::file_backed::FILE_BYTES_MAX;
 use tidegate_net::regular_file::read_regular;
 use tidegate_policy::policy::Redis;
@@ -276,8 +276,8 @@ pub(crate) fn kept<T, E: core::fmt::Display>(read: Result<T, E>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Rate;
-    use tidegate::algorithm::{Calendar, CivilUnit, Fixed};
+    use tidegate_core::Rate;
+    use tidegate_core::algorithm::{Calendar, CivilUnit, Fixed};
 
     use super::*;
 

@@ -84,7 +84,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::sync::Arc;
 
-    use tidegate::{Algorithm, Cost, Rate};
+    use tidegate_core::{Algorithm, Cost, Rate};
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 
     use super::*;

@@ -71,8 +71,8 @@ impl StoreHooks for DaemonHooks {
 mod tests {
     use std::time::Instant;
 
-    use tidegate::algorithm::{Fixed, WindowStart};
-    use tidegate::{Algorithm, Cost};
+    use tidegate_core::algorithm::{Fixed, WindowStart};
+    use tidegate_core::{Algorithm, Cost};
     use tidegate_driver::Driver;
     use tidegate_engine::{Engine, EngineConfig};
     use tidegate_store::{Key, Kind, Operation, RequestId, Store as _};

@@ -5,8 +5,8 @@ use core::iter;
 use std::sync::Arc;
 
 use http::StatusCode;
-use tidegate::Timestamp;
 use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, EngineError, Event};
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};

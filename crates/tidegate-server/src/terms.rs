@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::protocol::Protocol;
 

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, fs, process};
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
 

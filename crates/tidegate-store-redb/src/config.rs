@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate::WhenFull;
+use tidegate_core::WhenFull;
 use tidegate_store::MemoryConfig;
 use tidegate_store::keeper::SpaceConfig;
 

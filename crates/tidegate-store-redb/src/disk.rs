@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 
 use redb::{Builder, Database, DatabaseError, Durability, ReadableDatabase, ReadableTable};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::keeper::{Changes, DrainCheck, Space, SpaceUsage};
 use tidegate_store::{Key, Note};
 

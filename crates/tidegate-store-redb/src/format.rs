@@ -2,7 +2,7 @@
 //! next.
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::{Note, NoteKind};
 
 use crate::error::Failure;

@@ -24,7 +24,7 @@
 //!
 //! **Ledgers** of leased limits are counters like others: what was lent is on disk before it is
 //! answered (with [`Durability::Sync`]), so it is known after a crash. The
-//! [epoch](tidegate::lease::Epoch) of this store is always the first: it loses nothing but with its
+//! [epoch](tidegate_core::lease::Epoch) of this store is always the first: it loses nothing but with its
 //! file, and without that it is another store. An operator that deletes the file of a store that
 //! lent, or takes back an older copy of it, waits for a lease to end (5.3 s) before the store
 //! serves again. With [`Durability::Interval`] a crash forgets what was lent in the last interval,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::keeper::{Keeper, Ran};
 use tidegate_store::{Answer, Batch, Key, StoreError};
 use tokio::sync::oneshot;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::keeper::{DrainCheck, Keeper};
 use tidegate_store::{Answer, Batch, Note, NoteKind, Store, StoreError};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::config::RedbConfig;
 

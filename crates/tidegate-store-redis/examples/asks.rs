@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use tidegate::lease::{Ask, HolderName};
-use tidegate::{Algorithm, Rate};
+use tidegate_core::lease::{Ask, HolderName};
+use tidegate_core::{Algorithm, Rate};
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::task::JoinSet;

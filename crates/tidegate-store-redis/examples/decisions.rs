@@ -10,7 +10,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use redis::aio::MultiplexedConnection;
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::task::JoinSet;

@@ -4,8 +4,8 @@
 //! come back) is worked out here, by the same pure code as everywhere. That also checks the script:
 //! where it refuses what the pure code would admit on the same state, the answer says so.
 
-use tidegate::algorithm::{Counter, State, Verdict};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Counter, State, Verdict};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{
     Answer, Batch, Grants, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId,
     StoreError,

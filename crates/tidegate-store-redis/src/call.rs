@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redis::Value;
 use smallvec::SmallVec;
-use tidegate::limit::Mode;
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::limit::Mode;
+use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
 
 use crate::bytes::{Reader, Writer};

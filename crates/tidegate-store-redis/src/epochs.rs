@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::marker::Marker;
 use crate::names::{Place, note_slot};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use tidegate::display::{HumanDuration, Quantity};
+use tidegate_core::display::{HumanDuration, Quantity};
 use tidegate_store::StoreError;
 
 use crate::dial::DialError;

@@ -162,7 +162,7 @@ impl Lanes {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::{Algorithm, Cost, Rate};
+    use tidegate_core::{Algorithm, Cost, Rate};
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId};
 
     use super::*;

@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
-use tidegate::lease::{Ask, Grant, Terms};
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::algorithm::{Calendar, REPORT_DEBT_LIMITS, WindowStart};
+use tidegate_core::lease::{Ask, Grant, Terms};
+use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::{Grants, OnLedger};
 
 use crate::bytes::{Reader, Writer};

@@ -2,12 +2,12 @@
 //! one server or a cluster.
 //!
 //! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one
-//! round trip. It decides as the pure code of `tidegate::algorithm` does, to the unit and to the
+//! round trip. It decides as the pure code of `tidegate_core::algorithm` does, to the unit and to the
 //! microsecond in which the server's clock counts.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use tidegate::{Algorithm, Cost, Rate};
+//! use tidegate_core::{Algorithm, Cost, Rate};
 //! use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 //! use tidegate_store_redis::{RedisConfig, RedisStore};
 //!
@@ -31,7 +31,7 @@
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or
 //!   another one, [`RedisStats::loss`] says so. The last moments, which a failover loses,
 //!   leave no trace in any marker.
-//! - **Lent once.** Ledgers are those of `tidegate::lease`, to the unit. After a loss another epoch
+//! - **Lent once.** Ledgers are those of `tidegate_core::lease`, to the unit. After a loss another epoch
 //!   begins; every member reads it from the marker, and one acknowledgement counts for all of them.
 //! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in
 //!   the store.

@@ -1,6 +1,6 @@
 //! The marker of an epoch, as the script writes it; `script/epoch.lua` has its parts and its rules.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 /// The lease protocol of this version: how members write ledgers and what they rely on. A member
 /// does not decide on a store whose marker has a higher number.

@@ -17,9 +17,9 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::Timestamp;
-use tidegate::lease::Grant;
-use tidegate::limit::Mode;
+use tidegate_core::Timestamp;
+use tidegate_core::lease::Grant;
+use tidegate_core::limit::Mode;
 use tidegate_store::{
     Answer, Batch, BatchMode, Kind, NoteChange, OnLedger, Operations, Outcome, Outcomes, RequestId,
     StoreError,

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     AlgorithmError, Bucket, Calendar, CivilUnit, Counter, Fixed, REPORT_DEBT_LIMITS, SlidingCounter, State,
     WindowStart,
 };
-use tidegate::ring::RING_DEBT_LIMITS;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::ring::RING_DEBT_LIMITS;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Kind, Operation, StoreError};
 
 use crate::bytes::Writer;

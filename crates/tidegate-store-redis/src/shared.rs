@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use redis::Value;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, oneshot};

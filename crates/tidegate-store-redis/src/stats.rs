@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::breaker::Circuit;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 use tidegate_store::{Answer, Batch, Key, Note, NoteKind, RequestId, Store, StoreError};
 
 use crate::answer;

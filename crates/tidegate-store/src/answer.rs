@@ -3,9 +3,9 @@
 use core::fmt;
 
 use smallvec::SmallVec;
-use tidegate::Timestamp;
-use tidegate::algorithm::Verdict;
-use tidegate::lease::Grant;
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::lease::Grant;
 
 /// The outcomes of the operations of a batch: mostly one.
 pub type Outcomes = SmallVec<[Outcome; 1]>;

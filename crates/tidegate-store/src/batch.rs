@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::lease::{Ask, Terms, TermsError};
-use tidegate::limit::Mode;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::lease::{Ask, Terms, TermsError};
+use tidegate_core::limit::Mode;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 
 use crate::{HolderId, Key, NoteChange, RequestId, StoreError};
 
@@ -213,8 +213,8 @@ pub enum Kind {
         cost: Cost,
     },
     /// Charge `cost` whether or not there is room or a block, as for work already done. Never
-    /// refused; the debt is bounded by [`tidegate::algorithm::REPORT_DEBT_LIMITS`], for rolling
-    /// limits by [`tidegate::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
+    /// refused; the debt is bounded by [`tidegate_core::algorithm::REPORT_DEBT_LIMITS`], for rolling
+    /// limits by [`tidegate_core::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
     Report {
         /// The cost that was used.
         cost: Cost,
@@ -253,7 +253,7 @@ pub enum Kind {
         /// The first instant at which it is no longer blocked.
         until: Timestamp,
     },
-    /// Something about the [`tidegate::lease::Ledger`] of a key, which lends the limit to members.
+    /// Something about the [`tidegate_core::lease::Ledger`] of a key, which lends the limit to members.
     /// Only for algorithms that can be leased ([`Terms::of`]), and only on keys that no other kind
     /// is ever used on: a ledger and a counter under one key are two things, and the one that is
     /// used replaces the other.
@@ -273,18 +273,18 @@ pub enum OnLedger {
     /// Reports the used units and changes nothing.
     Look,
     /// Charge `cost` whether or not there is room, as for work already done; see
-    /// [`tidegate::lease::Ledger::report`].
+    /// [`tidegate_core::lease::Ledger::report`].
     Report {
         /// The cost that was used.
         cost: Cost,
     },
-    /// Give `cost` back; see [`tidegate::lease::Ledger::refund`].
+    /// Give `cost` back; see [`tidegate_core::lease::Ledger::refund`].
     Refund {
         /// The cost to give back.
         cost: Cost,
     },
     /// Forget what is used, but for what members have in hand; see
-    /// [`tidegate::lease::Ledger::reset`].
+    /// [`tidegate_core::lease::Ledger::reset`].
     Reset,
 }
 

@@ -12,10 +12,10 @@
 //! #     type Store = MemoryStore;
 //! #     fn open(&self) -> MemoryStore {
 //! #         let now = Arc::clone(&self.0);
-//! #         let clock = move || tidegate::Timestamp::from_nanos(now.load(Relaxed));
+//! #         let clock = move || tidegate_core::Timestamp::from_nanos(now.load(Relaxed));
 //! #         MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock)
 //! #     }
-//! #     fn set_now(&self, now: tidegate::Timestamp) { self.0.store(now.as_nanos(), Relaxed); }
+//! #     fn set_now(&self, now: tidegate_core::Timestamp) { self.0.store(now.as_nanos(), Relaxed); }
 //! # }
 //! tidegate_store::conformance_tests!(Harness);
 //! ```
@@ -24,8 +24,8 @@
 //! that is only there sometimes: what was skipped says so and is never a success.
 //!
 //! Counts are compared, operation by operation, with a model: for limits whose state is one
-//! word the pure functions of [`tidegate::algorithm::Counter`], for rolling and concurrency limits
-//! lists so plain that they can be seen to be right; for ledgers [`tidegate::lease::Ledger`]. The
+//! word the pure functions of [`tidegate_core::algorithm::Counter`], for rolling and concurrency limits
+//! lists so plain that they can be seen to be right; for ledgers [`tidegate_core::lease::Ledger`]. The
 //! model shares no code with the memory store. Random lists come from a seed that a failure names.
 //!
 //! The suite starts threads and needs no particular executor; it waits by

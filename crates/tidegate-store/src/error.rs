@@ -3,8 +3,8 @@
 use core::error::Error;
 use core::time::Duration;
 
-use tidegate::Timestamp;
-use tidegate::rate::format_span;
+use tidegate_core::Timestamp;
+use tidegate_core::rate::format_span;
 
 /// Why a store did not answer a batch. A refusal is not an error: it is an [`crate::Answer`].
 ///

@@ -23,8 +23,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use tidegate::lease::Epoch;
-use tidegate::{Algorithm, Timestamp, WhenFull};
+use tidegate_core::lease::Epoch;
+use tidegate_core::{Algorithm, Timestamp, WhenFull};
 
 use self::answers::{Answers, Remembered};
 use self::notes::{Notes, Room};

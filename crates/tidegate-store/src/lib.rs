@@ -7,7 +7,7 @@
 //! feature of that name) is the suite it then has to pass.
 //!
 //! ```
-//! use tidegate::{Algorithm, Cost, Rate, Timestamp};
+//! use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 //! use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
 //! let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), || Timestamp::from_secs(1_800_000_000));
 //! let algorithm = Algorithm::bucket(Rate::per_second(100)?)?;

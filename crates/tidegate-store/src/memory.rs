@@ -11,7 +11,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate::{Algorithm, Timestamp, WhenFull};
+use tidegate_core::{Algorithm, Timestamp, WhenFull};
 
 use crate::keeper::Keeper;
 use crate::{Answer, Batch, Note, NoteKind, Store, StoreError};

@@ -8,7 +8,7 @@
 
 use core::fmt;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::StoreError;
 

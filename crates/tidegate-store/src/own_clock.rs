@@ -7,8 +7,8 @@
 use core::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use tidegate::Timestamp;
-use tidegate::algorithm::Verdict;
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::Verdict;
 
 use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Store, StoreError};
 
@@ -112,7 +112,7 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
         Ok(notes)
     }
 
-    fn supports(&self, algorithm: &tidegate::Algorithm) -> bool {
+    fn supports(&self, algorithm: &tidegate_core::Algorithm) -> bool {
         self.store.supports(algorithm)
     }
 }
@@ -149,8 +149,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
-    use tidegate::lease::{Ask, HolderName};
-    use tidegate::{Algorithm, Cost, Rate};
+    use tidegate_core::lease::{Ask, HolderName};
+    use tidegate_core::{Algorithm, Cost, Rate};
 
     use super::*;
     use crate::{Key, MemoryConfig, MemoryStore, OnLedger, Operation, RequestId};

@@ -1,7 +1,7 @@
 //! One counter as a store keeps it, and what each operation does to it: pure functions without a
 //! clock.
 //!
-//! Limits whose state is one word are decided by [`tidegate::algorithm::Counter`] itself, so that
+//! Limits whose state is one word are decided by [`tidegate_core::algorithm::Counter`] itself, so that
 //! every store answers as a gate in memory would. Rolling limits keep the instants of their units,
 //! concurrency limits their permits. A record that holds nothing is the same as none.
 
@@ -17,9 +17,9 @@ mod tests;
 use core::mem::discriminant;
 use std::sync::Arc;
 
-use tidegate::algorithm::{Charged, State, Verdict};
-use tidegate::lease::Ledger;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Charged, State, Verdict};
+use tidegate_core::lease::Ledger;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 
 pub(crate) use self::lent::Moment;
 use self::permit_set::{Acquired, PermitSet};
@@ -410,7 +410,7 @@ impl Record {
 
     /// Takes it up again after the clock was seen to step back: what lies further ahead than use
     /// explains is brought back as far as it does, so that a clock that was wrong for a while keeps
-    /// no key out for longer. Never admits more. See [`tidegate::algorithm::Counter::on_load`]. A
+    /// no key out for longer. Never admits more. See [`tidegate_core::algorithm::Counter::on_load`]. A
     /// ledger stays as it is: it lends nothing before the clock has come to where it was, and its
     /// leases end at the latest a lease after that.
     pub(crate) fn on_load(&mut self, now: Timestamp) {

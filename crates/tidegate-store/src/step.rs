@@ -7,9 +7,9 @@
 use core::mem;
 
 use smallvec::SmallVec;
-use tidegate::Timestamp;
-use tidegate::algorithm::Verdict;
-use tidegate::limit::Mode;
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::limit::Mode;
 
 use crate::record::{Applied, Made, Moment, Record};
 use crate::{Answer, Batch, BatchMode, Grants, Key, Kind, OnLedger, Operation, Outcome, RequestId};

@@ -4,14 +4,14 @@ use core::future::Future;
 use core::pin::Pin;
 use std::sync::Arc;
 
-use tidegate::Algorithm;
+use tidegate_core::Algorithm;
 
 use crate::{Answer, Batch, Note, NoteKind, StoreError};
 
 /// Keeps counters outside of the caller, and moves one batch at a time.
 ///
 /// A store makes *read, decide, write* atomic and adds nothing to the decision, which is that of
-/// [`tidegate::algorithm`]. It promises:
+/// [`tidegate_core::algorithm`]. It promises:
 ///
 /// - **Atomic.** A batch is one step: what others see is before all of it or after all of it.
 /// - **Denied means unchanged.** A refused all-or-nothing batch leaves every counter bit for bit as
@@ -24,8 +24,8 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 ///   could be, never more. Batches that [only peek, or ask ledgers](Batch::is_forgettable), need
 ///   not be remembered, nor those that ended in an error. A repeated ask is known to the ledger
 ///   itself, under whatever id it comes: it gets the same tokens and changes nothing.
-/// - **Lent units are used.** Units of a [`tidegate::lease::Ledger`] that members may still spend
-///   count as used. A store that has lost its content begins another [`tidegate::lease::Epoch`], so
+/// - **Lent units are used.** Units of a [`tidegate_core::lease::Ledger`] that members may still spend
+///   count as used. A store that has lost its content begins another [`tidegate_core::lease::Epoch`], so
 ///   that nothing is lent twice.
 /// - **An unknown outcome counts as charged.** After an error with
 ///   [`StoreError::is_outcome_unknown`] the batch may have taken effect, wholly or not at all.

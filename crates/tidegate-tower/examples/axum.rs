@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::routing::get;
-use tidegate::algorithm::{Bucket, Concurrency};
-use tidegate::{Algorithm, Limit, Rate};
+use tidegate_core::algorithm::{Bucket, Concurrency};
+use tidegate_core::{Algorithm, Limit, Rate};
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_tower::{AdmitLayer, extract};
 

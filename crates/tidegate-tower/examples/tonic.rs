@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::Bucket;
-use tidegate::{Algorithm, Limit, Rate};
+use tidegate_core::algorithm::Bucket;
+use tidegate_core::{Algorithm, Limit, Rate};
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_tower::{AdmitLayer, extract, timeout};
 use tonic::transport::server::TcpIncoming;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_wire::fault::DETAIL_BYTES_MAX;
 use tidegate_wire::headers::{OlderHeaders, refusal_headers};
 use tidegate_wire::problem::{self, MEDIA_TYPE, RefusalBody};

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use smallvec::SmallVec;
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_driver::{Decided, PendingRequest};
 use tidegate_engine::{Decision, Engine, EngineError, Permit, Request, Step};
 use tidegate_wire::{Fault, FaultCode};

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tidegate::Timestamp;
-use tidegate::limit::Mode;
+use tidegate_core::Timestamp;
+use tidegate_core::limit::Mode;
 use tidegate_driver::Hold;
 use tidegate_engine::{Completion, Engine, LimitReport, Outcome, Permit};
 use tidegate_wire::Allowance;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate::{Cost, Refusal};
+use tidegate_core::{Cost, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::{Outcome, RoomBounds, WAITING_BOUNDS};
 use tidegate_store::DynStore;
@@ -69,7 +69,7 @@ impl AdmitLayer {
     }
 
     /// Adds an attribute that limits match on and count by. Where a name is given twice, the first
-    /// that finds something counts. At most [`tidegate::Attributes::MAX`] of a request are looked
+    /// that finds something counts. At most [`tidegate_core::Attributes::MAX`] of a request are looked
     /// at.
     #[must_use]
     pub fn attribute(self, name: impl Into<Box<str>>, extract: impl Extract) -> Self {

@@ -2,7 +2,7 @@
 //! hyper and tonic.
 //!
 //! ```
-//! use tidegate::{Algorithm, Limit, Rate};
+//! use tidegate_core::{Algorithm, Limit, Rate};
 //! use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 //! use tidegate_tower::{AdmitLayer, extract};
 //!

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::HeaderName;
-use tidegate::{Cost, Refusal};
+use tidegate_core::{Cost, Refusal};
 use tidegate_driver::Driver;
 use tidegate_engine::Outcome;
 use tidegate_wire::headers::OlderHeaders;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
-use tidegate::display::CivilInstant;
-use tidegate::{LimitStatus, Timestamp};
+use tidegate_core::display::CivilInstant;
+use tidegate_core::{LimitStatus, Timestamp};
 use utoipa::ToSchema;
 
 use crate::retry_after::millis_up;

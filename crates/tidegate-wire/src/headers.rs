@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
-use tidegate::{Reason, Refusal, Timestamp};
+use tidegate_core::{Reason, Refusal, Timestamp};
 
 use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;

@@ -3,11 +3,11 @@
 //! service.
 //!
 //! Everything here is a pure function from values to bytes or from bytes to values, so that each
-//! door answers with the same words. The start is [`reason::Meaning`]: what a [`tidegate::Reason`]
+//! door answers with the same words. The start is [`reason::Meaning`]: what a [`tidegate_core::Reason`]
 //! is called in every protocol.
 //!
 //! ```
-//! use tidegate::Reason;
+//! use tidegate_core::Reason;
 //! use tidegate_wire::reason::Meaning;
 //!
 //! let meaning = Meaning::of(Reason::RateExceeded);
@@ -37,7 +37,7 @@ pub mod retry_after;
 pub mod tables;
 pub mod text;
 
-pub use tidegate::display;
+pub use tidegate_core::display;
 
 pub use fault::{Fault, FaultCode};
 pub use ratelimit::Allowance;

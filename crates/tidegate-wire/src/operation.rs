@@ -6,7 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
-use tidegate::{Class, Cost};
+use tidegate_core::{Class, Cost};
 use utoipa::ToSchema;
 
 use crate::fault::{Fault, FaultCode};

@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 
 use serde::{Deserialize, Deserializer, de};
 use smallvec::SmallVec;
-use tidegate::Attributes;
+use tidegate_core::Attributes;
 
 use crate::text::{Text, shortened};
 

@@ -10,8 +10,8 @@ use core::time::Duration;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use tidegate::display::{CivilInstant, HumanDuration, Quantity};
-use tidegate::{CapacityDetails, OverloadDetails, Reason, Refusal, RefusalDetails, Retry, Timestamp};
+use tidegate_core::display::{CivilInstant, HumanDuration, Quantity};
+use tidegate_core::{CapacityDetails, OverloadDetails, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use utoipa::ToSchema;
 
 use crate::problem_details::{CapacityBody, OverloadBody};

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use tidegate::{CapacityDetails, OverloadDetails, Refusal};
+use tidegate_core::{CapacityDetails, OverloadDetails, Refusal};
 use utoipa::ToSchema;
 
 /// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or

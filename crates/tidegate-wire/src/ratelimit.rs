@@ -17,7 +17,7 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate::{LimitStatus, Timestamp, Violated};
+use tidegate_core::{LimitStatus, Timestamp, Violated};
 
 use crate::retry_after::{seconds, seconds_up};
 

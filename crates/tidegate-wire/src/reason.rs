@@ -1,6 +1,6 @@
 //! The form of each [`Reason`] in every protocol: one table, so that all doors agree.
 
-use tidegate::Reason;
+use tidegate_core::Reason;
 
 /// The form of a refusal for one reason, unless a policy changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +91,12 @@ impl RetryKind {
     }
 }
 
-impl From<tidegate::Retry> for RetryKind {
-    fn from(retry: tidegate::Retry) -> Self {
+impl From<tidegate_core::Retry> for RetryKind {
+    fn from(retry: tidegate_core::Retry) -> Self {
         match retry {
-            tidegate::Retry::At(_) => Self::At,
-            tidegate::Retry::Backoff => Self::Backoff,
-            tidegate::Retry::Never => Self::Never,
+            tidegate_core::Retry::At(_) => Self::At,
+            tidegate_core::Retry::Backoff => Self::Backoff,
+            tidegate_core::Retry::Never => Self::Never,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Refusal, Retry, Timestamp};
+use tidegate_core::{Refusal, Retry, Timestamp};
 
 /// The `Retry-After` of a refusal that can only say "later": the shortest wait of a backoff, in
 /// seconds.
@@ -86,9 +86,9 @@ mod tests {
 
     #[test]
     fn a_refusal_that_only_says_later_names_its_hint() {
-        let violated = tidegate::Violated {
+        let violated = tidegate_core::Violated {
             name: "in-flight".into(),
-            reason: tidegate::Reason::OverloadShed,
+            reason: tidegate_core::Reason::OverloadShed,
             retry: Retry::Backoff,
             limit: 10,
             remaining: 0,

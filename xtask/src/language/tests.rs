@@ -1,7 +1,7 @@
 use super::*;
 
 fn lines_hit(text: &str, syntax: Syntax) -> Vec<usize> {
-    hits_in("crates/tidegate/src/x.rs", text, syntax).into_iter().map(|hit| hit.line).collect()
+    hits_in("crates/tidegate-core/src/x.rs", text, syntax).into_iter().map(|hit| hit.line).collect()
 }
 
 fn hits(text: &str) -> usize {

@@ -30,38 +30,38 @@ pub(crate) const ANY: &str = "any";
 /// Every crate there is or is meant to be, lowest layer first. The reasons are in
 /// `ARCHITECTURE.md`.
 pub(crate) const CRATES: &[Rule] = &[
-    Rule { name: "tidegate", kind: Pure, may_use: &[] },
-    Rule { name: "tidegate-capacity", kind: Pure, may_use: &["tidegate"] },
-    Rule { name: "tidegate-overload", kind: Pure, may_use: &["tidegate"] },
-    Rule { name: "tidegate-store", kind: Pure, may_use: &["tidegate"] },
-    Rule { name: "tidegate-wire", kind: Pure, may_use: &["tidegate"] },
+    Rule { name: "tidegate-core", kind: Pure, may_use: &[] },
+    Rule { name: "tidegate-capacity", kind: Pure, may_use: &["tidegate-core"] },
+    Rule { name: "tidegate-overload", kind: Pure, may_use: &["tidegate-core"] },
+    Rule { name: "tidegate-store", kind: Pure, may_use: &["tidegate-core"] },
+    Rule { name: "tidegate-wire", kind: Pure, may_use: &["tidegate-core"] },
     Rule {
         name: "tidegate-engine",
         kind: Pure,
-        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store"],
+        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload", "tidegate-store"],
     },
     Rule {
         name: "tidegate-policy",
         kind: Pure,
-        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-engine"],
+        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload", "tidegate-engine"],
     },
     Rule {
         name: "tidegate-sim",
         kind: Pure,
-        may_use: &["tidegate", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
+        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
     },
-    Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate", "tidegate-store"] },
-    Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate"] },
+    Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate-core", "tidegate-store"] },
+    Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate-core"] },
     Rule {
         name: "tidegate-driver",
         kind: Edge,
-        may_use: &["tidegate", "tidegate-clock", "tidegate-store", "tidegate-engine"],
+        may_use: &["tidegate-core", "tidegate-clock", "tidegate-store", "tidegate-engine"],
     },
     Rule {
         name: "tidegate-tower",
         kind: Edge,
         may_use: &[
-            "tidegate",
+            "tidegate-core",
             "tidegate-overload",
             "tidegate-store",
             "tidegate-engine",
@@ -69,12 +69,12 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-wire",
         ],
     },
-    Rule { name: "tidegate-net", kind: Edge, may_use: &["tidegate", "tidegate-wire"] },
+    Rule { name: "tidegate-net", kind: Edge, may_use: &["tidegate-core", "tidegate-wire"] },
     Rule {
         name: "tidegate-proxy",
         kind: Edge,
         may_use: &[
-            "tidegate",
+            "tidegate-core",
             "tidegate-wire",
             "tidegate-engine",
             "tidegate-driver",
@@ -87,7 +87,7 @@ pub(crate) const CRATES: &[Rule] = &[
         name: "tidegate-server",
         kind: Edge,
         may_use: &[
-            "tidegate",
+            "tidegate-core",
             "tidegate-capacity",
             "tidegate-overload",
             "tidegate-store",
@@ -135,7 +135,7 @@ pub(crate) const IMPURE_PACKAGES: &[&str] = &[
 ];
 
 /// The crate whose `clippy.toml` is the text that every pure crate repeats.
-pub(crate) const MODEL_OF_BANS: &str = "tidegate";
+pub(crate) const MODEL_OF_BANS: &str = "tidegate-core";
 
 /// The least bans of that text. The check fails if one of them is removed from the model.
 pub(crate) const LEAST_BANS: &[&str] = &[

@@ -26,8 +26,8 @@ fn this_workspace_keeps_its_layers() {
 #[test]
 fn arrows_of_the_table_are_allowed() {
     let problems = broken(&[
-        package("tidegate", "null", &[("jiff", "null")]),
-        package("tidegate-store", "null", &[("tidegate", "null")]),
+        package("tidegate-core", "null", &[("jiff", "null")]),
+        package("tidegate-store", "null", &[("tidegate-core", "null")]),
         package("tidegate-store-redis", "null", &[("tidegate-store", "null"), ("redis", "null")]),
         package("tidegate-server", "null", &[("tidegate-store-redis", "null"), ("tokio", "null")]),
         package("tidegate-bench", "[]", &[("tidegate-server", "null")]),
@@ -39,8 +39,8 @@ fn arrows_of_the_table_are_allowed() {
 #[test]
 fn an_arrow_upwards_is_named_with_what_would_be_allowed() {
     let problems = broken(&[
-        package("tidegate", "null", &[("tidegate-engine", "null")]),
-        package("tidegate-engine", "null", &[("tidegate", "null")]),
+        package("tidegate-core", "null", &[("tidegate-engine", "null")]),
+        package("tidegate-engine", "null", &[("tidegate-core", "null")]),
         package("tidegate-capacity", "null", &[("tidegate-overload", "null")]),
         package("tidegate-overload", "null", &[]),
     ]);
@@ -56,8 +56,8 @@ fn an_arrow_upwards_is_named_with_what_would_be_allowed() {
 #[test]
 fn a_build_dependency_is_an_arrow_and_a_dependency_of_tests_is_not() {
     let below = package("tidegate-engine", "null", &[]);
-    let built = package("tidegate", "null", &[("tidegate-engine", r#""build""#)]);
-    let tested = package("tidegate", "null", &[("tidegate-engine", r#""dev""#)]);
+    let built = package("tidegate-core", "null", &[("tidegate-engine", r#""build""#)]);
+    let tested = package("tidegate-core", "null", &[("tidegate-engine", r#""dev""#)]);
     assert_eq!(broken(&[built, below.clone()]).len(), 1);
     assert_eq!(broken(&[tested, below]), [""; 0]);
 }
@@ -113,14 +113,14 @@ fn an_impure_package_is_found_at_any_depth_with_the_way_to_it() {
 2 tokio v1.0.0
 ";
     assert_eq!(
-        impure_packages("tidegate", tree),
+        impure_packages("tidegate-core", tree),
         [
             "tidegate is pure and must not reach getrandom: tidegate -> ahash -> getrandom",
             "tidegate is pure and must not reach tokio: tidegate -> thiserror -> tokio",
         ]
     );
     let harmless = tree.replace("getrandom", "once_cell").replace("tokio", "syn");
-    assert_eq!(impure_packages("tidegate", &harmless), [""; 0]);
+    assert_eq!(impure_packages("tidegate-core", &harmless), [""; 0]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_ban_that_a_pure_crate_lacks_is_named() {
     assert_eq!(
         missing_bans("tidegate-wire", own, &bans_in(model)),
         ["tidegate-wire is pure, and its clippy.toml does not ban std::time::Instant; \
-          copy crates/tidegate/clippy.toml"]
+          copy crates/tidegate-core/clippy.toml"]
     );
     assert_eq!(missing_bans("tidegate-wire", "", &bans_in(model)).len(), 2);
     assert_eq!(missing_bans("tidegate-wire", model, &bans_in(model)), [""; 0]);
@@ -157,17 +157,17 @@ workspace = true
 
 #[test]
 fn what_a_manifest_does_not_inherit_is_named() {
-    assert_eq!(not_inherited("tidegate", MANIFEST), [""; 0]);
+    assert_eq!(not_inherited("tidegate-core", MANIFEST), [""; 0]);
     assert_eq!(
-        not_inherited("tidegate", &MANIFEST.replace("license.workspace = true", "license = \"MIT\"")),
+        not_inherited("tidegate-core", &MANIFEST.replace("license.workspace = true", "license = \"MIT\"")),
         ["tidegate: [package] in its Cargo.toml must say `license.workspace = true`"]
     );
     assert_eq!(
-        not_inherited("tidegate", MANIFEST.split("[lints]").next().unwrap()),
+        not_inherited("tidegate-core", MANIFEST.split("[lints]").next().unwrap()),
         ["tidegate: [lints] in its Cargo.toml must say `workspace = true`"]
     );
     assert_eq!(
-        not_inherited("tidegate", &MANIFEST.replace("[lints]", "[dev-dependencies]")),
+        not_inherited("tidegate-core", &MANIFEST.replace("[lints]", "[dev-dependencies]")),
         ["tidegate: [lints] in its Cargo.toml must say `workspace = true`"]
     );
 }

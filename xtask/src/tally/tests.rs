@@ -17,7 +17,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
    Doc-tests tidegate
 
 running 1 test
-test crates/tidegate/src/rate.rs - rate::Rate (line 10) ... ok
+test crates/tidegate-core/src/rate.rs - rate::Rate (line 10) ... ok
 
 test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 4 filtered out; finished in 0.31s
 ";

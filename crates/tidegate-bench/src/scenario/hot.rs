@@ -16,7 +16,7 @@ pub(super) fn admit() -> Scenario {
     let candidates = vec![
         exchange(clock),
         Candidate::each("tidegate, no clock", Ours, move |index| {
-            let now = tidegate::Timestamp::from_nanos(START.as_nanos() + index as u64);
+            let now = tidegate_core::Timestamp::from_nanos(START.as_nanos() + index as u64);
             check_one(&without_clock, black_box(HOT), now)
         }),
         Candidate::each("**tidegate**", Ours, move |_| check_one(&gate, black_box(HOT), clock.now()))

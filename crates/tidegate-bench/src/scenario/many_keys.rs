@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::Gate;
+use tidegate_core::Gate;
 
 use crate::calls::{check_one, check_sixteen, fill_one, gate_of_one};
 use crate::timing::Side::{Floor, Ours};

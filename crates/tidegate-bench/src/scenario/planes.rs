@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tidegate::Limit;
+use tidegate_core::Limit;
 use tidegate_engine::Engine;
 
 use crate::calls::{self, HOT, Planes, access, admit_one, admit_three, check_one, check_three};

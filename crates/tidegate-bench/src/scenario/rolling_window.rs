@@ -27,9 +27,10 @@ fn scenario(what: &str, admits: bool, window: Duration, budget: fn(Candidate) ->
     let clock = Clock::start();
     let ring = OneRing::new(LIMIT, window);
     let log = MutexedLog::new(LIMIT as usize, window);
-    let rolling = tidegate::algorithm::Rolling::new(LIMIT, window).expect("a hundred in an hour is valid");
-    let table = tidegate::TableConfig { ring_share_percent: 50, ..table_of_words(1 << 20) };
-    let gate = gate_of_one(tidegate::Algorithm::Rolling(rolling), table);
+    let rolling =
+        tidegate_core::algorithm::Rolling::new(LIMIT, window).expect("a hundred in an hour is valid");
+    let table = tidegate_core::TableConfig { ring_share_percent: 50, ..table_of_words(1 << 20) };
+    let gate = gate_of_one(tidegate_core::Algorithm::Rolling(rolling), table);
     if !admits {
         while ring.admit(clock.now()) {}
         while log.admit(clock.now()) {}

@@ -1,4 +1,4 @@
-use tidegate::Violated;
+use tidegate_core::Violated;
 
 use super::*;
 
@@ -6,7 +6,7 @@ const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn refusal(reason: Reason, retry: Retry) -> Refusal {
     let violated = Violated {
-        name: tidegate::Text::from_static("jobs"),
+        name: tidegate_core::Text::from_static("jobs"),
         reason,
         retry,
         limit: 10,

@@ -1,8 +1,8 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, DynStore, Key, Note, NoteChange, NoteKind, Operation, RequestId, Store};
 
 use super::*;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::{Class, Cost, Limit};
+use tidegate_core::{Class, Cost, Limit};
 use tidegate_driver::{Admission, Clock, UntilReadyError, Verdict};
 use tidegate_engine::{Completion, Event};
 

@@ -1,8 +1,8 @@
 //! Requests that are dropped before they are decided, and permits that are dropped before they are
 //! settled.
 
-use tidegate::Limit;
-use tidegate::limit::{Consistency, OnStoreFailure};
+use tidegate_core::Limit;
+use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_driver::Verdict;
 use tidegate_driver::store_call::STORE_TIMEOUT;
 use tidegate_engine::{Request, Step};
@@ -113,7 +113,7 @@ async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_
     let since = tokio::time::Instant::now();
     let refusal = world.admission.admit(&request()).await.unwrap();
     assert!(since.elapsed() < 2 * STORE_TIMEOUT, "{:?}", since.elapsed());
-    assert_eq!(refusal.refusal().unwrap().reason(), tidegate::Reason::StoreUnavailable);
+    assert_eq!(refusal.refusal().unwrap().reason(), tidegate_core::Reason::StoreUnavailable);
     assert_eq!(world.left(), [5, 2, 0], "the store has charged, for nothing");
     world.store.answers.add_permits(MANY);
     tokio::time::sleep(SECOND).await;

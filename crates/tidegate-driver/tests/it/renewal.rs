@@ -4,8 +4,8 @@ use core::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Limit, Reason};
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Limit, Reason};
 use tidegate_driver::driver::RENEWALS_MAX;
 use tidegate_driver::{Admission, StoreHooks};
 use tidegate_engine::Request;

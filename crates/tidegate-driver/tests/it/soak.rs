@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_driver::{Admission, Driver, Verdict};
 use tidegate_engine::{Completion, OfferOutcome, Request};
 use tidegate_store::DynStore;

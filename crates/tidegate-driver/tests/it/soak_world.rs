@@ -15,9 +15,9 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::algorithm::{Bucket, Concurrency};
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Algorithm, Limit, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Concurrency};
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_driver::{Clock, EngineHandle};
 use tidegate_engine::{
     Engine, EngineConfig, Event, LeaseConfig, NamespaceConfig, OfferOutcome, Progress, Request, RoomBounds,

@@ -1,6 +1,6 @@
 //! The actions that a tick leaves to the driver.
 
-use tidegate::Limit;
+use tidegate_core::Limit;
 use tidegate_driver::Clock;
 use tidegate_engine::RuntimeOverride;
 

@@ -7,9 +7,9 @@ use core::time::Duration;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::algorithm::{Bucket, Concurrency};
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Limit, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Concurrency};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_driver::{Admission, Clock, Driver, ManualClock};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Request};
 use tidegate_overload::{Overload, OverloadConfig};

@@ -12,9 +12,9 @@
 use core::cell::Cell;
 use std::sync::Arc;
 
-use tidegate::gate::LocatedRequest;
-use tidegate::{Gate, Refusal, Timestamp};
 use tidegate_capacity::Admission;
+use tidegate_core::gate::LocatedRequest;
+use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 
 use super::Engine;
@@ -166,8 +166,8 @@ impl Engine {
             gate.check(request.attributes, request.cost, now)
         };
         let limits = match checked {
-            tidegate::Decision::Admit(permit) => permit,
-            tidegate::Decision::Refuse(refusal) => {
+            tidegate_core::Decision::Admit(permit) => permit,
+            tidegate_core::Decision::Refuse(refusal) => {
                 return Ok(refused(refusal, offered));
             }
         };

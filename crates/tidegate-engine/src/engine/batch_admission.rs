@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 

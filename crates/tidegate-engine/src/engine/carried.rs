@@ -10,9 +10,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::algorithm::Verdict;
-use tidegate::{Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp};
 use tidegate_capacity::{Admission, Capacity, UnitsHold};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{
+    Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp,
+};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 

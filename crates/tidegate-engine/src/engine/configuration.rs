@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate::limit::Override;
-use tidegate::{Gate, Limit, Timestamp};
+use tidegate_core::limit::Override;
+use tidegate_core::{Gate, Limit, Timestamp};
 
 use super::{Engine, Shared, hasher};
 use crate::error::EngineError;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::Verdict;
-use tidegate::gate::ExactLimit;
-use tidegate::{Algorithm, Gate, Text, Timestamp};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::gate::ExactLimit;
+use tidegate_core::{Algorithm, Gate, Text, Timestamp};
 use tidegate_store::{Key, Kind, Operation, Outcome, StoreError};
 
 use crate::continuation::{ExactName, LeaseName};

@@ -1,9 +1,9 @@
 //! Explaining what the limits of a namespace are to a request, those that a store decides among
 //! them.
 
-use tidegate::gate::{Explanation, Level, Outlook, Standing};
-use tidegate::limit::OnStoreFailure;
-use tidegate::{Refusal, Timestamp};
+use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
 use super::Engine;

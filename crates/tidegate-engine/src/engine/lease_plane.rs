@@ -8,10 +8,10 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::algorithm::Verdict;
-use tidegate::gate::{CounterPlace, LeasedLimit, LocatedRequest};
-use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Obstacle;
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
 
@@ -132,7 +132,7 @@ impl Engine {
                     }
                 }
                 Ok(Taken::Full { until }) => {
-                    if self.shared.config.table.when_full == tidegate::WhenFull::Admit {
+                    if self.shared.config.table.when_full == tidegate_core::WhenFull::Admit {
                         continue;
                     }
                     (Reason::TableFull, Retry::At(until), 0)

@@ -52,7 +52,7 @@ impl Engine {
 
     /// Takes in how many members share the store; 0 counts as 1, which it is until it is said.
     /// Another engine over the same state if that changes the part that a
-    /// [divided](tidegate::Limit::divided) limit gives this member: what is used stays used.
+    /// [divided](tidegate_core::Limit::divided) limit gives this member: what is used stays used.
     ///
     /// The number of members also sets the share that a key without a lease may spend while the
     /// store is silent.

@@ -4,10 +4,10 @@
 //! memory are concerned. Local changes are made after the store has done its part, so that an error
 //! leaves nothing half done here.
 
-use tidegate::gate::{ExactLimit, LocalLimit};
-use tidegate::limit::OnStoreFailure;
-use tidegate::shares::Owner;
-use tidegate::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::gate::{ExactLimit, LocalLimit};
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::shares::Owner;
+use tidegate_core::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
 
 use super::Engine;
@@ -397,7 +397,7 @@ impl Engine {
 /// Whether a limit counts units, which can be reported and refunded; a concurrency limit lends
 /// permits.
 fn counts_units(limit: &ExactLimit<'_>) -> bool {
-    !matches!(limit.algorithm, tidegate::Algorithm::Concurrency(_))
+    !matches!(limit.algorithm, tidegate_core::Algorithm::Concurrency(_))
 }
 
 /// The same done to a ledger instead of a counter.

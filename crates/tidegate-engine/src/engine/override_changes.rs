@@ -1,7 +1,7 @@
 //! Setting, listing and taking away overrides while running.
 
-use tidegate::Timestamp;
-use tidegate::limit::Override;
+use tidegate_core::Timestamp;
+use tidegate_core::limit::Override;
 use tidegate_store::{NoteChange, NoteKind};
 
 use super::Engine;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::gate::ExactLimit;
-use tidegate::{Attributes, Cost, Gate, Refusal, Timestamp};
+use tidegate_core::gate::ExactLimit;
+use tidegate_core::{Attributes, Cost, Gate, Refusal, Timestamp};
 use tidegate_overload::Shed;
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate::shares::Owner;
-use tidegate::{Cost, Timestamp};
+use tidegate_core::shares::Owner;
+use tidegate_core::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
 
 use super::Engine;

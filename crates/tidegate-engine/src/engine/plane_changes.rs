@@ -1,7 +1,7 @@
 //! Other tables and resources over the same state.
 
-use tidegate::Timestamp;
 use tidegate_capacity::CapacityBuilder;
+use tidegate_core::Timestamp;
 use tidegate_overload::OverloadBuilder;
 
 use super::Engine;

@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
-use tidegate::{Gate, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, Overload, RoomBounds, RoomUse};
 
 use super::lease_plane::Waited;

@@ -3,10 +3,10 @@
 use core::time::Duration;
 
 use smallvec::smallvec;
-use tidegate::algorithm::Verdict;
-use tidegate::permits::retry_hint;
-use tidegate::refusal::ScopeValues;
-use tidegate::{Class, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::permits::retry_hint;
+use tidegate_core::refusal::ScopeValues;
+use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Shed;
 use tidegate_store::StoreError;
 

@@ -4,7 +4,7 @@ use core::fmt;
 use core::mem::discriminant;
 use std::sync::Arc;
 
-use tidegate::{Algorithm, Gate, Limit};
+use tidegate_core::{Algorithm, Gate, Limit};
 use tidegate_store::NoteChange;
 
 use super::Engine;
@@ -165,7 +165,7 @@ fn fresh_because(old: &Limit, new: &Limit, asks_store: bool) -> Option<String> {
     let changed = |what: &str, from: &str, to: &str| Some(format!("{what} was {from} and is {to}"));
     if old.key != new.key {
         let parts = |limit: &Limit| {
-            let part = |part: &tidegate::limit::KeyPart| match part.ipv6_prefix {
+            let part = |part: &tidegate_core::limit::KeyPart| match part.ipv6_prefix {
                 Some(prefix) => format!("{}/{prefix}", part.attribute),
                 None => part.attribute.clone(),
             };

@@ -1,7 +1,7 @@
 //! Settlement: what a permit leaves behind when its work has ended, and taking charges back.
 
 use smallvec::SmallVec;
-use tidegate::{Algorithm, Cost, Gate, Timestamp};
+use tidegate_core::{Algorithm, Cost, Gate, Timestamp};
 use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use super::Engine;
@@ -61,7 +61,7 @@ impl Engine {
             place.sample(sample);
         }
         let charged = limits.cost();
-        let complete = |limits: tidegate::Permit| match completion.true_cost {
+        let complete = |limits: tidegate_core::Permit| match completion.true_cost {
             Some(units) => limits.settle(&self.shared.table, units, now),
             None => {
                 limits.release(now);

@@ -5,8 +5,8 @@
 
 use core::mem;
 use smallvec::{SmallVec, smallvec};
-use tidegate::gate::LocatedRequest;
-use tidegate::{Gate, Refusal, Timestamp};
+use tidegate_core::gate::LocatedRequest;
+use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, HolderId, Kind, Operation, StoreError};
 

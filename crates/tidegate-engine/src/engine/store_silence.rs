@@ -2,10 +2,10 @@
 
 use core::sync::atomic::Ordering;
 
-use tidegate::gate::CounterPlace;
-use tidegate::lease::Share;
-use tidegate::limit::OnStoreFailure;
-use tidegate::{Cost, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::gate::CounterPlace;
+use tidegate_core::lease::Share;
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::{Cost, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_store::StoreError;
 
 use super::Engine;
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// Remembers until when something counts that this member has decided alone.
-    pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate::Permit, now: Timestamp) {
+    pub(super) fn decided_alone(&self, gate: &Gate, permit: &tidegate_core::Permit, now: Timestamp) {
         let until = gate.statuses(permit).map(|status| status.reset_at).max().unwrap_or(now);
         // Relaxed: who reads an older one leaves a count where it is, which is as if no answer had
         // come.

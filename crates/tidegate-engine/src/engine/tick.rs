@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use smallvec::SmallVec;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use super::Engine;
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use tidegate::lease::Terms;
+use tidegate_core::lease::Terms;
 
 use super::subject::{LeaseSubject, TermsId};
 
@@ -48,7 +48,7 @@ impl KnownTerms {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::{Algorithm, Rate};
+    use tidegate_core::{Algorithm, Rate};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate::Cost;
-use tidegate::lease::Ask;
+use tidegate_core::Cost;
+use tidegate_core::lease::Ask;
 use tidegate_store::{Batch, NoteChange, OnLedger, Operation, RequestId};
 
 use super::flight::Flight;

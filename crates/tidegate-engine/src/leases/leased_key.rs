@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::Algorithm;
+use tidegate_core::Algorithm;
 use tidegate_store::{Key, Kind, OnLedger, Operation};
 
 use super::subject::LeaseSubject;
@@ -37,10 +37,11 @@ impl LeasedKey {
     /// A key of a limit of 10 units a second.
     #[cfg(all(test, tidegate_loom))]
     pub(super) fn for_loom(number: u64) -> Self {
-        let rate = tidegate::Rate::per_second(10).expect("a rate");
+        let rate = tidegate_core::Rate::per_second(10).expect("a rate");
         let algorithm = Algorithm::bucket(rate).expect("a bucket");
         let names = OwnedPairs::new(&core::iter::once(("api", "rate")));
-        let (key, period) = (Key::new("api", b"rate", b"").expect("short"), tidegate::lease::Terms::PERIOD);
+        let (key, period) =
+            (Key::new("api", b"rate", b"").expect("short"), tidegate_core::lease::Terms::PERIOD);
         Self { number, key, algorithm, period, names }
     }
 

@@ -8,8 +8,8 @@ use std::task::Wake;
 
 use loom::sync::atomic::{AtomicUsize, Ordering, fence};
 use loom::thread;
-use tidegate::Cost;
-use tidegate::lease::{Ask, HolderName};
+use tidegate_core::Cost;
+use tidegate_core::lease::{Ask, HolderName};
 use tidegate_store::{Batch, RequestId};
 
 use super::flight::{Flight, Landing};

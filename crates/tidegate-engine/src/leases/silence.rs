@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::lease::Share;
+use tidegate_core::lease::Share;
 use tidegate_store::StoreError;
 
 use super::leased_key::LeasedKey;

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
-use tidegate::lease::{Grant, Holder, LedgerLevel, Terms};
-use tidegate::shares::Owner;
+use tidegate_core::Timestamp;
+use tidegate_core::lease::{Grant, Holder, LedgerLevel, Terms};
+use tidegate_core::shares::Owner;
 
 use super::flight::Flight;
 use super::leased_key::LeasedKey;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::lease::Terms;
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::lease::Terms;
+use tidegate_core::{Algorithm, Timestamp};
 
 /// The subject that a request comes to take from, opaque but for its terms.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use super::Leases;
 use super::leased_key::LeasedKey;

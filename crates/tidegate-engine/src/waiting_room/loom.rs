@@ -2,7 +2,7 @@
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds};
 
 use super::{CallReason, Room, Seat};

@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::Concurrency;
-use tidegate::gate::Standing;
-use tidegate::limit::{Consistency, Missing};
-use tidegate::{Algorithm, Limit, Reason, Retry};
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::gate::Standing;
+use tidegate_core::limit::{Consistency, Missing};
+use tidegate_core::{Algorithm, Limit, Reason, Retry};
 use tidegate_engine::{Decision, Request};
 
 use crate::leases::{ADA, Fleet};

@@ -6,9 +6,9 @@ mod silence;
 
 use core::time::Duration;
 
-use tidegate::algorithm::{Concurrency, Rolling};
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Class, Cost, Limit, Reason, Refusal};
+use tidegate_core::algorithm::{Concurrency, Rolling};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Class, Cost, Limit, Reason, Refusal};
 use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, Event, LimitReport, Permit, Request, Settled, Step,
 };

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
-use tidegate::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
 use tidegate_capacity::Access;
+use tidegate_core::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
+use tidegate_core::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
 use tidegate_engine::{EngineConfig, EngineError, OfferOutcome, Request};
 use tidegate_store::StoreError;
 

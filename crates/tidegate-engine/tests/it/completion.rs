@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::Limit;
+use tidegate_core::Limit;
 use tidegate_engine::{Completion, Decision, LatencyStats, Outcome, Permit};
 
 use crate::world::{Room, USER, World, bucket, request};

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate::algorithm::Verdict;
-use tidegate::{CarriedLimit, Charging, Class, Reason};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{CarriedLimit, Charging, Class, Reason};
 use tidegate_engine::{Decision, EngineError, Event, InstanceState, Progress, Request, Step};
 use tidegate_overload::{INSTANCE_TTL, Overload, ResourceConfig};
 
@@ -59,8 +59,8 @@ fn a_placement_without_a_capacity_plane_is_an_error_that_names_the_table_and_the
 
 #[test]
 fn observed_usage_is_charged_whether_or_not_there_is_room() {
-    let world = World::with_limits([tidegate::Limit::new("rate", bucket(3, MINUTE)).key(["user"])]);
-    let observed = Request::new("api", &USER).cost(tidegate::Cost::new(3).unwrap());
+    let world = World::with_limits([tidegate_core::Limit::new("rate", bucket(3, MINUTE)).key(["user"])]);
+    let observed = Request::new("api", &USER).cost(tidegate_core::Cost::new(3).unwrap());
     world.engine.event(Event::ObservedUsage(observed), NOW).unwrap();
     assert_eq!(world.left(), [("rate".to_owned(), 0)]);
     assert_eq!(reason_of(&world, &Request::new("api", &USER)), Some(Reason::RateExceeded));
@@ -91,7 +91,7 @@ fn limits_that_arrive_with_a_request_see_the_cursor_and_are_not_charged_when_it_
     let pin = Event::Pin { resource: None, level: Some(u16::MAX), until: NOW.saturating_add(MINUTE) };
     world.engine.event(pin, NOW).unwrap();
     let shed = carry(1);
-    assert_eq!(shed.refusal.as_ref().map(tidegate::Refusal::reason), Some(Reason::OverloadShed));
+    assert_eq!(shed.refusal.as_ref().map(tidegate_core::Refusal::reason), Some(Reason::OverloadShed));
     let Verdict::Wait { until } = shed.limits[0].verdict else { panic!("{shed:?}") };
     assert!(!shed.is_admitted && until > NOW, "a caller is told when to come back");
     assert_eq!(carry(0).limits[0].used, 2, "nothing is charged, and a look is not shed");
@@ -145,7 +145,7 @@ fn a_request_that_asks_the_store_keeps_nobody_behind_it_from_a_second_place() {
 fn the_places_of_a_resource_follow_the_instances_that_report_themselves() {
     let app = ResourceConfig::new(5).places_per_instance(1);
     let overload = Overload::builder(5).resource("app", app).resource("fixed", ResourceConfig::new(5));
-    let limits = [tidegate::Limit::new("rate", bucket(1000, MINUTE)).key(["user"])];
+    let limits = [tidegate_core::Limit::new("rate", bucket(1000, MINUTE)).key(["user"])];
     let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
     let report = |instance, state| {
         let event = Event::Instance { resource: Some("app"), instance, state };

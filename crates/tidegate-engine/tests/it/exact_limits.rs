@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{Concurrency, Rolling};
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Cost, Limit, Reason, Retry};
+use tidegate_core::algorithm::{Concurrency, Rolling};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Cost, Limit, Reason, Retry};
 use tidegate_engine::{Completion, Decision, EngineError, Outcome, Progress, Refunded, Request};
 use tidegate_store::{NoteKind, StoreError};
 

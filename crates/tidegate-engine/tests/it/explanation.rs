@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::gate::{DecidedBy, Explanation, Level, Outlook, Standing};
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Cost, Limit, Reason, Retry};
+use tidegate_core::gate::{DecidedBy, Explanation, Level, Outlook, Standing};
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Cost, Limit, Reason, Retry};
 use tidegate_engine::{Decision, EngineError, Explained, Request};
 
 use crate::world::{USER, World, bucket};

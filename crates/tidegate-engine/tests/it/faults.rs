@@ -1,6 +1,6 @@
 //! Each planted fault is found by tests that know nothing of it.
 
-use tidegate::planted_fault::PlantedFault;
+use tidegate_core::planted_fault::PlantedFault;
 use tidegate_engine::Fault;
 
 use crate::{batch, order};

@@ -5,10 +5,10 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::algorithm::{CivilUnit, Fixed, WindowStart};
-use tidegate::lease::HOLDERS_MAX;
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::algorithm::{CivilUnit, Fixed, WindowStart};
+use tidegate_core::lease::HOLDERS_MAX;
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::{
     Answered, BatchError, Completion, Decision, Engine, EngineConfig, LeaseConfig, NamespaceConfig, Permit,
     Progress, Request, Step, Wants,
@@ -577,13 +577,14 @@ fn without_a_shared_store_a_leased_limit_is_decided_here() {
 
 #[test]
 fn what_cannot_be_leased_makes_no_engine() {
-    use tidegate::algorithm::Rolling;
+    use tidegate_core::algorithm::Rolling;
     let rolling = Algorithm::Rolling(Rolling::new(5, SECOND).unwrap());
     let limits = vec![leased("rolling", rolling)];
     let built = Engine::builder(config()).namespace(NamespaceConfig { name: "api".into(), limits }).build();
     let error = built.unwrap_err().to_string();
     assert!(error.contains("rolling") && error.contains("consistency: exact"), "{error}");
-    let daily = Algorithm::Calendar(tidegate::algorithm::Calendar::new(5, CivilUnit::Day, "UTC").unwrap());
+    let daily =
+        Algorithm::Calendar(tidegate_core::algorithm::Calendar::new(5, CivilUnit::Day, "UTC").unwrap());
     assert!(Fleet::new(1, &[leased("daily", daily)]).admit(0, 1).is_some());
 }
 

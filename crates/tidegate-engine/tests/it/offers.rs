@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::limit::Consistency;
-use tidegate::{Class, Limit, Reason};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Class, Limit, Reason};
 use tidegate_engine::{
     Answered, Decision, Engine, EngineConfig, EngineError, Event, LeaseConfig, NamespaceConfig, OfferOutcome,
     Outcome, Pending, Permit, Request, RoomBounds, Step, Wants,

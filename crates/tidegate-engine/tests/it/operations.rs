@@ -1,7 +1,7 @@
 //! Looking, reporting, refunding, keeping, settling, resetting, blocking.
 
 use core::time::Duration;
-use tidegate::{Cost, Limit, Reason, Timestamp};
+use tidegate_core::{Cost, Limit, Reason, Timestamp};
 use tidegate_engine::{
     Completion, Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, Permit, PermitId,
     Refunded, Request, Step, TickAction,
@@ -10,10 +10,10 @@ use tidegate_engine::{
 use crate::world::{NOW, USER, bucket, config, done};
 
 fn engine(permits_max: usize) -> Engine {
-    let concurrency = tidegate::algorithm::Concurrency::new(2, Duration::from_secs(30)).unwrap();
+    let concurrency = tidegate_core::algorithm::Concurrency::new(2, Duration::from_secs(30)).unwrap();
     let limits = vec![
         Limit::new("rate", bucket(100, Duration::from_secs(1))).key(["user"]),
-        Limit::new("parallel", tidegate::Algorithm::Concurrency(concurrency)).key(["user"]),
+        Limit::new("parallel", tidegate_core::Algorithm::Concurrency(concurrency)).key(["user"]),
     ];
     Engine::builder(EngineConfig { permits_max, ..config() })
         .namespace(NamespaceConfig { name: "api".into(), limits })

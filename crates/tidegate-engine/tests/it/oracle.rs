@@ -5,8 +5,8 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
-use tidegate::algorithm::{Bucket, Fixed, Rolling, WindowStart};
-use tidegate::{Algorithm, Limit, Rate};
+use tidegate_core::algorithm::{Bucket, Fixed, Rolling, WindowStart};
+use tidegate_core::{Algorithm, Limit, Rate};
 use tidegate_engine::Engine;
 
 use crate::reload::{admit, engine, namespace};

@@ -1,7 +1,7 @@
 //! Every plane refuses at its position of the order, and nothing stays charged.
 
 use core::time::Duration;
-use tidegate::{Plane, Reason, Retry, Timestamp};
+use tidegate_core::{Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{Decision, Event, Outcome, Permit};
 
 use crate::world::{NOW, Room, World, request};
@@ -69,7 +69,7 @@ fn position_1_the_admission_cursor_sheds_before_anything_is_charged() {
         (Plane::Overload, Reason::OverloadShed, "admission_cursor", Retry::Backoff)
     );
     assert_eq!(world.state(), before);
-    let important = request().class(tidegate::Class::CriticalPlus);
+    let important = request().class(tidegate_core::Class::CriticalPlus);
     drop(admitted(world.decide(&important)));
 }
 
@@ -170,7 +170,7 @@ fn an_access_to_a_table_that_does_not_exist_is_an_error_and_leaves_no_charge() {
 
 #[test]
 pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
-    use tidegate::{Class, Cost};
+    use tidegate_core::{Class, Cost};
     use tidegate_engine::Request;
 
     let world = World::new(Room { local: 100, ..Room::WIDE });

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Limit, Timestamp};
+use tidegate_core::{Limit, Timestamp};
 use tidegate_engine::{
     Engine, EngineError, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride, TickAction,
 };
@@ -72,7 +72,8 @@ fn it_is_dormant_while_its_limit_is_gone_and_follows_it_when_it_is_renamed() {
     let (gone, _) = first.reconfigured(namespace([])).unwrap();
     let dormant = OverrideState::Dormant("there is no limit \"a\" now".into());
     assert_eq!(states(&gone, NOW), [("a".to_owned(), dormant)]);
-    let rolling = tidegate::Algorithm::Rolling(tidegate::algorithm::Rolling::new(10, MINUTE).unwrap());
+    let rolling =
+        tidegate_core::Algorithm::Rolling(tidegate_core::algorithm::Rolling::new(10, MINUTE).unwrap());
     let (other, _) = gone.reconfigured(namespace([limit("a", rolling)])).unwrap();
     assert_eq!(left(&other, NOW), [10]);
     let why = "limit \"a\": an override for rate of a limit that uses rolling; use rolling";
@@ -180,7 +181,7 @@ fn changes_of_an_override_beyond_all_spec_numbers_leave_reloads_and_usage_as_the
         }
     }
     assert!((1..=3).contains(&refused), "{refused}");
-    let limit = tidegate::Limit::new("a", bucket(777, MINUTE)).key(["user"]);
+    let limit = tidegate_core::Limit::new("a", bucket(777, MINUTE)).key(["user"]);
     let (engine, _) = engine.reconfigured(namespace([limit])).unwrap();
     let (engine, _) = engine.without_override("api", "a", &when("ada")).unwrap();
     assert_eq!(left(&engine, NOW), vec![767]);

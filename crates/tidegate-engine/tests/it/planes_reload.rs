@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::{Class, Reason};
 use tidegate_capacity::{Access, Capacity, CapacityBuilder, TableConfig};
+use tidegate_core::{Class, Reason};
 use tidegate_engine::{
     Decision, Engine, EngineConfig, EngineError, NamespaceConfig, OfferOutcome, Outcome, Permit, Request,
     Step,

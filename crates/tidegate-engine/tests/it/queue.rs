@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake};
 
-use tidegate::algorithm::Concurrency;
-use tidegate::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_capacity::Access;
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{NamespaceConfig, OfferOutcome, Outcome, Pending, Request, RoomBounds, RoomUse};
 use tidegate_overload::{Overload, OverloadConfig};
 

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use tidegate::{
+use tidegate_capacity::{Access, Capacity, TableConfig, key_hash};
+use tidegate_core::{
     AccessOperation, BindingSignal, CapacityDetails, Class, OverloadDetails, Reason, Refusal, RefusalDetails,
 };
-use tidegate_capacity::{Access, Capacity, TableConfig, key_hash};
 use tidegate_engine::{Decision, Event, Request};
 use tidegate_overload::{COHORTS, Overload, ResourceConfig};
 
@@ -19,7 +19,7 @@ fn world() -> World {
     let checkout = ResourceConfig::new(2);
     let overload = Overload::builder(5).default_resource(ResourceConfig::new(1000));
     let overload = overload.resource("checkout", checkout).build().unwrap();
-    let limits = [tidegate::Limit::new("rate", bucket(100, Duration::from_mins(1))).key(["user"])];
+    let limits = [tidegate_core::Limit::new("rate", bucket(100, Duration::from_mins(1))).key(["user"])];
     let engine = stored(limits).capacity(nodes.table(table).build().unwrap()).overload(overload);
     World::of(engine.build().unwrap())
 }

@@ -2,8 +2,10 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart};
-use tidegate::{Algorithm, Cost, Limit, Timestamp};
+use tidegate_core::algorithm::{
+    Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
+};
+use tidegate_core::{Algorithm, Cost, Limit, Timestamp};
 use tidegate_engine::{
     Change, Completion, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, ReloadReport,
     Request, Step,

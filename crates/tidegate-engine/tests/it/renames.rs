@@ -1,6 +1,6 @@
 //! Limits that get another name.
 
-use tidegate::Limit;
+use tidegate_core::Limit;
 use tidegate_engine::{Change, Engine, Lineage, NamespaceConfig, ReloadReport};
 use tidegate_store::{Note, NoteChange};
 

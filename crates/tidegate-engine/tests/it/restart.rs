@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::Concurrency;
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Cost, Limit};
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Cost, Limit};
 use tidegate_engine::{Completion, EngineConfig, EngineError, Outcome, PermitId, Refunded, Request};
 use tidegate_store::{Note, NoteKind};
 
@@ -90,7 +90,7 @@ fn a_block_on_a_local_limit_holds_until_its_instant_across_a_restart_and_a_reset
     let world = restarted(world);
     assert!(world.admit(1).is_some());
     world.carry(world.engine.block(&request, "rate", until.saturating_add(MINUTE), world.now())).unwrap();
-    world.carry(world.engine.block(&request, "rate", tidegate::Timestamp::MIN, world.now())).unwrap();
+    world.carry(world.engine.block(&request, "rate", tidegate_core::Timestamp::MIN, world.now())).unwrap();
     assert!(restarted(world).admit(1).is_some(), "a lifted block is lifted for good");
 }
 
@@ -171,7 +171,7 @@ fn notes_that_nobody_wrote_are_an_error() {
         kind,
         name: name.into(),
         value: value.as_bytes().into(),
-        until: tidegate::Timestamp::MAX,
+        until: tidegate_core::Timestamp::MAX,
     };
     let short = note(NoteKind::Permit, b"x", "{}");
     assert_eq!(

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use tidegate::algorithm::{Concurrency, Rolling};
-use tidegate::{Algorithm, CarriedLimit, Charging, Cost, Limit, Timestamp};
+use tidegate_core::algorithm::{Concurrency, Rolling};
+use tidegate_core::{Algorithm, CarriedLimit, Charging, Cost, Limit, Timestamp};
 use tidegate_engine::{
     BlockCause, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, PermitId, Request, Step,
 };
@@ -29,7 +29,8 @@ const OWNERS: u64 = 5;
 const PERMITS_MAX: usize = 500;
 
 fn limits() -> Vec<Limit> {
-    let of_kind = |kind: &str, limit: Limit| limit.key(["user"]).when("kind", tidegate::Matcher::exact(kind));
+    let of_kind =
+        |kind: &str, limit: Limit| limit.key(["user"]).when("kind", tidegate_core::Matcher::exact(kind));
     vec![
         of_kind("quota", Limit::new("quota", bucket(1_000_000, DAY))),
         of_kind(

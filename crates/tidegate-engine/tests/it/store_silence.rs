@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Cost, Limit, Reason, Retry};
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Cost, Limit, Reason, Retry};
 use tidegate_engine::{Completion, Decision, EngineConfig, EngineError, LeaseConfig, Outcome, Request, Step};
 use tidegate_store::{Batch, Kind, Operation, StoreError};
 

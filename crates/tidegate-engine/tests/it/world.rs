@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use core::time::Duration;
-use tidegate::algorithm::{Bucket, Concurrency, Rolling};
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_capacity::{Access, Capacity, TableConfig};
+use tidegate_core::algorithm::{Bucket, Concurrency, Rolling};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_engine::{
     Answered, Decision, Engine, EngineBuilder, EngineConfig, EngineError, NamespaceConfig, Pending, Permit,
     Progress, Refused, Request, ResourceStats, Settled, Step, Turn, Wants,

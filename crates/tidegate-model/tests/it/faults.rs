@@ -1,7 +1,7 @@
 //! The same search finds each of the mistakes that protocols of this kind have been shipped with.
 
 use stateright::{Checker, HasDiscoveries, Model};
-use tidegate::lease::Fault;
+use tidegate_core::lease::Fault;
 
 use crate::fleet::{Fleet, Limit, SAFE};
 use crate::real::{bucket, window};

@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use stateright::{Model, Property};
-use tidegate::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
+use tidegate_core::algorithm::{Algorithm, Bucket, Fixed, WindowStart};
 #[cfg(tidegate_planted_faults)]
-use tidegate::lease::Fault;
-use tidegate::lease::{Ask, Epoch, Grant, Holder, Ledger, LedgerLevel, Take, Terms};
-use tidegate::{Cost, Rate, Timestamp};
+use tidegate_core::lease::Fault;
+use tidegate_core::lease::{Ask, Epoch, Grant, Holder, Ledger, LedgerLevel, Take, Terms};
+use tidegate_core::{Cost, Rate, Timestamp};
 
 /// A step of time: an instant is a whole number of them, and everything happens at an instant.
 const TICK: Duration = Duration::from_secs(4);

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use super::order::{Entrant, Obstacle, Order, Position};
 

@@ -1,6 +1,6 @@
 //! The words of the waiting room, and the function that says which request is next.
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use crate::resource_id::ResourceId;
 
@@ -38,7 +38,7 @@ impl Position {
 /// The requests that share one part of the room: those of one namespace for one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
-    /// The number of the namespace, as `tidegate::shares::Owner` counts them.
+    /// The number of the namespace, as `tidegate_core::shares::Owner` counts them.
     pub namespace: u32,
     /// The resource that the request is for.
     pub resource: Option<ResourceId>,

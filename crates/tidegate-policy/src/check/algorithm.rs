@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
 };
-use tidegate::rate::format_span;
-use tidegate::{Algorithm, AlgorithmError, Rate};
+use tidegate_core::rate::format_span;
+use tidegate_core::{Algorithm, AlgorithmError, Rate};
 
 use super::zone;
 use crate::measure::span;

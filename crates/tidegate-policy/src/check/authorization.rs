@@ -1,6 +1,6 @@
 //! Checks the grants of callers. A message about a token never shows the token.
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use super::claims::class_of;
 use super::name_and_path::check_name;

@@ -27,7 +27,7 @@ pub(super) fn between(
             let what = format!("{name} \"{}\" is out of range", shown(text));
             let format = |span: Duration| match span {
                 Duration::ZERO => "0s".to_owned(),
-                span => tidegate::rate::format_span(span),
+                span => tidegate_core::rate::format_span(span),
             };
             let fix = format!("use a span from {} to {}", format(least), format(most));
             report.value(&path.key(name), what, fix);

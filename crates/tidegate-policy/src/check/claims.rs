@@ -1,6 +1,6 @@
 //! Checks where requests say more about themselves than their attributes.
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use crate::grammar::{SourceScope, ValueSource};
 use crate::path::Path;

@@ -1,6 +1,6 @@
 //! Warns about limits that a caller escapes, and about limits that do nothing.
 
-use tidegate::limit::{Limit, Missing, Mode};
+use tidegate_core::limit::{Limit, Missing, Mode};
 
 use super::matcher::{contradicts_itself, wants_absence};
 use crate::path::Path;

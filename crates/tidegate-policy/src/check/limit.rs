@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::algorithm::{WINDOW_MAX, WINDOW_MIN};
-use tidegate::lease::Terms;
-use tidegate::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override};
-use tidegate::{Algorithm, GateError, Timestamp};
+use tidegate_core::algorithm::{WINDOW_MAX, WINDOW_MIN};
+use tidegate_core::lease::Terms;
+use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override};
+use tidegate_core::{Algorithm, GateError, Timestamp};
 
 use super::algorithm::WrittenAlgorithm;
 use super::bounded_span::between;
@@ -163,7 +163,7 @@ fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Ve
     Some(parts)
 }
 
-fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(String, tidegate::Matcher)> {
+fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(String, tidegate_core::Matcher)> {
     let mut all = Vec::new();
     for (attribute, raw) in raw.matches.iter().flatten() {
         let at = path.key(attribute);

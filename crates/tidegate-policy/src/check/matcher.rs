@@ -1,7 +1,7 @@
 //! Compiles the matchers of attributes.
 
-use tidegate::Matcher;
-use tidegate::matcher::MatcherError;
+use tidegate_core::Matcher;
+use tidegate_core::matcher::MatcherError;
 
 use super::path_expression::{glob_of, is_expression};
 use crate::path::Path;

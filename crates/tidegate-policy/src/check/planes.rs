@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 use super::name_and_path::check_name;
 use crate::measure::{size, span};

@@ -1,7 +1,7 @@
 //! The attributes that a route sets, as far as they are known before a request arrives.
 
 use http::Method;
-use tidegate::limit::{Limit, Missing};
+use tidegate_core::limit::{Limit, Missing};
 
 use crate::grammar::ValueSource;
 use crate::policy::proxy::Route;

@@ -1,8 +1,8 @@
 //! Warns about routes and limits that do not fit each other. Each warning holds for every request
 //! of the proxy.
 
-use tidegate::limit::{Limit, Mode};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::limit::{Limit, Mode};
+use tidegate_core::{Algorithm, Cost};
 
 use super::route_attributes::RouteAttributes;
 use crate::path::Path;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::HeaderName;
-use tidegate::{Rate, WhenFull};
+use tidegate_core::{Rate, WhenFull};
 
 use super::header::{HEADER_FIX, header_name, not_a_header};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_file, check_name, check_path};
@@ -208,11 +208,11 @@ pub(super) fn authorize(
     let within = path.key("headers");
     let mut headers: Vec<(HeaderName, String)> = Vec::new();
     let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
-    if count > tidegate::Attributes::MAX {
+    if count > tidegate_core::Attributes::MAX {
         let what = format!("{count} headers");
-        report.value(&within, what, format!("use at most {}", tidegate::Attributes::MAX));
+        report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));
     }
-    for (header, attribute) in raw.headers.into_iter().flatten().take(tidegate::Attributes::MAX) {
+    for (header, attribute) in raw.headers.into_iter().flatten().take(tidegate_core::Attributes::MAX) {
         let at = within.key(&header);
         let Some(name) = header_name(&header) else {
             report.key(&at, not_a_header(&header), HEADER_FIX);
@@ -280,7 +280,7 @@ fn bounds(raw: &BoundsConfig, path: &Path, report: &mut Report<'_>) -> Bounds {
                 *timeout = given;
             }
             Ok(_) => {
-                let least = tidegate::rate::format_span(core::time::Duration::from_millis(least_ms));
+                let least = tidegate_core::rate::format_span(core::time::Duration::from_millis(least_ms));
                 let what = format!("{name} \"{}\" is out of range", shown(text));
                 report.value(&path.key(name), what, format!("use a span from {least} to 1h"));
             }
@@ -299,7 +299,7 @@ pub(super) fn log(raw: &LogConfig, path: &Path, report: &mut Report<'_>) -> Log 
         Some("off") => None,
         Some(text) => match text.parse::<Rate>() {
             Ok(rate) => Some(rate),
-            Err(tidegate::RateError::Zero(_)) => {
+            Err(tidegate_core::RateError::Zero(_)) => {
                 report.value(
                     &path.key("refusals"),
                     format!("\"{}\" writes no line", shown(text)),

@@ -1,7 +1,7 @@
 //! Checks where the counters of exact limits are kept, and whether the limits of a namespace fit
 //! that.
 
-use tidegate::limit::{Consistency, Limit};
+use tidegate_core::limit::{Consistency, Limit};
 
 use super::name_and_path::{check_file, check_path};
 use crate::measure::{size, span};

@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-use tidegate::Algorithm;
-use tidegate::limit::{Consistency, Limit, OnStoreFailure};
+use tidegate_core::Algorithm;
+use tidegate_core::limit::{Consistency, Limit, OnStoreFailure};
 
 use crate::path::Path;
 use crate::policy::NamespacePolicy;

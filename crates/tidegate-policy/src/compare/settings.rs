@@ -6,8 +6,8 @@ use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
-use tidegate::rate::format_span;
-use tidegate::{Class, WhenFull};
+use tidegate_core::rate::format_span;
+use tidegate_core::{Class, WhenFull};
 
 use crate::grammar::ValueSource;
 use crate::measure::format_size;

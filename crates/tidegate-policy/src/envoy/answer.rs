@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
-use tidegate::algorithm::Verdict;
-use tidegate::{Algorithm, CarriedStatus, Charging, Reason, Retry, Timestamp};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{Algorithm, CarriedStatus, Charging, Reason, Retry, Timestamp};
 
 use super::metric::{Counts, near};
 use super::resolve::{Charge, DescriptorOutcome, LimitedDescriptor, Resolved, is_charge_over};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use tidegate::Algorithm;
+use tidegate_core::Algorithm;
 
 use super::answer;
 use super::request::{DESCRIPTORS_MAX, Descriptor, RequestError};

@@ -1,6 +1,6 @@
 //! Patterns in which each `*` stands for any characters, or none.
 
-use tidegate::matcher::StarredText;
+use tidegate_core::matcher::StarredText;
 
 /// Whether `pattern` matches the whole of `text`.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use tidegate::Algorithm;
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::rate::format_span;
+use tidegate_core::Algorithm;
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::rate::format_span;
 
 use super::{DescriptorLimit, Unit};
 

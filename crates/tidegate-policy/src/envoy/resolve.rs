@@ -4,8 +4,8 @@ use core::ops::Range;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use tidegate::algorithm::Verdict;
-use tidegate::{CarriedLimit, CarriedStatus, Charging};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{CarriedLimit, CarriedStatus, Charging};
 
 use super::limit::Limit;
 use super::metric::{self, MetricKey};

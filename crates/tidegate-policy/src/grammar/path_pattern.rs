@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tidegate::matcher::StarredText;
+use tidegate_core::matcher::StarredText;
 
 use super::GrammarError;
 use crate::printable::shown;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 /// The verbs and namespaces of callers with a token or a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]

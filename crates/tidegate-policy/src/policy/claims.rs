@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use http::HeaderName;
-use tidegate::Class;
+use tidegate_core::Class;
 
 use crate::grammar::ValueSource;
 

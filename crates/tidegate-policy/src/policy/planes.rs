@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate::Class;
+use tidegate_core::Class;
 
 /// A node on which partitions of tables lie.
 #[derive(Clone, Debug, PartialEq, Eq)]

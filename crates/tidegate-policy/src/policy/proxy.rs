@@ -4,8 +4,8 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
-use tidegate::matcher::Network;
-use tidegate::{Cost, Matcher};
+use tidegate_core::matcher::Network;
+use tidegate_core::{Cost, Matcher};
 
 use super::claims::{ATTEMPT, AccessSources, ClassSource};
 use crate::grammar::{GrammarError, PathPattern, ServerUrl, ValueSource};
@@ -228,7 +228,7 @@ pub struct Route {
     /// The namespace whose limits apply, one of [`super::Policy::namespaces`]. Default none, and
     /// then every request is forwarded.
     pub namespace: Option<String>,
-    /// The attributes, each with where it is found; at most [`tidegate::Attributes::MAX`], with
+    /// The attributes, each with where it is found; at most [`tidegate_core::Attributes::MAX`], with
     /// names of their own. One that is not found is absent.
     pub attributes: Vec<(String, ValueSource)>,
     /// The name of one of [`Route::attributes`], which says who pays.

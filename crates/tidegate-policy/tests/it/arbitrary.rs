@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate::{Gate, KeyTable, TableConfig};
+use tidegate_core::{Gate, KeyTable, TableConfig};
 use tidegate_policy::{PROBLEMS_MAX, parse, parse_bytes};
 
 const FILES: [&str; 3] = [

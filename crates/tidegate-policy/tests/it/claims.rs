@@ -1,6 +1,6 @@
 //! Where requests say more about themselves: valid settings, and the messages about invalid ones.
 
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_policy::compare;
 use tidegate_policy::policy::claims::RequestClaims;
 

@@ -13,7 +13,7 @@ mod matches;
 mod metrics;
 mod reference;
 
-use tidegate::{CarriedStatus, KeyTable, TableConfig, Timestamp};
+use tidegate_core::{CarriedStatus, KeyTable, TableConfig, Timestamp};
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, Files, Settings, Text};
 use tidegate_policy::{Problem, Problems, parse};
 

@@ -1,6 +1,6 @@
 //! The numbers of one override that does not stand in the file.
 
-use tidegate::limit::Limit;
+use tidegate_core::limit::Limit;
 use tidegate_policy::{parse_numbers, words};
 
 use crate::{settings, with_limit};

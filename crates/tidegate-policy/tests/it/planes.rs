@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_policy::compare;
 
 use crate::{assert_files, problems, settings, warnings};

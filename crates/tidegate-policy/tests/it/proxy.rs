@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_policy::parse;
 use tidegate_policy::policy::proxy::{ClientHeader, Retry, Trust, UnusualPaths, UpstreamTls};
 

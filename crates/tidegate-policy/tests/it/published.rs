@@ -78,7 +78,7 @@ fn every_key_of_the_schema_is_described_on_the_reference_page() {
 #[test]
 fn every_attribute_that_is_taken_as_an_address_is_named_on_the_reference_page() {
     let page = reference();
-    for attribute in tidegate::limit::KeyPart::ADDRESSES {
+    for attribute in tidegate_core::limit::KeyPart::ADDRESSES {
         assert!(page.contains(&format!("`{attribute}`")), "{attribute}");
     }
 }

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
 };
-use tidegate::limit::{Consistency, KeyPart, Limit, Missing, Mode, OnExceed};
-use tidegate::{Algorithm, Rate, WhenFull};
+use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, Mode, OnExceed};
+use tidegate_core::{Algorithm, Rate, WhenFull};
 use tidegate_policy::policy::{Address, Format, Level, OnStoreFailure};
 use tidegate_policy::{Policy, parse, parse_bytes};
 

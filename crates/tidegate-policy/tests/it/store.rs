@@ -4,7 +4,7 @@
 use core::fmt::Write as _;
 use core::time::Duration;
 
-use tidegate::limit::Consistency;
+use tidegate_core::limit::Consistency;
 use tidegate_policy::policy::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 
 use crate::{assert_files, problems, settings, warnings};

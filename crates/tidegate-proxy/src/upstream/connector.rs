@@ -12,7 +12,7 @@ use http::uri::Scheme;
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::AlertDescription;
-use tidegate::display::HumanDuration;
+use tidegate_core::display::HumanDuration;
 use tidegate_policy::policy::proxy as policy;
 use tower_service::Service;
 

@@ -7,7 +7,7 @@ use std::io;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::ser::Formatter;
-use tidegate::{Attributes, Class, Reason, Text, Timestamp};
+use tidegate_core::{Attributes, Class, Reason, Text, Timestamp};
 use tidegate_engine::PermitId;
 
 use crate::protocol::Protocol;

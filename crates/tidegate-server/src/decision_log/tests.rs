@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate::{Attributes, Class, Reason, Text, Timestamp};
+use tidegate_core::{Attributes, Class, Reason, Text, Timestamp};
 
 use super::file::{RotatingFile, WriteFailure};
 use super::line::{PAIRS_BYTES_MAX, TEXT_BYTES_MAX};

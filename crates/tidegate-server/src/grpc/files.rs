@@ -1,6 +1,6 @@
 //! Requests of Envoy that the files of envoyproxy/ratelimit decide, and the answers as messages.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_policy::envoy::{self, Descriptor, DescriptorLimit};
 use tidegate_wire::envoy::{
     DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,

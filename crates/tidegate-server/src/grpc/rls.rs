@@ -9,9 +9,9 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use smallvec::{SmallVec, smallvec};
-use tidegate::algorithm::{Fixed, Verdict, WindowStart};
-use tidegate::refusal::ScopeValues;
-use tidegate::{
+use tidegate_core::algorithm::{Fixed, Verdict, WindowStart};
+use tidegate_core::refusal::ScopeValues;
+use tidegate_core::{
     Algorithm, CarriedLimit, CarriedStatus, Charging, Cost, Reason, Refusal, Retry, Text, Timestamp, Violated,
 };
 use tidegate_driver::Driver;

@@ -12,7 +12,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tidegate::{Reason, Refusal};
+use tidegate_core::{Reason, Refusal};
 use tidegate_engine::{Engine, LimitReport};
 
 use crate::protocol::Protocol;

@@ -7,8 +7,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use tidegate::Timestamp;
 use tidegate_capacity::{OperationStatus, TableStatus, Units};
+use tidegate_core::Timestamp;
 use tidegate_engine::{Engine, OfferOutcome, ResourceStats};
 
 /// The help text of a metric of the table.

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate::{Reason, Timestamp};
+use tidegate_core::{Reason, Timestamp};
 
 /// How many keys a slot counts.
 pub(super) const SLOT_KEYS_MAX: usize = 32;

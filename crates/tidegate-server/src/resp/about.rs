@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use std::borrow::Cow;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_wire::resp::Replies;
 
 use super::command::Command;

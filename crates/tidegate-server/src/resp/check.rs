@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidegate::{Cost, Refusal, Timestamp};
+use tidegate_core::{Cost, Refusal, Timestamp};
 use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate::{CarriedLimit, Timestamp};
+use tidegate_core::{CarriedLimit, Timestamp};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::FaultCode;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};

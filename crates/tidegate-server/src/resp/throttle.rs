@@ -10,9 +10,9 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
-use tidegate::algorithm::{Bucket, Verdict};
-use tidegate::refusal::{ScopeValues, Violated};
-use tidegate::{
+use tidegate_core::algorithm::{Bucket, Verdict};
+use tidegate_core::refusal::{ScopeValues, Violated};
+use tidegate_core::{
     Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Rate, Reason, Refusal, Retry, Timestamp,
 };
 use tidegate_engine::{Progress, Request};

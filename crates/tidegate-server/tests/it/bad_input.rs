@@ -1,6 +1,6 @@
 //! Malformed requests: each gets a clear error, nothing is charged, other callers are unaffected.
 
-use tidegate::limit::Missing;
+use tidegate_core::limit::Missing;
 
 use crate::world::{World, api, loopback, missing};
 

@@ -1,6 +1,6 @@
 //! The documents say what there is: every reason, metric, fault and route has its row.
 
-use tidegate::Reason;
+use tidegate_core::Reason;
 use tidegate_server::metrics;
 use tidegate_wire::{FaultCode, Meaning};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::restartable_daemon::{Folder, Kept, RestartableDaemon};
 use crate::world::START;

@@ -27,8 +27,8 @@ pub(crate) mod upstream;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidegate::algorithm::Concurrency;
-use tidegate::{Algorithm, Limit};
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
 use tidegate_server::ProxyConfig;

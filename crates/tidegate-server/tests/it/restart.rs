@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;

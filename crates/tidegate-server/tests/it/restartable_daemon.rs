@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ManualClock, from_policy};
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{Cost, Gate, KeyTable, Limit, Refusal, TableConfig, Timestamp};
+use tidegate_core::{Cost, Gate, KeyTable, Limit, Refusal, TableConfig, Timestamp};
 use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
 
 use crate::client::Answer;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::limit::Consistency;
+use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};

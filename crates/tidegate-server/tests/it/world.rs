@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, WindowStart};
-use tidegate::limit::Missing;
-use tidegate::{Algorithm, Limit, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, WindowStart};
+use tidegate_core::limit::Missing;
+use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig};
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};

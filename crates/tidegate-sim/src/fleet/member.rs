@@ -1,7 +1,7 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
-use tidegate::limit::OnStoreFailure;
-use tidegate::{Limit, TableConfig, WhenFull};
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::{Limit, TableConfig, WhenFull};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
 use crate::fleet::arrival::Arrival;
@@ -42,9 +42,9 @@ pub(crate) struct MemberFactory {
 impl MemberFactory {
     pub(crate) fn new(scenario: &Scenario) -> Result<Self, ScenarioError> {
         let consistency = match scenario.consistency {
-            Where::Local => tidegate::limit::Consistency::Local,
-            Where::Exact => tidegate::limit::Consistency::Exact,
-            Where::Leased => tidegate::limit::Consistency::Leased,
+            Where::Local => tidegate_core::limit::Consistency::Local,
+            Where::Exact => tidegate_core::limit::Consistency::Exact,
+            Where::Leased => tidegate_core::limit::Consistency::Leased,
         };
         let failure = if scenario.limit.is_quota() { OnStoreFailure::Refuse } else { OnStoreFailure::Local };
         let limit = Limit::new("per-key", scenario.algorithm()?)

@@ -1,6 +1,6 @@
 //! Admissions and refusals as the checkers see them.
 
-use tidegate::Reason;
+use tidegate_core::Reason;
 
 /// Where an admission came from, as the engine says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use core::time::Duration;
 
 use serde::Serialize;
-use tidegate::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
-use tidegate::lease::Terms;
-use tidegate::{Algorithm, Rate};
+use tidegate_core::algorithm::{AlgorithmError, Bucket, Fixed, WindowStart};
+use tidegate_core::lease::Terms;
+use tidegate_core::{Algorithm, Rate};
 
 use crate::kit::Chance;
 
@@ -48,7 +48,7 @@ pub struct Scenario {
     /// A mistake that is built in.
     #[cfg(tidegate_planted_faults)]
     #[serde(skip)]
-    pub fault: Option<tidegate::lease::Fault>,
+    pub fault: Option<tidegate_core::lease::Fault>,
 }
 
 /// The lease period that limits have by default, in seconds.

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use tidegate::Timestamp;
-use tidegate::lease::Epoch;
+use tidegate_core::Timestamp;
+use tidegate_core::lease::Epoch;
 use tidegate_store::{Answer, Batch, Keeper, MemoryConfig, RequestId, StoreError};
 
 use crate::fleet::scenario::{Chaos, Scenario};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::Timestamp;
-use tidegate::algorithm::Verdict;
-use tidegate::lease::Ask;
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::lease::Ask;
 use tidegate_engine::LeaseBatch;
 use tidegate_store::{Answer, Batch, Kind, OnLedger, RequestId};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::Reason;
+use tidegate_core::Reason;
 
 use crate::fleet::arrival::Arrival;
 use crate::fleet::chaos::Trouble;

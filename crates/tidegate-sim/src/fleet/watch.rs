@@ -7,7 +7,7 @@ mod lent;
 mod liveness;
 mod silence;
 
-use tidegate::lease::{Ask, Grant};
+use tidegate_core::lease::{Ask, Grant};
 
 use self::bound::{Bound, PeakLevel};
 use self::epochs::{EpochWrong, Epochs};

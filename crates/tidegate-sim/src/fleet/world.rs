@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 #[cfg(tidegate_planted_faults)]
-use tidegate::planted_fault::PlantedFault;
-use tidegate::{Cost, Timestamp};
+use tidegate_core::planted_fault::PlantedFault;
+use tidegate_core::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants};
 use tidegate_store::{Answer, Kind, OnLedger, RequestId, StoreError};
 

@@ -1,6 +1,6 @@
 //! Simulated clocks, which were set apart and run apart from true time.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use super::chance::Chance;
 

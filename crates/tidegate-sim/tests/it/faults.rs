@@ -1,7 +1,7 @@
 //! Mistakes that protocols of this kind have been shipped with, each built in: the checkers find
 //! it.
 
-use tidegate::lease::Fault;
+use tidegate_core::lease::Fault;
 use tidegate_sim::fleet::{Rule, Scenario, simulate};
 use tidegate_sim::kit::Seeds;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost};
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, RequestId, Store};
 
 use super::simulated::SimulatedDisk;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, WindowStart};
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, WindowStart};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::{
     Batch, HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation, RequestId, Store, StoreError,
 };

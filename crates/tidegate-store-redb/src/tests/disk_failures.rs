@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost};
 use tidegate_store::{Batch, Key, Kind, Operation, Outcome, RequestId, Store, StoreError};
 
 use super::simulated::SimulatedDisk;
@@ -113,7 +113,7 @@ fn what_has_drained_is_removed_from_the_disk_by_the_way() {
     let disk = SimulatedDisk::formatted();
     let clock = Arc::new(std::sync::atomic::AtomicU64::new(START.as_nanos()));
     let now = Arc::clone(&clock);
-    let now = move || tidegate::Timestamp::from_nanos(now.load(std::sync::atomic::Ordering::Relaxed));
+    let now = move || tidegate_core::Timestamp::from_nanos(now.load(std::sync::atomic::Ordering::Relaxed));
     let store = RedbStore::open_on(Box::new(disk.clone()), &config(), MIGRATIONS, now).unwrap();
     for name in 0..500_u32 {
         run(&store, u128::from(name), &name.to_be_bytes(), CHECK).unwrap();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
 

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost, Timestamp, WhenFull};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost, Timestamp, WhenFull};
 use tidegate_store::{Batch, Key, Kind, Operation, Outcome, RequestId, Store, StoreError};
 
 use super::simulated::SimulatedDisk;

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::conformance::{Capabilities, ConformanceStore, Report, run};
 use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::{env, fs, process};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store_redb::{OpenError, RedbConfig, RedbStore};
 
 pub(crate) const START: Timestamp = Timestamp::from_secs(1_800_000_000);

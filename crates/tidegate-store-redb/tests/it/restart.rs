@@ -3,9 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::lease::{Ask, HolderName};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::lease::{Ask, HolderName};
+use tidegate_core::{Algorithm, Cost};
 use tidegate_store::{
     Batch, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, Store, StoreError,
 };
@@ -36,7 +36,7 @@ fn a_used_up_quota_is_still_used_up_after_a_restart() {
     store.close().unwrap();
     let config = RedbConfig::new(place.config().path, [9, 9, 9, 9]);
     let store = place.open_with(&config).unwrap();
-    assert_ne!(run(&store, 10, on(1, 3, CHECK)).verdict, tidegate::algorithm::Verdict::Admit);
+    assert_ne!(run(&store, 10, on(1, 3, CHECK)).verdict, tidegate_core::algorithm::Verdict::Admit);
     assert_eq!((store.epoch(), store.started_behind()), (epoch, None));
 }
 
@@ -154,7 +154,7 @@ fn after_a_flush_everything_answered_in_an_interval_is_on_disk() {
         kind: NoteKind::Override,
         name: [1].into(),
         value: [2].into(),
-        until: tidegate::Timestamp::MAX,
+        until: tidegate_core::Timestamp::MAX,
     };
     for id in 0..10 {
         run(&store, id, on(1, 100, CHECK));

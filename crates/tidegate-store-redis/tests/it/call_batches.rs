@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::algorithm::Verdict;
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 

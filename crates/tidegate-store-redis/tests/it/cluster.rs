@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use tidegate::algorithm::Verdict;
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::conformance::run;
 use tidegate_store::{Batch, Key, Kind, Note, NoteChange, NoteKind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
@@ -164,7 +164,7 @@ async fn a_note_that_is_there_refuses_a_batch_in_other_slots_and_one_that_is_ref
     let Some(cluster) = Cluster::start() else { return skip(name) };
     let store = RedisStore::open(cluster.config()).unwrap();
     let note = |value: &[u8]| {
-        let (name, until) = (b"order".as_slice().into(), tidegate::Timestamp::MAX);
+        let (name, until) = (b"order".as_slice().into(), tidegate_core::Timestamp::MAX);
         NoteChange::Create(Note { kind: NoteKind::Refund, name, value: value.into(), until })
     };
     let batch = |id, limit, value: &[u8]| {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 

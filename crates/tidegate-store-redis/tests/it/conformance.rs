@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::Value;
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::conformance::{Capabilities, ConformanceStore, run};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::runtime::Runtime;

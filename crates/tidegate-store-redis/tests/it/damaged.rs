@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::{Concurrency, Rolling};
-use tidegate::lease::{Ask, HolderName};
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::algorithm::{Concurrency, Rolling};
+use tidegate_core::lease::{Ask, HolderName};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{
     Batch, HolderId, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, Store,
 };
@@ -107,7 +107,7 @@ fn damages() -> Vec<Damage> {
         )
     }
     fn noted(id: u128) -> Batch {
-        let until = tidegate::Timestamp::MAX;
+        let until = tidegate_core::Timestamp::MAX;
         let note = Note { kind: NoteKind::Override, name: b"n"[..].into(), value: b"v"[..].into(), until };
         let mut batch = Batch::all_or_nothing(RequestId(id), [charge("innocent", bucket(), id)]);
         batch.notes.push(NoteChange::Put(note));

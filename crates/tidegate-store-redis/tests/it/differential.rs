@@ -11,11 +11,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Counter, Fixed, Rolling, SlidingCounter, State, Verdict,
     Weekday, WindowStart,
 };
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::conformance::Random;
 use tidegate_store::{
     Answer, Batch, BatchMode, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind,

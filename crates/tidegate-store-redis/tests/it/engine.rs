@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_store::StoreError;
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
 

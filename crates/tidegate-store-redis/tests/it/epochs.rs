@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::lease::{Ask, Grant, HolderName};
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::lease::{Ask, Grant, HolderName};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{OnLoss, RedisStore};
 

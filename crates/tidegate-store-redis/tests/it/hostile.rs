@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! Ledgers that the script keeps, beside `tidegate::lease::Ledger` run on the same instants: what
+//! Ledgers that the script keeps, beside `tidegate_core::lease::Ledger` run on the same instants: what
 //! is granted, what is said to be used, and what is kept are the same to the unit.
 //!
 //! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders
@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
-use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
-use tidegate::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
+use tidegate_core::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 

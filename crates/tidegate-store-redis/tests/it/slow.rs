@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Cost};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate::algorithm::{Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart};
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::algorithm::{
+    Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
+};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::{Batch, HolderId, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{OnLoss, RedisStore};
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tidegate::algorithm::{Calendar, CivilUnit, Fixed, WindowStart};
-use tidegate::lease::{Ask, HolderName};
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::algorithm::{Calendar, CivilUnit, Fixed, WindowStart};
+use tidegate_core::lease::{Ask, HolderName};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 use tidegate_store::{Batch, Key, Kind, NoteKind, OnLedger, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Limit};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Limit};
 use tidegate_driver::{Admission, Driver, Verdict};
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig, Request};
 use tidegate_overload::{Overload, OverloadConfig};

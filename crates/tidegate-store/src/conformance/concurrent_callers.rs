@@ -4,7 +4,7 @@ use core::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use tidegate::algorithm::Verdict;
+use tidegate_core::algorithm::Verdict;
 
 use super::executor::take_turns;
 use super::harness::ConformanceStore;
@@ -87,7 +87,8 @@ pub fn threads_admit_exactly_the_limit<H: ConformanceStore>(trial: &Trial<'_, H>
         let key = key(&format!("threads {kind}"));
         let admitted = on_threads(ADMITTED, |caller, turn| {
             let id = id(caller, turn + ADMITTED * kind as u64);
-            let admit = Operation::admit(key.clone(), algorithm.clone(), tidegate::Cost::ONE, HolderId(id.0));
+            let admit =
+                Operation::admit(key.clone(), algorithm.clone(), tidegate_core::Cost::ONE, HolderId(id.0));
             admits(harness.block_on(store.run(&Batch::all_or_nothing(id, [admit]))))
         })?;
         ensure!(admitted == ADMITTED, "{CALLERS} threads had {admitted} of {} admitted", algorithm.name());
@@ -107,7 +108,7 @@ pub fn threads_that_share_some_keys_lose_no_charge<H: ConformanceStore>(trial: &
         let admitted = on_threads(ADMITTED, |caller, turn| {
             let id = id(caller, turn + ADMITTED * kind as u64);
             let admit = |key: &crate::Key| {
-                Operation::admit(key.clone(), algorithm.clone(), tidegate::Cost::ONE, HolderId(id.0))
+                Operation::admit(key.clone(), algorithm.clone(), tidegate_core::Cost::ONE, HolderId(id.0))
             };
             let mut operations = [admit(&shared), admit(&own(caller)), admit(&own((caller + 1) % CALLERS))];
             operations.rotate_left((caller % 3) as usize);

@@ -1,7 +1,7 @@
 //! Batches: all or nothing, each by itself, once.
 
-use tidegate::algorithm::{Rolling, Verdict};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Rolling, Verdict};
+use tidegate_core::{Algorithm, Cost};
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, Stopped, Trial, WINDOW, cost, ensure, key};

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{Concurrency, Verdict};
-use tidegate::{Algorithm, Cost};
+use tidegate_core::algorithm::{Concurrency, Verdict};
+use tidegate_core::{Algorithm, Cost};
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, cost, ensure, every_algorithm, key};

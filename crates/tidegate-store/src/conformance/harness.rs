@@ -3,7 +3,7 @@
 use core::future::Future;
 use core::time::Duration;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use super::executor;
 use crate::Store;

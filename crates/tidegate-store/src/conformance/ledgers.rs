@@ -6,9 +6,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
-use tidegate::lease::{Ask, Epoch, Grant, HOLDERS_MAX, HolderName, Ledger, Terms};
-use tidegate::{Algorithm, Rate, Timestamp};
+use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
+use tidegate_core::lease::{Ask, Epoch, Grant, HOLDERS_MAX, HolderName, Ledger, Terms};
+use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::harness::ConformanceStore;
 use super::random::Random;

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Verdict, WindowStart,
 };
-use tidegate::{Algorithm, Rate, Timestamp};
+use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::harness::ConformanceStore;
 use super::model::Model;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::algorithm::{Charged, Concurrency, Counter, Rolling, State, Verdict};
-use tidegate::limit::Mode;
-use tidegate::ring::RING_DEBT_LIMITS;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::{Charged, Concurrency, Counter, Rolling, State, Verdict};
+use tidegate_core::limit::Mode;
+use tidegate_core::ring::RING_DEBT_LIMITS;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 
 use crate::{Answer, Batch, BatchMode, HolderId, Key, Kind, Operation, Outcome, RequestId};
 

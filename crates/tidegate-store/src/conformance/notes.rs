@@ -1,6 +1,6 @@
 //! Notes: kept by kind and name, changed together with counters, gone when their time has come.
 
-use tidegate::{Cost, Timestamp};
+use tidegate_core::{Cost, Timestamp};
 
 use super::harness::ConformanceStore;
 use super::trial::{Passed, Stopped, Trial, WINDOW, ensure, key};

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::Cost;
-use tidegate::algorithm::{REPORT_DEBT_LIMITS, Verdict};
+use tidegate_core::Cost;
+use tidegate_core::algorithm::{REPORT_DEBT_LIMITS, Verdict};
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, cost, ensure, key};

@@ -1,6 +1,6 @@
 //! The knowledge that a durable store keeps across a restart.
 
-use tidegate::algorithm::Verdict;
+use tidegate_core::algorithm::Verdict;
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, Stopped, Trial, WINDOW, ensure, key};

@@ -5,7 +5,7 @@ mod wrong;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use self::wrong::{
     AnswersAsksAnew, ChargesOnRefusal, CountsPeeks, ForgetsIds, HalfAStep, JoinsKeys, LendsFirst,

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::Algorithm;
-use tidegate::algorithm::Verdict;
+use tidegate_core::Algorithm;
+use tidegate_core::algorithm::Verdict;
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, ensure, key};

@@ -4,10 +4,10 @@ use core::cell::Cell;
 use core::fmt;
 use core::time::Duration;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Verdict, WindowStart,
 };
-use tidegate::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 
 use super::harness::{Capabilities, ConformanceStore};
 use super::random::Random;

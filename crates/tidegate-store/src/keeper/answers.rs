@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use tidegate::Timestamp;
-use tidegate::lease::Grant;
+use tidegate_core::Timestamp;
+use tidegate_core::lease::Grant;
 
 use crate::record::Made;
 use crate::step::Few;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::step::Few;
 use crate::{Batch, Note, NoteChange, NoteKind, StoreError};

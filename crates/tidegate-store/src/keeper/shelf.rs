@@ -9,7 +9,7 @@ use core::ops::{Bound, Range};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::{Algorithm, Timestamp};
 
 use crate::Key;
 use crate::record::Record;

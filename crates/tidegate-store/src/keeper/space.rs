@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use tidegate::{Timestamp, WhenFull};
+use tidegate_core::{Timestamp, WhenFull};
 
 use crate::Key;
 

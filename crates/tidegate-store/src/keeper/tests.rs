@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate::algorithm::{Concurrency, Fixed, REPORT_DEBT_LIMITS, Rolling, WindowStart};
-use tidegate::{Cost, Rate};
+use tidegate_core::algorithm::{Concurrency, Fixed, REPORT_DEBT_LIMITS, Rolling, WindowStart};
+use tidegate_core::{Cost, Rate};
 
 use super::*;
 use crate::{HolderId, NoteChange, Operation, RequestId};

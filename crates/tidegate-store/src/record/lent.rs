@@ -4,8 +4,8 @@
 use core::mem::discriminant;
 use std::sync::Arc;
 
-use tidegate::lease::{Epoch, Grant, HolderName, Ledger, Terms};
-use tidegate::{Algorithm, Timestamp};
+use tidegate_core::lease::{Epoch, Grant, HolderName, Ledger, Terms};
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::{Record, Usage};
 use crate::step::Few;

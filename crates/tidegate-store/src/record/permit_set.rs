@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate::Timestamp;
-use tidegate::algorithm::{Concurrency, Verdict};
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::{Concurrency, Verdict};
 
 use crate::{HolderId, RequestId};
 

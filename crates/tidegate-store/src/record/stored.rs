@@ -9,11 +9,11 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate::algorithm::{
+use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, State, Weekday, WindowStart,
 };
-use tidegate::lease::{Ledger, Terms};
-use tidegate::{Algorithm, Rate, Timestamp};
+use tidegate_core::lease::{Ledger, Terms};
+use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::permit_set::PermitSet;
 use super::unit_log::UnitLog;

@@ -1,7 +1,7 @@
 use core::time::Duration;
 
-use tidegate::Rate;
-use tidegate::algorithm::{Concurrency, Rolling};
+use tidegate_core::Rate;
+use tidegate_core::algorithm::{Concurrency, Rolling};
 
 use super::*;
 use crate::Key;

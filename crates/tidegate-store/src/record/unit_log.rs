@@ -1,5 +1,5 @@
 //! The instants of an exact sliding window, kept in order: the sequential counterpart of
-//! [`tidegate::ring`].
+//! [`tidegate_core::ring`].
 //!
 //! Units charged at one instant are one entry, so a large cost takes no more room than a small one.
 //! Entries count through, so that what is used within a window is one search and one subtraction.
@@ -9,9 +9,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tidegate::Timestamp;
-use tidegate::algorithm::{Rolling, Verdict};
-use tidegate::ring::RING_DEBT_LIMITS;
+use tidegate_core::Timestamp;
+use tidegate_core::algorithm::{Rolling, Verdict};
+use tidegate_core::ring::RING_DEBT_LIMITS;
 
 /// Units by the instant they were charged at, the oldest first.
 ///

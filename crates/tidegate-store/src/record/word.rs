@@ -1,7 +1,7 @@
 //! Usage that is one word: the pure functions of [`Counter`], for whichever algorithm it is.
 
-use tidegate::algorithm::{Algorithm, Charged, Counter, State, Verdict};
-use tidegate::{Cost, Timestamp};
+use tidegate_core::algorithm::{Algorithm, Charged, Counter, State, Verdict};
+use tidegate_core::{Cost, Timestamp};
 
 /// Evaluates `$body` with `$counter` bound to the word algorithm in `$algorithm`, or `$otherwise`.
 macro_rules! with_counter {

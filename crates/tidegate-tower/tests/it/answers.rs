@@ -5,7 +5,7 @@ use core::future::ready;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tidegate::Limit;
+use tidegate_core::Limit;
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_tower::{AdmitBody, timeout};
 use tidegate_wire::headers::OlderHeaders;
@@ -108,7 +108,7 @@ async fn each_kind_of_refusal_is_that_of_the_daemon() {
         ("required", bucket(2, 60 * SECOND, 2), "attribute_missing", 400, None),
     ] {
         let key = if name == "required" { "account" } else { "user" };
-        let limit = Limit::new(name, limit).key([key]).missing(tidegate::limit::Missing::Refuse);
+        let limit = Limit::new(name, limit).key([key]).missing(tidegate_core::limit::Missing::Refuse);
         let world = World::new(builder([limit]));
         if status == 429 {
             for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! From the head of a request to the attributes that limits count by.
 
 use http::Request;
-use tidegate::{Cost, Limit};
+use tidegate_core::{Cost, Limit};
 use tidegate_tower::{Head, extract};
 use tower::{Layer, ServiceExt, service_fn};
 

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
 use http::Request;
-use tidegate::algorithm::{Fixed, WindowStart};
-use tidegate::{Algorithm, Limit, Matcher};
+use tidegate_core::algorithm::{Fixed, WindowStart};
+use tidegate_core::{Algorithm, Limit, Matcher};
 use tidegate_overload::{Overload, OverloadConfig};
 use tidegate_tower::{AdmitBody, AdmitLayer, extract, timeout};
 use tokio::task::JoinHandle;

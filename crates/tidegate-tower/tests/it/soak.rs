@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use tidegate::Class;
+use tidegate_core::Class;
 use tidegate_engine::OfferOutcome;
 use tidegate_store::DynStore;
 use tidegate_tower::{AdmitLayer, extract};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use tidegate::Limit;
-use tidegate::limit::Consistency;
+use tidegate_core::Limit;
+use tidegate_core::limit::Consistency;
 use tidegate_store::{Answer, Batch, DynStore, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
 use tidegate_tower::Clock;
 use tokio::sync::Semaphore;

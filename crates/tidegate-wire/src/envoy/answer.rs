@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName};
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
-use tidegate::{Refusal, Retry, Timestamp, Violated};
+use tidegate_core::{Refusal, Retry, Timestamp, Violated};
 
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};

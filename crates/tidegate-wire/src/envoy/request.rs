@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use smallvec::SmallVec;
-use tidegate::{Attributes, Cost};
+use tidegate_core::{Attributes, Cost};
 
 use super::rate_limit_descriptor::{Entry, RateLimitOverride};
 use super::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit, unit};

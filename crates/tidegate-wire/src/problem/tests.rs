@@ -1,5 +1,7 @@
 use smallvec::smallvec;
-use tidegate::{AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated};
+use tidegate_core::{
+    AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated,
+};
 
 use super::*;
 

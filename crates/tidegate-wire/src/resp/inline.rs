@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tidegate::hex;
+use tidegate_core::hex;
 
 use super::outcome::{ARGUMENTS_MAX, Arguments, INLINE_BYTES_MAX, ProtocolError, Read};
 

@@ -1,6 +1,6 @@
 //! Requests that go ahead together while the store is away.
 
-use tidegate::limit::OnStoreFailure;
+use tidegate_core::limit::OnStoreFailure;
 use tidegate_engine::Outcome;
 use tidegate_store::StoreError;
 

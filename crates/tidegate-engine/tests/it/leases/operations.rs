@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use tidegate::{Cost, Reason, Retry};
+use tidegate_core::{Cost, Reason, Retry};
 use tidegate_engine::{Completion, Outcome, Request};
 
 use super::{ADA, Fleet, leased, window};

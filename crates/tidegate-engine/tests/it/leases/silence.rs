@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::limit::OnStoreFailure;
-use tidegate::{Reason, Retry};
+use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::{Reason, Retry};
 
 use super::{Fleet, failing, per_second, window};
 use crate::world::bucket;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use http::{HeaderValue, Method};
-use tidegate::Cost;
+use tidegate_core::Cost;
 
 use super::super::bounded_span::{DAY, HOUR, MILLI, WEEK, between};
 use super::super::claims;
@@ -245,13 +245,13 @@ fn attributes(
 ) -> Vec<(String, ValueSource)> {
     let within = path.key("attributes");
     let count = raw.attributes.as_ref().map_or(0, BTreeMap::len);
-    if count > tidegate::Attributes::MAX {
+    if count > tidegate_core::Attributes::MAX {
         let what = format!("{count} attributes");
-        report.value(&within, what, format!("use at most {}", tidegate::Attributes::MAX));
+        report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));
     }
     let has_trusted = proxy.trusted.iter().flatten().next().is_some();
     let mut all = Vec::new();
-    for (name, text) in raw.attributes.iter().flatten().take(tidegate::Attributes::MAX) {
+    for (name, text) in raw.attributes.iter().flatten().take(tidegate_core::Attributes::MAX) {
         let at = within.key(name);
         check_name("attribute", name, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
         let Some(source) = claims::source(text, SCOPE, &at, report) else { continue };

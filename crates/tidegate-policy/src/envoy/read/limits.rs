@@ -1,8 +1,8 @@
 //! The limits of a descriptor: the peer's one, or several of ours.
 
-use tidegate::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Rolling, WindowStart};
-use tidegate::rate::format_span;
-use tidegate::{Algorithm, Rate};
+use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Rolling, WindowStart};
+use tidegate_core::rate::format_span;
+use tidegate_core::{Algorithm, Rate};
 
 use super::values::{boolean, elsewhere, leaf, list, mapping, scalar, text};
 use crate::envoy::Unit;

@@ -1,6 +1,6 @@
 //! The counters that are charged, and the answers.
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 use tidegate_policy::envoy::{Descriptor, DescriptorLimit, Files, RequestError, Unit};
 
 use super::{MINUTE, World, descriptor, domain, files, files_under, with_hits};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate::algorithm::Concurrency;
-use tidegate::limit::{Consistency, OnStoreFailure};
-use tidegate::{Algorithm, Limit};
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::limit::{Consistency, OnStoreFailure};
+use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};

@@ -7,7 +7,7 @@ use tidegate_wire::envoy::{RateLimitRequest, RateLimitUnit};
 use super::{Envoy, app, config, descriptor, lefts, request, under, user, world};
 use crate::world::{START, World, api, bucket, memory_store};
 use std::sync::Arc;
-use tidegate::limit::Consistency;
+use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::limit::Consistency;
+use tidegate_core::limit::Consistency;
 use tidegate_engine::NamespaceConfig;
 use tidegate_policy::envoy::Settings;
 use tidegate_server::ManualClock;

@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::Full;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tidegate::Matcher;
+use tidegate_core::Matcher;
 use tidegate_policy::policy::proxy::{Proxy, Route};
 use tokio::net::TcpStream;
 

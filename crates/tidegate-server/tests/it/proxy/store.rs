@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::algorithm::Concurrency;
-use tidegate::limit::Consistency;
-use tidegate::{Algorithm, Limit};
+use tidegate_core::algorithm::Concurrency;
+use tidegate_core::limit::Consistency;
+use tidegate_core::{Algorithm, Limit};
 use tidegate_engine::NamespaceConfig;
 use tidegate_server::ManualClock;
 

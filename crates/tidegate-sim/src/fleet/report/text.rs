@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use tidegate::display::{HumanDuration, Quantity};
+use tidegate_core::display::{HumanDuration, Quantity};
 
 use super::Report;
 use crate::fleet::scenario::{Chaos, Load, Numbers, Where};

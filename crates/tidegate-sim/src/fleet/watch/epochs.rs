@@ -108,7 +108,7 @@ mod tests {
     use crate::kit::SECOND;
 
     fn epochs() -> Epochs {
-        Epochs::new(Numbers::per_second(100, 50), 2, 0, tidegate::lease::Terms::PERIOD)
+        Epochs::new(Numbers::per_second(100, 50), 2, 0, tidegate_core::lease::Terms::PERIOD)
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate::lease::{Ask, Grant};
+use tidegate_core::lease::{Ask, Grant};
 
 use crate::fleet::observation::Source;
 use crate::fleet::scenario::Numbers;

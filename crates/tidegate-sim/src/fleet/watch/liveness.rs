@@ -11,8 +11,8 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use tidegate::Reason;
-use tidegate::lease::Terms;
+use tidegate_core::Reason;
+use tidegate_core::lease::Terms;
 
 use crate::fleet::observation::Attempt;
 use crate::fleet::scenario::Numbers;

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate::Reason;
-use tidegate::lease::HolderName;
+use tidegate_core::Reason;
+use tidegate_core::lease::HolderName;
 
 use super::*;
 use crate::fleet::observation::Attempt;

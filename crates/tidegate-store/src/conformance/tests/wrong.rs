@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::algorithm::Verdict;
-use tidegate::lease::{Grant, HolderName, Ledger};
-use tidegate::limit::Mode;
-use tidegate::{Algorithm, Cost, Timestamp};
+use tidegate_core::algorithm::Verdict;
+use tidegate_core::lease::{Grant, HolderName, Ledger};
+use tidegate_core::limit::Mode;
+use tidegate_core::{Algorithm, Cost, Timestamp};
 
 use super::Clock;
 use crate::record::{Moment, Record};

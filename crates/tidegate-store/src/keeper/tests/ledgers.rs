@@ -1,7 +1,7 @@
 //! Ledgers of leased limits in a keeper: their room, their epochs, and what they share a key with.
 
-use tidegate::algorithm::{Bucket, Verdict};
-use tidegate::lease::{Ask, Grant, HOLDERS_MAX, HolderName};
+use tidegate_core::algorithm::{Bucket, Verdict};
+use tidegate_core::lease::{Ask, Grant, HOLDERS_MAX, HolderName};
 
 use super::*;
 use crate::OnLedger;

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::algorithm::{Concurrency, Rolling, Verdict};
-use tidegate::{Algorithm, Cost, Rate, Timestamp, WhenFull};
+use tidegate_core::algorithm::{Concurrency, Rolling, Verdict};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp, WhenFull};
 
 use crate::{Batch, HolderId, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId, StoreError};
 

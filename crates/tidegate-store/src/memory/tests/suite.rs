@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate::Timestamp;
+use tidegate_core::Timestamp;
 
 use crate::conformance::ConformanceStore;
 use crate::{MemoryConfig, MemoryStore};

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::record::Moment;
 use crate::{Key, Kind, OnLedger, Operation};
-use tidegate::Cost;
-use tidegate::lease::{Ask, HolderName};
+use tidegate_core::Cost;
+use tidegate_core::lease::{Ask, HolderName};
 
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 

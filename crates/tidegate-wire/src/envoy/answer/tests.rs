@@ -1,7 +1,7 @@
 //! The answers that Envoy and its clients get.
 
 use smallvec::smallvec;
-use tidegate::Reason;
+use tidegate_core::Reason;
 
 use super::*;
 use crate::envoy::Unit;

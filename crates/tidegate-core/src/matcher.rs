@@ -30,14 +30,14 @@ use self::error::shortened;
 /// not match, nothing else; an empty value is present.
 ///
 /// ```
-/// use tidegate::Matcher;
+/// use tidegate_core::Matcher;
 ///
 /// let reads = Matcher::one_of(["GET", "HEAD"]);
 /// assert!(reads.matches(Some("GET")) && !reads.matches(Some("get")) && !reads.matches(None));
 /// assert!(Matcher::not(reads).matches(None));
 /// assert!(Matcher::glob("/v1/*")?.matches(Some("/v1/orders/7")));
 /// assert!(Matcher::cidr("10.0.0.0/8")?.matches(Some("::ffff:10.1.2.3")));
-/// # Ok::<(), tidegate::matcher::MatcherError>(())
+/// # Ok::<(), tidegate_core::matcher::MatcherError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

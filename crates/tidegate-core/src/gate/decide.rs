@@ -40,7 +40,7 @@ impl Decision {
     /// The permit of an admitted request, or the refusal as an error.
     ///
     /// ```
-    /// # use tidegate::{Cost, Gate, Permit, Refusal, Timestamp};
+    /// # use tidegate_core::{Cost, Gate, Permit, Refusal, Timestamp};
     /// fn admit(gate: &Gate, user: &str, now: Timestamp) -> Result<Permit, Refusal> {
     ///     gate.check(&[("user", user)], Cost::ONE, now).into_result()
     /// }

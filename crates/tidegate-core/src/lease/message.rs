@@ -71,7 +71,7 @@ impl Ask {
     /// is 1. The other fields can be set where an ask says more:
     ///
     /// ```
-    /// use tidegate::lease::{Ask, HolderName};
+    /// use tidegate_core::lease::{Ask, HolderName};
     ///
     /// let holder = HolderName { member: 7, incarnation: 1 };
     /// let first = Ask { demand: 40, ..Ask::first(holder, 3) };

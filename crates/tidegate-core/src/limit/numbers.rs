@@ -9,9 +9,9 @@ impl Limit {
     /// units of the rate unless [`Limit::burst`] says otherwise.
     ///
     /// ```
-    /// # use tidegate::Limit;
+    /// # use tidegate_core::Limit;
     /// let limit = Limit::rate("per-user", "100/s")?.burst(200).key(["user"]);
-    /// # Ok::<(), tidegate::limit::LimitError>(())
+    /// # Ok::<(), tidegate_core::limit::LimitError>(())
     /// ```
     pub fn rate<R>(name: impl Into<String>, rate: R) -> Result<Self, LimitError>
     where
@@ -24,9 +24,9 @@ impl Limit {
     /// An exact sliding window: never more than `limit` units in any window of this length.
     ///
     /// ```
-    /// # use tidegate::Limit;
+    /// # use tidegate_core::Limit;
     /// let limit = Limit::rolling("logins", 5, "10m")?.key(["client_ip"]);
-    /// # Ok::<(), tidegate::limit::LimitError>(())
+    /// # Ok::<(), tidegate_core::limit::LimitError>(())
     /// ```
     pub fn rolling<W>(name: impl Into<String>, limit: u64, window: W) -> Result<Self, LimitError>
     where
@@ -39,9 +39,9 @@ impl Limit {
     /// Windows of one length, aligned to the epoch: at most `limit` units in each.
     ///
     /// ```
-    /// # use tidegate::Limit;
+    /// # use tidegate_core::Limit;
     /// let limit = Limit::fixed("exports", 20, "1h")?.key(["tenant"]);
-    /// # Ok::<(), tidegate::limit::LimitError>(())
+    /// # Ok::<(), tidegate_core::limit::LimitError>(())
     /// ```
     pub fn fixed<W>(name: impl Into<String>, limit: u64, window: W) -> Result<Self, LimitError>
     where
@@ -57,9 +57,9 @@ impl Limit {
     /// `"month"` or `"year"` on the clocks of a time zone, by its IANA name.
     ///
     /// ```
-    /// # use tidegate::Limit;
+    /// # use tidegate_core::Limit;
     /// let limit = Limit::calendar("daily", 1000, "day", "America/Los_Angeles")?.key(["account"]);
-    /// # Ok::<(), tidegate::limit::LimitError>(())
+    /// # Ok::<(), tidegate_core::limit::LimitError>(())
     /// ```
     #[cfg(feature = "calendar")]
     pub fn calendar<U>(name: impl Into<String>, limit: u64, unit: U, zone: &str) -> Result<Self, LimitError>
@@ -76,9 +76,9 @@ impl Limit {
     /// `hold`, the longest time that a request may take.
     ///
     /// ```
-    /// # use tidegate::Limit;
+    /// # use tidegate_core::Limit;
     /// let limit = Limit::concurrency("parallel", 32, "30s")?.key(["tenant"]);
-    /// # Ok::<(), tidegate::limit::LimitError>(())
+    /// # Ok::<(), tidegate_core::limit::LimitError>(())
     /// ```
     pub fn concurrency<H>(name: impl Into<String>, limit: u64, hold: H) -> Result<Self, LimitError>
     where

@@ -8,8 +8,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use tidegate::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
-//! use tidegate::{Algorithm, Cost, Rate, Timestamp};
+//! use tidegate_core::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
+//! use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
 //!
 //! let start = Timestamp::from_secs(1_800_000_000);
 //! let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, start)?;

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use std::time::SystemTime;
-//! use tidegate::{Algorithm, Cost, Decision, Gate, Limit, Rate, Timestamp};
+//! use tidegate_core::{Algorithm, Cost, Decision, Gate, Limit, Rate, Timestamp};
 //!
 //! let per_user = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
 //! let gate = Gate::builder("api").limit(per_user).build()?;

@@ -14,7 +14,7 @@ use crate::text::Text;
 ///
 /// ```
 /// # use std::collections::HashMap;
-/// # use tidegate::Attributes;
+/// # use tidegate_core::Attributes;
 /// let id = String::from("ada");
 /// let one = Attributes::from(&[("user", "ada")]);
 /// assert_eq!(one, Attributes::from(&[("user", &id)]));

@@ -37,7 +37,7 @@ enum GlobMatcher {
 /// is found, so that no byte is searched twice.
 ///
 /// ```
-/// use tidegate::matcher::StarredText;
+/// use tidegate_core::matcher::StarredText;
 ///
 /// let items = StarredText::parse("item-*.json").unwrap();
 /// assert!(items.matches("item-7.json") && !items.matches("item-7.jsonl"));
@@ -67,7 +67,7 @@ impl StarredText {
     /// linear in both and no memory, for patterns that are matched seldom.
     ///
     /// ```
-    /// use tidegate::matcher::StarredText;
+    /// use tidegate_core::matcher::StarredText;
     ///
     /// assert!(StarredText::is_match("item-*", "item-7") && !StarredText::is_match("item", "item-7"));
     /// ```
