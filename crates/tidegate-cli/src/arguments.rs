@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// anew.
     ///
     /// The environment variable `TIDEGATE_LOG` goes before log.level, as in
-    /// `TIDEGATE_LOG=info,tidegate_core::refusal=off`.
+    /// `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
     /// Ask a running daemon whether a request may go ahead, through any of its doors

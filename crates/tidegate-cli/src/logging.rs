@@ -17,8 +17,8 @@ const CONNECTION_LIBRARIES: &str =
 /// How many lines of libraries are written a second. Above it they are left out and counted.
 const LIBRARY_LINES_MAX: u32 = 1;
 
-/// Writes lines to standard error from now on. `TIDEGATE_LOG` (as `info,tidegate_core::refusal=off`)
-/// goes before the level.
+/// Writes lines to standard error from now on. `TIDEGATE_LOG` (as
+/// `info,tidegate::refusal=off`) goes before the level.
 pub(crate) fn start(level: Level, format: Format) {
     let filter = std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse::<EnvFilter>().ok());
     let filter =

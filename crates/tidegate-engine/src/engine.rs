@@ -57,8 +57,8 @@ use crate::waiting_room::Room;
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
     pub table: TableConfig,
-    /// How many permits may be kept for callers that settle by name, in [shares](tidegate_core::shares)
-    /// for each namespace. Default 65 536; 0 keeps none.
+    /// How many permits may be kept for callers that settle by name, in
+    /// [shares](tidegate_core::shares) for each namespace. Default 65 536; 0 keeps none.
     pub permits_max: usize,
     /// The key that the names of kept permits are made by. A name permits to settle its permit, so
     /// the key must be random wherever strangers are given permits, and used for nothing else: the

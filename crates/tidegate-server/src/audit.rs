@@ -1,4 +1,5 @@
-//! Lines for `tidegate_core::audit` about operations of callers with grants, and about failed logins.
+//! Lines for `tidegate::audit` about operations of callers with grants, and about failed
+//! logins.
 //!
 //! A flood of them must not become a flood of lines: each grant, and each peer without one, has
 //! lines of its own, so that no caller takes the lines of another. The next line of the same kind

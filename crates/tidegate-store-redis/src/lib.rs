@@ -2,8 +2,8 @@
 //! one server or a cluster.
 //!
 //! A [`RedisStore`] has one script decide a whole batch in one step, on the server's clock, in one
-//! round trip. It decides as the pure code of `tidegate_core::algorithm` does, to the unit and to the
-//! microsecond in which the server's clock counts.
+//! round trip. It decides as the pure code of `tidegate_core::algorithm` does, to the unit and to
+//! the microsecond in which the server's clock counts.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,8 +31,9 @@
 //! - **Loss is noticed.** A marker is written once and checked by every call. When it is gone or
 //!   another one, [`RedisStats::loss`] says so. The last moments, which a failover loses,
 //!   leave no trace in any marker.
-//! - **Lent once.** Ledgers are those of `tidegate_core::lease`, to the unit. After a loss another epoch
-//!   begins; every member reads it from the marker, and one acknowledgement counts for all of them.
+//! - **Lent once.** Ledgers are those of `tidegate_core::lease`, to the unit. After a loss another
+//!   epoch begins; every member reads it from the marker, and one acknowledgement counts for all of
+//!   them.
 //! - **One protocol.** A member that finds the marker of a newer lease protocol decides nothing in
 //!   the store.
 //! - **Nothing is swept.** Every counter and ledger expires when it has drained, some seconds

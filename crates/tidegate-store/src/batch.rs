@@ -213,8 +213,8 @@ pub enum Kind {
         cost: Cost,
     },
     /// Charge `cost` whether or not there is room or a block, as for work already done. Never
-    /// refused; the debt is bounded by [`tidegate_core::algorithm::REPORT_DEBT_LIMITS`], for rolling
-    /// limits by [`tidegate_core::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
+    /// refused; the debt is bounded by [`tidegate_core::algorithm::REPORT_DEBT_LIMITS`], for
+    /// rolling limits by [`tidegate_core::ring::RING_DEBT_LIMITS`]. Not for concurrency limits.
     Report {
         /// The cost that was used.
         cost: Cost,
@@ -253,10 +253,10 @@ pub enum Kind {
         /// The first instant at which it is no longer blocked.
         until: Timestamp,
     },
-    /// Something about the [`tidegate_core::lease::Ledger`] of a key, which lends the limit to members.
-    /// Only for algorithms that can be leased ([`Terms::of`]), and only on keys that no other kind
-    /// is ever used on: a ledger and a counter under one key are two things, and the one that is
-    /// used replaces the other.
+    /// Something about the [`tidegate_core::lease::Ledger`] of a key, which lends the limit to
+    /// members. Only for algorithms that can be leased ([`Terms::of`]), and only on keys that no
+    /// other kind is ever used on: a ledger and a counter under one key are two things, and the one
+    /// that is used replaces the other.
     Ledger(OnLedger),
 }
 

@@ -23,10 +23,11 @@
 //! which makes one test of each case. [`run`] runs all of them and reports instead, as for a store
 //! that is only there sometimes: what was skipped says so and is never a success.
 //!
-//! Counts are compared, operation by operation, with a model: for limits whose state is one
-//! word the pure functions of [`tidegate_core::algorithm::Counter`], for rolling and concurrency limits
-//! lists so plain that they can be seen to be right; for ledgers [`tidegate_core::lease::Ledger`]. The
-//! model shares no code with the memory store. Random lists come from a seed that a failure names.
+//! Counts are compared, operation by operation, with a model: for limits whose state is one word
+//! the pure functions of [`tidegate_core::algorithm::Counter`], for rolling and concurrency limits
+//! lists so plain that they can be seen to be right; for ledgers [`tidegate_core::lease::Ledger`].
+//! The model shares no code with the memory store. Random lists come from a seed that a failure
+//! names.
 //!
 //! The suite starts threads and needs no particular executor; it waits by
 //! [`ConformanceStore::block_on`].

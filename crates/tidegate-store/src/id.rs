@@ -16,7 +16,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The holder of a permit of a [`tidegate_core::Algorithm::Concurrency`] limit: 128 bits that no other
-/// holder has.
+/// The holder of a permit of a [`tidegate_core::Algorithm::Concurrency`] limit: 128 bits that no
+/// other holder has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u128);

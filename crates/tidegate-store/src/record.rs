@@ -1,9 +1,9 @@
 //! One counter as a store keeps it, and what each operation does to it: pure functions without a
 //! clock.
 //!
-//! Limits whose state is one word are decided by [`tidegate_core::algorithm::Counter`] itself, so that
-//! every store answers as a gate in memory would. Rolling limits keep the instants of their units,
-//! concurrency limits their permits. A record that holds nothing is the same as none.
+//! Limits whose state is one word are decided by [`tidegate_core::algorithm::Counter`] itself, so
+//! that every store answers as a gate in memory would. Rolling limits keep the instants of their
+//! units, concurrency limits their permits. A record that holds nothing is the same as none.
 
 mod lent;
 mod permit_set;
@@ -410,9 +410,10 @@ impl Record {
 
     /// Takes it up again after the clock was seen to step back: what lies further ahead than use
     /// explains is brought back as far as it does, so that a clock that was wrong for a while keeps
-    /// no key out for longer. Never admits more. See [`tidegate_core::algorithm::Counter::on_load`]. A
-    /// ledger stays as it is: it lends nothing before the clock has come to where it was, and its
-    /// leases end at the latest a lease after that.
+    /// no key out for longer. Never admits more. See
+    /// [`tidegate_core::algorithm::Counter::on_load`]. A ledger stays as it is: it lends nothing
+    /// before the clock has come to where it was, and its leases end at the latest a lease after
+    /// that.
     pub(crate) fn on_load(&mut self, now: Timestamp) {
         match (&*self.algorithm, &mut self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),

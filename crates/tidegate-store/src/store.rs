@@ -24,9 +24,9 @@ use crate::{Answer, Batch, Note, NoteKind, StoreError};
 ///   could be, never more. Batches that [only peek, or ask ledgers](Batch::is_forgettable), need
 ///   not be remembered, nor those that ended in an error. A repeated ask is known to the ledger
 ///   itself, under whatever id it comes: it gets the same tokens and changes nothing.
-/// - **Lent units are used.** Units of a [`tidegate_core::lease::Ledger`] that members may still spend
-///   count as used. A store that has lost its content begins another [`tidegate_core::lease::Epoch`], so
-///   that nothing is lent twice.
+/// - **Lent units are used.** Units of a [`tidegate_core::lease::Ledger`] that members may still
+///   spend count as used. A store that has lost its content begins another
+///   [`tidegate_core::lease::Epoch`], so that nothing is lent twice.
 /// - **An unknown outcome counts as charged.** After an error with
 ///   [`StoreError::is_outcome_unknown`] the batch may have taken effect, wholly or not at all.
 /// - **Bounded.** More than [`Batch::OPERATIONS_MAX`] operations are an error, keys are at most

@@ -69,8 +69,8 @@ impl AdmitLayer {
     }
 
     /// Adds an attribute that limits match on and count by. Where a name is given twice, the first
-    /// that finds something counts. At most [`tidegate_core::Attributes::MAX`] of a request are looked
-    /// at.
+    /// that finds something counts. At most [`tidegate_core::Attributes::MAX`] of a request are
+    /// looked at.
     #[must_use]
     pub fn attribute(self, name: impl Into<Box<str>>, extract: impl Extract) -> Self {
         self.with(|settings| settings.attributes.push((name.into(), Arc::new(extract))))

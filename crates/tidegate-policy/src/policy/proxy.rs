@@ -228,8 +228,8 @@ pub struct Route {
     /// The namespace whose limits apply, one of [`super::Policy::namespaces`]. Default none, and
     /// then every request is forwarded.
     pub namespace: Option<String>,
-    /// The attributes, each with where it is found; at most [`tidegate_core::Attributes::MAX`], with
-    /// names of their own. One that is not found is absent.
+    /// The attributes, each with where it is found; at most [`tidegate_core::Attributes::MAX`],
+    /// with names of their own. One that is not found is absent.
     pub attributes: Vec<(String, ValueSource)>,
     /// The name of one of [`Route::attributes`], which says who pays.
     pub tenant: Option<String>,

@@ -41,7 +41,7 @@ pub(crate) struct ProxyConfig {
     /// say, such as `x-real-ip` and `x-original-url`, or have characters other than letters, digits
     /// and hyphens in their names. At most 64. Default: `[]`. Danger: any client may write them.
     pub(crate) keep_headers: Option<Vec<String>>,
-    /// Whether every request gets a line in the log, of target `tidegate_core::access`. Default:
+    /// Whether every request gets a line in the log, of target `tidegate::access`. Default:
     /// `false`.
     pub(crate) access_log: Option<bool>,
 }

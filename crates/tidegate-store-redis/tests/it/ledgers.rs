@@ -1,5 +1,5 @@
-//! Ledgers that the script keeps, beside `tidegate_core::lease::Ledger` run on the same instants: what
-//! is granted, what is said to be used, and what is kept are the same to the unit.
+//! Ledgers that the script keeps, beside `tidegate_core::lease::Ledger` run on the same instants:
+//! what is granted, what is said to be used, and what is kept are the same to the unit.
 //!
 //! Holders ask as holders do and as none would: asks are repeated, overtaken and lost, holders
 //! leave, come again and speak of former epochs; the numbers of limits change, the clock stands,
