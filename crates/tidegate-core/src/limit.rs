@@ -81,6 +81,12 @@ impl Limit {
         }
     }
 
+    /// The attributes that it looks at, of its key and of its conditions; some may come twice.
+    pub fn attributes(&self) -> impl Iterator<Item = &str> {
+        let keys = self.key.iter().map(|part| part.attribute.as_str());
+        keys.chain(self.matches.iter().map(|condition| condition.attribute.as_str()))
+    }
+
     /// Counts by these attributes, in this order.
     #[must_use]
     pub fn key<P: Into<KeyPart>>(mut self, parts: impl IntoIterator<Item = P>) -> Self {

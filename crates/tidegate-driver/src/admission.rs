@@ -76,10 +76,9 @@ impl Admission {
         Self { driver: Driver::new(engine) }
     }
 
-    /// Builds an admission from limits. The seed must be random wherever strangers choose keys, and
-    /// another one in each run of each member that shares a store.
-    pub fn builder(seed: [u64; 4]) -> AdmissionBuilder {
-        AdmissionBuilder { config: EngineConfig::seeded(seed), limits: Vec::new(), store: None, clock: None }
+    /// Builds an admission from limits.
+    pub fn builder() -> AdmissionBuilder {
+        AdmissionBuilder { config: EngineConfig::default(), limits: Vec::new(), store: None, clock: None }
     }
 
     /// The driver, to settle, replace the engine, or drive operations such as `peek`.
@@ -188,9 +187,18 @@ impl AdmissionBuilder {
     }
 
     /// Sets the store that decides `exact` limits and grants leases. Without one, the admission is
-    /// the only member and decides every limit itself.
-    pub fn store(mut self, store: Arc<dyn DynStore>) -> Self {
-        self.store = Some(store);
+    /// the only member and decides every limit itself. A store that several share is given as an
+    /// `Arc<dyn DynStore>`.
+    pub fn store(mut self, store: impl DynStore + 'static) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Sets the seed of keys and names, which is random otherwise: for tests that need the same run
+    /// twice. Members that share a store need different ones.
+    pub fn seed(mut self, seed: [u64; 4]) -> Self {
+        let EngineConfig { table, permit_key, .. } = EngineConfig::seeded(seed);
+        (self.config.table.seed, self.config.permit_key) = (table.seed, permit_key);
         self
     }
 

@@ -9,24 +9,20 @@
 //! [`Admission`] is the handle for a service without HTTP, such as a worker:
 //!
 //! ```
-//! use tidegate_core::{Algorithm, Limit, Rate, limit::Consistency};
-//! use tidegate_driver::{Admission, Verdict};
+//! use tidegate_core::{Limit, limit::Consistency};
+//! use tidegate_driver::Admission;
 //! use tidegate_engine::Request;
-//! # use std::sync::Arc;
 //! # use tidegate_store::{MemoryConfig, MemoryStore};
 //! # let now = || tidegate_core::Timestamp::from(std::time::SystemTime::now());
-//! # let store = Arc::new(MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), now));
+//! # let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), now);
 //! # tokio::runtime::Runtime::new()?.block_on(async {
-//! let jobs = Algorithm::bucket(Rate::per_second(100)?)?;
-//! let limit = Limit::new("jobs", jobs).key(["queue"]).consistency(Consistency::Leased);
-//! let admission = Admission::builder([1, 2, 3, 4]).limit(limit).store(store).build()?;
+//! let limit = Limit::rate("jobs", "100/s")?.key(["queue"]).consistency(Consistency::Leased);
+//! let admission = Admission::builder().limit(limit).store(store).build()?;
 //!
 //! let request = Request::new("default", &[("queue", "mail")]);
-//! match admission.admit(&request).await? {
-//!     Verdict::Admit(hold) => hold.succeeded(),
-//!     Verdict::Refuse(refusal) => println!("come back: {:?}", refusal.retry()),
-//! }
 //! admission.until_ready(&request).await?.succeeded();
+//! let hold = admission.admit(&request).await?.into_result()?;
+//! hold.succeeded();
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -16,9 +16,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::Full;
-use tidegate_core::algorithm::{Bucket, Concurrency};
-use tidegate_core::{Algorithm, Limit, Rate};
-use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+use tidegate_core::Limit;
 use tidegate_tower::{AdmitLayer, extract};
 use tower::{Layer, Service, service_fn};
 
@@ -32,9 +30,7 @@ fn nothing(_request: Request<()>) -> Ready<Result<Response<Full<Bytes>>, Infalli
 }
 
 fn layer(limits: Vec<Limit>) -> Result<AdmitLayer, Error> {
-    let api = NamespaceConfig { name: "api".into(), limits };
-    let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build()?;
-    Ok(AdmitLayer::new(engine).namespace("api").attribute("user", extract::header("x-user")))
+    Ok(AdmitLayer::from_limits(limits)?.attribute("user", extract::header("x-user")))
 }
 
 /// The median of what a call takes.
@@ -66,11 +62,8 @@ where
 }
 
 fn main() -> Result<(), Error> {
-    let wide = || Bucket::new(Rate::per_second(1_000_000_000)?, 1_000_000_000).map_err(Error::from);
-    let rate = |name: &str| Ok::<_, Error>(Limit::new(name, Algorithm::Bucket(wide()?)).key(["user"]));
-    let lent = Algorithm::Concurrency(Concurrency::new(10, Duration::from_mins(1))?);
-    let lent = Limit::new("parallel", lent).key(["user"]);
-    let shut = Algorithm::Bucket(Bucket::new(Rate::new(1, Duration::from_hours(24 * 365))?, 1)?);
+    let rate = |name: &str| Limit::rate(name, "1000000000/s").map(|limit| limit.key(["user"]));
+    let lent = Limit::concurrency("parallel", 10, "1m")?.key(["user"]);
 
     let bare = measure(service_fn(nothing));
     println!("no layer, with the copy of the request: {bare:?}");
@@ -79,7 +72,7 @@ fn main() -> Result<(), Error> {
         ("one rate, admitted", vec![rate("one")?]),
         ("three rates, admitted", vec![rate("one")?, rate("two")?, rate("three")?]),
         ("a rate and a concurrency limit, admitted", vec![rate("one")?, lent]),
-        ("one rate, refused", vec![Limit::new("shut", shut).key(["user"])]),
+        ("one rate, refused", vec![Limit::rate("shut", "1/365d")?.key(["user"])]),
     ] {
         let with = measure(layer(limits)?.layer(service_fn(nothing)));
         println!("{what}: {with:?}, of which the layer {:?}", with.saturating_sub(bare));

@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::algorithm::Bucket;
-use tidegate_core::{Algorithm, Limit, Rate};
-use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+use tidegate_core::Limit;
 use tidegate_tower::{AdmitLayer, extract, timeout};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Server};
@@ -21,13 +19,8 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// Two calls a minute for each user.
 pub fn admit() -> Result<AdmitLayer, Error> {
-    let per_user = Algorithm::Bucket(Bucket::new(Rate::new(2, Duration::from_mins(1))?, 2)?);
-    let limits = vec![Limit::new("per-user", per_user).key(["user"])];
-    let greeter = NamespaceConfig { name: "greeter".into(), limits };
-    // Where strangers choose the keys the seed must be random.
-    let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(greeter).build()?;
-    Ok(AdmitLayer::new(engine)
-        .namespace("greeter")
+    let per_user = Limit::rate("per-user", "2/m")?.key(["user"]);
+    Ok(AdmitLayer::from_limits([per_user])?
         // Metadata are headers; the method is the second segment of the path.
         .attribute("user", extract::header("x-user"))
         .attribute("method", extract::segment(1))

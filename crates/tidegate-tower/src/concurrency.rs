@@ -29,18 +29,24 @@ const TABLE_BYTES: usize = 1 << 16;
 pub struct ConcurrencyLayer(AdmitLayer);
 
 impl ConcurrencyLayer {
-    /// A layer that lets through so many requests at a time; 0 is an error. `seed` decides which
-    /// tenants of a class are shed together: the same seed on every member of a fleet sheds the
-    /// same ones.
-    pub fn new(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
+    /// A layer that lets through so many requests at a time; 0 is an error.
+    pub fn new(in_flight_max: u64) -> Result<Self, OverloadError> {
+        let [seed, ..] = EngineConfig::default().table.seed;
+        Self::seeded(in_flight_max, seed)
+    }
+
+    /// As [`ConcurrencyLayer::new`]. `seed` decides which tenants of a class are shed together: the
+    /// same seed on every member of a fleet sheds the same ones.
+    pub fn seeded(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
         let overload = Overload::new(OverloadConfig { in_flight_max, seed })?;
-        let mut config = EngineConfig::seeded([seed; 4]);
+        let mut config = EngineConfig::default();
         config.table.bytes = TABLE_BYTES;
         config.permits_max = 0;
         let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: Vec::new() };
         let engine = Engine::builder(config).namespace(namespace).overload(overload).build();
         let engine = engine.expect("a namespace without limits makes an engine");
-        Ok(Self(AdmitLayer::new(engine).namespace(NAMESPACE)))
+        let layer = AdmitLayer::new(engine, NAMESPACE).expect("the engine has this namespace");
+        Ok(Self(layer))
     }
 
     /// How long a request may wait for a place; see [`AdmitLayer::wait`].

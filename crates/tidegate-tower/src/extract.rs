@@ -6,8 +6,12 @@
 //! rejects the request: which of two values the service would believe is not known here, and a
 //! guess would be a way around the limits.
 
+mod client_address;
+
 use core::fmt;
 use std::borrow::Cow;
+
+pub use client_address::{FromClientAddress, client_address};
 
 use http::header::HeaderName;
 use http::{Extensions, HeaderMap, Method, Request, Uri};

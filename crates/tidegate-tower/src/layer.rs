@@ -6,17 +6,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_core::{Cost, Refusal};
+use tidegate_core::{Cost, Limit, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
-use tidegate_engine::{Outcome, RoomBounds, WAITING_BOUNDS};
+use tidegate_engine::{
+    Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, RoomBounds, WAITING_BOUNDS,
+};
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
 use tower_layer::Layer;
 
 use crate::extract::{Extract, Head};
+use crate::layer_error::LayerError;
 use crate::service::Admit;
 use crate::settings::Settings;
 
+pub use tidegate_driver::admission::NAMESPACE;
 pub use tidegate_driver::store_call::STORE_TIMEOUT;
 
 /// The default of [`AdmitLayer::waiters_max`]: that of the engine.
@@ -33,15 +37,41 @@ pub struct AdmitLayer {
 }
 
 impl AdmitLayer {
-    /// A layer that decides by this engine: an `Engine`, an `Arc` of one, or an [`EngineHandle`] to
-    /// replace it later.
+    /// A layer with these limits and an engine of its own, in the namespace [`NAMESPACE`].
     ///
-    /// By default its namespace is `default`, requests have no attributes, cost 1, the
-    /// default class and no deadline, and no request waits.
-    pub fn new(engine: impl Into<EngineHandle>) -> Self {
+    /// ```
+    /// use tidegate_core::Limit;
+    /// use tidegate_tower::{AdmitLayer, extract};
+    ///
+    /// let limit = Limit::rate("per-user", "100/s")?.key(["user"]);
+    /// let layer = AdmitLayer::from_limits([limit])?.attribute("user", extract::header("x-user"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn from_limits(limits: impl IntoIterator<Item = Limit>) -> Result<Self, EngineError> {
+        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: limits.into_iter().collect() };
+        let engine = Engine::builder(EngineConfig::default()).namespace(namespace).build()?;
+        Ok(Self::with_driver(Driver::new(engine), NAMESPACE.into()))
+    }
+
+    /// A layer that decides by the limits of a namespace of this engine: an `Engine`, an `Arc` of
+    /// one, or an [`EngineHandle`] to replace it later. An error if the engine has no such
+    /// namespace.
+    ///
+    /// By default requests have no attributes, cost 1, the default class and no deadline, and no
+    /// request waits.
+    pub fn new(engine: impl Into<EngineHandle>, namespace: impl Into<Arc<str>>) -> Result<Self, LayerError> {
+        let (driver, namespace) = (Driver::new(engine), namespace.into());
+        let known: Vec<String> = driver.engine().namespaces().map(str::to_owned).collect();
+        if !known.iter().any(|one| **one == *namespace) {
+            return Err(LayerError::UnknownNamespace { namespace: namespace.to_string(), known });
+        }
+        Ok(Self::with_driver(driver, namespace))
+    }
+
+    fn with_driver(driver: Driver, namespace: Arc<str>) -> Self {
         let settings = Settings {
-            driver: Driver::new(engine),
-            namespace: "default".into(),
+            driver,
+            namespace,
             attributes: Vec::new(),
             tenant: None,
             class: None,
@@ -61,19 +91,35 @@ impl AdmitLayer {
         self
     }
 
-    /// The namespace whose limits apply. One that the engine does not have answers every request
-    /// with 500.
-    #[must_use]
-    pub fn namespace(self, namespace: impl Into<Arc<str>>) -> Self {
-        self.with(|settings| settings.namespace = namespace.into())
-    }
-
     /// Adds an attribute that limits match on and count by. Where a name is given twice, the first
     /// that finds something counts. At most [`tidegate_core::Attributes::MAX`] of a request are
     /// looked at.
     #[must_use]
     pub fn attribute(self, name: impl Into<Box<str>>, extract: impl Extract) -> Self {
         self.with(|settings| settings.attributes.push((name.into(), Arc::new(extract))))
+    }
+
+    /// Fails if no limit of the namespace looks at one of the attributes so far, as after a typing
+    /// error in a name. Without this call such an attribute has no effect.
+    pub fn check_attributes(self) -> Result<Self, LayerError> {
+        let mut known: Vec<String> = Vec::new();
+        let engine = self.settings.driver.engine();
+        for limit in engine.limits(&self.settings.namespace).into_iter().flatten() {
+            known.extend(limit.attributes().map(str::to_owned));
+        }
+        drop(engine);
+        known.sort_unstable();
+        known.dedup();
+        let unused =
+            self.settings.attributes.iter().find(|(name, _)| !known.iter().any(|one| **one == **name));
+        match unused {
+            None => Ok(self),
+            Some((attribute, _)) => Err(LayerError::UnusedAttribute {
+                namespace: self.settings.namespace.to_string(),
+                attribute: attribute.to_string(),
+                known,
+            }),
+        }
     }
 
     /// The tenant of a request, which decides the cohort it is shed with. Default: the attribute

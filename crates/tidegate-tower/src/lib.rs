@@ -2,14 +2,11 @@
 //! hyper and tonic.
 //!
 //! ```
-//! use tidegate_core::{Algorithm, Limit, Rate};
-//! use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+//! use tidegate_core::Limit;
 //! use tidegate_tower::{AdmitLayer, extract};
 //!
-//! let limit = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
-//! let api = NamespaceConfig { name: "api".into(), limits: vec![limit] };
-//! let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build()?;
-//! let layer = AdmitLayer::new(engine).namespace("api").attribute("user", extract::header("x-user"));
+//! let limit = Limit::rate("per-user", "100/s")?.key(["user"]);
+//! let layer = AdmitLayer::from_limits([limit])?.attribute("user", extract::header("x-user"));
 //! let app: axum::Router = axum::Router::new().layer(layer);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -29,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod layer;
+pub mod layer_error;
 
 pub mod extract;
 pub mod timeout;
@@ -47,5 +45,6 @@ pub use body::AdmitBody;
 pub use concurrency::ConcurrencyLayer;
 pub use extract::{Extract, Head, Rejection};
 pub use layer::AdmitLayer;
+pub use layer_error::LayerError;
 pub use service::{Admit, AdmitFuture};
 pub use tidegate_driver::{Clock, EngineHandle, ManualClock, SystemClock};

@@ -4,11 +4,13 @@
 //! (RFC 9457) of type `about:blank` with a stable `error` code, a sentence, what to do about it,
 //! and the place where that is known.
 
+#[cfg(feature = "api")]
+mod of_body;
+
 use core::fmt;
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Serialize;
 
 use crate::text::shortened;
 
@@ -241,77 +243,33 @@ impl Fault {
         serde_json::to_writer(out, &body)
             .expect("text and numbers always serialise, and a vector takes all bytes");
     }
-
-    /// The fault of a body that could not be read as a `T`.
-    ///
-    /// `body` is read once more to find the path of the value that is wrong; the first reading does
-    /// not keep track.
-    pub fn of_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
-        let mut fault = Self::new(FaultCode::MalformedBody, sentence(error));
-        if error.line() > 0 {
-            fault.position = Some((error.line(), error.column()));
-        }
-        let mut deserializer = serde_json::Deserializer::from_slice(body);
-        if let Err(located) = serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
-            let path = located.path().to_string();
-            if path != "." && path != "?" {
-                fault.field = Some(shortened(&path, 200).into_owned());
-            }
-        }
-        fault.fix = suggestion(error);
-        fault
-    }
-}
-
-/// The message without the position, which stands beside it.
-fn sentence(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    match message.rfind(" at line ") {
-        Some(end) if error.line() > 0 => message[..end].to_owned(),
-        _ => message,
-    }
-}
-
-/// For an unknown key: the known one that it resembles most.
-fn suggestion(error: &serde_json::Error) -> Option<String> {
-    let message = error.to_string();
-    let rest = message.strip_prefix("unknown field `")?;
-    let (unknown, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let (nearest, distance) = known
-        .iter()
-        .map(|name| (*name, strsim::damerau_levenshtein(&shortened(unknown, 64), name)))
-        .min_by_key(|(_, distance)| *distance)?;
-    if distance <= 1 + nearest.len() / 3 {
-        return Some(format!("did you mean \"{nearest}\"?"));
-    }
-    Some(format!("leave it out; known are {}", known.join(", ")))
 }
 
 /// The body of an answer to a message that could not be taken: problem details (RFC 9457).
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
 pub struct FaultBody<'a> {
     /// Always `about:blank`: the status says the kind.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "api", schema(value_type = String))]
     r#type: Cow<'a, str>,
     /// The phrase of the status.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "api", schema(value_type = String))]
     title: Cow<'a, str>,
     /// The HTTP status.
     status: u16,
     /// The code of the fault: one of a closed, stable list.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "api", schema(value_type = String))]
     error: Cow<'a, str>,
     /// The problem, for people.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "api", schema(value_type = String))]
     detail: Cow<'a, str>,
     /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
     fix: Option<Cow<'a, str>>,
     /// Where in the body, as a path of keys.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
     field: Option<Cow<'a, str>>,
     /// Where in the body: the line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

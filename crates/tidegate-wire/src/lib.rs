@@ -15,25 +15,37 @@
 //! ```
 
 pub mod answer;
+#[cfg(feature = "api")]
 pub mod blocks;
+#[cfg(feature = "api")]
 pub mod claim;
+#[cfg(feature = "api")]
 pub mod envoy;
+#[cfg(feature = "api")]
 pub mod explanation;
 pub mod fault;
 pub mod grpc_timeout;
 pub mod headers;
+#[cfg(feature = "api")]
 pub mod leases;
+#[cfg(feature = "api")]
 pub mod object;
+#[cfg(feature = "api")]
 pub mod operation;
+#[cfg(feature = "api")]
 pub mod pairs;
+#[cfg(feature = "api")]
 pub mod permits;
 pub mod problem;
 pub mod problem_details;
 pub mod ratelimit;
 pub mod reason;
+#[cfg(feature = "api")]
 pub mod refused_keys;
+#[cfg(feature = "api")]
 pub mod resp;
 pub mod retry_after;
+#[cfg(feature = "api")]
 pub mod tables;
 pub mod text;
 

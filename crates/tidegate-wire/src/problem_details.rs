@@ -3,7 +3,6 @@
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use tidegate_core::{CapacityDetails, OverloadDetails, Refusal};
-use utoipa::ToSchema;
 
 /// The typed details of a refusal as JSON, with the name of their member in a body: `capacity` or
 /// `overload`. `None` for a refusal by limits.
@@ -16,39 +15,40 @@ pub fn details_of(refusal: &Refusal) -> Option<(&'static str, Value)> {
 }
 
 /// The part of a table that throttled an access.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
 pub struct CapacityBody<'a> {
     /// The table.
-    #[schema(value_type = String, example = "orders")]
+    #[cfg_attr(feature = "api", schema(value_type = String, example = "orders"))]
     table: &'a str,
     /// `read` or `write`; each has throughput of its own.
-    #[schema(value_type = String, example = "write")]
+    #[cfg_attr(feature = "api", schema(value_type = String, example = "write"))]
     operation: &'static str,
     /// The partition of the key, counted from 0.
     partition: u32,
     /// The hashes of the keys of that partition: the first and the last, as 16 hexadecimal digits
     /// each.
-    #[schema(example = "4000000000000000-7fffffffffffffff")]
+    #[cfg_attr(feature = "api", schema(example = "4000000000000000-7fffffffffffffff"))]
     key_range: String,
     /// The node on which the partition lies.
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "api", schema(value_type = String))]
     node: &'a str,
     /// Capacity units a second that the partition is allocated for this operation.
-    #[schema(value_type = f64)]
+    #[cfg_attr(feature = "api", schema(value_type = f64))]
     rate: UnitsNumber,
     /// Capacity units a second that the partition may reach with bursts; absent where no burst is
     /// configured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     ceiling: Option<UnitsNumber>,
     /// Capacity units a second that the partition consumed lately; absent where consumption is not
     /// observed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     consumed: Option<UnitsNumber>,
     /// Capacity units of burst credit left; absent where no burst is configured.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<f64>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     burst_left: Option<UnitsNumber>,
 }
 
@@ -69,11 +69,12 @@ impl<'a> CapacityBody<'a> {
 }
 
 /// The state of the resource that shed a request.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
 pub struct OverloadBody<'a> {
     /// The name of the resource; absent for the default resource.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
     resource: Option<&'a str>,
     /// The level of the request: its class (0 is `sheddable`) times 128, plus the cohort of its
     /// tenant. Only where `limit` is `admission_cursor`.
@@ -82,7 +83,7 @@ pub struct OverloadBody<'a> {
     /// The position of the admission cursor: requests of a lower level are shed. 0 is open.
     cursor: u16,
     /// The signal that made the resource refuse: `in_flight`, `pressure` or `pin`.
-    #[schema(value_type = String, example = "pressure")]
+    #[cfg_attr(feature = "api", schema(value_type = String, example = "pressure"))]
     binding_signal: &'static str,
 }
 

@@ -48,7 +48,13 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule {
         name: "tidegate-sim",
         kind: Pure,
-        may_use: &["tidegate-core", "tidegate-capacity", "tidegate-overload", "tidegate-store", "tidegate-engine"],
+        may_use: &[
+            "tidegate-core",
+            "tidegate-capacity",
+            "tidegate-overload",
+            "tidegate-store",
+            "tidegate-engine",
+        ],
     },
     Rule { name: "tidegate-store-*", kind: Edge, may_use: &["tidegate-core", "tidegate-store"] },
     Rule { name: "tidegate-clock", kind: Edge, may_use: &["tidegate-core"] },

@@ -20,7 +20,8 @@ fn one_at_a_time() -> World {
 #[tokio::test]
 async fn an_admission_without_a_store_decides_every_limit_itself() {
     let world = one_a_second();
-    let admission = Admission::builder(SEED)
+    let admission = Admission::builder()
+        .seed(SEED)
         .limits(mixed())
         .clock(Arc::clone(&world.clock) as Arc<dyn Clock>)
         .build()

@@ -334,8 +334,8 @@ impl InProcess {
         let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
         let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4]).unwrap());
         let clock = Arc::new(ManualClock::new(START));
-        let layer = AdmitLayer::new(Arc::clone(&engine))
-            .namespace("api")
+        let layer = AdmitLayer::new(Arc::clone(&engine), "api")
+            .unwrap()
             .attribute("kind", extract::header("x-kind"))
             .attribute("user", extract::header("x-user"))
             .cost(|head| {

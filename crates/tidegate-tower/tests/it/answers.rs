@@ -6,8 +6,9 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidegate_core::Limit;
+use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_overload::{Overload, OverloadConfig};
-use tidegate_tower::{AdmitBody, timeout};
+use tidegate_tower::{AdmitBody, AdmitLayer, extract, timeout};
 use tidegate_wire::headers::OlderHeaders;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -209,12 +210,31 @@ async fn a_request_that_cannot_be_described_is_rejected_and_charged_nothing() {
     assert_eq!(world.left(), left(2, 1));
 }
 
+#[test]
+fn a_namespace_that_the_engine_lacks_is_found_when_the_layer_is_made() {
+    let error = AdmitLayer::new(usual().build().unwrap(), "apo").unwrap_err();
+    assert_eq!(error.to_string(), "namespace \"apo\" does not exist; use \"api\"");
+}
+
+#[test]
+fn a_typing_error_in_an_attribute_can_be_an_error() {
+    let world = World::new(usual());
+    world.layer.clone().check_attributes().unwrap();
+    let error = world.layer.attribute("usr", extract::method()).check_attributes().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "no limit of namespace \"api\" looks at attribute \"usr\"; use \"user\", or remove it"
+    );
+}
+
 #[tokio::test]
-async fn a_namespace_that_does_not_exist_is_the_services_mistake() {
-    let world = World::new(usual()).with(|layer| layer.namespace("apo"));
+async fn a_namespace_that_is_gone_after_a_reload_is_the_services_mistake() {
+    let world = World::new(usual());
+    let other = NamespaceConfig { name: "apo".into(), limits: Vec::new() };
+    world.engine.replace(Engine::builder(EngineConfig::default()).namespace(other).build().unwrap());
     let response = ask(&world, request()).await;
     assert_eq!(response.status(), 500);
-    assert!(text(response).await.contains("apo"));
+    assert!(text(response).await.contains("api"));
     assert_eq!(ask(&world, grpc()).await.headers()["grpc-status"], "13");
 }
 

@@ -11,7 +11,7 @@ use crate::world::{NOW, hanging, let_run, prompt};
 
 #[tokio::test]
 async fn no_more_is_under_way_than_may_be_until_an_answer_has_ended() {
-    let layer = ConcurrencyLayer::new(2, 7).unwrap();
+    let layer = ConcurrencyLayer::seeded(2, 7).unwrap();
     let ask = async || layer.layer(service_fn(hanging)).oneshot(Request::new(())).await.unwrap();
     let (one, two) = (ask().await, ask().await);
     assert_eq!((one.status().as_u16(), two.status().as_u16()), (200, 200));
@@ -29,7 +29,7 @@ async fn no_more_is_under_way_than_may_be_until_an_answer_has_ended() {
 #[tokio::test]
 async fn a_place_may_be_waited_for() {
     let clock = Arc::new(ManualClock::new(NOW));
-    let layer = ConcurrencyLayer::new(1, 7)
+    let layer = ConcurrencyLayer::seeded(1, 7)
         .unwrap()
         .wait(Duration::from_secs(1))
         .waiters_max(1)
@@ -49,7 +49,7 @@ async fn a_place_may_be_waited_for() {
 #[tokio::test]
 async fn under_pressure_the_least_important_are_shed_first_without_anybody_calling_a_tick() {
     let clock = Arc::new(ManualClock::new(NOW));
-    let layer = ConcurrencyLayer::new(1, 7)
+    let layer = ConcurrencyLayer::seeded(1, 7)
         .unwrap()
         .class(extract::header("x-class"))
         .clock(Arc::clone(&clock) as Arc<dyn Clock>);
@@ -73,5 +73,5 @@ async fn under_pressure_the_least_important_are_shed_first_without_anybody_calli
 
 #[test]
 fn a_bound_of_nothing_is_an_error() {
-    assert!(ConcurrencyLayer::new(0, 7).is_err());
+    assert!(ConcurrencyLayer::seeded(0, 7).is_err());
 }

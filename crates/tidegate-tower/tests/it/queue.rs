@@ -231,7 +231,7 @@ async fn no_more_wait_than_may_and_the_next_one_is_refused_at_once() {
 #[tokio::test]
 async fn a_second_layer_on_the_same_engine_leaves_the_bound_of_the_first() {
     let world = slow().with(|layer| layer.wait(SECOND).waiters_max(1));
-    drop(AdmitLayer::new(world.engine.clone()));
+    drop(AdmitLayer::new(world.engine.clone(), "api").unwrap());
     assert_eq!(status(&world, request()).await, 200);
     let waits = spawn(&world, request());
     let_run().await;

@@ -21,8 +21,8 @@ use tower::{Layer, ServiceExt, service_fn};
 use crate::soak_world::{CallerRequest, NAMESPACE, Random, SoakWorld, Stage, USERS, panic_as_planned, soak};
 
 fn open(world: &SoakWorld) -> AdmitLayer {
-    AdmitLayer::new(world.engine.clone())
-        .namespace(NAMESPACE)
+    AdmitLayer::new(world.engine.clone(), NAMESPACE)
+        .unwrap()
         .attribute("user", extract::header("x-user"))
         .class(extract::header("x-class"))
         .cost_from_response("x-cost")

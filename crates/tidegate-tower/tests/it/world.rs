@@ -59,8 +59,8 @@ impl World {
         let clock = Arc::new(ManualClock::new(NOW));
         let settled = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&settled);
-        let layer = AdmitLayer::new(engine.clone())
-            .namespace("api")
+        let layer = AdmitLayer::new(engine.clone(), "api")
+            .unwrap()
             .attribute("user", extract::header("x-user"))
             .class(extract::header("x-class"))
             .clock(Arc::clone(&clock) as Arc<dyn Clock>)
