@@ -61,6 +61,18 @@ pub struct RedisConfig {
     pub protocol: u32,
 }
 
+impl From<&str> for RedisConfig {
+    fn from(url: &str) -> Self {
+        Self::new([url])
+    }
+}
+
+impl From<String> for RedisConfig {
+    fn from(url: String) -> Self {
+        Self::new([url])
+    }
+}
+
 impl RedisConfig {
     /// The longest [`RedisConfig::answers_kept`]: a day.
     pub const ANSWERS_KEPT_MAX: Duration = Duration::from_hours(24);

@@ -39,7 +39,10 @@ pub struct RedisStore {
 impl RedisStore {
     /// A store that connects when it is first asked. Call it within a tokio runtime, which carries
     /// its calls; batches may be awaited anywhere.
-    pub fn open(config: RedisConfig) -> Result<Self, OpenError> {
+    ///
+    /// An address alone, such as `redis://127.0.0.1:6379`, is a [`RedisConfig`] with its defaults.
+    pub fn open(config: impl Into<RedisConfig>) -> Result<Self, OpenError> {
+        let config = config.into();
         Ok(Self { shared: Arc::new(Shared::open(config)?) })
     }
 

@@ -75,6 +75,19 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-wire",
         ],
     },
+    Rule {
+        name: "tidegate",
+        kind: Edge,
+        may_use: &[
+            "tidegate-core",
+            "tidegate-store",
+            "tidegate-engine",
+            "tidegate-driver",
+            "tidegate-policy",
+            "tidegate-store-redis",
+            "tidegate-tower",
+        ],
+    },
     Rule { name: "tidegate-net", kind: Edge, may_use: &["tidegate-core", "tidegate-wire"] },
     Rule {
         name: "tidegate-proxy",

@@ -72,8 +72,7 @@ where
             if !self.is_trusted(client) {
                 break;
             }
-            // What a trusted proxy did not write as an address ends the list: the proxy is the
-            // client then.
+            // Anything but an address ends the list: the trusted proxy before it is the client.
             let Some(address) =
                 core::str::from_utf8(hop).ok().and_then(|hop| hop.trim().parse::<IpAddr>().ok())
             else {

@@ -61,3 +61,33 @@ fn extensions_constants_and_closures_are_extractors() {
     let closure = |head: &Head<'_>| Some(head.headers.len().to_string());
     assert_eq!(taken(&closure, &request), some("1"));
 }
+
+fn client_of(peer: &str, forwarded: &[&str], trusted: &[&str]) -> String {
+    let peer: std::net::IpAddr = peer.parse().unwrap();
+    let extract = client_address(move |_: &Head<'_>| Some(peer)).behind(trusted.iter().copied()).unwrap();
+    let mut request = Request::new(());
+    for value in forwarded {
+        request.headers_mut().append("x-forwarded-for", value.parse().unwrap());
+    }
+    extract.extract(&Head::of(&request)).unwrap().unwrap().into_owned()
+}
+
+#[test]
+fn the_client_is_the_peer_unless_a_trusted_proxy_names_another() {
+    for (peer, forwarded, trusted, client) in [
+        ("203.0.113.7", &["198.51.100.1"][..], &[][..], "203.0.113.7"),
+        ("203.0.113.7", &["198.51.100.1"], &["10.0.0.0/8"], "203.0.113.7"),
+        ("10.0.0.1", &["198.51.100.1"], &["10.0.0.0/8"], "198.51.100.1"),
+        // What a client wrote itself stands to the left of what the first proxy saw.
+        ("10.0.0.1", &["192.0.2.9, 198.51.100.1"], &["10.0.0.0/8"], "198.51.100.1"),
+        ("10.0.0.1", &["198.51.100.1, 10.0.0.2"], &["10.0.0.0/8"], "198.51.100.1"),
+        ("10.0.0.1", &["192.0.2.9", "198.51.100.1"], &["10.0.0.0/8"], "198.51.100.1"),
+        ("10.0.0.1", &[], &["10.0.0.0/8"], "10.0.0.1"),
+        ("10.0.0.1", &["unknown"], &["10.0.0.0/8"], "10.0.0.1"),
+        ("::ffff:10.0.0.1", &["2001:db8::1"], &["10.0.0.0/8"], "2001:db8::1"),
+    ] {
+        assert_eq!(client_of(peer, forwarded, trusted), client, "{peer} {forwarded:?} {trusted:?}");
+    }
+    let longest = vec!["10.0.0.2"; 100].join(",");
+    assert_eq!(client_of("10.0.0.1", &[&longest], &["10.0.0.0/8"]), "10.0.0.2");
+}

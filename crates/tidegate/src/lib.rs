@@ -1,0 +1,70 @@
+//! Admission control for multi-tenant services: may this request go ahead, and if not, why, and
+//! when should it come back?
+//!
+//! ```
+//! use std::time::SystemTime;
+//! use tidegate::{Cost, Gate, Limit};
+//!
+//! let gate = Gate::builder("api").limit(Limit::rate("per-user", "100/s")?.key(["user"])).build()?;
+//! let user = String::from("ada");
+//! let decision = gate.check(&[("user", &user)], Cost::ONE, SystemTime::now().into());
+//! if let Some(refusal) = decision.refusal() {
+//!     println!("{refusal}");
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`Gate`] holds [limits](Limit) in process; a request is charged to all that match, or to none.
+//! It is pure: `now` is an argument, and no thread is started. With the feature
+//!
+//! | feature | there is |
+//! |---|---|
+//! | `driver` | [`Admission`], for workers, consumers and clients: waiting, cancellation, and limits that members share |
+//! | `redis` | [`redis`], the store in Redis or Valkey that they share |
+//! | `tower` | [`tower`], layers for axum, hyper and tonic |
+//! | `policy` | [`policy`], limits from a YAML file that `tidegate serve` reads as well |
+//! | `calendar`, `cidr`, `regex` (default) | limits by civil windows; matchers of networks; of patterns |
+//!
+//! The chapter [for Rust programs](https://github.com/tidegate/tidegate/blob/main/docs/rust.md) goes
+//! from the first program to a fleet.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[doc(inline)]
+pub use tidegate_core::*;
+
+#[cfg(feature = "policy")]
+pub mod policy;
+
+#[cfg(feature = "driver")]
+pub use tidegate_driver::{
+    Admission, AdmissionBuilder, Clock, Driver, EngineHandle, Hold, ManualClock, SystemClock,
+    UntilReadyError, Verdict,
+};
+#[cfg(feature = "driver")]
+pub use tidegate_engine::Request;
+
+/// The pipeline behind [`Admission`] and the layers, for programs that configure it themselves.
+#[cfg(feature = "driver")]
+pub mod engine {
+    pub use tidegate_engine::*;
+}
+
+/// The contract of stores that members share, and the store in memory.
+#[cfg(feature = "driver")]
+pub mod store {
+    pub use tidegate_store::*;
+}
+
+/// Limits that members share in Redis 7 or Valkey.
+#[cfg(feature = "redis")]
+pub mod redis {
+    pub use tidegate_store_redis::*;
+}
+
+/// Layers for axum, hyper and tonic.
+#[cfg(feature = "tower")]
+pub mod tower {
+    pub use tidegate_tower::*;
+}
