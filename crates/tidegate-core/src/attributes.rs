@@ -49,11 +49,24 @@ impl<'a> Attributes<'a> {
     #[inline]
     pub fn get(&self, name: &str) -> Option<&'a str> {
         match self.0 {
-            Pairs::Borrowed(pairs) => {
-                pairs.iter().take(Self::MAX).find(|(known, _)| *known == name).map(|(_, value)| *value)
-            }
+            Pairs::Borrowed(pairs) => Self::find(pairs, name),
             Pairs::Other(source) => source.value_of(name),
         }
+    }
+
+    /// The pairs, if they are a slice.
+    #[inline]
+    pub(crate) const fn as_pairs(&self) -> Option<&'a [(&'a str, &'a str)]> {
+        match self.0 {
+            Pairs::Borrowed(pairs) => Some(pairs),
+            Pairs::Other(_) => None,
+        }
+    }
+
+    /// The value of the first of these pairs with this name.
+    #[inline]
+    pub(crate) fn find(pairs: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
+        pairs.iter().take(Self::MAX).find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
     /// All pairs that count, in the order they were given.

@@ -8,6 +8,7 @@ use core::hash::Hasher;
 use smallvec::SmallVec;
 
 use crate::address::network_of;
+use crate::attributes::Attributes;
 use crate::limit::{KeyPart, Missing};
 use crate::table::{KeyHash, KeyTable};
 use crate::text::Text;
@@ -21,33 +22,50 @@ pub(crate) type Values<'a> = SmallVec<[Option<&'a str>; 8]>;
 
 /// The names of all attributes that the limits of a gate use.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Vec<Text>);
+pub(crate) struct Names {
+    names: Vec<Box<str>>,
+    /// The same names, as refusals own them.
+    texts: Vec<Text>,
+}
 
 impl Names {
     /// The position of `name`, which is added if it is new.
     pub(crate) fn intern(&mut self, name: &str) -> u16 {
-        let known = self.0.iter().position(|known| &**known == name);
+        let known = self.names.iter().position(|known| &**known == name);
         let index = known.unwrap_or_else(|| {
-            self.0.push(name.into());
-            self.0.len() - 1
+            self.names.push(name.into());
+            self.texts.push(name.into());
+            self.names.len() - 1
         });
         u16::try_from(index).expect("a gate has at most GateBuilder::ATTRIBUTES_MAX attributes")
     }
 
     pub(crate) fn get(&self, index: u16) -> &str {
-        &self.0[usize::from(index)]
+        &self.names[usize::from(index)]
     }
 
     pub(crate) fn text(&self, index: u16) -> Text {
-        self.0[usize::from(index)].clone()
+        self.texts[usize::from(index)].clone()
     }
 
     /// Picks the values of these names out of a request.
-    #[inline]
-    pub(crate) fn read<'a>(&self, attributes: crate::Attributes<'a>, values: &mut Values<'a>) {
-        for name in &self.0 {
-            values.push(attributes.get(name));
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
+    pub(crate) fn read<'a>(&self, attributes: Attributes<'a>, values: &mut Values<'a>) {
+        // Most requests bring a slice of pairs; looked at here, the search stays in this place.
+        match attributes.as_pairs() {
+            Some(pairs) => {
+                for name in &self.names {
+                    values.push(Attributes::find(pairs, name));
+                }
+            }
+            None => self.read_others(attributes, values),
         }
+    }
+
+    #[inline(never)]
+    fn read_others<'a>(&self, attributes: Attributes<'a>, values: &mut Values<'a>) {
+        values.extend(self.names.iter().map(|name| attributes.get(name)));
     }
 }
 

@@ -68,3 +68,13 @@ pub mod redis {
 pub mod tower {
     pub use tidegate_tower::*;
 }
+
+/// The programs of the README are tested as those of this documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The programs of the chapter for Rust programs are tested as well.
+#[cfg(all(doctest, feature = "policy", feature = "redis", feature = "tower"))]
+#[doc = include_str!("../../../docs/rust.md")]
+struct RustChapter;
