@@ -28,7 +28,7 @@
 //! [`EventQueue::next_at`], [`Calls::next_deadline`] and the next arrival, and carry out the
 //! earliest; that order of the three at one instant is the rule of the house. Write checkers that
 //! see what passes between the parties and share no code with what they check, and show with
-//! planted faults ([`tidegate`] has the mechanism) that they find something.
+//! planted faults ([`tidegate_core`] has the mechanism) that they find something.
 //! `kit/tests.rs` has the smallest world: two parties that count messages over a network that
 //! loses and repeats them.
 

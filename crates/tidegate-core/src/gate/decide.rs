@@ -344,19 +344,38 @@ impl Gate {
         values: &Values<'a>,
         now: Timestamp,
     ) -> Refusal {
+        let refuses = |probe: &&Probe<'a>| {
+            probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
+        };
+        let mut found = probes.iter().filter(refuses);
+        // Usually one limit refuses; nothing is put in order then.
+        if let (Some(probe), None) = (found.next(), found.next()) {
+            let mut refusal = self.refusal_of(probe, self.table.retry_hint(probe, now), values);
+            refusal.violated.push(self.violated(probe, retry_of(probe, now), now));
+            return refusal;
+        }
         let mut refusing: SmallVec<[(Retry, Option<Duration>, &Probe<'a>); 3]> = SmallVec::new();
-        for probe in probes {
-            if probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce {
-                // A permit that is expected back soon binds for less long than a window that ends
-                // later.
-                let hint = self.table.retry_hint(probe, now);
-                let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
-                refusing.push((binds, hint, probe));
-            }
+        for probe in probes.iter().filter(refuses) {
+            // A permit that is expected back soon binds for less long than a window that ends
+            // later.
+            let hint = self.table.retry_hint(probe, now);
+            let binds = hint.map_or(retry_of(probe, now), |hint| Retry::At(now.saturating_add(hint)));
+            refusing.push((binds, hint, probe));
         }
         // Stable: of two that bind equally long the first in the policy is named.
         refusing.sort_by(|(one, ..), (other, ..)| Retry::longest_first(*one, *other));
         let &(_, retry_hint, binding) = refusing.first().expect("only called when some limit refuses");
+        let mut refusal = self.refusal_of(binding, retry_hint, values);
+        for (.., probe) in &refusing {
+            refusal.violated.push(self.violated(probe, retry_of(probe, now), now));
+        }
+        refusal
+    }
+
+    /// The refusal that this probe binds longest in, before the violated limits are listed. The
+    /// lists are filled where they stay, since they are large to move.
+    #[inline]
+    fn refusal_of(&self, binding: &Probe<'_>, retry_hint: Option<Duration>, values: &Values<'_>) -> Refusal {
         let limit = self.limit_of(binding);
         let detail = match binding.answer {
             Answer::Lacks { attribute } => Some(Text::from(format!(
@@ -366,19 +385,17 @@ impl Gate {
             ))),
             _ => None,
         };
-        let mut violated = SmallVec::new();
-        for (.., probe) in &refusing {
-            violated.push(self.violated(probe, retry_of(probe, now), now));
-        }
-        Refusal::from(RefusalFields {
+        let mut refusal = Refusal::from(RefusalFields {
             namespace: self.namespace_text.clone(),
-            scope: self.scope_values(&limit.scope.parts, values),
-            violated,
+            scope: ScopeValues::new(),
+            violated: SmallVec::new(),
             detail,
             details: None,
             retry_hint,
             civil_zone: binding.algorithm.civil_zone().map(Text::from),
-        })
+        });
+        self.push_scope(&limit.scope.parts, values, &mut refusal.scope);
+        refusal
     }
 
     #[inline]
@@ -396,12 +413,17 @@ impl Gate {
 
     pub(super) fn scope_values<'a>(&'a self, parts: &[Part], values: &Values<'a>) -> ScopeValues {
         let mut present = ScopeValues::new();
+        self.push_scope(parts, values, &mut present);
+        present
+    }
+
+    #[inline]
+    fn push_scope(&self, parts: &[Part], values: &Values<'_>, scope: &mut ScopeValues) {
         for part in parts {
             if let Some(value) = values[usize::from(part.attribute)] {
-                present.push((self.names.text(part.attribute), part.shown(value)));
+                scope.push((self.names.text(part.attribute), part.shown(value)));
             }
         }
-        present
     }
 
     /// Charges one limit, deciding again if its counter has changed since it was read. When it then

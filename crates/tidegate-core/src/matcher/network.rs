@@ -15,7 +15,7 @@ pub struct Network(IpNet);
 impl FromStr for Network {
     type Err = MatcherError;
 
-    /// As [`Matcher::cidr`] says.
+    /// As [`Matcher::cidr`](crate::Matcher::cidr) says.
     fn from_str(text: &str) -> Result<Self, MatcherError> {
         let none = || MatcherError::Cidr { text: shortened(text) };
         let written: IpNet = if text.contains('/') {
