@@ -21,6 +21,9 @@ use crate::{feature_sets, language, layers, prerequisites};
 /// The features of the facade that are not on by default: its tests and examples need them.
 const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
 
+/// The version of Rust whose lints are kept clean.
+const LINTS_RUST: &str = "1.95";
+
 /// The variable that property tests take their seed from.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 
@@ -71,15 +74,16 @@ pub(crate) fn run() -> bool {
                 "--deny",
                 "warnings",
             ];
-            toolchain_hint(check(&arguments), &members)
+            toolchain_hint(check(&arguments))
         }),
-        step("docs", || toolchain_hint(document(), &members)),
+        step("docs", || toolchain_hint(document())),
         step("tests", test),
         step("loom", || explore_interleavings(&members)),
         step("faults", find_planted_faults),
         step("deny", deny),
         step("advisories", advisories),
         step("features", || check_feature_sets(&members)),
+        step("oldest", || check_oldest_rust(&members)),
     ];
     println!("\nslowest steps:");
     let mut times = StepTimes::default();
@@ -266,12 +270,27 @@ fn check_feature_sets(members: &[Member]) -> StepReport {
     report
 }
 
+/// Compiles what is published on the oldest Rust that the crates say they are for.
+fn check_oldest_rust(members: &[Member]) -> StepReport {
+    let oldest = members.first().map_or("", |member| &member.rust_version);
+    if let Err(reason) = prerequisites::rust(oldest) {
+        println!("skipped: {reason}");
+        return StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() };
+    }
+    let mut command = std::process::Command::new("rustup");
+    command.args(["run", oldest, "cargo", "check", "--locked"]);
+    command.args(["--package", "tidegate", "--package", "tidegate-cli", "--features", FACADE]);
+    command.current_dir(checkout::root()).env("CARGO_TARGET_DIR", target_directory().join("oldest"));
+    let tally = if succeeds(&mut command) { Tally::PASSED } else { Tally::FAILED };
+    StepReport { tally, ..StepReport::default() }
+}
+
 /// Lints differ between versions of Rust. A step that failed under another version than ours gets a
 /// note that says how to use ours.
-fn toolchain_hint(report: StepReport, members: &[Member]) -> StepReport {
-    let ours = members.first().map_or("", |member| &member.rust_version);
+fn toolchain_hint(report: StepReport) -> StepReport {
+    let ours = LINTS_RUST;
     let running = output_of(std::process::Command::new("rustc").arg("--version")).unwrap_or_default();
-    if report.tally.failed == 0 || ours.is_empty() || running.starts_with(&format!("rustc {ours}.")) {
+    if report.tally.failed == 0 || running.starts_with(&format!("rustc {ours}.")) {
         return report;
     }
     let note = format!(

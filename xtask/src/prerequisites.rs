@@ -54,6 +54,9 @@ const COMPONENTS: &[(&str, &str)] = &[("cargo-fmt", "rustfmt"), ("cargo-clippy",
 /// The version of cargo-deny to install if it is missing. Any installed version is used.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
+/// How long the installation of another Rust may take; after this it is given up.
+const RUST_DEADLINE: Duration = Duration::from_mins(5);
+
 /// How long its installation may take. Measured at 3.5 minutes on two cores; after this it is given
 /// up.
 const CARGO_DENY_DEADLINE: Duration = Duration::from_mins(20);
@@ -181,6 +184,27 @@ pub(crate) fn advisory_database() -> Result<(), String> {
     } else {
         Err(format!("the database of advisories could not be fetched; run `{by_hand}`"))
     }
+}
+
+/// Whether this version of Rust can be run by rustup, installing it first where it is not.
+pub(crate) fn rust(version: &str) -> Result<(), String> {
+    let runs = || {
+        let mut run = Command::new("rustup");
+        run.args(["run", version, "rustc", "--version"]);
+        run.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        run.status().is_ok_and(|status| status.success())
+    };
+    if runs() {
+        return Ok(());
+    }
+    let by_hand = format!("rustup toolchain install {version} --profile minimal");
+    println!("missing: Rust {version}; installing: {by_hand}");
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", version, "--profile", "minimal"]).stdin(Stdio::null());
+    let missing = |why: String| format!("Rust {version} could not be installed: {why}; run `{by_hand}`");
+    let mut child = install.spawn().map_err(|error| missing(error.to_string()))?;
+    let status = end_within(RUST_DEADLINE, &mut child).map_err(missing)?;
+    if status.success() && runs() { Ok(()) } else { Err(missing("rustup failed".to_owned())) }
 }
 
 /// Whether `cargo deny` can be run, installing it first where it is not.

@@ -173,7 +173,7 @@ async fn admit<'r, D: DecisionPoint>(
     context.record.client = client;
     check_head(head, &proxy.context.bounds)?;
     if is_refused_method(&head.method) {
-        let detail = format_args!("the proxy does not take {}", shortened(head.method.as_str(), 32));
+        let detail = format!("the proxy does not take {}", shortened(head.method.as_str(), 32));
         return Err(Fault::new(FaultCode::MethodNotAllowed, detail).fix("use another method").into());
     }
     in_force.routes.headers.check_connection(&head.headers)?;

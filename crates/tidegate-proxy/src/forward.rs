@@ -204,7 +204,7 @@ fn fault(failure: &UpstreamFailure, outgoing: &UpstreamRequest) -> Fault {
         }
         UpstreamFailure::Upload(UploadError::Slow) => {
             let detail =
-                format_args!("no more of the body arrived within {}", HumanDuration(outgoing.timeouts.idle));
+                format!("no more of the body arrived within {}", HumanDuration(outgoing.timeouts.idle));
             Fault::new(FaultCode::BodyTimeout, detail)
         }
         UpstreamFailure::Upload(UploadError::Malformed) => {

@@ -12,6 +12,7 @@ use core::time::Duration;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BreakerConfig {
     /// Failures in a row after which it opens. Default 5; 0 counts as 1.
     pub failures: u32,

@@ -11,6 +11,7 @@ use crate::marker::PROTOCOL;
 
 /// How a [`RedisStore`](crate::RedisStore) reaches Redis or Valkey.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RedisConfig {
     /// Addresses: `redis://host:port`, `rediss://` with TLS, `unix:///path`; a database as
     /// `redis://host/2`. One for a single server; for a cluster some of its nodes, the others are

@@ -210,7 +210,7 @@ impl HeaderRules {
             let is_needed =
                 self.read_as.contains(&seen_as) || is_statement(&seen_as) || is_end_to_end(&seen_as);
             if is_needed {
-                let detail = format_args!(
+                let detail = format!(
                     "header connection lists \"{}\", which has to reach the server",
                     shortened(text, 64)
                 );
