@@ -84,7 +84,7 @@ pub(crate) const CRATES: &[Rule] = &[
             "tidegate-engine",
             "tidegate-driver",
             "tidegate-policy",
-            "tidegate-store-redis",
+            "tidegate-store-*",
             "tidegate-tower",
         ],
     },

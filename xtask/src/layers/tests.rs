@@ -47,8 +47,8 @@ fn an_arrow_upwards_is_named_with_what_would_be_allowed() {
     assert_eq!(
         problems,
         [
-            "tidegate depends on tidegate-engine; it may depend on no other crate of the workspace",
-            "tidegate-capacity depends on tidegate-overload; it may depend on tidegate",
+            "tidegate-core depends on tidegate-engine; it may depend on no other crate of the workspace",
+            "tidegate-capacity depends on tidegate-overload; it may depend on tidegate-core",
         ]
     );
 }
@@ -70,7 +70,7 @@ fn one_backend_does_not_use_another() {
     ]);
     assert_eq!(
         problems,
-        ["tidegate-store-redis depends on tidegate-store-redb; it may depend on tidegate, tidegate-store"]
+        ["tidegate-store-redis depends on tidegate-store-redb; it may depend on tidegate-core, tidegate-store"]
     );
 }
 
@@ -115,8 +115,8 @@ fn an_impure_package_is_found_at_any_depth_with_the_way_to_it() {
     assert_eq!(
         impure_packages("tidegate-core", tree),
         [
-            "tidegate is pure and must not reach getrandom: tidegate -> ahash -> getrandom",
-            "tidegate is pure and must not reach tokio: tidegate -> thiserror -> tokio",
+            "tidegate-core is pure and must not reach getrandom: tidegate -> ahash -> getrandom",
+            "tidegate-core is pure and must not reach tokio: tidegate -> thiserror -> tokio",
         ]
     );
     let harmless = tree.replace("getrandom", "once_cell").replace("tokio", "syn");
@@ -160,15 +160,15 @@ fn what_a_manifest_does_not_inherit_is_named() {
     assert_eq!(not_inherited("tidegate-core", MANIFEST), [""; 0]);
     assert_eq!(
         not_inherited("tidegate-core", &MANIFEST.replace("license.workspace = true", "license = \"MIT\"")),
-        ["tidegate: [package] in its Cargo.toml must say `license.workspace = true`"]
+        ["tidegate-core: [package] in its Cargo.toml must say `license.workspace = true`"]
     );
     assert_eq!(
         not_inherited("tidegate-core", MANIFEST.split("[lints]").next().unwrap()),
-        ["tidegate: [lints] in its Cargo.toml must say `workspace = true`"]
+        ["tidegate-core: [lints] in its Cargo.toml must say `workspace = true`"]
     );
     assert_eq!(
         not_inherited("tidegate-core", &MANIFEST.replace("[lints]", "[dev-dependencies]")),
-        ["tidegate: [lints] in its Cargo.toml must say `workspace = true`"]
+        ["tidegate-core: [lints] in its Cargo.toml must say `workspace = true`"]
     );
 }
 
