@@ -153,16 +153,14 @@ mod tests {
 
     #[test]
     fn findings_equal_to_the_allowances_are_no_difference() {
-        let found =
-            counts(&[("tidegate", Finding::Circles, 3), ("tidegate-wire", Finding::BadNames, 1)]);
+        let found = counts(&[("tidegate", Finding::Circles, 3), ("tidegate-wire", Finding::BadNames, 1)]);
         let kinds = [Finding::Circles, Finding::BadNames];
         assert_eq!(differences(&parse(TABLE).unwrap(), &found, &kinds), [""; 0]);
     }
 
     #[test]
     fn more_findings_than_allowed_are_named_with_both_numbers() {
-        let found =
-            counts(&[("tidegate", Finding::Circles, 4), ("tidegate-tower", Finding::Circles, 1)]);
+        let found = counts(&[("tidegate", Finding::Circles, 4), ("tidegate-tower", Finding::Circles, 1)]);
         assert_eq!(
             differences(&parse(TABLE).unwrap(), &found, &[Finding::Circles]),
             ["tidegate: circles 4, allowed are 3", "tidegate-tower: circles 1, allowed are 0"]
@@ -180,8 +178,7 @@ mod tests {
 
     #[test]
     fn lowering_writes_lower_numbers_drops_zeros_and_raises_nothing() {
-        let found =
-            counts(&[("tidegate", Finding::Circles, 2), ("tidegate", Finding::Language, 41)]);
+        let found = counts(&[("tidegate", Finding::Circles, 2), ("tidegate", Finding::Language, 41)]);
         let text = lowered(TABLE, &found);
         assert_eq!(text, "# A comment.\n\ntidegate circles 2\ntidegate language 40\n");
         let only_wire = counts(&[("tidegate-wire", Finding::BadNames, 1)]);

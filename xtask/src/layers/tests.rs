@@ -70,7 +70,9 @@ fn one_backend_does_not_use_another() {
     ]);
     assert_eq!(
         problems,
-        ["tidegate-store-redis depends on tidegate-store-redb; it may depend on tidegate-core, tidegate-store"]
+        [
+            "tidegate-store-redis depends on tidegate-store-redb; it may depend on tidegate-core, tidegate-store"
+        ]
     );
 }
 
