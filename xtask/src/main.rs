@@ -12,6 +12,7 @@ mod feature_sets;
 mod gate;
 mod language;
 mod layers;
+mod notices;
 mod planted_faults;
 mod prerequisites;
 mod step_times;
@@ -34,6 +35,7 @@ usage: cargo xtask COMMAND
               write the lower numbers into xtask/allowances.txt after findings of the two above were mended
   acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
               one, list the suites with their times
+  notices     print the crates of others in the binary `tidegate`, with the texts of their licences
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
 
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
             };
             passed
         }
+        ["notices"] => notices::print(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             true
