@@ -95,6 +95,15 @@ fn nanos(span: Duration) -> u64 {
 }
 
 /// A clock that only moves when told to, for tests and simulations.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_clock::{Clock, ManualClock};
+/// # use tidegate_core::Timestamp;
+/// let clock = ManualClock::new(Timestamp::from_secs(1_800_000_000));
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now(), Timestamp::from_secs(1_800_000_001));
+/// ```
 #[derive(Debug)]
 pub struct ManualClock(watch::Sender<Timestamp>);
 

@@ -6,6 +6,12 @@ use core::num::NonZeroU64;
 /// The weight of a request in units; at least 1, at most `u64::MAX`.
 ///
 /// There is no cost of zero: looking without charging is the operation `peek`.
+///
+/// ```
+/// # use tidegate_core::Cost;
+/// assert_eq!(Cost::new(3).unwrap().units(), 3);
+/// assert!(Cost::new(0).is_none());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(NonZeroU64);
 

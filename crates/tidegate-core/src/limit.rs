@@ -15,6 +15,15 @@ use crate::matcher::Matcher;
 ///
 /// A new limit matches every request, has one counter for all, enforces, and is decided by this
 /// member alone.
+///
+/// ```
+/// # use tidegate_core::{Limit, Matcher};
+/// let exports = Limit::rolling("exports", 20, "10m")?
+///     .key(["user"])
+///     .when("operation", Matcher::exact("Export"));
+/// assert_eq!(exports.attributes().collect::<Vec<_>>(), ["user", "operation"]);
+/// # Ok::<(), tidegate_core::LimitError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limit {

@@ -12,6 +12,14 @@ use crate::time::duration_nanos;
 ///
 /// Written `100/s`, `5/10m`, `1000/1d`. At least one unit in [`Rate::PER_MAX`], at most
 /// [`Rate::UNITS_PER_SECOND_MAX`].
+///
+/// ```
+/// # use tidegate_core::Rate;
+/// let rate: Rate = "5/10m".parse()?;
+/// assert_eq!((rate.units(), rate.per().as_secs()), (5, 600));
+/// assert_eq!(Rate::per_second(100)?.to_string(), "100/s");
+/// # Ok::<(), tidegate_core::RateError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rate {
     units: NonZeroU64,

@@ -226,6 +226,18 @@ pub struct Violated {
 ///
 /// It owns its text and is one pointer in size, so that it can be kept, sent to another thread and
 /// returned as an error. It reads as its [fields](RefusalFields).
+///
+/// ```
+/// # use tidegate_core::{Cost, Gate, Limit, Reason, Timestamp};
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let gate = Gate::builder("api").limit(Limit::rate("per-user", "1/m")?.key(["user"])).build()?;
+/// let ask = || gate.check(&[("user", "ada")], Cost::ONE, now).into_result();
+/// drop(ask()?);
+/// let refusal = ask().unwrap_err();
+/// assert_eq!((refusal.reason(), refusal.name()), (Reason::RateExceeded, "per-user"));
+/// assert_eq!(refusal.retry().after(now).unwrap().as_secs(), 60);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refusal(Box<RefusalFields>);
 

@@ -83,6 +83,13 @@ pub enum WhenFull {
 }
 
 /// The size and the seed of a [`KeyTable`].
+///
+/// ```
+/// # use tidegate_core::{KeyTable, TableConfig};
+/// let mut config = TableConfig::default();
+/// config.bytes = 1 << 20;
+/// assert_eq!(KeyTable::new(config).stats(tidegate_core::Timestamp::MIN).bytes, 1 << 20);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct TableConfig {
     /// All bytes of keyed state: words, rings and permits. Default 64 MiB, two million keys; at

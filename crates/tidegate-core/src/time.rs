@@ -11,6 +11,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// An instant, in nanoseconds since 1970-01-01T00:00:00Z.
 ///
 /// Range: 1970 to the year 2554. The zero is the epoch itself; arithmetic saturates at both ends.
+///
+/// ```
+/// # use std::time::{Duration, SystemTime};
+/// # use tidegate_core::Timestamp;
+/// let now = Timestamp::from(SystemTime::now());
+/// assert_eq!(now.saturating_add(Duration::from_secs(5)).saturating_since(now).as_secs(), 5);
+/// assert_eq!(Timestamp::from_secs(1_795_215_600).to_string(), "2026-11-20T23:00:00Z");
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);
 

@@ -53,6 +53,17 @@ use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
 
 /// The settings that all namespaces of an engine share.
+///
+/// ```
+/// # use tidegate_core::Limit;
+/// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+/// let mut config = EngineConfig::default();
+/// config.table.bytes = 8 << 20;
+/// let api = NamespaceConfig { name: "api".into(), limits: vec![Limit::rate("all", "100/s")?] };
+/// let engine = Engine::builder(config).namespace(api).build()?;
+/// assert_eq!(engine.namespaces().collect::<Vec<_>>(), ["api"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.

@@ -44,13 +44,12 @@ pub enum EngineError {
     #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
     NamespaceName(String),
     /// A namespace with limits that make no gate.
-    #[error("namespace \"{namespace}\": {source}")]
+    #[error("namespace \"{namespace}\": {problem}")]
     Limits {
         /// The namespace.
         namespace: String,
-        /// The error in its limits.
-        #[source]
-        source: GateError,
+        /// The error in its limits, which the message has; so it is no source, and told once.
+        problem: GateError,
     },
     /// An access to a table that the namespace lacks.
     #[error(
@@ -87,7 +86,7 @@ pub enum EngineError {
     Access(#[from] CapacityError),
     /// The store did not carry out what it was asked.
     #[error("the store did not answer, and what it does not count was left as it is; repeat it: {0}")]
-    Store(#[source] StoreError),
+    Store(StoreError),
     /// A note that cannot be read.
     #[error(transparent)]
     Note(#[from] NoteError),
@@ -129,5 +128,5 @@ pub enum EngineError {
     Carry(#[from] tidegate_core::CarryError),
     /// The key of an exact limit is too long for a store.
     #[error("the key of an exact limit is too long for a store: {0}")]
-    KeyTooLong(#[source] tidegate_store::StoreError),
+    KeyTooLong(tidegate_store::StoreError),
 }

@@ -299,7 +299,7 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
             (FaultCode::TooManyKept, "delete overrides that are not needed")
         }
         EngineError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
-        EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => {
+        EngineError::Limits { problem: GateError::TooManySpecs { .. }, .. } => {
             (FaultCode::TooManyKept, "repeat it in a few seconds")
         }
         EngineError::Override { .. } | EngineError::Limits { .. } => {
@@ -312,7 +312,7 @@ pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
         // The next permit that is settled frees a place, at any time.
         EngineError::TooManyPermits(_)
         | EngineError::Store(_)
-        | EngineError::Limits { source: GateError::TooManySpecs { .. }, .. } => fault.retry_after(1),
+        | EngineError::Limits { problem: GateError::TooManySpecs { .. }, .. } => fault.retry_after(1),
         EngineError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
         EngineError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
         _ => fault,

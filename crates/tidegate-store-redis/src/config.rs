@@ -10,6 +10,13 @@ use crate::breaker::BreakerConfig;
 use crate::marker::PROTOCOL;
 
 /// How a [`RedisStore`](crate::RedisStore) reaches Redis or Valkey.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_store_redis::RedisConfig;
+/// let mut config = RedisConfig::new(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"]);
+/// config.deadline = Duration::from_millis(20);
+/// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RedisConfig {

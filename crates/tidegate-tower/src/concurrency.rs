@@ -25,6 +25,13 @@ const TABLE_BYTES: usize = 1 << 16;
 /// A request is in flight from its admission to the end of its answer's body. With
 /// [`ConcurrencyLayer::wait`] it waits for a place. A service with limits as well gives its engine
 /// an overload plane and needs no layer of its own for this.
+///
+/// ```
+/// # use std::time::Duration;
+/// let layer = tidegate_tower::ConcurrencyLayer::new(100)?.wait(Duration::from_millis(200));
+/// let app: axum::Router = axum::Router::new().layer(layer);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLayer(AdmitLayer);
 

@@ -17,6 +17,17 @@ use crate::time::Timestamp;
 ///
 /// Dropping it releases its places under concurrency limits. Units of rates and quotas stay spent,
 /// unless the permit is handed to [`Gate::take_back`] or [`Gate::settle`].
+///
+/// ```
+/// # use tidegate_core::{Cost, Gate, Limit, Timestamp};
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let gate = Gate::builder("api").limit(Limit::concurrency("parallel", 1, "30s")?).build()?;
+/// let permit = gate.check((), Cost::ONE, now).into_result()?;
+/// assert!(!gate.check((), Cost::ONE, now).is_admit());
+/// drop(permit);
+/// assert!(gate.check((), Cost::ONE, now).is_admit());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "dropping a permit gives back its place under concurrency limits"]
 pub struct Permit {
     at: Timestamp,

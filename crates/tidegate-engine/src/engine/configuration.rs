@@ -161,5 +161,5 @@ fn build_gate(
         }
     }
     let gate = builder.limits(limits).build();
-    gate.map_err(|source| EngineError::Limits { namespace: namespace.to_owned(), source })
+    gate.map_err(|problem| EngineError::Limits { namespace: namespace.to_owned(), problem })
 }

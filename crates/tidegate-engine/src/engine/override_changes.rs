@@ -37,7 +37,7 @@ impl Engine {
         let numbers = Override { when: one.when.clone(), algorithm: one.algorithm.clone() };
         limit
             .check_override(&numbers)
-            .map_err(|source| EngineError::Limits { namespace: one.namespace.clone(), source })?;
+            .map_err(|problem| EngineError::Limits { namespace: one.namespace.clone(), problem })?;
         let note = one.to_note().ok_or_else(|| EngineError::Override {
             limit: one.limit.clone(),
             why: format!("numbers of a {} limit cannot be stored", one.algorithm.name()),

@@ -120,3 +120,16 @@ fn two_gates_place_their_keys_by_other_seeds() {
     let fingerprint = || gate().table().fingerprint();
     assert_ne!(fingerprint(), fingerprint());
 }
+
+#[test]
+fn an_error_tells_its_cause_once() {
+    let limit = || Limit::rate("per-user", "10/s").unwrap().burst(0);
+    let cause = "limit \"per-user\": burst 0 admits nothing; use at least 1, or remove `burst` to allow one span of `rate`";
+    let error = Gate::builder("api").limit(limit()).build().unwrap_err();
+    assert_eq!((error.to_string(), error.source().is_none()), (cause.to_owned(), true));
+    let error = tidegate::tower::AdmitLayer::from_limits([limit()]).unwrap_err();
+    assert_eq!(
+        (error.to_string(), error.source().is_none()),
+        (format!("namespace \"default\": {cause}"), true)
+    );
+}
