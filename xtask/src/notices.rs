@@ -58,7 +58,7 @@ fn collect() -> Result<String, String> {
     Ok(written(&texts.collect::<Result<Vec<_>, String>>()?))
 }
 
-/// The crates of others that `tree` lists as `name vVERSION ...`, with what `metadata` says of them.
+/// The crates of others that `tree` lists as `name vVERSION`, with what `metadata` says of them.
 fn foreign_crates(tree: &str, metadata: &Value) -> Result<BTreeSet<ForeignCrate>, String> {
     let packages = metadata["packages"].as_array().ok_or("cargo metadata has no `packages`")?;
     let mut crates = BTreeSet::new();
