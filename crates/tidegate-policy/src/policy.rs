@@ -216,10 +216,7 @@ impl NamespacePolicy {
     /// The attributes that its limits look at, in `key` or `match`; some may be in it more than
     /// once.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
-        self.limits.iter().flat_map(|limit| {
-            let key = limit.key.iter().map(|part| part.attribute.as_str());
-            key.chain(limit.matches.iter().map(|condition| condition.attribute.as_str()))
-        })
+        self.limits.iter().flat_map(Limit::attributes)
     }
 
     /// Whether a limit may apply to some request that has these attributes and no other.

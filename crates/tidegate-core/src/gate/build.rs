@@ -44,6 +44,7 @@ impl GateBuilder {
     pub const LIMITS_MAX: usize = 1024;
     /// The most distinct attributes that the limits of a namespace use.
     pub const ATTRIBUTES_MAX: usize = 256;
+
     fn new(namespace: Arc<str>) -> Self {
         Self {
             namespace,
@@ -173,13 +174,7 @@ impl GateBuilder {
 }
 
 fn distinct_attributes(limits: &[Limit]) -> usize {
-    let mut all: Vec<&str> = limits
-        .iter()
-        .flat_map(|limit| {
-            let keys = limit.key.iter().map(|part| part.attribute.as_str());
-            keys.chain(limit.matches.iter().map(|condition| condition.attribute.as_str()))
-        })
-        .collect();
+    let mut all: Vec<&str> = limits.iter().flat_map(Limit::attributes).collect();
     all.sort_unstable();
     all.dedup();
     all.len()
