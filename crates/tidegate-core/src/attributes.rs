@@ -66,7 +66,7 @@ impl<'a> Attributes<'a> {
     /// The value of the first of these pairs with this name.
     #[inline]
     pub(crate) fn find(pairs: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
-        pairs.iter().take(Self::MAX).find(|(known, _)| *known == name).map(|(_, value)| *value)
+        first_called(name, pairs.iter().copied())
     }
 
     /// All pairs that count, in the order they were given.
@@ -106,9 +106,14 @@ trait PairSource: Sync {
 
     /// The value of the first pair with this name.
     fn value_of(&self, name: &str) -> Option<&str> {
-        let mut pairs = (0..Attributes::MAX).map_while(|index| self.pair(index));
-        pairs.find(|(known, _)| *known == name).map(|(_, value)| value)
+        first_called(name, (0..).map_while(|index| self.pair(index)))
     }
+}
+
+/// The value of the first pair with this name, of those that count.
+#[inline]
+fn first_called<'a>(name: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Option<&'a str> {
+    pairs.take(Attributes::MAX).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// A pair of a name and a value that [`Attributes`] are made of. This trait is implemented here
@@ -183,11 +188,21 @@ impl<K: AsRef<str> + Sync, V: AsRef<str> + Sync, S: Sync> PairSource for HashMap
     fn pair(&self, index: usize) -> Option<(&str, &str)> {
         self.iter().nth(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
+
+    /// One walk over the map; one for each position would be the square of it.
+    fn value_of(&self, name: &str) -> Option<&str> {
+        first_called(name, self.iter().map(|(name, value)| (name.as_ref(), value.as_ref())))
+    }
 }
 
 impl<K: AsRef<str> + Sync, V: AsRef<str> + Sync> PairSource for BTreeMap<K, V> {
     fn pair(&self, index: usize) -> Option<(&str, &str)> {
         self.iter().nth(index).map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    /// One walk over the map; one for each position would be the square of it.
+    fn value_of(&self, name: &str) -> Option<&str> {
+        first_called(name, self.iter().map(|(name, value)| (name.as_ref(), value.as_ref())))
     }
 }
 
