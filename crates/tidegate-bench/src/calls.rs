@@ -11,7 +11,7 @@ use tidegate_core::algorithm::Rolling;
 use tidegate_core::ring::{RingHandle, Rings};
 use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
 use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 
 use crate::workload::{self, SEED, START, Visitors};
 
@@ -124,13 +124,13 @@ pub enum Planes {
 pub fn engine(limits: impl IntoIterator<Item = Limit>, planes: Planes) -> Engine {
     let mut config = EngineConfig::seeded(SEED);
     config.table.bytes = 64 << 20;
-    let namespace = NamespaceConfig { name: "bench".to_owned(), limits: limits.into_iter().collect() };
+    let namespace = NamespaceConfig::new("bench", limits);
     let mut builder = Engine::builder(config).namespace(namespace);
     if planes == Planes::All {
-        let overload = OverloadConfig { in_flight_max: OverloadConfig::IN_FLIGHT_MAX, seed: 1 };
+        let resource = ResourceConfig::new(ResourceConfig::IN_FLIGHT_MAX);
         builder = builder
             .capacity(capacity())
-            .overload(Overload::new(overload).expect("a million is a valid bound"));
+            .overload(Overload::new(resource, 1).expect("a million is a valid bound"));
     }
     builder.build().expect("the engine of a benchmark is valid")
 }

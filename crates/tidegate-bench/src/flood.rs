@@ -80,7 +80,8 @@ pub fn flood(flood: &Flood) -> Flooded {
         Limit::new("per-visitor", bucket(one_each, 1)).key(["visitor"]),
         Limit::new("quota", bucket(hourly, QUOTA)).key(["customer"]),
     ];
-    let table = TableConfig { bytes: flood.table_bytes, ..TableConfig::seeded(SEED) };
+    let mut table = TableConfig::seeded(SEED);
+    table.bytes = flood.table_bytes;
     let gate = gate(limits, table);
     for number in 0..CUSTOMERS {
         while customer(&gate, number, START).is_none() {}

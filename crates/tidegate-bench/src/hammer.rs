@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use tidegate_core::algorithm::Rolling;
-use tidegate_core::{Algorithm, Cost, TableConfig};
+use tidegate_core::{Algorithm, Cost};
 
 use crate::calls::{HOT, check_one, gate_of_one};
 use crate::workload::{Clock, table_of_words};
@@ -66,7 +66,8 @@ pub fn hammer(way: Way, limit: u64, window: Duration, calls: u64) -> Hammered {
             })
         }
         Way::Gate => {
-            let table = TableConfig { ring_share_percent: 50, ..table_of_words(16 << 20) };
+            let mut table = table_of_words(16 << 20);
+            table.ring_share_percent = 50;
             let gate = gate_of_one(Algorithm::Rolling(rolling), table);
             run(limit, window, calls, || {
                 let now = clock.now();

@@ -98,7 +98,8 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
         Kind::RollingAdmit => {
             let rolling = tidegate_core::algorithm::Rolling::new(100, Duration::from_micros(50));
             let rolling = tidegate_core::Algorithm::Rolling(rolling.expect("a hundred in 50 us is valid"));
-            let config = tidegate_core::TableConfig { ring_share_percent: 50, ..table() };
+            let mut config = table();
+            config.ring_share_percent = 50;
             let gate = calls::gate_of_one(rolling, config);
             (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
         }

@@ -95,7 +95,9 @@ pub fn three_limits() -> [Limit; 3] {
 
 /// A table of `bytes` in which nothing is set aside for rings.
 pub fn table_of_words(bytes: usize) -> TableConfig {
-    TableConfig { bytes, ring_share_percent: 0, ..TableConfig::seeded(SEED) }
+    let mut config = TableConfig::seeded(SEED);
+    (config.bytes, config.ring_share_percent) = (bytes, 0);
+    config
 }
 
 /// Sessions with their users and API keys, and the order in which they come.

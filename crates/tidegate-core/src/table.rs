@@ -91,6 +91,7 @@ pub enum WhenFull {
 /// assert_eq!(KeyTable::new(config).stats(tidegate_core::Timestamp::MIN).bytes, 1 << 20);
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct TableConfig {
     /// All bytes of keyed state: words, rings and permits. Default 64 MiB, two million keys; at
     /// least [`TableConfig::BYTES_MIN`].

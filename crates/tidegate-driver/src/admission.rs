@@ -223,7 +223,7 @@ impl AdmissionBuilder {
             let member = a ^ b.rotate_left(16) ^ c.rotate_left(32) ^ d.rotate_left(48);
             self.config.leases.get_or_insert_with(|| LeaseConfig::of(member));
         }
-        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: self.limits };
+        let namespace = NamespaceConfig::new(NAMESPACE, self.limits);
         let engine = Engine::builder(self.config).namespace(namespace).build()?;
         let mut driver = Driver::new(engine);
         if let Some(store) = self.store {

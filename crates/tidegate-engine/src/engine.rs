@@ -59,12 +59,13 @@ use crate::waiting_room::Room;
 /// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 /// let mut config = EngineConfig::default();
 /// config.table.bytes = 8 << 20;
-/// let api = NamespaceConfig { name: "api".into(), limits: vec![Limit::rate("all", "100/s")?] };
+/// let api = NamespaceConfig::new("api", [Limit::rate("all", "100/s")?]);
 /// let engine = Engine::builder(config).namespace(api).build()?;
 /// assert_eq!(engine.namespaces().collect::<Vec<_>>(), ["api"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct EngineConfig {
     /// The table of keyed state: its size, its seed, and what happens when it is full.
     pub table: TableConfig,

@@ -51,6 +51,7 @@ use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering
 
 /// How a member holds leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LeaseConfig {
     /// This run of this member: a number that no other run of any member has. Draw it at random.
     pub member: u64,

@@ -10,7 +10,7 @@
 //! use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
 //!
 //! let limit = Limit::new("per-user", Algorithm::bucket(Rate::per_second(100)?)?).key(["user"]);
-//! let api = NamespaceConfig { name: "api".into(), limits: vec![limit] };
+//! let api = NamespaceConfig::new("api", [limit]);
 //! let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build()?;
 //! let step = engine.admit(&Request::new("api", &[("user", "ada")]), Timestamp::from_secs(1_800_000_000))?;
 //! assert!(matches!(step, Step::Decided(Decision::Admit(_))));

@@ -99,7 +99,8 @@ fn decide(files: &Files, words: &[&str], has_bursts: bool) {
     let all = descriptors(words);
     let domains = files.domains().chain(["of nobody"]);
     for domain in domains {
-        let config = TableConfig { bytes: TableConfig::BYTES_MIN, ..TableConfig::seeded([1, 2, 3, 4]) };
+        let mut config = TableConfig::seeded([1, 2, 3, 4]);
+        config.bytes = TableConfig::BYTES_MIN;
         let table = KeyTable::new(config);
         for (now, hits) in INSTANTS.into_iter().zip([0, 1, 3, 0, u32::MAX, 2]) {
             for request in all.chunks(DESCRIPTORS_MAX) {

@@ -101,8 +101,8 @@ fn engine(policy: &Policy) -> Engine {
     config.table.bytes = TABLE_BYTES;
     config.table.when_full = policy.memory.when_full;
     let namespaces = policy.namespaces.iter();
-    let namespaces = namespaces
-        .map(|namespace| NamespaceConfig { name: namespace.name.clone(), limits: namespace.limits.clone() });
+    let namespaces =
+        namespaces.map(|namespace| NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone()));
     let built = Engine::builder(config).namespaces(namespaces).build();
     built.unwrap_or_else(|error| panic!("accepted, and makes no engine: {error}"))
 }

@@ -6,20 +6,6 @@ use std::sync::Arc;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
 
-/// The settings of a plane with one resource, the default one.
-#[derive(Clone, Copy, Debug)]
-pub struct OverloadConfig {
-    /// The most requests in flight at once, 1 to [`OverloadConfig::IN_FLIGHT_MAX`].
-    pub in_flight_max: u64,
-    /// Seeds the cohorts. Random where strangers choose tenants.
-    pub seed: u64,
-}
-
-impl OverloadConfig {
-    /// The largest bound: a million requests in flight.
-    pub const IN_FLIGHT_MAX: u64 = ResourceConfig::IN_FLIGHT_MAX;
-}
-
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]
 #[must_use]
@@ -30,9 +16,10 @@ pub struct OverloadBuilder {
 }
 
 impl Overload {
-    /// A plane with one resource, which takes every request: no pressure, the cursor open.
-    pub fn new(config: OverloadConfig) -> Result<Self, OverloadError> {
-        Self::builder(config.seed).default_resource(ResourceConfig::new(config.in_flight_max)).build()
+    /// A plane with one resource, which takes every request: no pressure, the cursor open. `seed` as
+    /// for [`Overload::builder`].
+    pub fn new(resource: ResourceConfig, seed: u64) -> Result<Self, OverloadError> {
+        Self::builder(seed).default_resource(resource).build()
     }
 
     /// A plane without resources yet. `seed` seeds the cohorts; random where strangers choose

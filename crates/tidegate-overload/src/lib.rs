@@ -10,10 +10,10 @@
 //!
 //! ```
 //! use tidegate_core::{Class, Cost, Timestamp};
-//! use tidegate_overload::{Overload, OverloadConfig};
+//! use tidegate_overload::{Overload, ResourceConfig};
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
-//! let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 7 })?;
+//! let overload = Overload::new(ResourceConfig::new(1), 7)?;
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
 //! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
 //! assert!(shed.is_none());
@@ -43,7 +43,7 @@ mod stats;
 mod sync;
 mod waiting_room;
 
-pub use builder::{OverloadBuilder, OverloadConfig, OverloadError};
+pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};

@@ -241,7 +241,7 @@ pub fn explain_fresh(
     let store = policy.store.kind(policy.quotas().next().is_some());
     config.asks_store = store != StoreKind::Memory;
     if matches!(store, StoreKind::Redis(_)) {
-        config.leases = Some(LeaseConfig { holders_max: 1, ..LeaseConfig::of(0) });
+        config.leases.insert(LeaseConfig::of(0)).holders_max = 1;
     }
     let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
     let engine = with_planes(&engine, policy, now).map_err(fault)?;

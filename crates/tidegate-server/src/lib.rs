@@ -12,7 +12,7 @@
 //! use tidegate_store::{MemoryConfig, MemoryStore};
 //!
 //! # async fn serve(limits: Vec<tidegate_core::Limit>) -> Result<(), Box<dyn std::error::Error>> {
-//! let api = NamespaceConfig { name: "api".into(), limits };
+//! let api = NamespaceConfig::new("api", limits);
 //! let engine = Engine::builder(EngineConfig::seeded(random_seed())).namespace(api).build()?;
 //! let config = ServerConfig::listening_on(["127.0.0.1:8080".parse()?]);
 //! let clock = Arc::new(SystemClock::new());

@@ -34,9 +34,8 @@ pub enum ConfigError {
 /// The limits of a policy as an engine takes them.
 pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
     let namespaces = policy.namespaces.iter();
-    let config = |namespace: &policy::NamespacePolicy| NamespaceConfig {
-        name: namespace.name.clone(),
-        limits: namespace.limits.clone(),
+    let config = |namespace: &policy::NamespacePolicy| {
+        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
     };
     namespaces.map(config).collect()
 }

@@ -18,6 +18,7 @@ use crate::{Answer, Batch, Note, NoteKind, Store, StoreError};
 
 /// The bounds of a [`MemoryStore`].
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct MemoryConfig {
     /// Bytes for all counters, with their keys and what it takes to find them. Default 64 MiB; less
     /// than [`MemoryConfig::BYTES_MIN`] counts as that.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_driver::Clock;
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
-use tidegate_overload::{Overload, OverloadConfig, OverloadError};
+use tidegate_overload::{Overload, OverloadError, ResourceConfig};
 use tower_layer::Layer;
 
 use crate::extract::Extract;
@@ -45,11 +45,11 @@ impl ConcurrencyLayer {
     /// As [`ConcurrencyLayer::new`]. `seed` decides which tenants of a class are shed together: the
     /// same seed on every member of a fleet sheds the same ones.
     pub fn seeded(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
-        let overload = Overload::new(OverloadConfig { in_flight_max, seed })?;
+        let overload = Overload::new(ResourceConfig::new(in_flight_max), seed)?;
         let mut config = EngineConfig::default();
         config.table.bytes = TABLE_BYTES;
         config.permits_max = 0;
-        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: Vec::new() };
+        let namespace = NamespaceConfig::new(NAMESPACE, []);
         let engine = Engine::builder(config).namespace(namespace).overload(overload).build();
         let engine = engine.expect("a namespace without limits makes an engine");
         let layer = AdmitLayer::new(engine, NAMESPACE).expect("the engine has this namespace");

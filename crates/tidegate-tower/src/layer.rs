@@ -48,7 +48,7 @@ impl AdmitLayer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn from_limits(limits: impl IntoIterator<Item = Limit>) -> Result<Self, EngineError> {
-        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: limits.into_iter().collect() };
+        let namespace = NamespaceConfig::new(NAMESPACE, limits);
         let engine = Engine::builder(EngineConfig::default()).namespace(namespace).build()?;
         Ok(Self::with_driver(Driver::new(engine), NAMESPACE.into()))
     }

@@ -115,7 +115,7 @@ pub fn engine_of(policy: &Policy) -> Result<Engine, PolicyError> {
     let namespaces = policy
         .namespaces
         .iter()
-        .map(|namespace| NamespaceConfig { name: namespace.name.clone(), limits: namespace.limits.clone() });
+        .map(|namespace| NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone()));
     let mut config = EngineConfig::default();
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;

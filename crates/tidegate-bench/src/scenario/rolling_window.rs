@@ -29,7 +29,8 @@ fn scenario(what: &str, admits: bool, window: Duration, budget: fn(Candidate) ->
     let log = MutexedLog::new(LIMIT as usize, window);
     let rolling =
         tidegate_core::algorithm::Rolling::new(LIMIT, window).expect("a hundred in an hour is valid");
-    let table = tidegate_core::TableConfig { ring_share_percent: 50, ..table_of_words(1 << 20) };
+    let mut table = table_of_words(1 << 20);
+    table.ring_share_percent = 50;
     let gate = gate_of_one(tidegate_core::Algorithm::Rolling(rolling), table);
     if !admits {
         while ring.admit(clock.now()) {}

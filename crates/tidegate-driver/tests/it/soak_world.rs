@@ -225,7 +225,7 @@ fn limits() -> Vec<Limit> {
 }
 
 fn namespace(limits: Vec<Limit>) -> NamespaceConfig {
-    NamespaceConfig { name: NAMESPACE.into(), limits }
+    NamespaceConfig::new(NAMESPACE, limits)
 }
 
 /// Sends [`REQUESTS`] requests by the doors that `open` makes, one for each engine that starts.
@@ -461,7 +461,8 @@ fn new_engine(start: u64) -> Engine {
     let mut config = EngineConfig::seeded([1, 2, 3, 4 + start]);
     config.table.bytes = 1 << 20;
     config.asks_store = true;
-    config.leases = Some(LeaseConfig { locks_max: 1, holders_max: 1024, ..LeaseConfig::of(7 + start) });
+    let leases = config.leases.insert(LeaseConfig::of(7 + start));
+    (leases.locks_max, leases.holders_max) = (1, 1024);
     let overload = Overload::builder(5)
         .default_resource(ResourceConfig::new(4))
         .resource(RESOURCES[0], ResourceConfig::new(2))

@@ -12,7 +12,7 @@ use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_driver::{Admission, Clock, Driver, ManualClock};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Request};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Answer, Batch, DynStore, MemoryConfig, MemoryStore, Note, NoteKind, Store, StoreError};
 use tokio::sync::Semaphore;
 
@@ -74,7 +74,7 @@ pub(crate) fn parallel(limit: u64) -> Algorithm {
 }
 
 pub(crate) fn namespace(limits: impl IntoIterator<Item = Limit>) -> NamespaceConfig {
-    NamespaceConfig { name: "default".into(), limits: limits.into_iter().collect() }
+    NamespaceConfig::new("default", limits)
 }
 
 impl World {
@@ -99,8 +99,9 @@ impl World {
         let mut config = EngineConfig::seeded(SEED);
         config.table.bytes = 1 << 20;
         config.asks_store = true;
-        config.leases = Some(LeaseConfig { locks_max: 1, holders_max: 1024, ..LeaseConfig::of(7) });
-        let overload = Overload::new(OverloadConfig { in_flight_max, seed: 5 }).unwrap();
+        let leases = config.leases.insert(LeaseConfig::of(7));
+        (leases.locks_max, leases.holders_max) = (1, 1024);
+        let overload = Overload::new(ResourceConfig::new(in_flight_max), 5).unwrap();
         let engine = Engine::builder(config).namespace(namespace(limits)).overload(overload).build().unwrap();
         let driver = Driver::new(engine)
             .store(Arc::clone(&store) as Arc<dyn DynStore>)

@@ -78,10 +78,8 @@ impl Engine {
     }
 
     fn as_configured(&self) -> Vec<NamespaceConfig> {
-        let namespaces = self.gates.iter().map(|gate| NamespaceConfig {
-            name: gate.namespace().to_owned(),
-            limits: gate.limits().cloned().collect(),
-        });
+        let namespaces =
+            self.gates.iter().map(|gate| NamespaceConfig::new(gate.namespace(), gate.limits().cloned()));
         namespaces.collect()
     }
 }

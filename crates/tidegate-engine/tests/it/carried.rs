@@ -38,7 +38,8 @@ fn a_quota_outlives_the_engine_and_a_rate_does_not() {
     assert!(carry(&world, &[&rate, &quota], 4, Charging::AllOrNone).is_admitted);
     assert_eq!((used(&world, &rate), used(&world, &quota)), (4, 4));
     // Every start has a seed of its own.
-    let config = EngineConfig { asks_store: true, ..EngineConfig::seeded([5, 6, 7, 8]) };
+    let mut config = EngineConfig::seeded([5, 6, 7, 8]);
+    config.asks_store = true;
     let started_anew = World { engine: stored_by(config, []).build().unwrap(), ..world };
     assert_eq!((used(&started_anew, &rate), used(&started_anew, &quota)), (0, 4));
 }

@@ -9,7 +9,7 @@ use tidegate_engine::{Completion, Decision, EngineError, Outcome, Progress, Refu
 use tidegate_store::{NoteKind, StoreError};
 
 use crate::reload::MINUTE;
-use crate::world::{USER, World, bucket};
+use crate::world::{USER, World, bucket, store_config};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -145,7 +145,7 @@ fn a_refund_is_applied_once_also_when_the_store_has_forgotten_that_it_was_asked(
 fn a_refund_that_another_member_gave_is_not_given_again() {
     let world = world();
     drop(world.admit(20));
-    let mut config = tidegate_engine::EngineConfig { asks_store: true, ..crate::world::config() };
+    let mut config = store_config();
     config.table.seed = [9; 4];
     let other = crate::world::stored_by(config, limits()).build().unwrap();
     let mut each = World { engine: other, ..world };
@@ -154,8 +154,7 @@ fn a_refund_that_another_member_gave_is_not_given_again() {
         Refunded::Applied
     );
     each.advance(Duration::from_mins(15));
-    let config = tidegate_engine::EngineConfig { asks_store: true, ..crate::world::config() };
-    each.engine = crate::world::stored_by(config, limits()).build().unwrap();
+    each.engine = crate::world::stored(limits()).build().unwrap();
     drop(each.admit(20));
     let before = each.state();
     let again = each.carry(each.engine.refund(&request(5), "order-1", each.now()));

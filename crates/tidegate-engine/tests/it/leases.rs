@@ -59,11 +59,10 @@ impl Fleet {
             let mut leases = LeaseConfig::of(number);
             change(&mut leases);
             let seed = [number, SEED[1], SEED[2], SEED[3]];
-            let config =
-                EngineConfig { asks_store: true, leases: Some(leases), ..EngineConfig::seeded(seed) };
-            let mut config = config;
+            let mut config = EngineConfig::seeded(seed);
+            (config.asks_store, config.leases) = (true, Some(leases));
             config.table = crate::world::config().table;
-            let namespace = NamespaceConfig { name: "api".into(), limits: limits.to_vec() };
+            let namespace = NamespaceConfig::new("api", limits.to_vec());
             Engine::builder(config).namespace(namespace).build().unwrap()
         };
         let members = (1..=count).map(member).collect();
@@ -466,7 +465,7 @@ fn other_numbers_count_from_the_next_request_on() {
     let mut fleet = Fleet::new(1, &[leased("daily", window(10, Duration::from_hours(24)))]);
     assert_eq!(fleet.burst(0), 10);
     let limits = vec![leased("daily", window(15, Duration::from_hours(24)))];
-    let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+    let namespaces = vec![NamespaceConfig::new("api", limits)];
     fleet.members[0] = fleet.members[0].reconfigured(namespaces).unwrap().0;
     let mut admitted = 0;
     for _ in 0..100 {
@@ -500,7 +499,7 @@ fn another_lease_period_counts_from_the_next_ask_on_and_keeps_what_is_used() {
     assert_eq!(lease.period, SECOND * 5);
 
     let limits = vec![limit.clone().lease_period(SECOND * 20)];
-    let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+    let namespaces = vec![NamespaceConfig::new("api", limits)];
     fleet.members[0] = fleet.members[0].reconfigured(namespaces).unwrap().0;
     assert_eq!(fleet.burst(0), 0, "what is used stays used");
     fill(&mut fleet, 20);
@@ -520,7 +519,7 @@ fn members_that_disagree_about_the_lease_period_share_the_limit() {
     for (one, other) in [(4, 60), (5, 20), (60, 5)] {
         let mut fleet = Fleet::new(2, &[limit(SECOND * one)]);
         let limits = vec![limit(SECOND * other)];
-        let namespaces = vec![NamespaceConfig { name: "api".into(), limits }];
+        let namespaces = vec![NamespaceConfig::new("api", limits)];
         fleet.members[1] = fleet.members[1].reconfigured(namespaces).unwrap().0;
         let mut admitted = [0; 2];
         for _ in 0..600 {
@@ -565,8 +564,7 @@ fn a_limit_divided_among_members_counts_by_its_part() {
 #[test]
 fn without_a_shared_store_a_leased_limit_is_decided_here() {
     let limits = vec![leased("rate", per_second(7))];
-    let engine =
-        Engine::builder(config()).namespace(NamespaceConfig { name: "api".into(), limits }).build().unwrap();
+    let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", limits)).build().unwrap();
     for _ in 0..7 {
         let step = engine.admit(&Request::new("api", &ADA), NOW).unwrap();
         assert!(matches!(step, Step::Decided(Decision::Admit(_))));
@@ -580,7 +578,7 @@ fn what_cannot_be_leased_makes_no_engine() {
     use tidegate_core::algorithm::Rolling;
     let rolling = Algorithm::Rolling(Rolling::new(5, SECOND).unwrap());
     let limits = vec![leased("rolling", rolling)];
-    let built = Engine::builder(config()).namespace(NamespaceConfig { name: "api".into(), limits }).build();
+    let built = Engine::builder(config()).namespace(NamespaceConfig::new("api", limits)).build();
     let error = built.unwrap_err().to_string();
     assert!(error.contains("rolling") && error.contains("consistency: exact"), "{error}");
     let daily =

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Class, Limit, Reason};
 use tidegate_engine::{
-    Answered, Decision, Engine, EngineConfig, EngineError, Event, LeaseConfig, NamespaceConfig, OfferOutcome,
-    Outcome, Pending, Permit, Request, RoomBounds, Step, Wants,
+    Answered, Decision, Engine, EngineConfig, EngineError, Event, NamespaceConfig, OfferOutcome, Outcome,
+    Pending, Permit, Request, RoomBounds, Step, Wants,
 };
-use tidegate_overload::{Overload, OverloadConfig, ResourceConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 
-use crate::world::{NOW, Room, USER, World, bucket, config, request, stored_by};
+use crate::world::{NOW, Room, USER, World, bucket, lease_config, request, stored_by};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ fn a_resource_that_is_slow_keeps_no_request_of_another_one_waiting() {
     let resource = || ResourceConfig::new(2);
     let overload = Overload::builder(7).resource("slow", resource()).resource("fast", resource()).build();
     let limit = Limit::new("rate", bucket(1000, SECOND)).key(["user"]);
-    let api = NamespaceConfig { name: "api".into(), limits: vec![limit] };
+    let api = NamespaceConfig::new("api", [limit]);
     let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4]))
         .namespace(api)
         .overload(overload.unwrap())
@@ -172,8 +172,8 @@ fn a_repeated_attempt_that_joins_a_line_is_not_offered_again() {
 #[test]
 fn a_request_that_has_waited_for_a_lease_and_joins_a_line_is_offered_once() {
     let leased = Limit::new("rate", bucket(1000, SECOND)).key(["user"]).consistency(Consistency::Leased);
-    let config = EngineConfig { asks_store: true, leases: Some(LeaseConfig::of(1)), ..config() };
-    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let config = lease_config();
+    let overload = Overload::new(ResourceConfig::new(1), 5).unwrap();
     let world = World::of(stored_by(config, [leased]).overload(overload).build().unwrap());
     let ask = |user| {
         let request = Request::new("api", user).may_wait_until(NOW.saturating_add(Line::WAIT));
@@ -202,7 +202,7 @@ fn a_request_that_has_waited_for_a_lease_and_joins_a_line_is_offered_once() {
 fn a_namespace_and_a_resource_that_wait_keep_no_others_from_waiting() {
     let resource = || ResourceConfig::new(1);
     let overload = Overload::builder(7).resource("app", resource()).resource("db", resource()).build();
-    let namespace = |name: &str| NamespaceConfig { name: name.into(), limits: Vec::new() };
+    let namespace = |name: &str| NamespaceConfig::new(name, []);
     let engine = Engine::builder(EngineConfig::seeded([1, 2, 3, 4]))
         .namespaces([namespace("api"), namespace("shop")])
         .overload(overload.unwrap())

@@ -3,11 +3,11 @@
 use core::time::Duration;
 use tidegate_core::{Cost, Limit, Reason, Timestamp};
 use tidegate_engine::{
-    Completion, Decision, Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, Permit, PermitId,
-    Refunded, Request, Step, TickAction,
+    Completion, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, PermitId, Refunded, Request,
+    Step, TickAction,
 };
 
-use crate::world::{NOW, USER, bucket, config, done};
+use crate::world::{NOW, USER, bucket, config, done, permits_config};
 
 fn engine(permits_max: usize) -> Engine {
     let concurrency = tidegate_core::algorithm::Concurrency::new(2, Duration::from_secs(30)).unwrap();
@@ -15,8 +15,8 @@ fn engine(permits_max: usize) -> Engine {
         Limit::new("rate", bucket(100, Duration::from_secs(1))).key(["user"]),
         Limit::new("parallel", tidegate_core::Algorithm::Concurrency(concurrency)).key(["user"]),
     ];
-    Engine::builder(EngineConfig { permits_max, ..config() })
-        .namespace(NamespaceConfig { name: "api".into(), limits })
+    Engine::builder(permits_config(permits_max))
+        .namespace(NamespaceConfig::new("api", limits))
         .build()
         .unwrap()
 }
@@ -164,7 +164,7 @@ fn a_report_is_booked_whether_or_not_there_is_room() {
 
 #[test]
 fn two_namespaces_of_one_name_make_no_engine() {
-    let twice = (0..2).map(|_| NamespaceConfig { name: "api".into(), limits: Vec::new() });
+    let twice = (0..2).map(|_| NamespaceConfig::new("api", []));
     let error = Engine::builder(config()).namespaces(twice).build().unwrap_err();
     assert!(matches!(error, EngineError::NamespaceName(name) if name == "api"));
 }

@@ -93,8 +93,7 @@ fn it_is_dormant_while_its_limit_is_gone_and_follows_it_when_it_is_renamed() {
 
 #[test]
 fn only_the_namespace_it_is_for_is_made_anew() {
-    let space =
-        |name: &str| NamespaceConfig { name: name.into(), limits: vec![limit("a", bucket(10, MINUTE))] };
+    let space = |name: &str| NamespaceConfig::new(name, [limit("a", bucket(10, MINUTE))]);
     let first = Engine::builder(config()).namespaces([space("api"), space("web")]).build().unwrap();
     let (second, _) = first.with_override(raised("a", 25), NOW).unwrap();
     assert_eq!(left(&second, NOW), [25]);
@@ -189,8 +188,7 @@ fn changes_of_an_override_beyond_all_spec_numbers_leave_reloads_and_usage_as_the
 
 #[test]
 fn a_namespace_leaves_the_others_their_share_of_overrides() {
-    let two = ["api", "batch"]
-        .map(|name| NamespaceConfig { name: name.to_owned(), limits: vec![limit("a", bucket(10, MINUTE))] });
+    let two = ["api", "batch"].map(|name| NamespaceConfig::new(name, [limit("a", bucket(10, MINUTE))]));
     let of = |namespace: &str, number: usize| {
         let when = when(&number.to_string());
         RuntimeOverride::new(namespace, "a", when, bucket(20, MINUTE), NOW)

@@ -22,7 +22,7 @@ fn resources(places: u64) -> OverloadBuilder {
 }
 
 fn engine() -> Engine {
-    let api = NamespaceConfig { name: "api".into(), limits: Vec::new() };
+    let api = NamespaceConfig::new("api", []);
     Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).namespace(api).build().unwrap()
 }
 

@@ -11,7 +11,7 @@ use tidegate_capacity::Access;
 use tidegate_core::algorithm::Concurrency;
 use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{NamespaceConfig, OfferOutcome, Outcome, Pending, Request, RoomBounds, RoomUse};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 
 use crate::world::{NOW, Room, Stage, USER, World, bucket, request, stored, turn};
 
@@ -354,8 +354,8 @@ fn the_room_is_bounded_in_bytes() {
 
 #[test]
 fn a_namespace_cannot_use_up_the_share_of_another() {
-    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
-    let other = NamespaceConfig { name: "other".into(), limits: vec![Limit::new("rate", bucket(9, MINUTE))] };
+    let overload = Overload::new(ResourceConfig::new(1), 5).unwrap();
+    let other = NamespaceConfig::new("other", [Limit::new("rate", bucket(9, MINUTE))]);
     let limits = [Limit::new("rate", bucket(100, MINUTE))];
     let world = World::of(stored(limits).namespace(other).overload(overload).build().unwrap());
     world.engine.set_waiting_bounds(RoomBounds::new(4, usize::MAX).shared_by(2, 1));

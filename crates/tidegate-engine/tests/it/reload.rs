@@ -16,7 +16,7 @@ use crate::world::{NOW, USER, bucket, config, done};
 pub(crate) const MINUTE: Duration = Duration::from_mins(1);
 
 pub(crate) fn namespace(limits: impl IntoIterator<Item = Limit>) -> Vec<NamespaceConfig> {
-    vec![NamespaceConfig { name: "api".into(), limits: limits.into_iter().collect() }]
+    vec![NamespaceConfig::new("api", limits)]
 }
 
 pub(crate) fn engine(limits: impl IntoIterator<Item = Limit>) -> Engine {

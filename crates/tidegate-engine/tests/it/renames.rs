@@ -137,7 +137,7 @@ fn the_lineage_is_the_same_after_a_restart() {
     let restored = Lineage::from_notes(&notes).unwrap();
     assert_eq!(&restored, third.lineage());
     let restarted = |limits: Vec<Limit>| {
-        let api = NamespaceConfig { name: "api".into(), limits };
+        let api = NamespaceConfig::new("api", limits);
         Engine::builder(config()).namespace(api).lineage(restored.clone()).build().unwrap()
     };
     assert_eq!(restarted(vec![limit("c"), limit("b"), limit("a")]).lineage(), third.lineage());

@@ -5,11 +5,11 @@ use core::time::Duration;
 use tidegate_core::algorithm::Concurrency;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Cost, Limit};
-use tidegate_engine::{Completion, EngineConfig, EngineError, Outcome, PermitId, Refunded, Request};
+use tidegate_engine::{Completion, EngineError, Outcome, PermitId, Refunded, Request};
 use tidegate_store::{Note, NoteKind};
 
 use crate::reload::MINUTE;
-use crate::world::{USER, World, bucket, config, stored_by};
+use crate::world::{USER, World, bucket, store_config, stored_by};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -28,7 +28,7 @@ fn restarted(mut world: World) -> World {
     // Another seed at each start: batches are counted from it, and the store remembers those of
     // before.
     let seed = [world.store.stats().answers as u64, 6, 7, 8];
-    let mut config = EngineConfig { asks_store: true, ..config() };
+    let mut config = store_config();
     config.table.seed = seed;
     let again = stored_by(config, limits()).build().unwrap();
     for note in world.store.notes_now(NoteKind::Refund) {

@@ -17,10 +17,10 @@ use proptest::prelude::*;
 use tidegate_core::algorithm::{Concurrency, Rolling};
 use tidegate_core::{Algorithm, CarriedLimit, Charging, Cost, Limit, Timestamp};
 use tidegate_engine::{
-    BlockCause, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, PermitId, Request, Step,
+    BlockCause, Decision, Engine, NamespaceConfig, Outcome, Permit, PermitId, Request, Step,
 };
 
-use crate::world::{NOW, bucket, config, done};
+use crate::world::{NOW, bucket, done, permits_config};
 
 const DAY: Duration = Duration::from_hours(24);
 const HOSTILE: [&str; 3] = ["one", "two", "three"];
@@ -49,11 +49,8 @@ fn limits() -> Vec<Limit> {
 
 fn engine() -> Engine {
     let namespaces = HOSTILE.iter().copied().chain(["honest"]);
-    let namespaces = namespaces.map(|name| NamespaceConfig { name: name.into(), limits: limits() });
-    let engine = Engine::builder(EngineConfig { permits_max: PERMITS_MAX, ..config() })
-        .namespaces(namespaces)
-        .build()
-        .unwrap();
+    let namespaces = namespaces.map(|name| NamespaceConfig::new(name, limits()));
+    let engine = Engine::builder(permits_config(PERMITS_MAX)).namespaces(namespaces).build().unwrap();
     // From here on there is an owner for namespaces that no policy has.
     carry(&engine, "unknown", "first", NOW);
     engine

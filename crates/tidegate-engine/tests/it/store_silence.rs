@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_core::{Cost, Limit, Reason, Retry};
-use tidegate_engine::{Completion, Decision, EngineConfig, EngineError, LeaseConfig, Outcome, Request, Step};
+use tidegate_engine::{Completion, Decision, EngineError, Outcome, Request, Step};
 use tidegate_store::{Batch, Kind, Operation, StoreError};
 
-use crate::world::{USER, World, bucket, config, stored_by};
+use crate::world::{USER, World, bucket, lease_config, stored_by};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -121,7 +121,7 @@ fn failed(world: &World, error: StoreError) -> (bool, Batch, Vec<Batch>) {
 #[test]
 fn a_charge_that_the_store_may_have_made_for_a_refused_request_is_undone() {
     let world = |on_store_failure| {
-        let config = EngineConfig { asks_store: true, leases: Some(LeaseConfig::of(1)), ..config() };
+        let config = lease_config();
         let engine = stored_by(config, [exact("a", 9, on_store_failure)]).build().unwrap();
         World { engine, ..World::with_limits([]) }
     };

@@ -10,10 +10,10 @@ use tidegate_core::algorithm::{Bucket, Concurrency, Rolling};
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_engine::{
-    Answered, Decision, Engine, EngineBuilder, EngineConfig, EngineError, NamespaceConfig, Pending, Permit,
-    Progress, Refused, Request, ResourceStats, Settled, Step, Turn, Wants,
+    Answered, Decision, Engine, EngineBuilder, EngineConfig, EngineError, LeaseConfig, NamespaceConfig,
+    Pending, Permit, Progress, Refused, Request, ResourceStats, Settled, Step, Turn, Wants,
 };
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -79,14 +79,34 @@ pub(crate) fn config() -> EngineConfig {
     config
 }
 
+/// As [`config`], for an engine that asks a store.
+pub(crate) fn store_config() -> EngineConfig {
+    let mut config = config();
+    config.asks_store = true;
+    config
+}
+
+/// As [`store_config`], for an engine that leases.
+pub(crate) fn lease_config() -> EngineConfig {
+    let mut config = store_config();
+    config.leases = Some(LeaseConfig::of(1));
+    config
+}
+
+/// As [`config`], for an engine that keeps at most so many permits.
+pub(crate) fn permits_config(permits_max: usize) -> EngineConfig {
+    let mut config = config();
+    config.permits_max = permits_max;
+    config
+}
+
 /// An engine that asks a store.
 pub(crate) fn stored(limits: impl IntoIterator<Item = Limit>) -> EngineBuilder {
-    stored_by(EngineConfig { asks_store: true, ..config() }, limits)
+    stored_by(store_config(), limits)
 }
 
 pub(crate) fn stored_by(config: EngineConfig, limits: impl IntoIterator<Item = Limit>) -> EngineBuilder {
-    Engine::builder(config)
-        .namespace(NamespaceConfig { name: "api".into(), limits: limits.into_iter().collect() })
+    Engine::builder(config).namespace(NamespaceConfig::new("api", limits))
 }
 
 /// The number of requests that each position of the order admits.
@@ -118,7 +138,7 @@ impl World {
         let table =
             TableConfig::new("api", "orders", room.capacity, room.capacity).partitions(1).nodes(["node"]);
         let capacity = Capacity::builder().node("node", 1_000_000).table(table).build().unwrap();
-        let overload = Overload::new(OverloadConfig { in_flight_max: room.in_flight, seed: 5 }).unwrap();
+        let overload = Overload::new(ResourceConfig::new(room.in_flight), 5).unwrap();
         Self::of(stored(limits).capacity(capacity).overload(overload).build().unwrap())
     }
 

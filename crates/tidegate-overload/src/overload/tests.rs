@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::builder::{OverloadBuilder, OverloadConfig, OverloadError};
+use crate::builder::{OverloadBuilder, OverloadError};
 use crate::cursor::COHORTS;
 use crate::resource::ResourceConfig;
 use crate::shed::Binding;
@@ -17,7 +17,7 @@ const ONLY: ResourceId = ResourceId(0);
 const START: Timestamp = Timestamp::from_secs(1_800_000_000);
 
 fn overload(in_flight_max: u64) -> Overload {
-    Overload::new(OverloadConfig { in_flight_max, seed: 7 }).unwrap()
+    Overload::new(ResourceConfig::new(in_flight_max), 7).unwrap()
 }
 
 fn tick_at(number: u64) -> Timestamp {
@@ -219,7 +219,7 @@ fn under_threads_never_more_than_the_bound_are_in_flight_and_all_places_come_bac
 
 #[test]
 fn an_invalid_bound_is_named() {
-    let error = Overload::new(OverloadConfig { in_flight_max: 0, seed: 1 }).unwrap_err();
+    let error = Overload::new(ResourceConfig::new(0), 1).unwrap_err();
     assert_eq!(
         error.to_string(),
         "in_flight_max 0 is not between 1 and 1000000; use how many requests the system works on at once"

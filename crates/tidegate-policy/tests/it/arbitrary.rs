@@ -68,7 +68,8 @@ const PIECES: [&str; 36] = [
 ];
 
 fn assert_answered(text: &str) {
-    let config = TableConfig { bytes: TableConfig::BYTES_MIN, ..TableConfig::seeded([1, 2, 3, 4]) };
+    let mut config = TableConfig::seeded([1, 2, 3, 4]);
+    config.bytes = TableConfig::BYTES_MIN;
     let table = Arc::new(KeyTable::new(config));
     let env = |name: &str| (name.len() < 3).then(|| "${x}:\n".repeat(name.len()));
     let said = match parse("t", text, &env) {

@@ -72,7 +72,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let config = TableConfig { bytes: TableConfig::BYTES_MIN, ..TableConfig::seeded([1, 2, 3, 4]) };
+        let mut config = TableConfig::seeded([1, 2, 3, 4]);
+        config.bytes = TableConfig::BYTES_MIN;
         Self { table: KeyTable::new(config), now: NOW }
     }
 

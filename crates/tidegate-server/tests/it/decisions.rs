@@ -72,8 +72,7 @@ async fn a_cost_larger_than_the_limit_is_refused_for_good() {
 
 #[tokio::test]
 async fn attributes_that_collide_when_joined_are_different_keys() {
-    let namespace =
-        NamespaceConfig { name: "api".to_owned(), limits: vec![bucket("pair", 1, 1).key(["one", "two"])] };
+    let namespace = NamespaceConfig::new("api", [bucket("pair", 1, 1).key(["one", "two"])]);
     let world = World::with([namespace], loopback()).await;
     for attributes in
         [r#"{"one":"a","two":"b_c"}"#, r#"{"one":"a_b","two":"c"}"#, r#"{"one":"","two":"a_b_c"}"#]
@@ -113,13 +112,13 @@ async fn a_request_that_no_limit_matches_goes_ahead_without_fields() {
 
 #[tokio::test]
 async fn a_shadow_limit_refuses_nothing_and_is_named() {
-    let namespace = NamespaceConfig {
-        name: "api".to_owned(),
-        limits: vec![
+    let namespace = NamespaceConfig::new(
+        "api",
+        [
             bucket("trial", 1, 1).key(["user"]).shadow(),
             fixed("real", 9, Duration::from_mins(1)).key(["user"]),
         ],
-    };
+    );
     let world = World::with([namespace], loopback()).await;
     let user = r#"{"user":"ada"}"#;
     assert!(world.check(user).await.json().get("shadow").is_none());
@@ -133,13 +132,10 @@ async fn a_shadow_limit_refuses_nothing_and_is_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_over_many_connections_admits_exactly_what_the_limit_has() {
-    let namespace = NamespaceConfig {
-        name: "api".to_owned(),
-        limits: vec![
-            fixed("burst", 500, Duration::from_mins(1)).key(["user"]),
-            bucket("second", 1, 700).key(["user"]),
-        ],
-    };
+    let namespace = NamespaceConfig::new(
+        "api",
+        [fixed("burst", 500, Duration::from_mins(1)).key(["user"]), bucket("second", 1, 700).key(["user"])],
+    );
     let world = Arc::new(World::with([namespace], loopback()).await);
     let request = post("/v1/check", r#"{"namespace":"api","attributes":{"user":"ada"}}"#);
     let mut connections = tokio::task::JoinSet::new();

@@ -61,10 +61,7 @@ async fn decisions_are_counted_by_limit_and_reason() {
 
 #[tokio::test]
 async fn permits_and_shadow_refusals_are_counted() {
-    let namespace = NamespaceConfig {
-        name: "api".to_owned(),
-        limits: vec![bucket("trial", 1, 1).key(["user"]).shadow()],
-    };
+    let namespace = NamespaceConfig::new("api", [bucket("trial", 1, 1).key(["user"]).shadow()]);
     let world = World::with([namespace], loopback()).await;
     for _ in 0..3 {
         world.check(r#"{"user":"ada"}"#).await;
@@ -87,10 +84,7 @@ async fn permits_and_shadow_refusals_are_counted() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_thousand_keys_and_namespaces_leave_the_number_of_series_as_it_was() {
-    let namespace = NamespaceConfig {
-        name: "api".to_owned(),
-        limits: vec![fixed("per-user", 1, Duration::from_mins(1)).key(["user"])],
-    };
+    let namespace = NamespaceConfig::new("api", [fixed("per-user", 1, Duration::from_mins(1)).key(["user"])]);
     let world = World::with([namespace], loopback()).await;
     let ask = async |from: usize, count: usize| {
         let mut client = world.client().await;

@@ -26,7 +26,7 @@ async fn blocks_by_operations_and_by_limits_are_listed_until_they_end_or_are_lif
         fixed("per-user", 100, Duration::from_mins(1)).key(["user"]),
         fixed("strict", 1, Duration::from_mins(1)).key(["app"]).block_on_exceed(Duration::from_mins(10)),
     ];
-    let world = World::with([NamespaceConfig { name: "api".to_owned(), limits }], loopback()).await;
+    let world = World::with([NamespaceConfig::new("api", limits)], loopback()).await;
     let block = async |user: &str, ms: u64| {
         let body = format!(
             r#"{{"namespace":"api","attributes":{{"user":"{user}"}},"limit":"per-user","for_ms":{ms}}}"#

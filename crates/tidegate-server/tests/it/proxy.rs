@@ -39,8 +39,7 @@ use crate::world::{World, api, loopback};
 /// `api` and `parallel`: one request at a time for each user.
 fn namespaces() -> [NamespaceConfig; 2] {
     let one = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30)).unwrap());
-    let parallel =
-        NamespaceConfig { name: "parallel".to_owned(), limits: vec![Limit::new("one", one).key(["user"])] };
+    let parallel = NamespaceConfig::new("parallel", [Limit::new("one", one).key(["user"])]);
     [api(), parallel]
 }
 

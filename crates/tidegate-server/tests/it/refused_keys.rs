@@ -26,10 +26,7 @@ async fn listed(world: &World, query: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn a_window_slides_and_filters_select_namespace_limit_reason_and_key() {
-    let shop = NamespaceConfig {
-        name: "shop".to_owned(),
-        limits: vec![fixed("per-user", 1, Duration::from_hours(1)).key(["user"])],
-    };
+    let shop = NamespaceConfig::new("shop", [fixed("per-user", 1, Duration::from_hours(1)).key(["user"])]);
     let world = World::with([api(), shop], loopback()).await;
     for _ in 0..5 {
         world.check(r#"{"user":"ada"}"#).await;

@@ -19,7 +19,7 @@ fn limits() -> Vec<Limit> {
 }
 
 fn api() -> NamespaceConfig {
-    NamespaceConfig { name: "api".to_owned(), limits: limits() }
+    NamespaceConfig::new("api", limits())
 }
 
 struct Asked {
@@ -68,7 +68,8 @@ fn said(refusal: &Refusal, now: Timestamp) -> String {
 const ADMITTED: &str = "admitted";
 
 fn through_the_library(requests: &[Asked]) -> Vec<String> {
-    let table = TableConfig { bytes: 1 << 20, ..TableConfig::seeded([1, 2, 3, 4]) };
+    let mut table = TableConfig::seeded([1, 2, 3, 4]);
+    table.bytes = 1 << 20;
     let gate = Gate::builder("api").limits(limits()).table(Arc::new(KeyTable::new(table))).build().unwrap();
     let decide = |asked: &Asked| {
         let attributes = asked.attributes();

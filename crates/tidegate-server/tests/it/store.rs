@@ -14,7 +14,7 @@ use crate::world::{START, World, bucket, fixed, loopback, memory_store};
 /// One limit decided here, one by the store.
 fn namespace() -> NamespaceConfig {
     let exact = fixed("exact", 2, Duration::from_mins(1)).key(["user"]).consistency(Consistency::Exact);
-    NamespaceConfig { name: "api".to_owned(), limits: vec![bucket("local", 1, 5).key(["user"]), exact] }
+    NamespaceConfig::new("api", [bucket("local", 1, 5).key(["user"]), exact])
 }
 
 /// A store that takes everything and says nothing.

@@ -8,7 +8,7 @@ use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, 
 use tidegate_core::limit::Missing;
 use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
 use tidegate_store::{DynStore, MemoryConfig, MemoryStore};
 
@@ -36,21 +36,21 @@ pub(crate) fn fixed(name: &str, limit: u64, window: Duration) -> Limit {
 pub(crate) fn api() -> NamespaceConfig {
     let concurrency = Algorithm::Concurrency(Concurrency::new(2, Duration::from_secs(30)).unwrap());
     let calendar = Algorithm::Calendar(Calendar::new(10, CivilUnit::Day, "America/Los_Angeles").unwrap());
-    NamespaceConfig {
-        name: "api".to_owned(),
-        limits: vec![
+    NamespaceConfig::new(
+        "api",
+        [
             bucket("per-user", 1, 3).key(["user"]),
             fixed("per-app", 5, Duration::from_mins(1)).key(["app"]),
             Limit::new("parallel", concurrency).key(["tenant"]),
             Limit::new("daily", calendar).key(["account"]),
         ],
-    }
+    )
 }
 
 /// The namespace `missing`: what happens to a request without `user` under each choice.
 pub(crate) fn missing(choice: Missing) -> NamespaceConfig {
     let name = format!("missing-{choice:?}").to_lowercase();
-    NamespaceConfig { name, limits: vec![bucket("per-user", 1, 1).key(["user"]).missing(choice)] }
+    NamespaceConfig::new(name, [bucket("per-user", 1, 1).key(["user"]).missing(choice)])
 }
 
 /// On a free port; a drain closes idle connections at once, so that no test waits.
@@ -96,7 +96,7 @@ impl World {
     pub(crate) async fn in_flight(in_flight_max: u64, config: ServerConfig) -> Self {
         let clock = Arc::new(ManualClock::new(START));
         let store = memory_store(&clock);
-        let overload = Overload::new(OverloadConfig { in_flight_max, seed: 5 }).unwrap();
+        let overload = Overload::new(ResourceConfig::new(in_flight_max), 5).unwrap();
         let engine = builder([api()], false).overload(overload).build().unwrap();
         Self::start(Arc::new(engine), config, clock, store).await
     }

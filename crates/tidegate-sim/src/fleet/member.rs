@@ -1,7 +1,7 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
 use tidegate_core::limit::OnStoreFailure;
-use tidegate_core::{Limit, TableConfig, WhenFull};
+use tidegate_core::{Limit, TableConfig};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
 use crate::fleet::arrival::Arrival;
@@ -82,21 +82,13 @@ impl MemberFactory {
     /// Starts a member, which remembers nothing.
     pub(crate) fn start(&mut self, member: &mut Member) -> Result<(), ScenarioError> {
         self.runs += 1;
-        let table = TableConfig {
-            bytes: self.table_bytes,
-            ring_share_percent: 0,
-            when_full: WhenFull::Refuse,
-            seed: self.chance.seeds(),
-        };
-        let holders_max = self.scenario.holders_max as usize;
-        let config = EngineConfig {
-            table,
-            permits_max: 0,
-            permit_key: [0; 2],
-            asks_store: true,
-            leases: Some(LeaseConfig { holders_max, locks_max: 1, ..LeaseConfig::of(self.runs) }),
-        };
-        let namespace = NamespaceConfig { name: NAMESPACE.to_owned(), limits: vec![self.limit.clone()] };
+        let mut leases = LeaseConfig::of(self.runs);
+        (leases.holders_max, leases.locks_max) = (self.scenario.holders_max as usize, 1);
+        let mut config = EngineConfig::seeded(self.chance.seeds());
+        (config.table.bytes, config.table.ring_share_percent) = (self.table_bytes, 0);
+        (config.permits_max, config.permit_key) = (0, [0; 2]);
+        (config.asks_store, config.leases) = (true, Some(leases));
+        let namespace = NamespaceConfig::new(NAMESPACE, [self.limit.clone()]);
         let engine = Engine::builder(config).namespace(namespace).build();
         let engine = engine.map_err(|error| ScenarioError::Engine(error.to_string()))?;
         // As `store.members` of the policy says, so that a member knows it before the store has

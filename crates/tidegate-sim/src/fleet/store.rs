@@ -59,7 +59,8 @@ impl SimulatedStore {
             Chaos::None => Clock::TRUE,
             Chaos::Some => Clock::drawn(&mut chance),
         };
-        let config = MemoryConfig { bytes: BYTES, ..MemoryConfig::new(chance.seeds()) };
+        let mut config = MemoryConfig::new(chance.seeds());
+        config.bytes = BYTES;
         // The store is new: nothing was there before the world began.
         let epoch = Epoch { number: 1, began: clock.at(0), is_after_loss: false };
         let made = |_| keeper_of(config, epoch);

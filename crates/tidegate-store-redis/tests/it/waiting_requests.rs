@@ -9,7 +9,7 @@ use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Limit};
 use tidegate_driver::{Admission, Driver, Verdict};
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig, Request};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store_redis::RedisStore;
 use tokio::task::JoinSet;
 
@@ -41,8 +41,8 @@ fn admission(store: RedisStore) -> Admission {
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
     config.table.bytes = 1 << 20;
     config.asks_store = true;
-    let overload = Overload::new(OverloadConfig { in_flight_max: PLACES as u64, seed: 5 }).unwrap();
-    let namespace = NamespaceConfig { name: "api".to_owned(), limits: vec![quota] };
+    let overload = Overload::new(ResourceConfig::new(PLACES as u64), 5).unwrap();
+    let namespace = NamespaceConfig::new("api", [quota]);
     let engine = Engine::builder(config).namespace(namespace).overload(overload).build().unwrap();
     // Long, since tests run beside others.
     Admission::from(Driver::new(engine).store(Arc::new(store)).store_timeout(Duration::from_secs(20)))

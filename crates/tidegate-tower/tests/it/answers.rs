@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidegate_core::Limit;
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_tower::{AdmitBody, AdmitLayer, extract, timeout};
 use tidegate_wire::headers::OlderHeaders;
 use tower::{Layer, ServiceExt, service_fn};
@@ -170,7 +170,7 @@ async fn each_plane_has_its_own_grpc_status() {
     assert_eq!(shown(response.headers(), &names), [Some("4"), Some("deadline_unmeetable"), None]);
     assert_eq!(world.left(), left(2, 1));
     // UNAVAILABLE.
-    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let overload = Overload::new(ResourceConfig::new(1), 5).unwrap();
     let world = World::new(builder([]).overload(overload));
     let held = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
     let response = ask(&world, grpc()).await;
@@ -230,7 +230,7 @@ fn a_typing_error_in_an_attribute_can_be_an_error() {
 #[tokio::test]
 async fn a_namespace_that_is_gone_after_a_reload_is_the_services_mistake() {
     let world = World::new(usual());
-    let other = NamespaceConfig { name: "apo".into(), limits: Vec::new() };
+    let other = NamespaceConfig::new("apo", []);
     world.engine.replace(Engine::builder(EngineConfig::default()).namespace(other).build().unwrap());
     let response = ask(&world, request()).await;
     assert_eq!(response.status(), 500);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use http::Request;
 use tidegate_core::algorithm::{Fixed, WindowStart};
 use tidegate_core::{Algorithm, Limit, Matcher};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_tower::{AdmitBody, AdmitLayer, extract, timeout};
 use tokio::task::JoinHandle;
 use tower::{Layer, ServiceExt, service_fn};
@@ -114,7 +114,7 @@ async fn a_place_that_is_given_back_before_one_stands_in_line_is_not_missed() {
 
 #[tokio::test]
 async fn a_place_in_flight_is_waited_for_by_all_alike() {
-    let overload = Overload::new(OverloadConfig { in_flight_max: 1, seed: 5 }).unwrap();
+    let overload = Overload::new(ResourceConfig::new(1), 5).unwrap();
     let world = World::new(builder([]).overload(overload)).with(|layer| layer.wait(SECOND));
     let held = spawn(&world, request()).await.unwrap();
     let sheddable = spawn(&world, request_of("sheddable"));

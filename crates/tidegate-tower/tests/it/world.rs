@@ -15,7 +15,7 @@ use http_body_util::BodyExt;
 use tidegate_core::algorithm::{Bucket, Concurrency};
 use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig, Outcome};
-use tidegate_overload::{Overload, OverloadConfig};
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_tower::{AdmitLayer, Clock, EngineHandle, ManualClock, extract};
 
 pub(crate) const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -33,7 +33,7 @@ pub(crate) fn builder(limits: impl IntoIterator<Item = Limit>) -> EngineBuilder 
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
     config.table.bytes = 1 << 20;
     config.asks_store = true;
-    let api = NamespaceConfig { name: "api".into(), limits: limits.into_iter().collect() };
+    let api = NamespaceConfig::new("api", limits);
     Engine::builder(config).namespace(api)
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn builder(limits: impl IntoIterator<Item = Limit>) -> EngineBuilder 
 pub(crate) fn usual() -> EngineBuilder {
     let rate = Limit::new("rate", bucket(2, SECOND, 2)).key(["user"]);
     let parallel = Limit::new("parallel", parallel(1)).key(["user"]);
-    let overload = Overload::new(OverloadConfig { in_flight_max: 3, seed: 5 }).unwrap();
+    let overload = Overload::new(ResourceConfig::new(3), 5).unwrap();
     builder([rate, parallel]).overload(overload)
 }
 

@@ -57,7 +57,7 @@ impl Counted {
             is_away: AtomicBool::new(false),
             stalls_at: AtomicUsize::new(0),
         });
-        let namespace = NamespaceConfig { name: "api".to_owned(), limits };
+        let namespace = NamespaceConfig::new("api", limits);
         let kept = Arc::clone(&store) as Arc<dyn DynStore>;
         let world = World::asking([namespace], config(), clock, kept).await;
         let envoy = Envoy::of(&world).await;

@@ -119,7 +119,7 @@ async fn quotas_in_the_store_are_charged_looked_at_and_given_back_alike() {
     let clock = Arc::new(ManualClock::new(START));
     let store = memory_store(&clock);
     let limits = vec![fixed("app", 5, Duration::from_hours(1)).key(["app"]).consistency(Consistency::Exact)];
-    let world = World::asking([NamespaceConfig { name: "api".into(), limits }], config(), clock, store).await;
+    let world = World::asking([NamespaceConfig::new("api", limits)], config(), clock, store).await;
     let mut envoy = Envoy::of(&world).await;
     for one in [app("x"), under(5, RateLimitUnit::Day, app("x"))] {
         assert_eq!(envoy.left(&[weighing(4, one.clone())]).await, [(false, 1)]);

@@ -101,7 +101,7 @@ async fn a_concurrency_limit_is_only_looked_at_and_no_permit_leaks() {
 #[tokio::test]
 async fn a_key_that_stands_twice_counts_by_both_of_its_values() {
     let limits = vec![bucket("pairs", 1, 1).key(["generic_key", "generic_key.2"])];
-    let world = World::with([NamespaceConfig { name: "api".into(), limits }], config()).await;
+    let world = World::with([NamespaceConfig::new("api", limits)], config()).await;
     let mut envoy = Envoy::of(&world).await;
     let pair = |one, two| descriptor(&[("generic_key", one), ("generic_key", two)]);
     assert_eq!(envoy.left(&[pair("a", "b")]).await, [(false, 0)]);
@@ -112,7 +112,7 @@ async fn a_key_that_stands_twice_counts_by_both_of_its_values() {
 #[tokio::test]
 async fn a_shadow_limit_neither_refuses_nor_shows() {
     let limits = vec![bucket("wide", 1, 3).key(["user"]), bucket("shadow", 1, 1).key(["user"]).shadow()];
-    let world = World::with([NamespaceConfig { name: "api".into(), limits }], config()).await;
+    let world = World::with([NamespaceConfig::new("api", limits)], config()).await;
     let mut envoy = Envoy::of(&world).await;
     for left in [2, 1, 0] {
         let answer = envoy.ask(&[user("ada")]).await;
@@ -192,7 +192,7 @@ async fn quotas_in_the_store_go_ahead_together_or_not_at_all() {
         crate::world::fixed(name, limit, window).key([name.to_owned()]).consistency(Consistency::Exact)
     };
     let limits = vec![quota("user", 2), quota("app", 5)];
-    let namespace = NamespaceConfig { name: "api".into(), limits };
+    let namespace = NamespaceConfig::new("api", limits);
     let world = World::asking([namespace], config(), clock, store).await;
     let mut envoy = Envoy::of(&world).await;
     let own = || under(3, RateLimitUnit::Day, descriptor(&[("path", "/a")]));
@@ -211,8 +211,7 @@ async fn a_value_that_is_too_long_to_be_stored_gets_nobody_past_a_quota() {
     let clock = Arc::new(ManualClock::new(START));
     let store = memory_store(&clock);
     let quota = crate::world::fixed("quota", 5, Duration::from_hours(1)).key(["user"]);
-    let namespace =
-        NamespaceConfig { name: "api".into(), limits: vec![quota.consistency(Consistency::Exact)] };
+    let namespace = NamespaceConfig::new("api", [quota.consistency(Consistency::Exact)]);
     let world = World::asking([namespace], config(), clock, store).await;
     let mut envoy = Envoy::of(&world).await;
     let long = "u".repeat(8 << 10);

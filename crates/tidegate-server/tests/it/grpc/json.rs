@@ -138,7 +138,7 @@ async fn what_a_store_does_not_take_back_is_a_fault_and_no_answer() {
     let mut config = loopback();
     config.bounds.store_timeout = Duration::from_millis(5);
     let limits = vec![fixed("app", 5, Duration::from_hours(1)).key(["app"]).consistency(Consistency::Exact)];
-    let namespace = NamespaceConfig { name: "api".to_owned(), limits };
+    let namespace = NamespaceConfig::new("api", limits);
     let world = World::asking([namespace], config, Arc::new(ManualClock::new(START)), Arc::new(Silent)).await;
     let back = with(r#""isNegativeHits":true"#, &question("api", "app", "x"));
     let answer = world.post("/json", &back).await;

@@ -23,7 +23,7 @@ async fn what_the_store_takes_for_a_client_that_has_left_is_given_back() {
         Limit::new("one", one).key(["user"]).consistency(Consistency::Exact),
         fixed("few", 2, Duration::from_hours(1)).key(["user"]).consistency(Consistency::Exact),
     ];
-    let namespace = NamespaceConfig { name: "api".to_owned(), limits };
+    let namespace = NamespaceConfig::new("api", limits);
     let (server, seen) = well().await;
     let mut config = loopback();
     config.proxy = Some("127.0.0.1:0".parse().unwrap());

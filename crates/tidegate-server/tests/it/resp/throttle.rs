@@ -232,10 +232,7 @@ async fn a_pipeline_is_one_batch_in_which_each_is_decided_after_those_before_it(
 
 #[tokio::test]
 async fn a_namespace_of_the_policy_that_is_called_as_the_door_is_has_counters_of_its_own() {
-    let namespace = tidegate_engine::NamespaceConfig {
-        name: "resp".to_owned(),
-        limits: vec![bucket("CL.THROTTLE", 1, 1).key(["key"])],
-    };
+    let namespace = tidegate_engine::NamespaceConfig::new("resp", [bucket("CL.THROTTLE", 1, 1).key(["key"])]);
     let (_world, mut client) = super::world_with([namespace], super::config()).await;
     assert_eq!(client.ask("TG.CHECK resp key k").await, "[decision, admit, remaining, 0]");
     assert_eq!(client.ask("CL.THROTTLE k 0 1 60").await, "[0, 1, 0, -1, 60]");
