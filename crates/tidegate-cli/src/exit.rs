@@ -92,14 +92,3 @@ pub(crate) fn ended(exit: Exit, written: io::Result<()>) -> Exit {
         _ => exit,
     }
 }
-
-/// An error with everything that caused it, on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
+use tidegate_core::error_chain;
 use tidegate_policy::policy::{Format, NamespacePolicy, Policy, StoreKind};
 use tidegate_server::ProxyConfig;
 use tidegate_server::{Address, Handle, ServerConfig, from_policy};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::arguments::{LogFormat, Serve};
-use crate::exit::{Exit, chain, complain};
+use crate::exit::{Exit, complain};
 use crate::policy_file::{self, PolicyFileError, WatchedPolicy};
 use crate::{first_minute, logging};
 
@@ -86,7 +87,7 @@ async fn serve(arguments: &Serve, policy: &Policy, source: Option<WatchedPolicy>
 
 /// The daemon, and the store that it uses.
 async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<(Handle, StoreKind), String> {
-    let mut config = from_policy::server_config(policy).map_err(|error| chain(&error))?;
+    let mut config = from_policy::server_config(policy).map_err(|error| error_chain(&error))?;
     if let Some(address) = &arguments.listen {
         if !address.is_local() {
             return Err(format!(
@@ -99,7 +100,7 @@ async fn start(arguments: &Serve, policy: &Policy, text: &[u8]) -> Result<(Handl
         stand_before(url, policy, &mut config, &arguments.proxy)?;
     }
     let store = from_policy::store_kind(policy, &config);
-    let handle = from_policy::serve(policy, text, config).await.map_err(|error| chain(&error))?;
+    let handle = from_policy::serve(policy, text, config).await.map_err(|error| error_chain(&error))?;
     Ok((handle, store))
 }
 
@@ -131,7 +132,7 @@ fn stand_before(
     if let Some(warning) = misfit(namespace) {
         tracing::warn!("{warning}");
     }
-    config.proxying = ProxyConfig::to_upstream(url, &namespace.name).map_err(|error| chain(&error))?;
+    config.proxying = ProxyConfig::to_upstream(url, &namespace.name).map_err(|error| error_chain(&error))?;
     config.keeps_proxying = true;
     config.proxy = Some(proxy.clone());
     Ok(())

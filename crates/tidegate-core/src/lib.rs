@@ -45,6 +45,7 @@ pub mod text;
 pub mod time;
 
 mod address;
+mod error_chain;
 mod scope;
 mod sync;
 
@@ -52,6 +53,7 @@ pub use algorithm::{Algorithm, AlgorithmError};
 pub use attributes::Attributes;
 pub use class::Class;
 pub use cost::Cost;
+pub use error_chain::error_chain;
 pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
 pub use limit::{Limit, LimitError};

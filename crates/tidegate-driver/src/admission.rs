@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tidegate_clock::Clock;
 use tidegate_core::{Limit, Refusal, Timestamp};
 use tidegate_engine::{
-    Decision, Engine, EngineConfig, EngineError, LeaseConfig, LimitReport, NamespaceConfig, Request, Step,
+    BuildError, Decision, Engine, EngineConfig, LeaseConfig, LimitReport, NamespaceConfig, Request,
+    RequestError, Step,
 };
 use tidegate_store::DynStore;
 
@@ -57,7 +58,7 @@ pub enum UntilReadyError {
     Never(Refusal),
     /// The request could not be decided.
     #[error(transparent)]
-    Undecided(#[from] EngineError),
+    Undecided(#[from] RequestError),
 }
 
 /// Admits requests by an engine, and drives whatever that takes: store calls, lease renewal, ticks
@@ -88,7 +89,7 @@ impl Admission {
 
     /// Decides a request. It waits for the store and for leases, where limits need them, and not
     /// for its turn.
-    pub async fn admit(&self, request: &Request<'_>) -> Result<Verdict, EngineError> {
+    pub async fn admit(&self, request: &Request<'_>) -> Result<Verdict, RequestError> {
         let driver = &self.driver;
         let now = driver.now();
         driver.tick_if_due(now);
@@ -106,7 +107,7 @@ impl Admission {
 
     /// Decides a request, and waits at most this long for its turn if it is refused. The last
     /// refusal is returned when the time ends, and at once where waiting that long cannot help.
-    pub async fn admit_within(&self, request: &Request<'_>, wait: Duration) -> Result<Verdict, EngineError> {
+    pub async fn admit_within(&self, request: &Request<'_>, wait: Duration) -> Result<Verdict, RequestError> {
         let until = self.driver.now().saturating_add(wait);
         // At its deadline a request is late already.
         let deadline = request.deadline.map(|at| at.saturating_sub(Duration::from_nanos(1)));
@@ -125,7 +126,7 @@ impl Admission {
         }
     }
 
-    async fn admit_until(&self, request: &Request<'_>, until: Timestamp) -> Result<Verdict, EngineError> {
+    async fn admit_until(&self, request: &Request<'_>, until: Timestamp) -> Result<Verdict, RequestError> {
         let driver = &self.driver;
         // The engine lets the request wait for its turn. It does not wait for a block to end, for a
         // store or for room in a table; such a request is tried again from here.
@@ -147,7 +148,7 @@ impl Admission {
     }
 
     /// The state of the limits that apply to a request, without charging them.
-    pub async fn peek(&self, request: &Request<'_>) -> Result<Vec<LimitReport>, EngineError> {
+    pub async fn peek(&self, request: &Request<'_>) -> Result<Vec<LimitReport>, RequestError> {
         let begun = self.driver.engine().peek(request, self.driver.now())?;
         Ok(self.driver.complete(begun).await?.limits)
     }
@@ -215,7 +216,7 @@ impl AdmissionBuilder {
     }
 
     /// Checks everything and makes the admission.
-    pub fn build(mut self) -> Result<Admission, EngineError> {
+    pub fn build(mut self) -> Result<Admission, BuildError> {
         if self.store.is_some() {
             self.config.asks_store = true;
             // The seed is another one in each run of each member, so this number is too.

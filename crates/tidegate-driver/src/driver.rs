@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_core::Timestamp;
-use tidegate_engine::{Completion, Engine, EngineError, Permit, Progress, Settled, Tick, TickAction};
+use tidegate_engine::{Completion, Engine, Permit, Progress, RequestError, Settled, Tick, TickAction};
 use tidegate_store::{Answer, Batch, DynStore, StoreError};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -117,7 +117,7 @@ impl Driver {
     ///
     /// Dropping the future leaves the operation undone here; a batch that the store has carried out
     /// stands.
-    pub async fn complete<T>(&self, begun: Progress<T>) -> Result<T, EngineError> {
+    pub async fn complete<T>(&self, begun: Progress<T>) -> Result<T, RequestError> {
         let mut progress = begun;
         loop {
             match progress {

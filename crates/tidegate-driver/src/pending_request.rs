@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{Answered, Decision, Engine, EngineError, Outcome, Pending, Request, Step, Wants};
+use tidegate_engine::{Answered, Decision, Engine, Outcome, Pending, Request, RequestError, Step, Wants};
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 
@@ -38,7 +38,7 @@ impl Driver {
     /// Decides a request by `engine`, such as the one that was in force when the request was read.
     /// Waits for the store and for leases, and for its turn if the request may wait. Dropping the
     /// future gives back what the request holds.
-    pub async fn decide(&self, engine: &Engine, request: &Request<'_>) -> Result<Decision, EngineError> {
+    pub async fn decide(&self, engine: &Engine, request: &Request<'_>) -> Result<Decision, RequestError> {
         match engine.admit(request, self.now())? {
             Step::Decided(decision) => Ok(decision),
             Step::Ask(pending) => Ok(Box::pin(self.drive(pending).decided()).await.decision),

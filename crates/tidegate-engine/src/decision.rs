@@ -6,7 +6,7 @@ use core::ops::Deref;
 use tidegate_core::Refusal;
 
 use crate::continuation::Pending;
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::permit::Permit;
 
 /// The next step of the caller.
@@ -97,13 +97,13 @@ impl Deref for Refused {
 #[non_exhaustive]
 pub enum BatchError {
     /// One of them could not be.
-    #[error("request {at}: {source}")]
+    #[error("request {at} cannot be decided")]
     Request {
         /// Its position among the requests, from 0.
         at: usize,
         /// Why.
         #[source]
-        source: EngineError,
+        source: RequestError,
     },
     /// The batch is too large.
     #[error("{given} requests are more than the {max} that are decided together; ask in several parts", max = crate::BATCH_REQUESTS_MAX)]

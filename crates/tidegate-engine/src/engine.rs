@@ -41,7 +41,7 @@ pub use reload::{Change, LimitChange, ReloadReport};
 pub use tick::{Tick, TickAction};
 
 use crate::blocks::KnownBlocks;
-use crate::error::EngineError;
+use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases};
 use crate::lineage::Lineage;
@@ -167,7 +167,7 @@ impl EngineBuilder {
     }
 
     /// Checks everything and makes the engine.
-    pub fn build(self) -> Result<Engine, EngineError> {
+    pub fn build(self) -> Result<Engine, BuildError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let planes = Planes::new(capacity, overload, &room);
@@ -191,7 +191,7 @@ impl EngineBuilder {
         let mut set = Overrides::default();
         for one in overrides {
             if !set.set(one) {
-                return Err(EngineError::TooManyOverrides);
+                return Err(BuildError::TooManyOverrides);
             }
         }
         let (engine, _) = Engine::of_world(shared, planes, namespaces, &lineage, set)?;
@@ -325,7 +325,7 @@ impl Engine {
     }
 
     /// The limits of a namespace, in the order they were given.
-    pub fn limits(&self, namespace: &str) -> Result<impl ExactSizeIterator<Item = &Limit>, EngineError> {
+    pub fn limits(&self, namespace: &str) -> Result<impl ExactSizeIterator<Item = &Limit>, RequestError> {
         Ok(self.gates[self.find(namespace)?].limits())
     }
 
@@ -376,9 +376,9 @@ impl Engine {
         namespace: &str,
         table: &str,
         now: Timestamp,
-    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, EngineError> {
+    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, RequestError> {
         let capacity = self.planes.capacity.as_ref().ok_or_else(|| unknown_table(namespace, table))?;
-        capacity.partitions(namespace, table, now).map_err(EngineError::Access)
+        capacity.partitions(namespace, table, now).map_err(RequestError::Access)
     }
 
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].
@@ -395,7 +395,7 @@ impl Engine {
     }
 
     /// Takes in something that is not a request. An error changes nothing.
-    pub fn event(&self, event: Event<'_>, now: Timestamp) -> Result<(), EngineError> {
+    pub fn event(&self, event: Event<'_>, now: Timestamp) -> Result<(), AdminError> {
         match event {
             Event::Pressure(pressure) => {
                 if let Some(overload) = self.overload() {
@@ -419,40 +419,40 @@ impl Engine {
             Event::Placement { namespace, table, partition, node } => {
                 let capacity = self.planes.capacity.as_ref();
                 let cut = || table.chars().take(128).collect();
-                let capacity = capacity.ok_or_else(|| EngineError::NoCapacityPlane { table: cut() })?;
-                capacity.place(namespace, table, partition, node, now)?;
+                let capacity = capacity.ok_or_else(|| AdminError::NoCapacityPlane { table: cut() })?;
+                capacity.place(namespace, table, partition, node, now).map_err(RequestError::from)?;
             }
             Event::ObservedUsage(request) => {
                 let gate = self.gate(request.namespace)?;
-                gate.report(request.attributes, request.cost, now)?;
+                gate.report(request.attributes, request.cost, now).map_err(RequestError::from)?;
             }
         }
         Ok(())
     }
 
     /// A resource of the overload plane by its name; `None` is the default resource.
-    fn known_resource(&self, name: Option<&str>) -> Result<(&Overload, ResourceId), EngineError> {
+    fn known_resource(&self, name: Option<&str>) -> Result<(&Overload, ResourceId), AdminError> {
         let known = self.overload().and_then(|overload| {
             let mut resources = overload.resources();
             Some((overload, resources.find(|(_, known)| *known == name)?.0))
         });
-        known.ok_or_else(|| EngineError::UnknownResource(name.unwrap_or("").chars().take(128).collect()))
+        known.ok_or_else(|| AdminError::UnknownResource(name.unwrap_or("").chars().take(128).collect()))
     }
 
-    pub(crate) fn find(&self, namespace: &str) -> Result<usize, EngineError> {
+    pub(crate) fn find(&self, namespace: &str) -> Result<usize, RequestError> {
         // Most have one, and then there is nothing to look up.
         if let [gate] = &self.gates[..]
             && gate.namespace() == namespace
         {
             return Ok(0);
         }
-        let unknown = || EngineError::UnknownNamespace(namespace.chars().take(128).collect());
+        let unknown = || RequestError::UnknownNamespace(namespace.chars().take(128).collect());
         self.by_name.get(namespace).copied().ok_or_else(unknown)
     }
 
     /// Without a capacity plane there is no table that a request could access.
     #[inline]
-    fn check_table(&self, request: &crate::Request<'_>) -> Result<(), EngineError> {
+    fn check_table(&self, request: &crate::Request<'_>) -> Result<(), RequestError> {
         match (&request.access, &self.planes.capacity) {
             (Some(access), None) => Err(unknown_table(request.namespace, access.table)),
             _ => Ok(()),
@@ -485,7 +485,7 @@ impl Engine {
     }
 
     /// The gate of a namespace.
-    pub(crate) fn gate(&self, namespace: &str) -> Result<&Arc<Gate>, EngineError> {
+    pub(crate) fn gate(&self, namespace: &str) -> Result<&Arc<Gate>, RequestError> {
         Ok(&self.gates[self.find(namespace)?])
     }
 
@@ -503,7 +503,7 @@ impl fmt::Debug for Engine {
 }
 
 #[cold]
-fn unknown_table(namespace: &str, table: &str) -> EngineError {
+fn unknown_table(namespace: &str, table: &str) -> RequestError {
     let cut = |text: &str| text.chars().take(128).collect();
-    EngineError::UnknownTable { namespace: cut(namespace), table: cut(table) }
+    RequestError::UnknownTable { namespace: cut(namespace), table: cut(table) }
 }

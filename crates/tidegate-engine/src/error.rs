@@ -1,4 +1,4 @@
-//! Why the engine could not decide, or could not be made.
+//! The errors of an engine, one enum for each phase: making it, asking it, and administering it.
 
 use tidegate_capacity::CapacityError;
 use tidegate_core::{GateError, Timestamp};
@@ -8,10 +8,36 @@ use tidegate_store::StoreError;
 use crate::notes::NoteError;
 use crate::permit_id::PermitId;
 
-/// Why the engine could not decide, or could not be made.
+/// Why an engine could not be built, or could not be built anew after a change of its settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum EngineError {
+pub enum BuildError {
+    /// Two namespaces of one name, or one without a name.
+    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
+    NamespaceName(String),
+    /// A namespace with limits that make no gate.
+    #[error("namespace \"{namespace}\" has limits that cannot be used")]
+    Limits {
+        /// The namespace.
+        namespace: String,
+        /// The limit and its problem.
+        source: GateError,
+    },
+    /// Tables or nodes that cannot be, or cannot follow those that there are.
+    #[error(transparent)]
+    Tables(CapacityError),
+    /// Resources that cannot be.
+    #[error(transparent)]
+    Resources(OverloadError),
+    /// More overrides from before a restart, or of other members, than can be set at run time.
+    #[error("more than {max} run-time overrides; remove some in the store", max = crate::RUNTIME_OVERRIDES_MAX)]
+    TooManyOverrides,
+}
+
+/// Why the engine could not decide a request, or could not carry out an operation on counters.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
     /// No such namespace.
     #[error("namespace \"{0}\" does not exist; use one of the policy's, or add it")]
     UnknownNamespace(String),
@@ -40,17 +66,6 @@ pub enum EngineError {
     /// The table has no room for another key.
     #[error(transparent)]
     TableFull(#[from] tidegate_core::gate::TableFull),
-    /// Two namespaces of one name, or one without a name.
-    #[error("namespace \"{0}\" is a duplicate, empty, or longer than 128 bytes; rename it")]
-    NamespaceName(String),
-    /// A namespace with limits that make no gate.
-    #[error("namespace \"{namespace}\": {problem}")]
-    Limits {
-        /// The namespace.
-        namespace: String,
-        /// The error in its limits, which the message has; so it is no source, and told once.
-        problem: GateError,
-    },
     /// An access to a table that the namespace lacks.
     #[error(
         "namespace \"{namespace}\" has no table \"{table}\"; leave the access out, or name a table that it has"
@@ -61,6 +76,34 @@ pub enum EngineError {
         /// The table.
         table: String,
     },
+    /// An access that the capacity plane cannot place.
+    #[error(transparent)]
+    Access(#[from] CapacityError),
+    /// The store did not carry out what it was asked.
+    #[error("the store did not answer, and what it does not count was left as it is; repeat it")]
+    Store(#[source] StoreError),
+    /// A permit of a limit whose algorithm has no form in a store.
+    #[error("a permit of a {0} limit cannot be kept over a restart; settle it in the process that has it")]
+    Unstorable(&'static str),
+    /// A limit that arrived with the request cannot be used.
+    #[error(transparent)]
+    Carry(#[from] tidegate_core::CarryError),
+    /// The key of an exact limit is too long for a store.
+    #[error("the key of an exact limit is too long for a store")]
+    KeyTooLong(#[source] StoreError),
+}
+
+/// Why a change to a running engine was not made: an override, an event, a note from before a
+/// restart.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdminError {
+    /// The change names something that the engine does not have, or that has no room.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The engine cannot be built with the change.
+    #[error(transparent)]
+    Build(#[from] BuildError),
     /// A placement of a table's partition, without a capacity plane that has tables.
     #[error(
         "table \"{table}\" cannot be placed: this engine has no capacity plane; set one with `EngineBuilder::capacity`, or leave the placement out"
@@ -75,18 +118,6 @@ pub enum EngineError {
     /// A report of an instance that the overload plane cannot take in.
     #[error(transparent)]
     Instance(#[from] InstanceError),
-    /// Tables or nodes that cannot be, or cannot follow those that there are.
-    #[error(transparent)]
-    Tables(CapacityError),
-    /// Resources that cannot be.
-    #[error(transparent)]
-    Resources(OverloadError),
-    /// An access that the capacity plane cannot place.
-    #[error(transparent)]
-    Access(#[from] CapacityError),
-    /// The store did not carry out what it was asked.
-    #[error("the store did not answer, and what it does not count was left as it is; repeat it: {0}")]
-    Store(StoreError),
     /// A note that cannot be read.
     #[error(transparent)]
     Note(#[from] NoteError),
@@ -120,13 +151,4 @@ pub enum EngineError {
         /// The error in it, and the remedy.
         why: String,
     },
-    /// A permit that holds too much to be written down.
-    #[error("the permit cannot be kept over a restart: {0}")]
-    Unstorable(String),
-    /// A limit that arrived with the request cannot be used.
-    #[error(transparent)]
-    Carry(#[from] tidegate_core::CarryError),
-    /// The key of an exact limit is too long for a store.
-    #[error("the key of an exact limit is too long for a store: {0}")]
-    KeyTooLong(tidegate_store::StoreError),
 }

@@ -57,7 +57,7 @@ pub use engine::{
     Change, Engine, EngineBuilder, EngineConfig, EngineStats, Event, Explained, LimitChange, PeekReport,
     ReloadReport, Tick, TickAction, WAITING_BOUNDS,
 };
-pub use error::EngineError;
+pub use error::{AdminError, BuildError, RequestError};
 #[cfg(tidegate_planted_faults)]
 pub use fault::Fault;
 pub use kept::{PermitPage, PermitReport};

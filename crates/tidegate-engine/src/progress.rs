@@ -6,7 +6,7 @@ use tidegate_core::Timestamp;
 use tidegate_store::{Answer, Batch, StoreError};
 
 use crate::engine::Engine;
-use crate::error::EngineError;
+use crate::error::RequestError;
 
 /// How far an operation has come.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl<T> Progress<T> {
     /// The operation that has `begun`, with `end` applied to its result, be it an error. Dropped
     /// before its end, it drops `end`.
     pub(crate) fn finally(
-        begun: Result<Self, EngineError>,
+        begun: Result<Self, RequestError>,
         now: Timestamp,
-        end: impl FnOnce(Result<T, EngineError>, Timestamp) -> Result<T, EngineError> + Send + 'static,
-    ) -> Result<Self, EngineError>
+        end: impl FnOnce(Result<T, RequestError>, Timestamp) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<Self, RequestError>
     where
         T: 'static,
     {
@@ -52,7 +52,7 @@ impl<T> Progress<T> {
 
     pub(crate) fn ask(
         batch: Batch,
-        then: impl FnOnce(StoreStep<'_>, Batch) -> Result<Self, EngineError> + Send + 'static,
+        then: impl FnOnce(StoreStep<'_>, Batch) -> Result<Self, RequestError> + Send + 'static,
     ) -> Self {
         Self::Ask(Box::new(Asking { batch, then: Box::new(then) }))
     }
@@ -65,7 +65,7 @@ pub(crate) struct StoreStep<'e> {
     pub(crate) now: Timestamp,
 }
 
-type Continuation<T> = Box<dyn FnOnce(StoreStep<'_>, Batch) -> Result<Progress<T>, EngineError> + Send>;
+type Continuation<T> = Box<dyn FnOnce(StoreStep<'_>, Batch) -> Result<Progress<T>, RequestError> + Send>;
 
 /// An operation that waits for the store. Dropping it leaves it undone here; what the store made of
 /// the batch stands.
@@ -88,7 +88,7 @@ impl<T> Asking<T> {
         engine: &Engine,
         answer: Result<Answer, StoreError>,
         now: Timestamp,
-    ) -> Result<Progress<T>, EngineError> {
+    ) -> Result<Progress<T>, RequestError> {
         (self.then)(StoreStep { engine, answer, now }, self.batch)
     }
 }

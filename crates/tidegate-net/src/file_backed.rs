@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
+use tidegate_core::error_chain;
+
 use crate::regular_file::read_regular;
 
 /// How often files are looked at.
@@ -121,7 +123,7 @@ impl<S: Source> Refresh for FileBacked<S> {
                 *logged = None;
             }
             Err(error) => {
-                let error = error.to_string();
+                let error = error_chain(&error);
                 if logged.as_ref() != Some(&error) {
                     tracing::error!(error, "the {} in use stay", S::WHAT);
                     *logged = Some(error);

@@ -16,8 +16,8 @@ pub struct OverloadBuilder {
 }
 
 impl Overload {
-    /// A plane with one resource, which takes every request: no pressure, the cursor open. `seed` as
-    /// for [`Overload::builder`].
+    /// A plane with one resource, which takes every request: no pressure, the cursor open. The seed
+    /// is that of [`Overload::builder`].
     pub fn new(resource: ResourceConfig, seed: u64) -> Result<Self, OverloadError> {
         Self::builder(seed).default_resource(resource).build()
     }

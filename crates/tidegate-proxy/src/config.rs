@@ -39,7 +39,7 @@ pub enum ProxyError {
     #[error(transparent)]
     Keys(#[from] KeyFileError),
     /// TLS to an upstream cannot be had.
-    #[error("TLS to upstream {upstream} cannot be set up: {source}")]
+    #[error("TLS to upstream {upstream} cannot be set up")]
     Tls {
         /// The name of the upstream.
         upstream: String,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use http::HeaderMap;
 use tidegate_core::{Class, Refusal, Timestamp};
-use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Permit, Request};
+use tidegate_engine::{Decision, Engine, LimitReport, Permit, Request, RequestError};
 use tidegate_policy::policy::claims::AccessParts;
 use tidegate_wire::Fault;
 use tidegate_wire::headers::OlderHeaders;
@@ -64,7 +64,7 @@ pub trait DecisionPoint: Send + Sync + 'static {
     fn older_headers(&self, policy: &Self::Policy) -> OlderHeaders;
 
     /// The fault of a request that the engine could not decide.
-    fn engine_fault(&self, error: &EngineError) -> Fault;
+    fn engine_fault(&self, error: &RequestError) -> Fault;
 
     /// Counts a request that was answered with an error before it was decided or sent on, by the
     /// name of the error.

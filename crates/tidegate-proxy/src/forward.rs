@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tidegate_core::display::HumanDuration;
+use tidegate_core::error_chain;
 use tidegate_engine::{Completion, Outcome};
 use tidegate_net::Peer;
 use tidegate_policy::policy::proxy::{Retry, Timeouts};
@@ -345,7 +346,7 @@ async fn exchange(
     if let Some(broke) = outgoing.upload.seen().and_then(|seen| seen.broke) {
         return Err(UpstreamFailure::Upload(broke));
     }
-    let why = causes(&error);
+    let why = error_chain(&error);
     Err(if error.is_connect() || turned_away(&error) {
         UpstreamFailure::Unreachable(why)
     } else if was_kept_and_closed(&error) {
@@ -353,18 +354,6 @@ async fn exchange(
     } else {
         UpstreamFailure::Broken(why)
     })
-}
-
-/// An error with its causes, the outermost first.
-fn causes(error: &dyn core::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// Makes the answer of an upstream that of the proxy.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidegate_core::Reason;
 use tidegate_core::limit::{Limit, Missing, Mode};
 use tidegate_core::rate::parse_span;
-use tidegate_engine::{EngineError, numbers_in_words};
+use tidegate_engine::{RequestError, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::envoy::FileRule;
 use tidegate_policy::policy::authorization::Verb;
@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::decide::engine_fault;
+use crate::engine_fault::engine_fault;
 use crate::envoy_files::EnvoyFiles;
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
@@ -345,7 +345,8 @@ impl Desk<'_> {
             return Ok(reply::json(StatusCode::OK, &AcknowledgedBody { acknowledged: false }));
         };
         let loss = shared.acknowledge_loss().await;
-        let loss = loss.map_err(|error| engine_fault(&EngineError::Store(error), self.daemon.clock.now()))?;
+        let loss =
+            loss.map_err(|error| engine_fault(&RequestError::Store(error), self.daemon.clock.now()))?;
         if let Some(loss) = &loss {
             tracing::warn!(
                 target: "tidegate::audit",

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
-use tidegate_engine::{Engine, EngineError};
+use tidegate_core::{Timestamp, error_chain};
+use tidegate_engine::{BuildError, Engine};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};
 
@@ -58,13 +58,13 @@ fn unprotected_listener<'a>(
 pub enum ReloadError {
     /// It has problems.
     #[error("the policy has problems\n{0}")]
-    Problems(#[from] Problems),
+    Problems(Problems),
     /// It cannot be read.
-    #[error("the policy cannot be read: {0}")]
+    #[error("the policy cannot be read")]
     Unreadable(#[from] std::io::Error),
     /// Its limits make no engine.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] BuildError),
     /// It makes no configuration of a daemon.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -83,15 +83,21 @@ pub enum ReloadError {
         address: Address,
     },
     /// A note that must outlive the process could not be written to the store.
-    #[error("renamed limits could not be stored: {0}")]
+    #[error("renamed limits could not be stored")]
     Store(#[from] StoreError),
+}
+
+impl From<Problems> for ReloadError {
+    fn from(problems: Problems) -> Self {
+        Self::Problems(problems)
+    }
 }
 
 /// Why expired overrides stay.
 #[derive(Debug, thiserror::Error)]
 enum OverrideExpiryError {
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] BuildError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -145,7 +151,7 @@ impl DaemonContext {
         let at = self.clock.now().to_whole_millis().to_string();
         let mut status = self.changes.status();
         status.failed += 1;
-        status.last_error = Some(LastError { at, problems: error.to_string() });
+        status.last_error = Some(LastError { at, problems: error_chain(error) });
     }
 
     /// Makes another engine out of the one in force and puts it in its place, under the same
@@ -173,7 +179,7 @@ impl DaemonContext {
             Ok::<_, OverrideExpiryError>((engine, Vec::new()))
         });
         if let Err(error) = dropped.await {
-            tracing::error!(%error, "expired overrides could not be removed");
+            tracing::error!(error = error_chain(&error), "expired overrides could not be removed");
         }
         for one in expired {
             tracing::info!(

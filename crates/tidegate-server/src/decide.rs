@@ -7,18 +7,18 @@
 use core::time::Duration;
 use std::sync::atomic::Ordering;
 
-use tidegate_capacity::CapacityError;
-use tidegate_core::{GateError, Refusal, Timestamp};
+use tidegate_core::{Refusal, Timestamp};
 use tidegate_driver::PendingRequest;
 use tidegate_engine::{
-    Asking, Decision, EngineError, LimitReport, PeekReport, Permit, PermitId, Progress, Request, Settled,
+    Asking, Decision, LimitReport, PeekReport, Permit, PermitId, Progress, Request, RequestError, Settled,
     Step,
 };
 use tidegate_net::reply::Reply;
-use tidegate_wire::{Fault, FaultCode, retry_after};
+use tidegate_wire::Fault;
 
 use crate::context::Desk;
 use crate::decisions::Asked;
+use crate::engine_fault::engine_fault;
 use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
 use crate::protocol::Protocol;
@@ -131,13 +131,13 @@ impl Desk<'_> {
 
     /// Decides a request for a caller that settles the permit. Dropping the future gives back what
     /// the request holds. Nothing is counted; see [`Desk::note`].
-    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, EngineError> {
+    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Decision, RequestError> {
         self.daemon.driver.decide(&self.in_force.engine, request).await
     }
 
     /// Drives an operation to its end.
-    pub(crate) async fn complete<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, Fault> {
-        let fault = |error: EngineError| engine_fault(&error, self.daemon.clock.now());
+    pub(crate) async fn complete<T>(&self, begun: Result<Progress<T>, RequestError>) -> Result<T, Fault> {
+        let fault = |error: RequestError| engine_fault(&error, self.daemon.clock.now());
         self.daemon.driver.complete(begun.map_err(fault)?).await.map_err(fault)
     }
 
@@ -260,7 +260,7 @@ impl Desk<'_> {
             return Ok(());
         }
         let sent = Box::pin(self.daemon.driver.send_settled(settled)).await;
-        sent.map_err(|error| engine_fault(&EngineError::Store(error), self.daemon.clock.now()))
+        sent.map_err(|error| engine_fault(&RequestError::Store(error), self.daemon.clock.now()))
     }
 }
 
@@ -270,55 +270,4 @@ pub(crate) enum Noted {
     /// The permit is the caller's to settle.
     Admitted(Permit, Vec<LimitReport>),
     Refused(Refusal),
-}
-
-/// The fault for the sender when the engine could not decide.
-pub(crate) fn engine_fault(error: &EngineError, now: Timestamp) -> Fault {
-    let (code, fix) = match error {
-        EngineError::UnknownNamespace(_) => {
-            (FaultCode::UnknownNamespace, "see GET /v1/limits for the namespaces there are")
-        }
-        EngineError::UnknownLimit { .. } => {
-            (FaultCode::UnknownLimit, "see GET /v1/limits for the limits there are and what they count by")
-        }
-        EngineError::UnknownPermit(_) => (FaultCode::UnknownPermit, "settle or release each permit once"),
-        EngineError::TooManyPermits(_) => {
-            (FaultCode::TooManyKept, "settle or release permits when work is done")
-        }
-        EngineError::RefundKeysFull { .. } => {
-            (FaultCode::TooManyKept, "repeat it then, with the same refund_key")
-        }
-        EngineError::UnknownTable { .. } => (FaultCode::UnknownTable, "leave `access` out"),
-        EngineError::Access(CapacityError::UnknownTable { .. }) => {
-            (FaultCode::UnknownTable, "name a table of the policy")
-        }
-        EngineError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
-        EngineError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),
-        EngineError::Store(_) => (FaultCode::StoreUnavailable, "repeat it when the store answers"),
-        EngineError::TooManyOverrides | EngineError::TooManyOverridesHere { .. } => {
-            (FaultCode::TooManyKept, "delete overrides that are not needed")
-        }
-        EngineError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
-        EngineError::Limits { problem: GateError::TooManySpecs { .. }, .. } => {
-            (FaultCode::TooManyKept, "repeat it in a few seconds")
-        }
-        EngineError::Override { .. } | EngineError::Limits { .. } => {
-            (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
-        }
-        _ => (FaultCode::Internal, "see the log of the daemon"),
-    };
-    let fault = Fault::new(code, error).fix(fix);
-    match error {
-        // The next permit that is settled frees a place, at any time.
-        EngineError::TooManyPermits(_)
-        | EngineError::Store(_)
-        | EngineError::Limits { problem: GateError::TooManySpecs { .. }, .. } => fault.retry_after(1),
-        EngineError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
-        EngineError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
-        _ => fault,
-    }
-}
-
-fn wait_seconds(until: Timestamp, now: Timestamp) -> u64 {
-    retry_after::seconds_up(until.saturating_since(now)).max(1)
 }

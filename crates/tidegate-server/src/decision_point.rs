@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use http::HeaderMap;
 use tidegate_core::{Class, Refusal, Timestamp};
-use tidegate_engine::{Decision, Engine, EngineError, LimitReport, Request};
+use tidegate_engine::{Decision, Engine, LimitReport, Request, RequestError};
 use tidegate_net::file_backed::Refresh;
 use tidegate_net::reply::{OlderHeaders, limit_headers};
 use tidegate_policy::policy::claims::AccessParts;
@@ -14,8 +14,9 @@ use tidegate_proxy::{DecisionPoint, NotedDecision, ProxyState};
 use tidegate_wire::Fault;
 
 use crate::context::{DaemonContext, Desk};
-use crate::decide::{Noted, engine_fault};
+use crate::decide::Noted;
 use crate::decisions::Asked;
+use crate::engine_fault::engine_fault;
 use crate::in_force::InForce;
 use crate::operations::allowances;
 use crate::protocol::Protocol;
@@ -87,7 +88,7 @@ impl DecisionPoint for DaemonContext {
         policy.config.older_headers
     }
 
-    fn engine_fault(&self, error: &EngineError) -> Fault {
+    fn engine_fault(&self, error: &RequestError) -> Fault {
         engine_fault(error, self.clock.now())
     }
 

@@ -25,7 +25,7 @@ const FILES_MAX: usize = 4096;
 #[non_exhaustive]
 pub enum EnvoyFilesError {
     /// The directory, or a file in it, cannot be read.
-    #[error("envoy_ratelimit.path: {} cannot be read: {source}; name a file or a directory that can", path.display())]
+    #[error("envoy_ratelimit.path: {} cannot be read; name a file or a directory that can", path.display())]
     Unreadable {
         /// The file or directory.
         path: PathBuf,
@@ -38,7 +38,13 @@ pub enum EnvoyFilesError {
     NoStore(#[from] NoStore),
     /// The files have problems.
     #[error("the files of envoy_ratelimit have problems\n{0}")]
-    Problems(#[from] Problems),
+    Problems(Problems),
+}
+
+impl From<Problems> for EnvoyFilesError {
+    fn from(problems: Problems) -> Self {
+        Self::Problems(problems)
+    }
 }
 
 /// The files of envoyproxy/ratelimit as they are now.

@@ -30,7 +30,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::engine_fault;
+use crate::engine_fault::{build_fault, engine_fault};
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
 use crate::planes::with_planes;
@@ -243,8 +243,9 @@ pub fn explain_fresh(
     if matches!(store, StoreKind::Redis(_)) {
         config.leases.insert(LeaseConfig::of(0)).holders_max = 1;
     }
-    let engine = Engine::builder(config).namespaces(namespaces(policy)).build().map_err(fault)?;
-    let engine = with_planes(&engine, policy, now).map_err(fault)?;
+    let engine = Engine::builder(config).namespaces(namespaces(policy)).build();
+    let engine = engine.map_err(|error| build_fault(&error))?;
+    let engine = with_planes(&engine, policy, now).map_err(|error| build_fault(&error))?;
     if policy.envoy_ratelimit.is_some() && engine.limits(namespace).is_err() {
         let what =
             format!("\"{namespace}\" is no namespace of the policy; domains of its `envoy_ratelimit` files");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidegate_core::error_chain;
 use tidegate_net::file_backed::Refresh;
 
 use crate::context::DaemonContext;
@@ -48,7 +49,7 @@ impl Refresh for FollowedFiles {
                 self.changes.files_looked_at(Ok(changed), self.clock.now());
             }
             Err(error) => {
-                let error = error.to_string();
+                let error = error_chain(&error);
                 if logged.as_ref() != Some(&error) {
                     tracing::error!(target: "tidegate::reload", %path, "the files in force stay: {error}");
                     self.changes.files_looked_at(Err(&error), self.clock.now());

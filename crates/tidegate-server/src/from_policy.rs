@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
-use tidegate_engine::{Engine, EngineConfig, EngineError, LeaseConfig, Lineage, RuntimeOverride};
+use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
@@ -39,7 +39,10 @@ const SHARED_SLACK: Duration = Duration::from_millis(50);
 pub enum StartError {
     /// The limits make no engine.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] BuildError),
+    /// A note of the store cannot be read.
+    #[error(transparent)]
+    Note(#[from] NoteError),
     /// A listener could not be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -205,7 +208,7 @@ fn warn_if_readable(store: &RedbStore) {
 }
 
 /// The engine of a policy, all in memory. `seed` must be random: see [`crate::random_seed`].
-pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, EngineError> {
+pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, BuildError> {
     // One machine with its memory: every limit is decided here, exact ones too.
     let engine =
         Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()?;
@@ -220,7 +223,7 @@ async fn engine_from(
     now: Timestamp,
 ) -> Result<Engine, StartError> {
     let lineage = store.notes(NoteKind::Lineage).await?;
-    let lineage = Lineage::from_notes(&lineage).map_err(EngineError::from)?;
+    let lineage = Lineage::from_notes(&lineage)?;
     let overrides = store.notes(NoteKind::Override).await?;
     let overrides = overrides.iter().filter_map(|note| kept(RuntimeOverride::from_note(note)));
     let engine = Engine::builder(engine_config(policy, seed, true))

@@ -48,6 +48,7 @@ mod decision_log;
 mod decision_point;
 mod decisions;
 mod described_request;
+mod engine_fault;
 mod envoy_files;
 mod explain;
 mod file_domains;

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_core::Cost;
-use tidegate_engine::{EngineError, LeaseBatch, Lineage, RuntimeOverride};
+use tidegate_core::{Cost, error_chain};
+use tidegate_engine::{BuildError, LeaseBatch, Lineage, NoteError, RuntimeOverride};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,
 };
@@ -14,7 +14,6 @@ use tidegate_store::{
 use crate::context::DaemonContext;
 use crate::members::{changes, key, places};
 use crate::shared_store::kept;
-use crate::store_failure_log::with_causes;
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -32,7 +31,9 @@ pub(crate) enum NotJoined {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] BuildError),
+    #[error(transparent)]
+    Note(#[from] NoteError),
 }
 
 /// Joins the members that share the store, and applies the settings of the others, until the daemon
@@ -58,7 +59,7 @@ pub(crate) async fn keep_joined(daemon: Arc<DaemonContext>) {
             }
             Err(error) => {
                 if !is_away {
-                    let error = with_causes(&error);
+                    let error = error_chain(&error);
                     let unready = daemon.unready();
                     tracing::warn!(target: "tidegate::store", error, unready, "the store does not answer; it is asked again four times a second");
                 }
@@ -102,7 +103,7 @@ impl DaemonContext {
         // Only at the first join: while policies are being exchanged member by member, each member
         // goes by its own names.
         let lineage = if is_first {
-            Lineage::from_notes(&read(NoteKind::Lineage).await?).map_err(EngineError::from)?
+            Lineage::from_notes(&read(NoteKind::Lineage).await?)?
         } else {
             before.engine.lineage().clone()
         };

@@ -12,7 +12,7 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate_core::Timestamp;
-use tidegate_engine::{Engine, EngineError, OverrideState, RuntimeOverride};
+use tidegate_engine::{AdminError, Engine, OverrideState, RequestError, RuntimeOverride};
 use tidegate_net::query;
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::decide::engine_fault;
+use crate::engine_fault::admin_fault;
 use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};
 use crate::parameters::Accepted;
@@ -152,7 +152,7 @@ struct OverridePath {
 /// Why an override was not changed.
 enum Unchanged {
     Fault(Box<Fault>),
-    Engine(EngineError),
+    Engine(AdminError),
     Store(StoreError),
 }
 
@@ -162,9 +162,15 @@ impl From<StoreError> for Unchanged {
     }
 }
 
-impl From<EngineError> for Unchanged {
-    fn from(error: EngineError) -> Self {
+impl From<AdminError> for Unchanged {
+    fn from(error: AdminError) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<RequestError> for Unchanged {
+    fn from(error: RequestError) -> Self {
+        Self::Engine(error.into())
     }
 }
 
@@ -310,7 +316,7 @@ impl Desk<'_> {
     fn fault(&self, unchanged: Unchanged) -> Fault {
         match unchanged {
             Unchanged::Fault(fault) => *fault,
-            Unchanged::Engine(error) => engine_fault(&error, self.daemon.clock.now()),
+            Unchanged::Engine(error) => admin_fault(&error, self.daemon.clock.now()),
             Unchanged::Store(error) => {
                 let fault = Fault::new(FaultCode::StoreUnavailable, error);
                 fault.fix("nothing is changed; repeat it when the store answers").retry_after(1)

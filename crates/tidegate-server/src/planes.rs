@@ -9,7 +9,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
 use tidegate_capacity::{self as capacity, Access, Capacity, CapacityBuilder, ReadConsistency, TableConfig};
 use tidegate_core::{Class, Timestamp};
-use tidegate_engine::{Engine, EngineError, Request, RoomUse};
+use tidegate_engine::{BuildError, Engine, Request, RoomUse};
 use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
@@ -35,7 +35,7 @@ const SHOWN_BYTES: usize = 128;
 const NAMES_SHOWN: usize = 20;
 
 /// The engine with the tables and resources of a policy, which keep their state by name.
-pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, EngineError> {
+pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
     engine.with_planes(tables(policy), resources(policy), now)
 }
 

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use tidegate_core::error_chain;
 use tidegate_policy::Policy;
 
 use crate::changes::ReloadError;
@@ -83,5 +84,5 @@ async fn take_over(
 fn tell(daemon: &DaemonContext, file: &PolicyFile, error: &ReloadError) {
     daemon.reload_failed(error);
     let policy = file.path().display();
-    tracing::error!(target: "tidegate::reload", %policy, "the policy in force stays: {error}");
+    tracing::error!(target: "tidegate::reload", %policy, "the policy in force stays: {}", error_chain(error));
 }

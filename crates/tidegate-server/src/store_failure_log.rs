@@ -1,11 +1,11 @@
 //! Log lines about batches that the shared store failed to run, with the cause and the command to
 //! type.
 
-use core::error::Error;
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use tidegate_core::error_chain;
 use tidegate_store::StoreError;
 use tidegate_store_redis::Fault;
 
@@ -32,7 +32,7 @@ impl StoreFailureLog {
         let Some(suppressed) = self.take_line(now) else { return };
         tracing::warn!(
             target: "tidegate::store",
-            error = with_causes(error).as_str(),
+            error = error_chain(error).as_str(),
             suppressed = (suppressed > 0).then_some(suppressed),
             "the store could not carry out a batch; each limit follows its on_store_failure",
         );
@@ -62,21 +62,6 @@ fn is_silence(error: &StoreError) -> bool {
         ),
         _ => false,
     }
-}
-
-/// An error with all its causes, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        // The client library says the same twice.
-        if !text.ends_with(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use core::iter;
 use std::sync::Arc;
 
 use http::StatusCode;
-use tidegate_capacity::{OperationStatus, PartitionStatus, TableStatus};
+use tidegate_capacity::{CapacityError, OperationStatus, PartitionStatus, TableStatus};
 use tidegate_core::Timestamp;
-use tidegate_engine::{Engine, EngineError, Event};
+use tidegate_engine::{AdminError, Engine, Event, RequestError};
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
@@ -19,7 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::decide::engine_fault;
+use crate::engine_fault::{admin_fault, engine_fault};
 use crate::parameters::Accepted;
 use crate::route::Route;
 
@@ -86,10 +86,10 @@ impl Desk<'_> {
         let engine = &self.in_force.engine;
         engine.event(placement, now).map_err(|error| match &error {
             // The table exists, so the partition or the node does not, or the node cannot bear it.
-            EngineError::Access(what) if !is_unknown_table(&error) => {
+            AdminError::Request(RequestError::Access(what)) if !is_unknown_table(what) => {
                 Fault::new(FaultCode::MalformedBody, what).fix("see GET /v1/tables for partitions and nodes")
             }
-            _ => engine_fault(&error, now),
+            _ => admin_fault(&error, now),
         })?;
         let operation = Operation {
             verb: Verb::Change,
@@ -162,9 +162,8 @@ fn table(status: &TableStatus<'_>, partitions: Option<Vec<PartitionBody>>) -> Ta
     }
 }
 
-fn is_unknown_table(error: &EngineError) -> bool {
-    use tidegate_capacity::CapacityError::UnknownTable;
-    matches!(error, EngineError::UnknownTable { .. } | EngineError::Access(UnknownTable { .. }))
+fn is_unknown_table(error: &CapacityError) -> bool {
+    matches!(error, CapacityError::UnknownTable { .. })
 }
 
 fn operation(status: OperationStatus) -> OperationBody {

@@ -3,7 +3,6 @@
 
 use core::fmt;
 use std::collections::HashMap;
-use std::error::Error as _;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use redis::Value;
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, error_chain};
 use tidegate_store::StoreError;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, oneshot};
@@ -256,18 +255,6 @@ impl Shared {
         }
     }
 
-    /// The error and its causes, in one line.
-    fn text_of(&self, error: &CallError) -> String {
-        let error = self.error_for_one(error);
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text = format!("{text}: {cause}");
-            source = cause.source();
-        }
-        text
-    }
-
     pub(crate) fn unavailable(&self, fault: Fault) -> StoreError {
         StoreError::Unavailable { at: self.at.clone(), sent: false, source: Some(Box::new(fault)) }
     }
@@ -371,7 +358,7 @@ impl Shared {
             return;
         }
         add(&self.counts.failed, 1);
-        *lock(&self.last_failure) = self.text_of(error);
+        *lock(&self.last_failure) = error_chain(&self.error_for_one(error));
         lock(&self.breaker).failed(self.opened.elapsed());
         probe::start(self);
     }

@@ -14,7 +14,7 @@ use http::Response;
 use smallvec::SmallVec;
 use tidegate_core::{Refusal, Timestamp};
 use tidegate_driver::{Decided, PendingRequest};
-use tidegate_engine::{Decision, Engine, EngineError, Permit, Request, Step};
+use tidegate_engine::{Decision, Engine, Permit, Request, RequestError, Step};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::answer::{self, Speech};
@@ -138,9 +138,9 @@ fn take<'h>(name: &str, extract: &'h dyn Extract, head: &Head<'h>) -> Result<Opt
 }
 
 /// The answer when the engine could not decide.
-fn fault_of(error: &EngineError) -> Fault {
+fn fault_of(error: &RequestError) -> Fault {
     let code = match error {
-        EngineError::KeyTooLong(_) => FaultCode::MalformedQuery,
+        RequestError::KeyTooLong(_) => FaultCode::MalformedQuery,
         _ => FaultCode::Internal,
     };
     Fault::new(code, error)

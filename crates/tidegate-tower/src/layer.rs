@@ -9,7 +9,7 @@ use http::Response;
 use tidegate_core::{Cost, Limit, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::{
-    Engine, EngineConfig, EngineError, NamespaceConfig, Outcome, RoomBounds, WAITING_BOUNDS,
+    BuildError, Engine, EngineConfig, NamespaceConfig, Outcome, RoomBounds, WAITING_BOUNDS,
 };
 use tidegate_store::DynStore;
 use tidegate_wire::headers::OlderHeaders;
@@ -47,7 +47,7 @@ impl AdmitLayer {
     /// let layer = AdmitLayer::from_limits([limit])?.attribute("user", extract::header("x-user"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn from_limits(limits: impl IntoIterator<Item = Limit>) -> Result<Self, EngineError> {
+    pub fn from_limits(limits: impl IntoIterator<Item = Limit>) -> Result<Self, BuildError> {
         let namespace = NamespaceConfig::new(NAMESPACE, limits);
         let engine = Engine::builder(EngineConfig::default()).namespace(namespace).build()?;
         Ok(Self::with_driver(Driver::new(engine), NAMESPACE.into()))

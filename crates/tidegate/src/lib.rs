@@ -43,7 +43,7 @@ pub use tidegate_driver::{
     UntilReadyError, Verdict,
 };
 #[cfg(feature = "driver")]
-pub use tidegate_engine::Request;
+pub use tidegate_engine::{BuildError, Request, RequestError};
 
 /// The pipeline behind [`Admission`] and the layers, for programs that configure it themselves.
 #[cfg(feature = "driver")]

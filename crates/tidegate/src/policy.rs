@@ -17,7 +17,7 @@
 use core::fmt;
 use std::path::Path;
 
-use tidegate_engine::{Engine, EngineConfig, EngineError, NamespaceConfig};
+use tidegate_engine::{BuildError, Engine, EngineConfig, NamespaceConfig};
 use tidegate_policy::policy::StoreKind;
 pub use tidegate_policy::{Policy, Problem, Problems};
 
@@ -45,7 +45,7 @@ pub enum PolicyError {
         fix: &'static str,
     },
     /// Its limits make no engine.
-    Engine(EngineError),
+    Engine(BuildError),
 }
 
 impl fmt::Display for PolicyError {

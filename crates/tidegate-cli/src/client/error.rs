@@ -1,6 +1,8 @@
 //! Why a daemon gave no answer, and how the command ends then.
 
-use crate::exit::{Exit, chain, complain};
+use tidegate_core::error_chain;
+
+use crate::exit::{Exit, complain};
 
 /// A request that the daemon did not answer.
 #[derive(Debug)]
@@ -25,6 +27,6 @@ impl ClientError {
     }
 
     pub(super) fn silent(error: &(dyn std::error::Error + 'static)) -> Self {
-        Self::Silent(chain(error))
+        Self::Silent(error_chain(error))
     }
 }

@@ -1,9 +1,10 @@
 //! The scenario of a command line, and the output of its simulation.
 
+use tidegate_core::error_chain;
 use tidegate_sim::fleet::{Numbers, Scenario, ScenarioError};
 
 use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load};
-use crate::exit::{Exit, chain, complain};
+use crate::exit::{Exit, complain};
 
 /// The scenario of a command line; `otherwise` has the values of options that are left out.
 pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
@@ -62,6 +63,6 @@ pub(super) fn json(value: &impl serde::Serialize) -> String {
 
 /// Reports a scenario that cannot be simulated.
 pub(super) fn untaken(error: &ScenarioError) -> Exit {
-    complain(chain(error));
+    complain(error_chain(error));
     Exit::Untaken
 }

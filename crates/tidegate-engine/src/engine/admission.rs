@@ -24,7 +24,7 @@ use super::store_plane::ask_one;
 use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::leases::Flights;
 use crate::permit::{Holds, Home, Permit};
@@ -49,7 +49,7 @@ impl Engine {
     /// Decides a request, or says what to ask the store first.
     ///
     /// An error means that it could not be decided, and that nothing was charged.
-    pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, EngineError> {
+    pub fn admit(&self, request: &Request<'_>, now: Timestamp) -> Result<Step, RequestError> {
         if request.may_wait_until.is_some() {
             return self.admit_patient(request, Waited::default(), None, None, now);
         }
@@ -64,7 +64,7 @@ impl Engine {
         waited: Waited<'_>,
         demand: Option<Box<Demand>>,
         now: Timestamp,
-    ) -> Result<Step, EngineError> {
+    ) -> Result<Step, RequestError> {
         let demand = Cell::new(demand);
         self.pass_row(
             request,
@@ -132,7 +132,7 @@ impl Engine {
         waits: impl FnOnce(Flights, Offered) -> T,
         passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
         failed: impl FnOnce(),
-    ) -> Result<T, EngineError> {
+    ) -> Result<T, RequestError> {
         let namespace = match self.find(request.namespace) {
             Ok(namespace) => namespace,
             Err(error) => {
@@ -216,7 +216,7 @@ impl Engine {
         waited: Waited<'_>,
         now: Timestamp,
         holds: &mut Holds,
-    ) -> Result<Passage, EngineError> {
+    ) -> Result<Passage, RequestError> {
         if let Some(leases) = self.leases_of(gate) {
             match self.lease(leases, gate, request, located, waited, now)? {
                 Leased::Held(leased, alone) => {

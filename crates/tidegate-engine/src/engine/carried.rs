@@ -21,7 +21,7 @@ use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 use super::Engine;
 use super::refusal::{shed_by, throttled_by};
 use crate::demand::{Demand, outcome_of};
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
 
@@ -83,7 +83,7 @@ impl Engine {
         limits: &[CarriedLimit<'_>],
         charging: Charging,
         now: Timestamp,
-    ) -> Result<Progress<Carried>, EngineError> {
+    ) -> Result<Progress<Carried>, RequestError> {
         self.check_table(request)?;
         let asks_planes = self.planes.overload.is_some() || request.access.is_some();
         if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
@@ -126,7 +126,7 @@ impl Engine {
         request: &Request<'_>,
         hold: &mut CarriedHold,
         now: Timestamp,
-    ) -> Result<Option<Refusal>, EngineError> {
+    ) -> Result<Option<Refusal>, RequestError> {
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let is_first = request.attempt == 0;
             hold.demand = self.demand(is_first.then_some(resource), request, now);
@@ -153,7 +153,7 @@ impl Engine {
         limits: &[CarriedLimit<'_>],
         charging: Charging,
         now: Timestamp,
-    ) -> Result<Progress<Carried>, EngineError> {
+    ) -> Result<Progress<Carried>, RequestError> {
         if !limits.iter().any(|limit| self.is_remote(limit)) {
             return Ok(Progress::Done(self.shared.table.carry(namespace, limits, charging, now)?));
         }
@@ -174,7 +174,7 @@ impl Engine {
         let id = self.next_batch_id();
         if charging != Charging::AllOrNone {
             return Ok(Progress::ask(Batch::each(id, operations), move |step, batch| {
-                let remote = statuses(&owned, &batch, &step.answer.map_err(EngineError::Store)?);
+                let remote = statuses(&owned, &batch, &step.answer.map_err(RequestError::Store)?);
                 let table = &step.engine.shared.table;
                 let local =
                     owned.with_local(|limits| table.carry(&owned.namespace, limits, charging, step.now))?;
@@ -192,7 +192,7 @@ impl Engine {
                 ..one
             });
             return Ok(Progress::ask(Batch::each(id, peeks), move |step, batch| {
-                let remote = statuses(&owned, &batch, &step.answer.map_err(EngineError::Store)?);
+                let remote = statuses(&owned, &batch, &step.answer.map_err(RequestError::Store)?);
                 Ok(Progress::Done(owned.merged(local, remote)))
             }));
         }
@@ -208,7 +208,7 @@ impl Engine {
         namespace: &str,
         limit: &CarriedLimit<'_>,
         now: Timestamp,
-    ) -> Result<Progress<CarriedStatus>, EngineError> {
+    ) -> Result<Progress<CarriedStatus>, RequestError> {
         if !self.is_remote(limit) {
             return Ok(Progress::Done(self.shared.table.refund_carried(namespace, limit, now)?));
         }
@@ -216,9 +216,9 @@ impl Engine {
         let operation = Operation::new(key_of(namespace, limit)?, limit.algorithm.clone().into_owned(), kind);
         let owned = self.owned(namespace, core::slice::from_ref(limit));
         Ok(Progress::ask(Batch::each(self.next_batch_id(), [operation]), move |step, batch| {
-            let answer = step.answer.map_err(EngineError::Store)?;
+            let answer = step.answer.map_err(RequestError::Store)?;
             let status = statuses(&owned, &batch, &answer).pop();
-            status.map(Progress::Done).ok_or_else(|| EngineError::Store(no_outcome()))
+            status.map(Progress::Done).ok_or_else(|| RequestError::Store(no_outcome()))
         }))
     }
 
@@ -229,7 +229,7 @@ impl Engine {
         namespace: &str,
         limit: &CarriedLimit<'_>,
         now: Timestamp,
-    ) -> Result<Progress<bool>, EngineError> {
+    ) -> Result<Progress<bool>, RequestError> {
         if !self.shared.config.asks_store {
             return Ok(Progress::Done(self.shared.table.reset_carried(namespace, limit, now)));
         }
@@ -239,7 +239,7 @@ impl Engine {
         let batch = Batch::each(self.next_batch_id(), operations);
         let owned = Owned { limits: vec![owned_limit(limit, false)], namespace: namespace.to_owned() };
         Ok(Progress::ask(batch, move |step, _| {
-            let answer = step.answer.map_err(EngineError::Store)?;
+            let answer = step.answer.map_err(RequestError::Store)?;
             let was_stored = answer.outcomes.first().is_some_and(|one| one.used > 0);
             let table = &step.engine.shared.table;
             let was_here = owned.with_local(|limits| {
@@ -328,8 +328,8 @@ fn carry_all(
     step: StoreStep<'_>,
     batch: &Batch,
     looked: Carried,
-) -> Result<Progress<Carried>, EngineError> {
-    let answer = step.answer.map_err(EngineError::Store)?;
+) -> Result<Progress<Carried>, RequestError> {
+    let answer = step.answer.map_err(RequestError::Store)?;
     let remote = statuses(owned, batch, &answer);
     if answer.refused {
         return Ok(Progress::Done(owned.merged(looked, remote)));
@@ -348,8 +348,8 @@ fn carry_all(
     Ok(Progress::ask(undo, move |_, _| Ok(Progress::Done(carried))))
 }
 
-fn key_of(namespace: &str, limit: &CarriedLimit<'_>) -> Result<Key, EngineError> {
-    Key::new(namespace, &limit.identity(), &limit.key_bytes()).map_err(EngineError::KeyTooLong)
+fn key_of(namespace: &str, limit: &CarriedLimit<'_>) -> Result<Key, RequestError> {
+    Key::new(namespace, &limit.identity(), &limit.key_bytes()).map_err(RequestError::KeyTooLong)
 }
 
 /// The status of each limit that the store was asked about.

@@ -9,7 +9,7 @@ use tidegate_core::limit::Override;
 use tidegate_core::{Gate, Limit, Timestamp};
 
 use super::{Engine, Shared, hasher};
-use crate::error::EngineError;
+use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
@@ -23,12 +23,12 @@ impl Engine {
         namespaces: Vec<NamespaceConfig>,
         lineage: &Lineage,
         mut overrides: Overrides,
-    ) -> Result<(Self, World), EngineError> {
+    ) -> Result<(Self, World), BuildError> {
         let mut by_name = HashMap::with_hasher(hasher(shared.config.table.seed));
         for (index, NamespaceConfig { name, .. }) in namespaces.iter().enumerate() {
             let is_too_long = name.len() > NamespaceConfig::NAME_BYTES_MAX;
             if name.is_empty() || is_too_long || by_name.insert(name.as_str().into(), index).is_some() {
-                return Err(EngineError::NamespaceName(name.clone()));
+                return Err(BuildError::NamespaceName(name.clone()));
             }
         }
         let (lineage, ignored) = lineage.advance(&namespaces);
@@ -69,7 +69,7 @@ impl Engine {
 
     /// The same engine with other overrides set at run time, of which only those of this namespace
     /// have changed.
-    pub(super) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, EngineError> {
+    pub(super) fn with_overrides(&self, namespace: &str, overrides: Overrides) -> Result<Self, BuildError> {
         let mut gates = self.gates.clone();
         // Dormant overrides may name a namespace that is gone.
         if let Some(index) = self.by_name.get(namespace) {
@@ -134,7 +134,7 @@ fn build_gate(
     limits: Vec<Limit>,
     lineage: &Lineage,
     overrides: &Overrides,
-) -> Result<Gate, EngineError> {
+) -> Result<Gate, BuildError> {
     // Relaxed: whoever changes the number makes the gates anew.
     let members = shared.members.load(Ordering::Relaxed);
     let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members);
@@ -161,5 +161,5 @@ fn build_gate(
         }
     }
     let gate = builder.limits(limits).build();
-    gate.map_err(|problem| EngineError::Limits { namespace: namespace.to_owned(), problem })
+    gate.map_err(|source| BuildError::Limits { namespace: namespace.to_owned(), source })
 }

@@ -11,7 +11,7 @@ use super::exact_limit::exact_name;
 use super::refusal::{denial, failure};
 use super::store_silence::is_away;
 use crate::continuation::ExactName;
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
@@ -41,7 +41,11 @@ impl Engine {
     ///
     /// The other planes say only what they would refuse the request with. Limits that a store
     /// decides are looked at there, by the same operation as [`Engine::peek`] uses.
-    pub fn explain(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<Explained>, EngineError> {
+    pub fn explain(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Progress<Explained>, RequestError> {
         let gate = self.gate(request.namespace)?;
         self.check_table(request)?;
         let beside = self.look_beside(gate, request, now)?;

@@ -19,7 +19,7 @@ use super::Engine;
 use super::refusal::STORE_RETRY;
 use super::store_silence::alone_denial;
 use crate::continuation::ExactName;
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::leases::{
     Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
     Leases, LeasesView, Silence, Taken, TermsId,
@@ -76,7 +76,7 @@ impl Engine {
         located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
-    ) -> Result<Leased, EngineError> {
+    ) -> Result<Leased, RequestError> {
         let limits = gate.leased_limits(located, now);
         let mut held = SmallVec::<[LeaseCharge; 1]>::new();
         let mut flights = Flights::new();
@@ -335,9 +335,9 @@ fn about<'g>(
     gate: &'g Gate,
     limit: &LeasedLimit<'_>,
     located: &LocatedRequest<'g>,
-) -> Result<LeasedKey, EngineError> {
+) -> Result<LeasedKey, RequestError> {
     let name = gate.store_name(limit, located);
-    let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(EngineError::KeyTooLong)?;
+    let key = Key::new(gate.namespace(), name.identity, &name.key).map_err(RequestError::KeyTooLong)?;
     let scope = name.scope.iter().map(|(name, value)| (&**name, &**value));
     let names = core::iter::once((gate.namespace(), limit.name)).chain(scope);
     Ok(LeasedKey::new(&subject_of(limit), key, &names))

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tidegate_store::NoteChange;
 
 use super::Engine;
-use crate::error::EngineError;
+use crate::error::BuildError;
 use crate::lineage::Lineage;
 use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
@@ -17,17 +17,17 @@ impl Engine {
     /// same engine and the store has all there is.
     ///
     /// Overrides that the store does not have are gone: another member has taken them away.
-    /// [`EngineError::TooManyOverrides`] if there are more than [`crate::RUNTIME_OVERRIDES_MAX`];
+    /// [`BuildError::TooManyOverrides`] if there are more than [`crate::RUNTIME_OVERRIDES_MAX`];
     /// nothing is changed then.
     pub fn joined(
         &self,
         lineage: &Lineage,
         overrides: impl IntoIterator<Item = RuntimeOverride>,
-    ) -> Result<Option<(Self, Vec<NoteChange>)>, EngineError> {
+    ) -> Result<Option<(Self, Vec<NoteChange>)>, BuildError> {
         let mut all = Overrides::default();
         for one in overrides {
             if !all.set(one) {
-                return Err(EngineError::TooManyOverrides);
+                return Err(BuildError::TooManyOverrides);
             }
         }
         if all == self.overrides && *lineage == *self.lineage {
@@ -56,7 +56,7 @@ impl Engine {
     ///
     /// The number of members also sets the share that a key without a lease may spend while the
     /// store is silent.
-    pub fn with_members(&self, members: u32) -> Result<Option<Self>, EngineError> {
+    pub fn with_members(&self, members: u32) -> Result<Option<Self>, BuildError> {
         let members = members.max(1);
         if let Some(leases) = &self.shared.leases {
             leases.set_members(members);

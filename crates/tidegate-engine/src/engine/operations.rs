@@ -15,7 +15,7 @@ use super::exact_limit::{exact_name, key_of, reports};
 use super::store_silence::{decided_here, is_away};
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::continuation::ExactName;
-use crate::error::EngineError;
+use crate::error::{AdminError, RequestError};
 use crate::limit_report::LimitReport;
 use crate::notes::{self, BlockNote, NoteError, RefundNote};
 use crate::permit::{Holds, Permit};
@@ -64,7 +64,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> Result<Progress<Vec<LimitReport>>, EngineError> {
+    ) -> Result<Progress<Vec<LimitReport>>, RequestError> {
         let gate = self.gate(request.namespace)?;
         let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| counts_units(one));
@@ -84,7 +84,7 @@ impl Engine {
                     reports(&exact, &answer.outcomes)
                 }
                 Err(error) if !is_away(&error) || exact.iter().any(refuses) => {
-                    return Err(EngineError::Store(error));
+                    return Err(RequestError::Store(error));
                 }
                 Err(_) => {
                     let (_, places) = decided_here(step.engine, &gate, &exact);
@@ -94,7 +94,7 @@ impl Engine {
             };
             let mut limits: Vec<LimitReport> = attributes.with(|attributes| {
                 let limits = gate.report(attributes, cost, step.now)?;
-                Ok::<_, EngineError>(limits.into_iter().map(LimitReport::from).collect())
+                Ok::<_, RequestError>(limits.into_iter().map(LimitReport::from).collect())
             })?;
             limits.extend(remote);
             Ok(Progress::Done(limits))
@@ -112,12 +112,12 @@ impl Engine {
         request: &Request<'_>,
         key: &str,
         now: Timestamp,
-    ) -> Result<Progress<Refunded>, EngineError> {
+    ) -> Result<Progress<Refunded>, RequestError> {
         let gate = self.gate(request.namespace)?;
         let name = RefundName::new(request.namespace, key);
         let refund = RefundKey { owner: gate.owner(), name };
         let refunds = &self.shared.refunds;
-        let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
+        let full = |RefundKeysFull(until)| RequestError::RefundKeysFull { until };
         if !self.shared.config.asks_store {
             let is_new = refunds.remember(refund, now).map_err(full)?;
             if is_new {
@@ -153,7 +153,7 @@ impl Engine {
                     if !error.is_outcome_unknown() {
                         refunds.give_up(name, step.now);
                     }
-                    return Err(EngineError::Store(error));
+                    return Err(RequestError::Store(error));
                 }
             };
             if is_known && !again {
@@ -178,7 +178,7 @@ impl Engine {
     /// For protocols that have no name for a refund. Where there is one, [`Engine::refund`] may be
     /// repeated without harm. With a store, the local limits follow when it has answered; if it
     /// does not, nothing is given back here.
-    pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, EngineError> {
+    pub fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<()>, RequestError> {
         let gate = self.gate(request.namespace)?;
         let mut exact = gate.remote_limits(request.attributes, now);
         exact.retain(|one| counts_units(one));
@@ -190,7 +190,7 @@ impl Engine {
         let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
-            step.answer.map_err(EngineError::Store)?;
+            step.answer.map_err(RequestError::Store)?;
             attributes.with(|attributes| gate.refund(attributes, cost, step.now));
             Ok(Progress::Done(()))
         }))
@@ -198,12 +198,13 @@ impl Engine {
 
     /// Remembers a refund that was given before a restart, from its note of kind
     /// [`NoteKind::Refund`].
-    pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), EngineError> {
+    pub fn restore_refund(&self, note: &Note, now: Timestamp) -> Result<(), AdminError> {
         let name = RefundName(notes::name(NoteKind::Refund, note)?);
         let RefundNote { namespace, .. } = notes::value(NoteKind::Refund, note)?;
         let owner = self.shared.table.namespaces().owner(&namespace);
-        let full = |RefundKeysFull(until)| EngineError::RefundKeysFull { until };
-        self.shared.refunds.restore(RefundKey { owner, name }, note.until, now).map_err(full)
+        let full = |RefundKeysFull(until)| RequestError::RefundKeysFull { until };
+        self.shared.refunds.restore(RefundKey { owner, name }, note.until, now).map_err(full)?;
+        Ok(())
     }
 
     /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their
@@ -213,7 +214,7 @@ impl Engine {
         request: &Request<'_>,
         limit: Option<&str>,
         now: Timestamp,
-    ) -> Result<Progress<usize>, EngineError> {
+    ) -> Result<Progress<usize>, RequestError> {
         let gate = self.gate(request.namespace)?;
         if let Some(name) = limit
             && !gate.limits().any(|known| known.name == name)
@@ -243,7 +244,7 @@ impl Engine {
         let gate = gate.clone();
         let limit = limit.map(str::to_owned);
         Ok(Progress::ask(batch, move |step, _| {
-            let answer = step.answer.map_err(EngineError::Store)?;
+            let answer = step.answer.map_err(RequestError::Store)?;
             let seen = answer.outcomes.iter().take(looked);
             let in_use = seen.filter(|one| one.used > 0 || one.blocked_until.is_some()).count();
             if let Some(holders) = &step.engine.shared.leases {
@@ -270,7 +271,7 @@ impl Engine {
         limit: &str,
         until: Timestamp,
         now: Timestamp,
-    ) -> Result<Progress<()>, EngineError> {
+    ) -> Result<Progress<()>, RequestError> {
         let gate = self.gate(request.namespace)?;
         let unknown = || unknown_limit(request, limit);
         if !self.shared.config.asks_store {
@@ -286,7 +287,7 @@ impl Engine {
             let attributes = OwnedPairs::of(request.attributes);
             let (gate, limit) = (gate.clone(), limit.to_owned());
             return Ok(Progress::ask(batch, move |step, _| {
-                step.answer.map_err(EngineError::Store)?;
+                step.answer.map_err(RequestError::Store)?;
                 let blocks = &step.engine.shared.blocks;
                 attributes.with(|attributes| blocks.set(&gate, attributes, &limit, until, step.now));
                 Ok(Progress::Done(()))
@@ -314,11 +315,11 @@ impl Engine {
         let attributes = OwnedPairs::of(request.attributes);
         let gate = gate.clone();
         Ok(Progress::ask(batch, move |step, _| {
-            step.answer.map_err(EngineError::Store)?;
+            step.answer.map_err(RequestError::Store)?;
             attributes.with(|attributes| {
                 gate.block(attributes, &limit, until, step.now)?;
                 step.engine.shared.blocks.set(&gate, attributes, &limit, until, step.now);
-                Ok::<_, EngineError>(())
+                Ok::<_, RequestError>(())
             })?;
             Ok(Progress::Done(()))
         }))
@@ -326,13 +327,14 @@ impl Engine {
 
     /// Blocks a key again that was blocked before a restart, from its note of kind
     /// [`NoteKind::Block`]; `false` if its limit is gone.
-    pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, EngineError> {
+    pub fn restore_block(&self, note: &Note, now: Timestamp) -> Result<bool, AdminError> {
         let BlockNote { namespace, identity, attributes } = notes::value(NoteKind::Block, note)?;
         let identity = notes::unhex(&identity)
             .ok_or_else(|| NoteError::new(NoteKind::Block, "its limit is not in hexadecimal digits"))?;
         let Ok(gate) = self.gate(&namespace) else { return Ok(false) };
         let pairs: Vec<_> = attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let is_restored = gate.restore_block(&identity, Attributes::new(&pairs), note.until, now)?;
+        let is_restored = gate.restore_block(&identity, Attributes::new(&pairs), note.until, now);
+        let is_restored = is_restored.map_err(RequestError::from)?;
         if let (true, Some((limit, scope))) =
             (is_restored, gate.counter_of(&identity, Attributes::new(&pairs)))
         {
@@ -371,7 +373,7 @@ impl Engine {
         gate: &Gate,
         exact: &[ExactLimit<'_>],
         kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
-    ) -> Result<Batch, EngineError> {
+    ) -> Result<Batch, RequestError> {
         Ok(Batch::each(self.next_batch_id(), self.operations_of(gate, exact, kind)?))
     }
 
@@ -381,12 +383,12 @@ impl Engine {
         gate: &Gate,
         exact: &[ExactLimit<'_>],
         kind: impl Fn(&ExactLimit<'_>) -> Option<Kind>,
-    ) -> Result<Vec<Operation>, EngineError> {
+    ) -> Result<Vec<Operation>, RequestError> {
         let mut operations = Vec::with_capacity(exact.len());
         for one in exact {
             let Some(kind) = kind(one) else { continue };
             let kind = if one.is_leased { of_ledger(kind) } else { kind };
-            let key = key_of(gate, one).map_err(EngineError::KeyTooLong)?;
+            let key = key_of(gate, one).map_err(RequestError::KeyTooLong)?;
             let operation = Operation::new(key, one.algorithm.clone(), kind);
             operations.push(operation.with_lease_period(one.lease_period));
         }
@@ -415,8 +417,8 @@ fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {
     name_of([&b"block"[..], gate.namespace().as_bytes(), limit.identity, &limit.key])
 }
 
-fn unknown_limit(request: &Request<'_>, limit: &str) -> EngineError {
-    EngineError::UnknownLimit {
+fn unknown_limit(request: &Request<'_>, limit: &str) -> RequestError {
+    RequestError::UnknownLimit {
         namespace: request.namespace.to_owned(),
         limit: limit.chars().take(128).collect(),
     }

@@ -5,7 +5,7 @@ use tidegate_core::limit::Override;
 use tidegate_store::{NoteChange, NoteKind};
 
 use super::Engine;
-use crate::error::EngineError;
+use crate::error::{AdminError, BuildError, RequestError};
 use crate::notes;
 use crate::overrides::{OverrideName, OverrideState, RuntimeOverride};
 
@@ -24,31 +24,29 @@ impl Engine {
         &self,
         mut one: RuntimeOverride,
         now: Timestamp,
-    ) -> Result<(Self, NoteChange), EngineError> {
+    ) -> Result<(Self, NoteChange), AdminError> {
         let gate = self.gate(&one.namespace)?;
         let Some((limit, counts_as)) = gate.identities().find(|(limit, _)| limit.name == one.limit) else {
-            return Err(EngineError::UnknownLimit {
-                namespace: one.namespace,
-                limit: one.limit.chars().take(128).collect(),
-            });
+            let limit = one.limit.chars().take(128).collect();
+            return Err(RequestError::UnknownLimit { namespace: one.namespace, limit }.into());
         };
         one.counts_as = Some(counts_as.to_owned());
         check_texts(&one, now)?;
         let numbers = Override { when: one.when.clone(), algorithm: one.algorithm.clone() };
         limit
             .check_override(&numbers)
-            .map_err(|problem| EngineError::Limits { namespace: one.namespace.clone(), problem })?;
-        let note = one.to_note().ok_or_else(|| EngineError::Override {
+            .map_err(|source| BuildError::Limits { namespace: one.namespace.clone(), source })?;
+        let note = one.to_note().ok_or_else(|| AdminError::Override {
             limit: one.limit.clone(),
             why: format!("numbers of a {} limit cannot be stored", one.algorithm.name()),
         })?;
         let namespace = one.namespace.clone();
         let mut overrides = self.overrides.clone();
         if !overrides.contains(&one.identity()) && !overrides.has_share(&namespace, self.namespaces()) {
-            return Err(EngineError::TooManyOverridesHere { namespace });
+            return Err(AdminError::TooManyOverridesHere { namespace });
         }
         if !overrides.set(one) {
-            return Err(EngineError::TooManyOverrides);
+            return Err(AdminError::TooManyOverrides);
         }
         Ok((self.with_overrides(&namespace, overrides)?, NoteChange::Put(note)))
     }
@@ -62,7 +60,7 @@ impl Engine {
         namespace: &str,
         limit: &str,
         when: &[(String, String)],
-    ) -> Result<(Self, NoteChange), EngineError> {
+    ) -> Result<(Self, NoteChange), AdminError> {
         let mut when = when.to_vec();
         when.sort();
         let is_meant = |one: &&RuntimeOverride| {
@@ -70,7 +68,7 @@ impl Engine {
             one.namespace == namespace && one.limit == limit && its == when
         };
         let Some(found) = self.overrides.iter().find(is_meant).cloned() else {
-            return Err(EngineError::UnknownOverride {
+            return Err(AdminError::UnknownOverride {
                 namespace: namespace.chars().take(128).collect(),
                 limit: limit.chars().take(128).collect(),
             });
@@ -83,7 +81,7 @@ impl Engine {
 
     /// Another engine over the same state without the overrides that have expired by `now`, which
     /// they are. A store forgets them by itself.
-    pub fn without_expired(&self, now: Timestamp) -> Result<(Self, Vec<RuntimeOverride>), EngineError> {
+    pub fn without_expired(&self, now: Timestamp) -> Result<(Self, Vec<RuntimeOverride>), BuildError> {
         let mut overrides = self.overrides.clone();
         let expired = overrides.take_expired(now);
         let mut namespaces: Vec<&str> = expired.iter().map(|one| one.namespace.as_str()).collect();
@@ -106,8 +104,8 @@ impl Engine {
     }
 }
 
-fn check_texts(one: &RuntimeOverride, now: Timestamp) -> Result<(), EngineError> {
-    let wrong = |why: String| Err(EngineError::Override { limit: one.limit.clone(), why });
+fn check_texts(one: &RuntimeOverride, now: Timestamp) -> Result<(), AdminError> {
+    let wrong = |why: String| Err(AdminError::Override { limit: one.limit.clone(), why });
     let max = RuntimeOverride::TEXT_BYTES_MAX;
     for (what, text) in [("`reason`", &one.reason), ("`by`", &one.by)] {
         if text.len() > max {

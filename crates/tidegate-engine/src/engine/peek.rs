@@ -13,7 +13,7 @@ use super::exact_limit::{exact_name, refuses, reports};
 use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::continuation::ExactName;
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::limit_report::LimitReport;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
@@ -31,7 +31,7 @@ pub struct PeekReport {
 
 impl Engine {
     /// The answer that the planes would give; changes nothing.
-    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, EngineError> {
+    pub fn peek(&self, request: &Request<'_>, now: Timestamp) -> Result<Progress<PeekReport>, RequestError> {
         let (gate, exact) = self.looked_at(request, now)?;
         if exact.is_empty() {
             let beside = self.look_beside(gate, request, now)?;
@@ -48,7 +48,7 @@ impl Engine {
         &self,
         requests: &[Request<'_>],
         now: Timestamp,
-    ) -> Result<Progress<Vec<PeekReport>>, EngineError> {
+    ) -> Result<Progress<Vec<PeekReport>>, RequestError> {
         let mut looks = Vec::with_capacity(requests.len());
         for request in requests {
             let (gate, exact) = self.looked_at(request, now)?;
@@ -61,7 +61,7 @@ impl Engine {
         &'a self,
         request: &Request<'a>,
         now: Timestamp,
-    ) -> Result<(&'a Arc<Gate>, Vec<ExactLimit<'a>>), EngineError> {
+    ) -> Result<(&'a Arc<Gate>, Vec<ExactLimit<'a>>), RequestError> {
         let gate = self.gate(request.namespace)?;
         self.check_table(request)?;
         Ok((gate, gate.remote_limits(request.attributes, now)))
@@ -73,7 +73,7 @@ impl Engine {
         request: &Request<'_>,
         exact: &[ExactLimit<'_>],
         now: Timestamp,
-    ) -> Result<Look, EngineError> {
+    ) -> Result<Look, RequestError> {
         Ok(Look {
             beside: self.look_beside(gate, request, now)?,
             gate: Arc::clone(gate),
@@ -90,7 +90,7 @@ impl Engine {
         gate: &Gate,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> Result<Beside, EngineError> {
+    ) -> Result<Beside, RequestError> {
         let mut beside = Beside::default();
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             beside.before = Some(past_deadline(request.namespace));

@@ -8,7 +8,7 @@ use tidegate_store::{Batch, Note, NoteKind};
 
 use super::Engine;
 use super::settlement::settling;
-use crate::error::EngineError;
+use crate::error::{AdminError, RequestError};
 use crate::kept::{Kept, KeptHolds, KeptSource, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
 use crate::permit::{Completion, Outcome, Permit, Settled};
@@ -29,7 +29,7 @@ impl Engine {
         permit: Permit,
         expires: Timestamp,
         now: Timestamp,
-    ) -> Result<Progress<PermitId>, EngineError> {
+    ) -> Result<Progress<PermitId>, RequestError> {
         let value = match self.kept_note(&permit) {
             Ok(value) => value,
             Err(error) => return self.cancel(permit, error, now),
@@ -46,7 +46,7 @@ impl Engine {
             at: now,
         };
         match self.shared.kept.keep(Box::new(permit), value.is_some(), source, owner, expires) {
-            Err(permit) => self.cancel(*permit, EngineError::TooManyPermits(self.shared.kept.max()), now),
+            Err(permit) => self.cancel(*permit, RequestError::TooManyPermits(self.shared.kept.max()), now),
             Ok(id) => Ok(match value {
                 None => Progress::Done(id),
                 Some(value) => {
@@ -61,7 +61,7 @@ impl Engine {
                                     // The note may be there all the same: settling takes it away.
                                     let settled = step.engine.settle_kept(id, Outcome::Cancelled, step.now);
                                     let settled = settled.unwrap_or_default();
-                                    then_fail(settled, EngineError::Store(error))
+                                    then_fail(settled, RequestError::Store(error))
                                 }
                             }
                         },
@@ -72,13 +72,13 @@ impl Engine {
     }
 
     /// The note to keep about a permit; `None` if the store holds nothing for it.
-    fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, EngineError> {
+    fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, RequestError> {
         let stored = permit.holds().filter_map(|holds| holds.stored.as_ref());
         let charged = stored.filter_map(|stored| stored.batch.as_ref()).flat_map(|batch| &batch.operations);
         let mut operations = Vec::new();
         for operation in charged {
             let note = OperationNote::of(operation);
-            operations.push(note.ok_or_else(|| EngineError::Unstorable(format!("{:?}", operation.kind)))?);
+            operations.push(note.ok_or_else(|| RequestError::Unstorable(operation.algorithm.name()))?);
         }
         if operations.is_empty() {
             return Ok(None);
@@ -90,9 +90,9 @@ impl Engine {
     fn cancel(
         &self,
         permit: Permit,
-        error: EngineError,
+        error: RequestError,
         now: Timestamp,
-    ) -> Result<Progress<PermitId>, EngineError> {
+    ) -> Result<Progress<PermitId>, RequestError> {
         then_fail(self.settle(permit, Outcome::Cancelled, now), error)
     }
 
@@ -105,10 +105,11 @@ impl Engine {
         id: PermitId,
         completion: impl Into<Completion>,
         now: Timestamp,
-    ) -> Result<Settled, EngineError> {
+    ) -> Result<Settled, RequestError> {
         // One that has expired but was not yet collected is as unknown as one that was.
         drop(self.shared.kept.expire(now));
-        let Kept { holds, is_noted, .. } = self.shared.kept.take(id).ok_or(EngineError::UnknownPermit(id))?;
+        let Kept { holds, is_noted, .. } =
+            self.shared.kept.take(id).ok_or(RequestError::UnknownPermit(id))?;
         let mut settled = match holds {
             KeptHolds::All(permit) => self.settle(*permit, completion, now),
             KeptHolds::Stored { cost, operations } => {
@@ -160,7 +161,7 @@ impl Engine {
 
     /// Takes up a permit that was kept before a restart, from its note of kind
     /// [`NoteKind::Permit`].
-    pub fn restore_permit(&self, note: &Note) -> Result<(), EngineError> {
+    pub fn restore_permit(&self, note: &Note) -> Result<(), AdminError> {
         let id = PermitId::from_bits(notes::name(NoteKind::Permit, note)?);
         let KeptNote { namespace, cost, operations } = notes::value(NoteKind::Permit, note)?;
         let cost = Cost::new(cost).ok_or_else(|| NoteError::new(NoteKind::Permit, "its cost is 0"))?;
@@ -170,13 +171,13 @@ impl Engine {
         if self.shared.kept.restore(id, source, owner, cost, operations?, note.until) {
             Ok(())
         } else {
-            Err(EngineError::TooManyPermits(self.shared.kept.max()))
+            Err(RequestError::TooManyPermits(self.shared.kept.max()).into())
         }
     }
 }
 
 /// Fails, after the store has been told what was returned; its answers change nothing any more.
-fn then_fail<T: 'static>(mut settled: Settled, error: EngineError) -> Result<Progress<T>, EngineError> {
+fn then_fail<T: 'static>(mut settled: Settled, error: RequestError) -> Result<Progress<T>, RequestError> {
     if settled.batches.is_empty() {
         return Err(error);
     }

@@ -5,7 +5,7 @@ use tidegate_core::Timestamp;
 use tidegate_overload::OverloadBuilder;
 
 use super::Engine;
-use crate::error::EngineError;
+use crate::error::BuildError;
 use crate::planes::Planes;
 
 impl Engine {
@@ -19,16 +19,16 @@ impl Engine {
         capacity: CapacityBuilder,
         overload: OverloadBuilder,
         now: Timestamp,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, BuildError> {
         let capacity = match &self.planes.capacity {
-            Some(earlier) => Some(capacity.build_over(earlier, now).map_err(EngineError::Tables)?),
-            None if capacity.has_tables() => Some(capacity.build().map_err(EngineError::Tables)?),
+            Some(earlier) => Some(capacity.build_over(earlier, now).map_err(BuildError::Tables)?),
+            None if capacity.has_tables() => Some(capacity.build().map_err(BuildError::Tables)?),
             None => None,
         };
         // Nothing fails after this: the resources are shared, and have their new bounds at once.
         let overload = match &self.planes.overload {
-            Some(plane) => Some(overload.build_over(&plane.overload).map_err(EngineError::Resources)?),
-            None if overload.has_resources() => Some(overload.build().map_err(EngineError::Resources)?),
+            Some(plane) => Some(overload.build_over(&plane.overload).map_err(BuildError::Resources)?),
+            None if overload.has_resources() => Some(overload.build().map_err(BuildError::Resources)?),
             None => None,
         };
         let planes = Planes::new(capacity, overload, &self.shared.room);

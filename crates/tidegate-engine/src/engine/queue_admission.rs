@@ -16,7 +16,7 @@ use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Room, Seat};
@@ -62,7 +62,7 @@ impl Engine {
         demand: Option<Box<Demand>>,
         seat: Option<Seat>,
         now: Timestamp,
-    ) -> Result<Step, EngineError> {
+    ) -> Result<Step, RequestError> {
         let room = &self.shared.room;
         let returns = room.returns();
         let (demand, is_new) = (Cell::new(demand), seat.is_none());

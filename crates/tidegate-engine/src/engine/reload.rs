@@ -8,7 +8,7 @@ use tidegate_core::{Algorithm, Gate, Limit};
 use tidegate_store::NoteChange;
 
 use super::Engine;
-use crate::error::EngineError;
+use crate::error::BuildError;
 use crate::namespace::NamespaceConfig;
 use crate::numbers::in_words;
 
@@ -95,10 +95,7 @@ impl Engine {
     ///
     /// An error changes nothing. Two reloads of one engine at the same time lose one: make them one
     /// after the other.
-    pub fn reconfigured(
-        &self,
-        namespaces: Vec<NamespaceConfig>,
-    ) -> Result<(Self, ReloadReport), EngineError> {
+    pub fn reconfigured(&self, namespaces: Vec<NamespaceConfig>) -> Result<(Self, ReloadReport), BuildError> {
         let overrides = self.overrides.clone();
         let (engine, world) = Self::of_world(
             Arc::clone(&self.shared),

@@ -19,7 +19,7 @@ use crate::continuation::{
 };
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::outcome_of;
-use crate::error::EngineError;
+use crate::error::RequestError;
 use crate::permit::{Holds, Permit, StoreCharge};
 use crate::request::Request;
 
@@ -36,7 +36,7 @@ impl Engine {
         request: &Request<'_>,
         located: &LocatedRequest<'g>,
         now: Timestamp,
-    ) -> Result<Option<LimitQuestion>, EngineError> {
+    ) -> Result<Option<LimitQuestion>, RequestError> {
         let exact = gate.exact_limits(located, now);
         if exact.is_empty() {
             return Ok(None);
@@ -44,7 +44,7 @@ impl Engine {
         let id = self.next_batch_id();
         let mut operations = Vec::with_capacity(exact.len());
         for limit in &exact {
-            let key = key_of(gate, limit).map_err(EngineError::KeyTooLong)?;
+            let key = key_of(gate, limit).map_err(RequestError::KeyTooLong)?;
             let operation = Operation::admit(key, limit.algorithm.clone(), request.cost, HolderId(id.0));
             operations.push(if limit.is_shadow { operation.shadow() } else { operation });
         }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use tidegate_core::algorithm::{Concurrency, Rolling};
 use tidegate_core::limit::Consistency;
-use tidegate_core::{Algorithm, Class, Cost, Limit, Reason, Refusal};
+use tidegate_core::{Algorithm, Class, Cost, Limit, Reason, Refusal, error_chain};
 use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, Event, LimitReport, Permit, Request, Settled, Step,
 };
@@ -196,8 +196,8 @@ fn requests_of_different_namespaces_and_without_limits_go_along() {
     let before = world.state();
     let error = world.engine.admit_all(&lost, world.now()).unwrap_err();
     assert_eq!(
-        error.to_string(),
-        "request 1: namespace \"elsewhere\" does not exist; use one of the policy's, or add it"
+        error_chain(&error),
+        "request 1 cannot be decided: namespace \"elsewhere\" does not exist; use one of the policy's, or add it"
     );
     assert_eq!(world.state(), before);
 }
@@ -213,7 +213,7 @@ fn a_key_that_is_too_long_to_be_stored_is_the_error_of_its_request_and_charges_n
     let before = world.state();
     let asked = [Request::new("api", &USER), Request::new("api", &long), Request::new("api", &USER)];
     let error = world.engine.admit_all(&asked, world.now()).unwrap_err();
-    let BatchError::Request { at: 1, source: tidegate_engine::EngineError::KeyTooLong(_) } = error else {
+    let BatchError::Request { at: 1, source: tidegate_engine::RequestError::KeyTooLong(_) } = error else {
         panic!("{error}")
     };
     assert_eq!(world.state(), before);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate_capacity::Access;
 use tidegate_core::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
 use tidegate_core::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
-use tidegate_engine::{EngineConfig, EngineError, OfferOutcome, Request};
+use tidegate_engine::{EngineConfig, OfferOutcome, Request, RequestError};
 use tidegate_store::StoreError;
 
 use crate::world::{Room, World, bucket, request, stored_by};
@@ -120,7 +120,7 @@ fn while_the_store_is_away_nothing_is_charged_and_the_error_says_so() {
         let limits = [limit(&[b"k"], &rate, 1), limit(&[b"k"], &quota, 1)];
         let carried =
             world.carry(world.engine.carry(&Request::new("any", ()), &limits, charging, world.now()));
-        assert!(matches!(carried, Err(EngineError::Store(StoreError::Unavailable { .. }))));
+        assert!(matches!(carried, Err(RequestError::Store(StoreError::Unavailable { .. }))));
     }
     assert!(carry(&world, &[&rate], 10, Charging::AllOrNone).is_admitted, "a rate needs no store");
     world.store_is_down = false;
@@ -138,9 +138,9 @@ fn a_key_too_long_for_a_store_and_a_concurrency_limit_are_errors() {
         world.carry(world.engine.carry(&Request::new("any", ()), &limits, Charging::AllOrNone, world.now()))
     };
     assert!(ask(&rate).is_ok());
-    assert!(matches!(ask(&quota), Err(EngineError::KeyTooLong(_))));
+    assert!(matches!(ask(&quota), Err(RequestError::KeyTooLong(_))));
     let concurrency = Algorithm::Concurrency(Concurrency::new(1, MINUTE).unwrap());
-    assert!(matches!(ask(&concurrency), Err(EngineError::Carry(_))));
+    assert!(matches!(ask(&concurrency), Err(RequestError::Carry(_))));
 }
 
 /// An error is no demand, and returns the capacity units that the request held by then.
@@ -158,9 +158,9 @@ fn a_request_that_ends_in_an_error_is_counted_as_failed_and_leaves_nothing() {
         world.carry(world.engine.carry(of, &limits, Charging::AllOrNone, world.now()))
     };
     let in_no_table = request().access(Access::write("orders", b"order-7", u64::MAX));
-    assert!(matches!(carry(&short, &quota, &request()), Err(EngineError::Store(_))));
-    assert!(matches!(carry(&long, &quota, &request()), Err(EngineError::KeyTooLong(_))));
-    assert!(matches!(carry(&short, &concurrency, &request()), Err(EngineError::Carry(_))));
+    assert!(matches!(carry(&short, &quota, &request()), Err(RequestError::Store(_))));
+    assert!(matches!(carry(&long, &quota, &request()), Err(RequestError::KeyTooLong(_))));
+    assert!(matches!(carry(&short, &concurrency, &request()), Err(RequestError::Carry(_))));
     let _ = carry(&short, &quota, &in_no_table).unwrap_err();
     let stats = world.stats();
     assert_eq!((stats.count(OfferOutcome::Failed), stats.undecided(), stats.demand), (4, 0, 0));

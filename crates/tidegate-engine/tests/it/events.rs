@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{CarriedLimit, Charging, Class, Reason};
-use tidegate_engine::{Decision, EngineError, Event, InstanceState, Progress, Request, Step};
+use tidegate_engine::{AdminError, Decision, Event, InstanceState, Progress, Request, RequestError, Step};
 use tidegate_overload::{INSTANCE_TTL, Overload, ResourceConfig};
 
 use crate::world::{NOW, Room, USER, World, bucket, request, stored, turn};
@@ -41,9 +41,9 @@ fn an_unknown_resource_or_partition_is_an_error_that_names_it() {
     let world = World::new(Room::WIDE);
     let signal = Event::Signal { resource: "checkout", pressure: 2.0 };
     let error = world.engine.event(signal, NOW).unwrap_err();
-    assert!(matches!(&error, EngineError::UnknownResource(name) if name == "checkout"), "{error}");
+    assert!(matches!(&error, AdminError::UnknownResource(name) if name == "checkout"), "{error}");
     let placement = Event::Placement { namespace: "api", table: "no such table", partition: 0, node: "n1" };
-    assert!(matches!(world.engine.event(placement, NOW), Err(EngineError::Access(_))));
+    assert!(matches!(world.engine.event(placement, NOW), Err(AdminError::Request(RequestError::Access(_)))));
 }
 
 #[test]
@@ -190,10 +190,10 @@ fn an_instance_of_a_resource_that_does_not_scale_is_an_error_that_names_the_fix(
         world.engine.event(event, NOW).unwrap_err()
     };
     let error = report(None);
-    assert!(matches!(error, EngineError::Instance(_)), "{error:?}");
+    assert!(matches!(error, AdminError::Instance(_)), "{error:?}");
     assert!(error.to_string().contains("the default resource does not scale"), "{error}");
     assert!(error.to_string().contains("places_per_instance"), "{error}");
-    assert!(matches!(report(Some("app")), EngineError::UnknownResource(_)));
+    assert!(matches!(report(Some("app")), AdminError::UnknownResource(_)));
     let config = ResourceConfig::new(5).places_per_instance(0);
     let error = Overload::builder(5).resource("app", config).build().unwrap_err();
     assert_eq!(

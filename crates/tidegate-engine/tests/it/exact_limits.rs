@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate_core::algorithm::{Concurrency, Rolling};
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Cost, Limit, Reason, Retry};
-use tidegate_engine::{Completion, Decision, EngineError, Outcome, Progress, Refunded, Request};
+use tidegate_engine::{Completion, Decision, Outcome, Progress, Refunded, Request, RequestError};
 use tidegate_store::{NoteKind, StoreError};
 
 use crate::reload::MINUTE;
@@ -104,7 +104,7 @@ fn of_two_refunds_with_one_key_at_once_one_is_applied() {
 
 /// Admits 20 units and refunds 5 of them, by a call whose answer is lost after the store has
 /// refunded.
-fn lose_the_answer_of_a_refund(world: &World) -> EngineError {
+fn lose_the_answer_of_a_refund(world: &World) -> RequestError {
     drop(world.admit(20));
     let Progress::Ask(asking) = world.engine.refund(&request(5), "order-1", world.now()).unwrap() else {
         panic!("the store must be asked")
@@ -118,7 +118,7 @@ fn lose_the_answer_of_a_refund(world: &World) -> EngineError {
 fn a_refund_whose_answer_was_lost_is_applied_once_when_it_is_repeated() {
     let world = world();
     let error = lose_the_answer_of_a_refund(&world);
-    assert!(matches!(error, EngineError::Store(StoreError::Timeout { .. })), "{error}");
+    assert!(matches!(error, RequestError::Store(StoreError::Timeout { .. })), "{error}");
     world.advance(Duration::from_secs(6));
     let again = world.carry(world.engine.refund(&request(5), "order-1", world.now()));
     assert_eq!(again.unwrap(), Refunded::Applied, "here it was not yet");
@@ -167,7 +167,7 @@ fn a_refund_that_the_store_did_not_take_gives_nothing_back() {
     drop(world.admit(20));
     world.store_is_down = true;
     let refund = |world: &World| world.carry(world.engine.refund(&request(5), "order-1", world.now()));
-    assert!(matches!(refund(&world), Err(EngineError::Store(_))));
+    assert!(matches!(refund(&world), Err(RequestError::Store(_))));
     world.store_is_down = false;
     assert_eq!(left(&world)[..3], [80, 30, 20]);
     assert_eq!(refund(&world).unwrap(), Refunded::Applied);
@@ -185,7 +185,7 @@ fn a_reset_forgets_what_the_store_holds_and_counts_what_was_in_use() {
     // The rate, and the rolling one. Places held are forgotten too, and not counted apart.
     assert!(reset(None).unwrap() >= 2);
     assert_eq!(left(&world), [100, 50, 40, 2, 5]);
-    assert!(matches!(reset(Some("rats")), Err(EngineError::UnknownLimit { .. })));
+    assert!(matches!(reset(Some("rats")), Err(RequestError::UnknownLimit { .. })));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_block_on_an_exact_limit_is_the_stores_and_a_reset_lifts_it() {
     assert!(world.admit(1).is_some());
     let nobody = Request::new("api", ());
     let error = world.engine.block(&nobody, "quota", until, world.now()).unwrap_err();
-    assert!(matches!(error, EngineError::UnknownLimit { .. }));
+    assert!(matches!(error, RequestError::UnknownLimit { .. }));
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn without_the_store_nothing_is_given_back_by_half() {
     let _permit = world.admit(10).unwrap();
     world.store_is_down = true;
     let failed = world.carry(world.engine.give_back(&request(4), world.now()));
-    assert!(matches!(failed, Err(EngineError::Store(_))), "{failed:?}");
+    assert!(matches!(failed, Err(RequestError::Store(_))), "{failed:?}");
     world.store_is_down = false;
     assert_eq!(left(&world), [90, 40, 30, 1, 5]);
 }

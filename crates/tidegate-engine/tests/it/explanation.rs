@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_core::gate::{DecidedBy, Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_core::{Cost, Limit, Reason, Retry};
-use tidegate_engine::{Decision, EngineError, Explained, Request};
+use tidegate_engine::{Decision, Explained, Request, RequestError};
 
 use crate::world::{USER, World, bucket};
 
@@ -86,7 +86,7 @@ fn without_the_store_each_limit_says_what_its_policy_makes_of_that() {
 fn a_namespace_that_is_none_is_an_error() {
     let world = world();
     let error = world.engine.explain(&Request::new("none", &USER), world.now()).unwrap_err();
-    assert!(matches!(error, EngineError::UnknownNamespace(name) if name == "none"));
+    assert!(matches!(error, RequestError::UnknownNamespace(name) if name == "none"));
 }
 
 proptest! {

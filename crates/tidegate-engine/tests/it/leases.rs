@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidegate_core::algorithm::{CivilUnit, Fixed, WindowStart};
 use tidegate_core::lease::HOLDERS_MAX;
 use tidegate_core::limit::{Consistency, OnStoreFailure};
-use tidegate_core::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Algorithm, Cost, Limit, Reason, Refusal, Retry, Timestamp, error_chain};
 use tidegate_engine::{
     Answered, BatchError, Completion, Decision, Engine, EngineConfig, LeaseConfig, NamespaceConfig, Permit,
     Progress, Request, Step, Wants,
@@ -579,7 +579,7 @@ fn what_cannot_be_leased_makes_no_engine() {
     let rolling = Algorithm::Rolling(Rolling::new(5, SECOND).unwrap());
     let limits = vec![leased("rolling", rolling)];
     let built = Engine::builder(config()).namespace(NamespaceConfig::new("api", limits)).build();
-    let error = built.unwrap_err().to_string();
+    let error = error_chain(&built.unwrap_err());
     assert!(error.contains("rolling") && error.contains("consistency: exact"), "{error}");
     let daily =
         Algorithm::Calendar(tidegate_core::algorithm::Calendar::new(5, CivilUnit::Day, "UTC").unwrap());

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Class, Limit, Reason};
 use tidegate_engine::{
-    Answered, Decision, Engine, EngineConfig, EngineError, Event, NamespaceConfig, OfferOutcome, Outcome,
-    Pending, Permit, Request, RoomBounds, Step, Wants,
+    Answered, Decision, Engine, EngineConfig, Event, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit,
+    Request, RequestError, RoomBounds, Step, Wants,
 };
 use tidegate_overload::{Overload, ResourceConfig};
 
@@ -23,7 +23,7 @@ fn a_request_that_cannot_be_decided_is_no_demand_and_leaves_nothing() {
     let before = world.state();
     for _ in 0..100 {
         let error = world.engine.admit(&Request::new("api", &too_long), world.now()).unwrap_err();
-        assert!(matches!(error, EngineError::KeyTooLong(_)), "{error}");
+        assert!(matches!(error, RequestError::KeyTooLong(_)), "{error}");
     }
     assert_eq!(world.state(), before);
     let stats = world.engine.resource_stats(world.now()).next().unwrap();

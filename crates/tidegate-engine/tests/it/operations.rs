@@ -3,8 +3,8 @@
 use core::time::Duration;
 use tidegate_core::{Cost, Limit, Reason, Timestamp};
 use tidegate_engine::{
-    Completion, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, PermitId, Refunded, Request,
-    Step, TickAction,
+    BuildError, Completion, Decision, Engine, NamespaceConfig, Outcome, Permit, PermitId, Refunded, Request,
+    RequestError, Step, TickAction,
 };
 
 use crate::world::{NOW, USER, bucket, config, done, permits_config};
@@ -42,7 +42,7 @@ fn a_permit_is_settled_once() {
     assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap().batches.is_empty());
     assert_eq!(left(&engine, 1), 2);
     let again = engine.settle_kept(kept, Outcome::Succeeded, NOW).unwrap_err();
-    assert!(matches!(again, EngineError::UnknownPermit(id) if id == kept), "{again}");
+    assert!(matches!(again, RequestError::UnknownPermit(id) if id == kept), "{again}");
     assert_eq!(left(&engine, 1), 2);
 }
 
@@ -70,7 +70,7 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
     assert_eq!(engine.tick(expires).actions[..], [TickAction::CountExpiredPermits(1)]);
     assert!(matches!(
         engine.settle_kept(kept, Outcome::Succeeded, expires),
-        Err(EngineError::UnknownPermit(_))
+        Err(RequestError::UnknownPermit(_))
     ));
     let peek = done(engine.peek(&Request::new("api", &USER), expires));
     assert_eq!(peek.limits[1].remaining, 2);
@@ -83,7 +83,7 @@ fn one_permit_too_many_is_cancelled_and_leaves_nothing_charged() {
     let kept = done(engine.keep(admit(&engine, NOW).unwrap(), expires, NOW));
     let before = engine.fingerprint();
     let error = engine.keep(admit(&engine, NOW).unwrap(), expires, NOW).unwrap_err();
-    assert!(matches!(error, EngineError::TooManyPermits(1)), "{error}");
+    assert!(matches!(error, RequestError::TooManyPermits(1)), "{error}");
     assert_eq!(engine.fingerprint(), before);
     assert!(engine.settle_kept(kept, Outcome::Succeeded, NOW).is_ok());
 }
@@ -122,7 +122,7 @@ fn a_refund_is_applied_once_for_each_key() {
 #[test]
 fn what_does_not_exist_is_named() {
     let engine = engine(10);
-    let message = |error: EngineError| error.to_string();
+    let message = |error: RequestError| error.to_string();
     let nowhere = Request::new("nowhere", &USER);
     assert_eq!(
         message(engine.admit(&nowhere, NOW).unwrap_err()),
@@ -166,5 +166,5 @@ fn a_report_is_booked_whether_or_not_there_is_room() {
 fn two_namespaces_of_one_name_make_no_engine() {
     let twice = (0..2).map(|_| NamespaceConfig::new("api", []));
     let error = Engine::builder(config()).namespaces(twice).build().unwrap_err();
-    assert!(matches!(error, EngineError::NamespaceName(name) if name == "api"));
+    assert!(matches!(error, BuildError::NamespaceName(name) if name == "api"));
 }

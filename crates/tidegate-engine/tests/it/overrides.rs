@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use tidegate_core::{Limit, Timestamp};
+use tidegate_core::{Limit, Timestamp, error_chain};
 use tidegate_engine::{
-    Engine, EngineError, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride, TickAction,
+    AdminError, Engine, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride, TickAction,
 };
 use tidegate_store::NoteChange;
 
@@ -125,7 +125,7 @@ fn it_is_read_back_from_its_note_and_applies_after_a_restart() {
 #[test]
 fn what_cannot_be_set_is_an_error_and_changes_nothing() {
     let first = engine([limit("a", bucket(10, MINUTE))]);
-    let error = |one: RuntimeOverride| first.with_override(one, NOW).unwrap_err().to_string();
+    let error = |one: RuntimeOverride| error_chain(&first.with_override(one, NOW).unwrap_err());
     assert_eq!(
         error(raised("b", 1)),
         "limit \"b\" of namespace \"api\" does not exist or does not apply to these attributes"
@@ -140,7 +140,7 @@ fn what_cannot_be_set_is_an_error_and_changes_nothing() {
     let long = RuntimeOverride { reason: "x".repeat(1025), ..raised("a", 1) };
     assert_eq!(error(long), "override of limit \"a\": `reason` has 1025 bytes; use at most 1024");
     let unknown = first.without_override("api", "a", &when("ada")).unwrap_err();
-    assert!(matches!(unknown, EngineError::UnknownOverride { .. }), "{unknown}");
+    assert!(matches!(unknown, AdminError::UnknownOverride { .. }), "{unknown}");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn one_too_many_is_an_error_and_changing_one_is_not() {
         .build()
         .unwrap();
     let one = raised("a", 25);
-    assert!(matches!(full.with_override(one.clone(), NOW), Err(EngineError::TooManyOverrides)));
+    assert!(matches!(full.with_override(one.clone(), NOW), Err(AdminError::TooManyOverrides)));
     let known = RuntimeOverride { when: when("77"), ..one.clone() };
     let (changed, _) = full.with_override(known, NOW).unwrap();
     assert_eq!(changed.overrides(NOW).count(), RUNTIME_OVERRIDES_MAX);
@@ -173,7 +173,7 @@ fn changes_of_an_override_beyond_all_spec_numbers_leave_reloads_and_usage_as_the
         match engine.with_override(one, NOW) {
             Ok((next, _)) => engine = next,
             Err(error) => {
-                assert!(error.to_string().contains("retry in a few seconds"), "{error}");
+                assert!(error_chain(&error).contains("retry in a few seconds"), "{error:?}");
                 refused += 1;
                 while engine.tick(NOW).next < NOW.saturating_add(Duration::from_millis(500)) {}
             }

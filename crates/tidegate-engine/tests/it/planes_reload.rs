@@ -5,8 +5,8 @@ use core::time::Duration;
 use tidegate_capacity::{Access, Capacity, CapacityBuilder, TableConfig};
 use tidegate_core::{Class, Reason};
 use tidegate_engine::{
-    Decision, Engine, EngineConfig, EngineError, NamespaceConfig, OfferOutcome, Outcome, Permit, Request,
-    Step,
+    BuildError, Decision, Engine, EngineConfig, NamespaceConfig, OfferOutcome, Outcome, Permit, Request,
+    RequestError, Step,
 };
 use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig, RoomUse};
 
@@ -41,7 +41,7 @@ fn ask(engine: &Engine, request: &Request<'_>) -> Result<Permit, Reason> {
 #[test]
 fn planes_come_go_and_change_over_one_state() {
     let bare = engine();
-    assert!(matches!(bare.admit(&request(), NOW), Err(EngineError::UnknownTable { .. })));
+    assert!(matches!(bare.admit(&request(), NOW), Err(RequestError::UnknownTable { .. })));
     let first = bare.with_planes(tables(15), resources(2), NOW).unwrap();
     let permits = [ask(&first, &request()).unwrap(), ask(&first, &request()).unwrap()];
     assert_eq!(ask(&first, &request()).unwrap_err(), Reason::TableThroughputExceeded);
@@ -56,13 +56,13 @@ fn planes_come_go_and_change_over_one_state() {
     assert_eq!(ask(&second, &request()).unwrap_err(), Reason::OverloadShed);
     // An error changes nothing.
     let error = second.with_planes(tables(20_000), resources(1), NOW).unwrap_err();
-    assert!(matches!(error, EngineError::Tables(_)), "{error}");
+    assert!(matches!(error, BuildError::Tables(_)), "{error}");
     let error = second.with_planes(tables(40), resources(0), NOW).unwrap_err();
-    assert!(matches!(error, EngineError::Resources(_)), "{error}");
+    assert!(matches!(error, BuildError::Resources(_)), "{error}");
     assert_eq!(second.resource_stats(NOW).next().unwrap().in_flight_max, 3);
     // Without tables and resources the permits are settled all the same.
     let last = second.with_planes(Capacity::builder(), Overload::builder(7), NOW).unwrap();
-    assert!(matches!(last.admit(&request(), NOW), Err(EngineError::Access(_))));
+    assert!(matches!(last.admit(&request(), NOW), Err(RequestError::Access(_))));
     for permit in permits.into_iter().chain([third]) {
         drop(last.settle(permit, Outcome::Succeeded, NOW));
     }

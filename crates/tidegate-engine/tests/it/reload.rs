@@ -5,10 +5,10 @@ use core::time::Duration;
 use tidegate_core::algorithm::{
     Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, WindowStart,
 };
-use tidegate_core::{Algorithm, Cost, Limit, Timestamp};
+use tidegate_core::{Algorithm, Cost, Limit, Timestamp, error_chain};
 use tidegate_engine::{
-    Change, Completion, Decision, Engine, EngineError, NamespaceConfig, Outcome, Permit, ReloadReport,
-    Request, Step,
+    BuildError, Change, Completion, Decision, Engine, NamespaceConfig, Outcome, Permit, ReloadReport,
+    Request, RequestError, Step,
 };
 
 use crate::world::{NOW, USER, bucket, config, done};
@@ -126,8 +126,11 @@ fn a_reload_that_makes_no_engine_changes_nothing() {
     let before = first.fingerprint();
     let twice = [limit("a", bucket(20, MINUTE)), limit("a", bucket(20, MINUTE))];
     let error = first.reconfigured(namespace(twice)).unwrap_err();
-    assert!(matches!(error, EngineError::Limits { .. }), "{error}");
-    assert_eq!(error.to_string(), "namespace \"api\": duplicate limit \"a\"; rename one of them");
+    assert!(matches!(error, BuildError::Limits { .. }), "{error}");
+    assert_eq!(
+        error_chain(&error),
+        "namespace \"api\" has limits that cannot be used: duplicate limit \"a\"; rename one of them"
+    );
     assert_eq!((first.fingerprint(), left(&first, NOW)), (before, vec![7]));
 }
 
@@ -140,7 +143,7 @@ fn a_permit_is_settled_by_an_engine_that_does_not_know_its_namespace_any_more() 
     let cancelled = admit(&first, 2, NOW).unwrap();
     let (none, report) = first.reconfigured(Vec::new()).unwrap();
     assert!(report.limits.iter().all(|one| one.change == Change::Removed));
-    assert!(matches!(none.admit(&Request::new("api", &USER), NOW), Err(EngineError::UnknownNamespace(_))));
+    assert!(matches!(none.admit(&Request::new("api", &USER), NOW), Err(RequestError::UnknownNamespace(_))));
     assert!(none.statuses(&loose).is_empty());
     assert!(none.settle_kept(kept, Completion::of_cost(1), NOW).unwrap().batches.is_empty());
     assert!(none.settle(loose, Completion::of_cost(5), NOW).batches.is_empty());

@@ -5,7 +5,7 @@ use core::time::Duration;
 use tidegate_core::algorithm::Concurrency;
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Cost, Limit};
-use tidegate_engine::{Completion, EngineError, Outcome, PermitId, Refunded, Request};
+use tidegate_engine::{Completion, Outcome, PermitId, Refunded, Request, RequestError};
 use tidegate_store::{Note, NoteKind};
 
 use crate::reload::MINUTE;
@@ -50,7 +50,7 @@ fn reserve(world: &World, units: u64) -> PermitId {
     world.carry(world.engine.keep(permit, expires, world.now())).unwrap()
 }
 
-fn settle(world: &World, id: PermitId, completion: impl Into<Completion>) -> Result<(), EngineError> {
+fn settle(world: &World, id: PermitId, completion: impl Into<Completion>) -> Result<(), RequestError> {
     world.finish(world.engine.settle_kept(id, completion, world.now())?);
     Ok(())
 }
@@ -110,10 +110,10 @@ fn a_reservation_is_settled_once_across_a_restart_with_what_the_store_holds() {
         settle(&world, id, outcome).unwrap();
         assert_eq!(left(&world), [100, quota, 2], "{outcome:?}");
         let twice = settle(&world, id, outcome);
-        assert!(matches!(twice, Err(EngineError::UnknownPermit(_))));
+        assert!(matches!(twice, Err(RequestError::UnknownPermit(_))));
         let world = restarted(world);
         let third = settle(&world, id, outcome);
-        assert!(matches!(third, Err(EngineError::UnknownPermit(_))), "{outcome:?}");
+        assert!(matches!(third, Err(RequestError::UnknownPermit(_))), "{outcome:?}");
         assert_eq!(left(&world), [100, quota, 2], "{outcome:?}");
     }
 }
@@ -125,7 +125,7 @@ fn a_reservation_settled_before_the_restart_is_unknown_after_it() {
     settle(&world, id, Completion::of_cost(10)).unwrap();
     assert_eq!(left(&world), [90, 40, 2]);
     let world = restarted(world);
-    assert!(matches!(settle(&world, id, Completion::of_cost(10)), Err(EngineError::UnknownPermit(_))));
+    assert!(matches!(settle(&world, id, Completion::of_cost(10)), Err(RequestError::UnknownPermit(_))));
     assert_eq!(left(&world)[1], 40);
 }
 
@@ -136,7 +136,7 @@ fn an_expired_reservation_leaves_its_charge_and_is_forgotten() {
     world.advance(MINUTE);
     assert!(world.store.notes_now(NoteKind::Permit).is_empty());
     let world = restarted(world);
-    assert!(matches!(settle(&world, id, Outcome::Cancelled), Err(EngineError::UnknownPermit(_))));
+    assert!(matches!(settle(&world, id, Outcome::Cancelled), Err(RequestError::UnknownPermit(_))));
     // 50 an hour: in a minute less than one unit comes back.
     assert_eq!(left(&world)[1], 20);
 }
@@ -151,7 +151,7 @@ fn a_reservation_that_cannot_be_written_down_is_cancelled() {
     let lost = tidegate_store::StoreError::Timeout { after: MINUTE };
     let undoing = asking.resume(&world.engine, Err(lost), world.now());
     let error = world.carry(undoing).unwrap_err();
-    assert!(matches!(error, EngineError::Store(_)), "{error}");
+    assert!(matches!(error, RequestError::Store(_)), "{error}");
     assert_eq!((left(&world), world.engine.stats(world.now()).permits_kept), (vec![100, 50, 2], 0));
 }
 

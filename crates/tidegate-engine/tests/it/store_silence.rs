@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_core::{Cost, Limit, Reason, Retry};
-use tidegate_engine::{Completion, Decision, EngineError, Outcome, Request, Step};
+use tidegate_engine::{Completion, Decision, Outcome, Request, RequestError, Step};
 use tidegate_store::{Batch, Kind, Operation, StoreError};
 
 use crate::world::{USER, World, bucket, lease_config, stored_by};
@@ -161,7 +161,7 @@ fn reports_and_looks_go_the_same_ways() {
     assert_eq!(peek.refusal.unwrap().name(), "local");
     let world = away([exact("refuse", 9, OnStoreFailure::Refuse)]);
     let report = world.carry(world.engine.report(&request(1), world.now()));
-    assert!(matches!(report, Err(EngineError::Store(_))));
+    assert!(matches!(report, Err(RequestError::Store(_))));
     let peek = world.carry(world.engine.peek(&request(1), world.now())).unwrap();
     assert_eq!(peek.refusal.unwrap().reason(), Reason::StoreUnavailable);
     let refund = world.carry(world.engine.refund(&request(1), "k", world.now()));

@@ -10,8 +10,8 @@ use tidegate_core::algorithm::{Bucket, Concurrency, Rolling};
 use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Class, Cost, Limit, Rate, Timestamp};
 use tidegate_engine::{
-    Answered, Decision, Engine, EngineBuilder, EngineConfig, EngineError, LeaseConfig, NamespaceConfig,
-    Pending, Permit, Progress, Refused, Request, ResourceStats, Settled, Step, Turn, Wants,
+    Answered, Decision, Engine, EngineBuilder, EngineConfig, LeaseConfig, NamespaceConfig, Pending, Permit,
+    Progress, Refused, Request, RequestError, ResourceStats, Settled, Step, Turn, Wants,
 };
 use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Batch, MemoryConfig, MemoryStore, Store, StoreError};
@@ -240,7 +240,7 @@ impl World {
     }
 
     /// Carries an operation through to its end.
-    pub(crate) fn carry<T>(&self, begun: Result<Progress<T>, EngineError>) -> Result<T, EngineError> {
+    pub(crate) fn carry<T>(&self, begun: Result<Progress<T>, RequestError>) -> Result<T, RequestError> {
         let mut progress = begun?;
         loop {
             match progress {
@@ -271,7 +271,7 @@ impl World {
 }
 
 /// The result of an operation that needs no store.
-pub(crate) fn done<T>(progress: Result<Progress<T>, EngineError>) -> T {
+pub(crate) fn done<T>(progress: Result<Progress<T>, RequestError>) -> T {
     progress.unwrap().done().unwrap()
 }
 

@@ -31,7 +31,7 @@ pub enum TlsError {
         source: Option<pem::Error>,
     },
     /// The parts do not go together, or are malformed.
-    #[error("{} and {} cannot be used as certificate and key: {source}", cert.display(), key.display())]
+    #[error("{} and {} cannot be used as certificate and key", cert.display(), key.display())]
     Unusable {
         /// The file of the certificate.
         cert: PathBuf,
@@ -42,7 +42,7 @@ pub enum TlsError {
         source: rustls::Error,
     },
     /// Roots cannot be used.
-    #[error("{} cannot be used to check servers: {source}", path.display())]
+    #[error("{} cannot be used to check servers", path.display())]
     Roots {
         /// The file.
         path: PathBuf,

@@ -31,7 +31,7 @@ pub struct KeyFile(Arc<FileBacked<KeySource>>);
 #[non_exhaustive]
 pub enum KeyFileError {
     /// It cannot be read.
-    #[error("the keys of proxy.jwt cannot be read from {}: {source}", path.display())]
+    #[error("the keys of proxy.jwt cannot be read from {}", path.display())]
     Unreadable {
         /// Where it is.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum KeyFileError {
         source: io::Error,
     },
     /// It holds none, or none that can be used.
-    #[error("the keys of proxy.jwt in {} cannot be used: {source}", path.display())]
+    #[error("the keys of proxy.jwt in {} cannot be used", path.display())]
     Unusable {
         /// Where it is.
         path: PathBuf,

@@ -16,8 +16,8 @@ use tidegate_core::{
 };
 use tidegate_driver::Driver;
 use tidegate_engine::{
-    BATCH_REQUESTS_MAX, BatchError, Decision, EngineError, LimitReport, Outcome as End, PeekReport, Permit,
-    Request, Step,
+    BATCH_REQUESTS_MAX, BatchError, Decision, LimitReport, Outcome as End, PeekReport, Permit, Request,
+    RequestError, Step,
 };
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
@@ -30,8 +30,8 @@ use crate::authorization::Caller;
 use crate::carried_keys::Hashes;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::engine_fault;
 use crate::decisions;
+use crate::engine_fault::engine_fault;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
 
@@ -233,7 +233,7 @@ impl Desk<'_> {
         let decision = match self.in_force.engine.admit_all(requests, now) {
             Ok(Step::Decided(decision)) => decision,
             Ok(Step::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
-            Err(BatchError::Request { at, source: EngineError::KeyTooLong(_) }) => {
+            Err(BatchError::Request { at, source: RequestError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
                 outcomes[places[at]] = Some(self.note_refused(&requests[at], refusal, now));
                 return Ok(None);
@@ -272,7 +272,7 @@ impl Desk<'_> {
         let Questions { places, requests } = Questions::of(lines, outcomes);
         match self.in_force.engine.peek_all(&requests, now) {
             // One key is too long for the store; peek for the others one by one.
-            Err(EngineError::KeyTooLong(_)) => {
+            Err(RequestError::KeyTooLong(_)) => {
                 for (at, request) in places.iter().zip(&requests) {
                     outcomes[*at] = Some(self.look(request, now).await?);
                 }
@@ -342,7 +342,7 @@ impl Desk<'_> {
                 return Ok(self.within(request.namespace, limits));
             }
             Ok(Decision::Refuse(refused)) => refused.into_refusal(),
-            Err(EngineError::KeyTooLong(_)) => uncountable(request),
+            Err(RequestError::KeyTooLong(_)) => uncountable(request),
             Err(error) => return Err(engine_fault(&error, now)),
         };
         let refused = self.note_refused(request, refusal, now);
@@ -359,7 +359,7 @@ impl Desk<'_> {
     /// The outcome that a request would have now.
     async fn look(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         let peek = match self.in_force.engine.peek(request, now) {
-            Err(EngineError::KeyTooLong(_)) => return Ok(Outcome::Over(uncountable(request))),
+            Err(RequestError::KeyTooLong(_)) => return Ok(Outcome::Over(uncountable(request))),
             begun => begun,
         };
         let peek = Box::pin(self.complete(peek)).await?;

@@ -3,11 +3,12 @@
 //! A connection that should begin with a preamble and does not, or whose peer is not trusted, is
 //! closed without an answer: it does not come from the balancer that the listener was opened for.
 
-use core::fmt;
+use core::error::Error;
 use core::time::Duration;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use tidegate_core::error_chain;
 use tidegate_net::Peer;
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
@@ -34,7 +35,7 @@ enum PreambleError {
     Malformed(#[from] NoPreamble),
     #[error("the preamble of the PROXY protocol did not arrive in time")]
     Late,
-    #[error("the connection broke off: {0}")]
+    #[error("the connection broke off")]
     Broken(#[from] io::Error),
     /// The connection was opened and closed, or the daemon ends; this is no error.
     #[error("nothing was sent")]
@@ -84,14 +85,18 @@ impl Preambles {
         None
     }
 
-    fn log(&self, peer: Peer, error: &dyn fmt::Display) {
+    fn log(&self, peer: Peer, error: &dyn Error) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.is_some_and(|logged| logged.elapsed() < LINE_EVERY) {
             return;
         }
         *logged = Some(Instant::now());
         let peer = peer.address.map(tracing::field::display);
-        tracing::warn!(peer, %error, "a connection to the proxy was closed before it began");
+        tracing::warn!(
+            peer,
+            error = error_chain(error),
+            "a connection to the proxy was closed before it began"
+        );
     }
 }
 

@@ -17,8 +17,9 @@ use super::throttle::number;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{Noted, engine_fault};
+use crate::decide::Noted;
 use crate::decisions::Asked;
+use crate::engine_fault::engine_fault;
 use crate::operations::allowances;
 use crate::protocol::Protocol;
 

@@ -22,8 +22,8 @@ use tidegate_wire::retry_after::{millis_up, seconds_up};
 use super::command::Command;
 use super::command_error::write_fault;
 use crate::context::Desk;
-use crate::decide::engine_fault;
 use crate::decisions::Asked;
+use crate::engine_fault::engine_fault;
 use crate::metrics::LimitSeries;
 use crate::protocol::{Protocol, RESP_NAMESPACE as NAMESPACE};
 

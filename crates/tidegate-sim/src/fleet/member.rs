@@ -1,7 +1,7 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
 use tidegate_core::limit::OnStoreFailure;
-use tidegate_core::{Limit, TableConfig};
+use tidegate_core::{Limit, TableConfig, error_chain};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
 use crate::fleet::arrival::Arrival;
@@ -90,11 +90,11 @@ impl MemberFactory {
         (config.asks_store, config.leases) = (true, Some(leases));
         let namespace = NamespaceConfig::new(NAMESPACE, [self.limit.clone()]);
         let engine = Engine::builder(config).namespace(namespace).build();
-        let engine = engine.map_err(|error| ScenarioError::Engine(error.to_string()))?;
+        let engine = engine.map_err(|error| ScenarioError::Engine(error_chain(&error)))?;
         // As `store.members` of the policy says, so that a member knows it before the store has
         // answered.
         let told = engine.with_members(self.scenario.members);
-        told.map_err(|error| ScenarioError::Engine(error.to_string()))?;
+        told.map_err(|error| ScenarioError::Engine(error_chain(&error)))?;
         member.engine = Some(engine);
         member.run = self.runs;
         member.wake = u64::MAX;

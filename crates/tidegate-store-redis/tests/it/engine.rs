@@ -1,7 +1,6 @@
 //! Servers that the tests start and stop.
 
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -232,11 +231,5 @@ pub(crate) async fn is_found_within_a_second(store: &RedisStore) {
 
 /// An error with all that caused it.
 pub(crate) fn with_causes(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
+    tidegate_core::error_chain(error)
 }

@@ -128,8 +128,7 @@ fn an_error_tells_its_cause_once() {
     let error = Gate::builder("api").limit(limit()).build().unwrap_err();
     assert_eq!((error.to_string(), error.source().is_none()), (cause.to_owned(), true));
     let error = tidegate::tower::AdmitLayer::from_limits([limit()]).unwrap_err();
-    assert_eq!(
-        (error.to_string(), error.source().is_none()),
-        (format!("namespace \"default\": {cause}"), true)
-    );
+    assert_eq!(error.to_string(), "namespace \"default\" has limits that cannot be used");
+    assert_eq!(error.source().unwrap().to_string(), cause);
+    assert_eq!(tidegate::error_chain(&error), format!("{error}: {cause}"));
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rcgen::{ExtendedKeyUsagePurpose, date_time_ymd};
 use rustls::ServerConfig;
+use tidegate_core::error_chain;
 use tidegate_policy::policy::proxy::{Health, Proxy, Retry, UpstreamTls};
 use tidegate_server::{ManualClock, from_policy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -317,7 +318,7 @@ proxy:
     assert_eq!(client.get("/").await.status, 200);
     handle.shutdown().await;
     std::fs::write(path("ca.pem"), "").unwrap();
-    let error = from_policy::server_config(&policy).unwrap_err().to_string();
+    let error = error_chain(&from_policy::server_config(&policy).unwrap_err());
     assert!(error.contains("TLS to upstream app cannot be set up") && error.contains("ca.pem"), "{error}");
 }
 

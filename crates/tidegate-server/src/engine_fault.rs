@@ -1,0 +1,82 @@
+//! The faults for senders whose requests the engine could not decide or carry out.
+
+use tidegate_capacity::CapacityError;
+use tidegate_core::{GateError, Timestamp, error_chain};
+use tidegate_engine::{AdminError, BuildError, RequestError};
+use tidegate_wire::{Fault, FaultCode, retry_after};
+
+/// The fault of a request that was not decided.
+pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {
+    let (code, fix) = match error {
+        RequestError::UnknownNamespace(_) => {
+            (FaultCode::UnknownNamespace, "see GET /v1/limits for the namespaces there are")
+        }
+        RequestError::UnknownLimit { .. } => {
+            (FaultCode::UnknownLimit, "see GET /v1/limits for the limits there are and what they count by")
+        }
+        RequestError::UnknownPermit(_) => (FaultCode::UnknownPermit, "settle or release each permit once"),
+        RequestError::TooManyPermits(_) => {
+            (FaultCode::TooManyKept, "settle or release permits when work is done")
+        }
+        RequestError::RefundKeysFull { .. } => {
+            (FaultCode::TooManyKept, "repeat it then, with the same refund_key")
+        }
+        RequestError::UnknownTable { .. } => (FaultCode::UnknownTable, "leave `access` out"),
+        RequestError::Access(CapacityError::UnknownTable { .. }) => {
+            (FaultCode::UnknownTable, "name a table of the policy")
+        }
+        RequestError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
+        RequestError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),
+        RequestError::Store(_) => (FaultCode::StoreUnavailable, "repeat it when the store answers"),
+        _ => (FaultCode::Internal, "see the log of the daemon"),
+    };
+    let detail = match error {
+        // The causes of a store's failure are the operator's, and in the log.
+        RequestError::Store(store) => format!("{error}: {store}"),
+        _ => error_chain(error),
+    };
+    let fault = Fault::new(code, detail).fix(fix);
+    match error {
+        // The next permit that is settled frees a place, at any time.
+        RequestError::TooManyPermits(_) | RequestError::Store(_) => fault.retry_after(1),
+        RequestError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
+        RequestError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
+        _ => fault,
+    }
+}
+
+/// The fault of a change to the running engine that was not made.
+pub(crate) fn admin_fault(error: &AdminError, now: Timestamp) -> Fault {
+    let (code, fix) = match error {
+        AdminError::Request(error) => return engine_fault(error, now),
+        AdminError::Build(error) => return build_fault(error),
+        AdminError::TooManyOverrides | AdminError::TooManyOverridesHere { .. } => {
+            (FaultCode::TooManyKept, "delete overrides that are not needed")
+        }
+        AdminError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
+        AdminError::Override { .. } => {
+            (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
+        }
+        _ => (FaultCode::Internal, "see the log of the daemon"),
+    };
+    Fault::new(code, error_chain(error)).fix(fix)
+}
+
+/// The fault of limits that make no engine.
+pub(crate) fn build_fault(error: &BuildError) -> Fault {
+    let told = error_chain(error);
+    match error {
+        // Numbers that are no longer used become free within seconds.
+        BuildError::Limits { source: GateError::TooManySpecs { .. }, .. } => {
+            Fault::new(FaultCode::TooManyKept, told).fix("repeat it in a few seconds").retry_after(1)
+        }
+        BuildError::Limits { .. } => {
+            Fault::new(FaultCode::MalformedBody, told).fix("see GET /v1/limits for what the limit counts by")
+        }
+        _ => Fault::new(FaultCode::Internal, told).fix("see the log of the daemon"),
+    }
+}
+
+fn wait_seconds(until: Timestamp, now: Timestamp) -> u64 {
+    retry_after::seconds_up(until.saturating_since(now)).max(1)
+}
