@@ -11,15 +11,16 @@ use crate::cargo::{
     add_flags, cargo, output_of, succeeds, succeeds_reading, succeeds_reading_silently, target_directory,
 };
 use crate::checkout;
+use crate::packages::{self, Depth};
 use crate::planted_faults::{self, TestTarget};
 use crate::step_times::StepTimes;
 use crate::tally::{Tally, TestOutput};
 use crate::test_binaries::TestBinaries;
 use crate::workspace::{self, Member};
-use crate::{feature_sets, language, layers, prerequisites};
+use crate::{feature_sets, language, layers, prerequisites, public_api};
 
 /// The features of the facade that are not on by default: its tests and examples need them.
-const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
+pub(crate) const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
 
 /// The version of Rust whose lints are kept clean.
 const LINTS_RUST: &str = "1.95";
@@ -77,6 +78,7 @@ pub(crate) fn run() -> bool {
             toolchain_hint(check(&arguments))
         }),
         step("docs", || toolchain_hint(document())),
+        step("api", || check_public_api(&members)),
         step("tests", test),
         step("loom", || explore_interleavings(&members)),
         step("faults", find_planted_faults),
@@ -84,6 +86,7 @@ pub(crate) fn run() -> bool {
         step("advisories", advisories),
         step("features", || check_feature_sets(&members)),
         step("oldest", || check_oldest_rust(&members)),
+        step("package", || plain(packages::check(&members, Depth::Packed))),
     ];
     println!("\nslowest steps:");
     let mut times = StepTimes::default();
@@ -172,6 +175,11 @@ fn document() -> StepReport {
     let mut command = cargo(&["doc", "--workspace", "--lib", "--features", FACADE, "--no-deps", "--locked"]);
     add_flags(&mut command, "RUSTDOCFLAGS", "--deny warnings");
     plain(succeeds(&mut command))
+}
+
+fn check_public_api(members: &[Member]) -> StepReport {
+    let public_api::Checked { tally, skipped } = public_api::check(members, FACADE);
+    StepReport { tally, note: skipped, ..StepReport::default() }
 }
 
 fn test() -> StepReport {

@@ -13,8 +13,10 @@ mod gate;
 mod language;
 mod layers;
 mod notices;
+mod packages;
 mod planted_faults;
 mod prerequisites;
+mod public_api;
 mod step_times;
 mod tally;
 mod test_binaries;
@@ -35,6 +37,9 @@ usage: cargo xtask COMMAND
               write the lower numbers into xtask/allowances.txt after findings of the two above were mended
   acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
               one, list the suites with their times
+  public-api  write the public API of each published library into xtask/public-api, with which `test` compares it;
+              with --check, compare only
+  package     pack what is published and compile each package from its own files alone, which takes minutes
   notices     print the crates of others in the binary `tidegate`, with the texts of their licences
 
 exit code: 0 when everything passed, 1 when something failed or no test ran, 2 when the command is not known";
@@ -56,6 +61,9 @@ fn main() -> ExitCode {
             };
             passed
         }
+        ["public-api", "--check"] => public_api::run_check(gate::FACADE),
+        ["public-api"] => public_api::write(gate::FACADE),
+        ["package"] => packages::run(),
         ["notices"] => notices::print(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -15,6 +15,8 @@ pub(crate) struct Member {
     pub(crate) folder: PathBuf,
     /// False when `publish = false`.
     pub(crate) is_published: bool,
+    /// The kinds of its targets, such as `lib` and `bin`.
+    pub(crate) targets: Vec<String>,
     /// Whether it has a description, without which it cannot be published.
     pub(crate) has_description: bool,
     /// The version of Rust it asks for; empty when it asks for none.
@@ -26,6 +28,13 @@ pub(crate) struct Member {
     pub(crate) needs: Vec<String>,
     /// Whether it depends on loom, for tests only or under a `cfg`.
     pub(crate) has_loom_models: bool,
+}
+
+impl Member {
+    /// Whether other crates can use it.
+    pub(crate) fn has_library(&self) -> bool {
+        self.targets.iter().any(|kind| kind == "lib" || kind == "proc-macro")
+    }
 }
 
 /// All crates of this workspace.
@@ -52,8 +61,11 @@ fn member(package: &Value) -> Result<Member, String> {
         package["dependencies"].as_array().ok_or_else(|| format!("{name} has no `dependencies`"))?;
     // The kind is absent for a normal dependency.
     let needs = dependencies.iter().filter(|dependency| dependency["kind"].as_str() != Some("dev"));
+    let targets = package["targets"].as_array().map_or(&[][..], Vec::as_slice);
+    let kinds = targets.iter().filter_map(|target| target["kind"].as_array()).flatten();
     Ok(Member {
         is_published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
+        targets: kinds.filter_map(Value::as_str).map(str::to_owned).collect(),
         has_description: text("description").is_some_and(|description| !description.trim().is_empty()),
         rust_version: text("rust_version").unwrap_or_default(),
         features: package["features"]

@@ -125,7 +125,7 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule {
         name: "tidegate-cli",
         kind: Edge,
-        may_use: &["tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
+        may_use: &["tidegate-core", "tidegate-server", "tidegate-sim", "tidegate-policy", "tidegate-wire"],
     },
     Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
