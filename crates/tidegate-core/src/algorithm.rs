@@ -35,6 +35,16 @@ use crate::rate::Rate;
 use crate::time::Timestamp;
 
 /// An algorithm with its numbers.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Algorithm, Rate};
+/// let whole = Algorithm::bucket(Rate::per_minute(6_000)?)?;
+/// assert_eq!((whole.limit(), whole.window()), (6_000, Some(Duration::from_mins(1))));
+/// // Each of three members decides by an equal part.
+/// assert_eq!(whole.divided(3).limit(), 2_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {

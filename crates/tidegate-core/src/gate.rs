@@ -55,6 +55,21 @@ use crate::text::Text;
 
 /// The limits of one namespace over a table of keyed state. The first example of the crate shows
 /// its use.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Cost, Gate, Limit, Timestamp};
+/// let per_user = Limit::rate("per-user", "2/s")?.key(["user"]);
+/// let gate = Gate::builder("api").limit(per_user).build()?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let all = Cost::new(2).unwrap();
+/// assert!(gate.check(&[("user", "ada")], all, now).is_admit());
+/// let refusal = gate.check(&[("user", "ada")], Cost::ONE, now).into_result().unwrap_err();
+/// assert_eq!(refusal.name(), "per-user");
+/// assert_eq!(refusal.retry().after(now), Some(Duration::from_millis(500)));
+/// assert!(gate.check(&[("user", "bob")], all, now).is_admit());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Gate {
     pub(crate) namespace: Arc<str>,
     /// The namespace as refusals own it.

@@ -146,6 +146,22 @@ pub struct TableStats {
 }
 
 /// The state of all keys of a process, shared by all its gates.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tidegate_core::{Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
+/// let table = Arc::new(KeyTable::new(TableConfig::default()));
+/// let limit = Limit::rate("per-user", "100/s")?.key(["user"]);
+/// let orders = Gate::builder("orders").limit(limit.clone()).table(Arc::clone(&table)).build()?;
+/// let search = Gate::builder("search").limit(limit).table(Arc::clone(&table)).build()?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// for gate in [&orders, &search] {
+///     assert!(gate.check(&[("user", "ada")], Cost::ONE, now).is_admit());
+/// }
+/// // Each namespace counts the user by itself.
+/// assert_eq!(table.stats(now).keys, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct KeyTable {
     /// Longer than `lines * LINE` by up to a line, so that lines can start on a cache line.
     words: Box<[AtomicU128]>,

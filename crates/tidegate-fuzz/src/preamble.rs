@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tidegate_proxy::client_address::proxy_protocol::{Addresses, NoPreamble, Preamble, VERSION_2_BYTES_MAX};
+use tidegate_proxy::proxy_protocol::{Addresses, NoPreamble, Preamble, VERSION_2_BYTES_MAX};
 
 use crate::Taken;
 

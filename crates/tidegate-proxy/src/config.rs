@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tidegate_net::tls::TlsError;
 use tidegate_policy::grammar::{GrammarError, ServerUrl};
-use tidegate_policy::policy::proxy::{self as policy, Proxy};
+use tidegate_policy::policy::proxy::{self as policy, ClientHeader, Proxy};
+use tidegate_wire::client_address::ClientAddress;
 
 use crate::attributes::VALUE_BYTES_MAX;
-use crate::client_address::ClientAddress;
 use crate::jwt::{KeyFile, KeyFileError, KeyFormat, TokenReader, Trust};
 use crate::upstream::UpstreamTlsConfig;
 
@@ -68,8 +68,7 @@ impl ProxyConfig {
         Ok(Self {
             tls: settings.upstreams.iter().map(open_tls).collect::<Result<_, _>>()?,
             tokens: settings.jwt.as_ref().map(open_keys).transpose()?,
-            client_address: ClientAddress::new(settings.trusted.iter().copied(), settings.client_header)
-                .trusting_unix(settings.trusts_unix),
+            client_address: client_address(&settings),
             value_bytes_max: VALUE_BYTES_MAX,
             settings: Arc::new(settings),
         })
@@ -92,6 +91,14 @@ impl ProxyConfig {
     /// The settings.
     pub fn settings(&self) -> &Proxy {
         &self.settings
+    }
+}
+
+fn client_address(settings: &Proxy) -> ClientAddress {
+    let behind = ClientAddress::new(settings.trusted.iter().copied()).trusting_unix(settings.trusts_unix);
+    match settings.client_header {
+        ClientHeader::XForwardedFor => behind,
+        ClientHeader::Forwarded => behind.by_forwarded(),
     }
 }
 

@@ -11,10 +11,10 @@
 #![forbid(unsafe_code)]
 
 pub mod attributes;
-pub mod client_address;
 pub mod deadline;
 pub mod jwt;
 pub mod path;
+pub mod proxy_protocol;
 pub mod rejection;
 
 mod answer;

@@ -19,6 +19,7 @@ pub mod answer;
 pub mod blocks;
 #[cfg(feature = "api")]
 pub mod claim;
+pub mod client_address;
 #[cfg(feature = "api")]
 pub mod envoy;
 #[cfg(feature = "api")]

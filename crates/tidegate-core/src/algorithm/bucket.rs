@@ -50,6 +50,20 @@ use crate::time::{Timestamp, duration_nanos};
 mod tests;
 
 /// A bucket of `burst` units that refills at `rate`, with an optional bounded debt.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::{Bucket, Counter, State, Verdict};
+/// # use tidegate_core::{Cost, Rate, Timestamp};
+/// let bucket = Bucket::new(Rate::per_second(10)?, 50)?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// // A caller that was quiet uses the whole burst at once, and then has the rate.
+/// let (verdict, state) = bucket.decide(State::EMPTY, Cost::new(50).unwrap(), now);
+/// assert_eq!(verdict, Verdict::Admit);
+/// let until = now.saturating_add(Duration::from_millis(100));
+/// assert_eq!(bucket.decide(state, Cost::ONE, now), (Verdict::Wait { until }, state));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     rate: Rate,

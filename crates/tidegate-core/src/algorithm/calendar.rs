@@ -46,6 +46,18 @@ pub use units::{CivilUnit, Weekday};
 /// At most `limit` units in each civil window of a zone.
 ///
 /// Two are equal if limit, unit, name of the zone and first day of the week are.
+///
+/// ```
+/// # use tidegate_core::algorithm::{Calendar, CivilUnit, Counter, State};
+/// # use tidegate_core::{Cost, Timestamp, display::CivilInstant};
+/// let monthly = Calendar::new(1_000, CivilUnit::Month, "America/Los_Angeles")?;
+/// let now = Timestamp::from_secs(1_800_000_000); // 2027-01-15T08:00:00Z
+/// let state = monthly.charge(State::EMPTY, Cost::ONE, now);
+/// assert_eq!(monthly.remaining(state, now), 999);
+/// let reset = CivilInstant { at: monthly.reset_at(state, now), zone: monthly.zone() };
+/// assert_eq!(reset.to_string(), "2027-02-01 00:00 America/Los_Angeles");
+/// # Ok::<(), tidegate_core::AlgorithmError>(())
+/// ```
 pub struct Calendar {
     limit: u64,
     unit: CivilUnit,

@@ -41,6 +41,21 @@ pub enum WindowStart {
 }
 
 /// At most `limit` units in each window of one length.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::{Counter, Fixed, State, Verdict, WindowStart};
+/// # use tidegate_core::{Cost, Timestamp};
+/// let fixed = Fixed::new(5, Duration::from_mins(1), WindowStart::Epoch)?;
+/// let minute = Timestamp::from_secs(1_800_000_000); // a whole minute
+/// let last_second = minute.saturating_add(Duration::from_secs(59));
+/// let (_, state) = fixed.decide(State::EMPTY, Cost::new(5).unwrap(), last_second);
+/// // The next window begins a second later, whenever this one was used up.
+/// let until = minute.saturating_add(Duration::from_mins(1));
+/// assert_eq!(fixed.decide(state, Cost::ONE, last_second).0, Verdict::Wait { until });
+/// assert_eq!(fixed.remaining(state, until), 5);
+/// # Ok::<(), tidegate_core::AlgorithmError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fixed {
     limit: u64,

@@ -6,6 +6,19 @@ use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 use crate::time::duration_nanos;
 
 /// Never more than `limit` units in *any* window; the instants are kept in [`crate::ring`].
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::Rolling;
+/// # use tidegate_core::{Algorithm, Cost, Gate, Limit, Timestamp};
+/// let rolling = Algorithm::Rolling(Rolling::new(2, Duration::from_secs(10))?);
+/// let gate = Gate::builder("api").limit(Limit::new("logins", rolling)).build()?;
+/// let admitted = [0, 8, 9, 10, 11].map(|second| {
+///     gate.check((), Cost::ONE, Timestamp::from_secs(1_800_000_000 + second)).is_admit()
+/// });
+/// assert_eq!(admitted, [true, true, false, true, false]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rolling {
     limit: u64,
@@ -50,6 +63,20 @@ impl Rolling {
 ///
 /// It counts requests: a request takes one permit whatever it costs. Permits are kept in
 /// [`crate::permits`].
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::Concurrency;
+/// # use tidegate_core::{Algorithm, Cost, Gate, Limit, Timestamp};
+/// let exports = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30))?);
+/// let gate = Gate::builder("api").limit(Limit::new("exports", exports)).build()?;
+/// let at = |second: u64| Timestamp::from_secs(1_800_000_000 + second);
+/// let _held = gate.check((), Cost::ONE, at(0)).into_result()?;
+/// assert!(!gate.check((), Cost::ONE, at(29)).is_admit());
+/// // The permit was not given back, so it expires.
+/// assert!(gate.check((), Cost::ONE, at(30)).is_admit());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Concurrency {
     limit: u64,

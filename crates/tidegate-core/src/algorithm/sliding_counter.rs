@@ -36,6 +36,19 @@ use crate::time::{Timestamp, duration_nanos};
 mod tests;
 
 /// About `limit` units in any `window`, in one word.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::{Counter, SlidingCounter, State};
+/// # use tidegate_core::{Cost, Timestamp};
+/// let counter = SlidingCounter::new(100, Duration::from_mins(1))?;
+/// let minute = Timestamp::from_secs(1_800_000_000); // a whole minute
+/// let state = counter.charge(State::EMPTY, Cost::new(100).unwrap(), minute);
+/// // A quarter into the next minute, three quarters of the units still count.
+/// let later = minute.saturating_add(Duration::from_secs(75));
+/// assert_eq!(counter.remaining(state, later), 25);
+/// # Ok::<(), tidegate_core::AlgorithmError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingCounter {
     limit: u64,

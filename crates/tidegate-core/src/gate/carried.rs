@@ -23,6 +23,21 @@ use crate::table::{CarriedSpecs, KeyHash, KeyTable, Spec, SpecId, WhenFull};
 use crate::time::Timestamp;
 
 /// A limit that arrives with a request, and the cost of the request under it.
+///
+/// ```
+/// # use std::borrow::Cow;
+/// # use tidegate_core::{Algorithm, CarriedLimit, Charging, KeyTable, Rate, TableConfig};
+/// # use tidegate_core::Timestamp;
+/// let algorithm = Cow::Owned(Algorithm::bucket(Rate::per_second(10)?)?);
+/// let limit = CarriedLimit { key: Cow::Borrowed(&[b"ada"]), algorithm, cost: 8 };
+/// let table = KeyTable::new(TableConfig::default());
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let carried = table.carry("api", std::slice::from_ref(&limit), Charging::AllOrNone, now)?;
+/// assert!(carried.is_admitted);
+/// assert_eq!(carried.limits[0].remaining, 2);
+/// assert!(!table.carry("api", &[limit], Charging::AllOrNone, now)?.is_admitted);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct CarriedLimit<'a> {
     /// The parts that identify its counter, with the namespace, the algorithm and the window: any

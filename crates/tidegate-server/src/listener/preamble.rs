@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use tidegate_core::error_chain;
 use tidegate_net::Peer;
 use tidegate_net::connections::ConnectionActivity;
-use tidegate_proxy::client_address::proxy_protocol::{NoPreamble, Preamble};
+use tidegate_proxy::proxy_protocol::{NoPreamble, Preamble};
 use tokio::time::Instant;
 
 use super::AcceptedStream;

@@ -84,10 +84,18 @@ fn the_client_is_the_peer_unless_a_trusted_proxy_names_another() {
         ("10.0.0.1", &["192.0.2.9", "198.51.100.1"], &["10.0.0.0/8"], "198.51.100.1"),
         ("10.0.0.1", &[], &["10.0.0.0/8"], "10.0.0.1"),
         ("10.0.0.1", &["unknown"], &["10.0.0.0/8"], "10.0.0.1"),
+        // Azure's gateways write ports; proxies that join lines leave empty elements.
+        ("10.0.0.1", &["198.51.100.1:4711, 10.0.0.2:80"], &["10.0.0.0/8"], "198.51.100.1"),
+        ("10.0.0.1", &["198.51.100.1, , 10.0.0.2,"], &["10.0.0.0/8"], "198.51.100.1"),
         ("::ffff:10.0.0.1", &["2001:db8::1"], &["10.0.0.0/8"], "2001:db8::1"),
     ] {
         assert_eq!(client_of(peer, forwarded, trusted), client, "{peer} {forwarded:?} {trusted:?}");
     }
+    let peer: std::net::IpAddr = "10.0.0.1".parse().unwrap();
+    let forwarded =
+        client_address(move |_: &Head<'_>| Some(peer)).behind(["10.0.0.0/8"]).unwrap().by_forwarded();
+    let both = [("forwarded", &b"for=198.51.100.1"[..]), ("x-forwarded-for", b"192.0.2.9")];
+    assert_eq!(taken(&forwarded, &request("/", &both)), some("198.51.100.1"));
     let longest = vec!["10.0.0.2"; 100].join(",");
     assert_eq!(client_of("10.0.0.1", &[&longest], &["10.0.0.0/8"]), "10.0.0.2");
 }

@@ -4,7 +4,11 @@ use proptest::prelude::*;
 
 fn who(header: ClientHeader) -> ClientAddress {
     let trusted = ["10.0.0.0/8", "2001:db8:1::/48", "::ffff:172.16.0.0/108", "192.0.2.7"];
-    ClientAddress::new(trusted.map(|text| text.parse().unwrap()), header)
+    let behind = ClientAddress::new(trusted.map(|text| text.parse().unwrap()));
+    match header {
+        ClientHeader::XForwardedFor => behind,
+        ClientHeader::Forwarded => behind.by_forwarded(),
+    }
 }
 
 fn headers(name: &'static str, lines: &[&[u8]]) -> HeaderMap {

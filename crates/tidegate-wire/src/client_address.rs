@@ -14,10 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use http::HeaderMap;
 use http::header::{FORWARDED, HeaderName};
 use tidegate_core::matcher::Network;
-use tidegate_policy::policy::proxy::ClientHeader;
 
 mod forwarded;
-pub mod proxy_protocol;
 
 /// The most hops that are walked. Past it the walk ends, and the last address it reached is the
 /// client.
@@ -28,6 +26,16 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Finds the client of a request behind trusted proxies.
 ///
 /// The default trusts no proxy: the client is the peer.
+///
+/// ```
+/// # use tidegate_wire::client_address::ClientAddress;
+/// let behind = ClientAddress::new(["10.0.0.0/8".parse()?]);
+/// let mut headers = http::HeaderMap::new();
+/// headers.insert("x-forwarded-for", "198.51.100.1, 203.0.113.9, 10.0.0.2".parse()?);
+/// assert_eq!(behind.of(&headers, "10.0.0.1".parse()?).to_string(), "203.0.113.9");
+/// assert_eq!(behind.of(&headers, "192.0.2.1".parse()?).to_string(), "192.0.2.1");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientAddress {
     trusted: Vec<Network>,
@@ -35,11 +43,33 @@ pub struct ClientAddress {
     header: ClientHeader,
 }
 
+/// The header that trusted proxies write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ClientHeader {
+    #[default]
+    XForwardedFor,
+    Forwarded,
+}
+
 impl ClientAddress {
-    /// The client behind proxies in `trusted`, of which none means that no header counts, by what
-    /// `header` says.
-    pub fn new(trusted: impl IntoIterator<Item = Network>, header: ClientHeader) -> Self {
-        Self { trusted: trusted.into_iter().collect(), trusts_unix: false, header }
+    /// The client behind proxies in `trusted`, of which none means that no header counts, by
+    /// `X-Forwarded-For`.
+    pub fn new(trusted: impl IntoIterator<Item = Network>) -> Self {
+        Self { trusted: trusted.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same by `Forwarded` (RFC 7239) instead of `X-Forwarded-For`.
+    #[must_use]
+    pub fn by_forwarded(mut self) -> Self {
+        self.header = ClientHeader::Forwarded;
+        self
+    }
+
+    /// The same with one more trusted network.
+    #[must_use]
+    pub fn trusting(mut self, network: Network) -> Self {
+        self.trusted.push(network);
+        self
     }
 
     /// The same, and what peers on a Unix socket say counts as well if `is_trusted`. They have no
