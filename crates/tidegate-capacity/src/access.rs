@@ -6,6 +6,16 @@ use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
 /// One read or write of one key.
+///
+/// ```
+/// # use tidegate_capacity::{Access, AccessKind, ReadConsistency, Units};
+/// assert_eq!(Access::write("orders", b"order-7", 1_500).units()?, Units::whole(2));
+/// let read = Access::read("orders", b"order-7", 4_096);
+/// assert_eq!(read.units()?, Units::from_thousandths(500));
+/// let kind = AccessKind::Read { consistency: ReadConsistency::Strong };
+/// assert_eq!(Access { kind, ..read }.units()?, Units::whole(1));
+/// # Ok::<(), tidegate_capacity::CapacityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'a> {
     /// The name of the table.

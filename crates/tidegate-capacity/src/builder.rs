@@ -11,6 +11,16 @@ use crate::node::{Node, NodeLoad};
 use crate::table::{Table, TableConfig, TableId};
 
 /// The nodes and tables of a [`Capacity`] to be.
+///
+/// ```
+/// # use tidegate_capacity::{Capacity, TableConfig};
+/// let orders = TableConfig::new("shop", "orders", 400, 100).nodes(["node-a"]);
+/// // The node must bear the reads and the writes of all its partitions.
+/// assert!(Capacity::builder().node("node-a", 499).table(orders.clone()).build().is_err());
+/// let capacity = Capacity::builder().node("node-a", 500).table(orders).build()?;
+/// assert!(capacity.tables().eq([("shop", "orders")]));
+/// # Ok::<(), tidegate_capacity::CapacityError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct CapacityBuilder {

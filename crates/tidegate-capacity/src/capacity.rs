@@ -34,6 +34,22 @@ use crate::units::Units;
 ///
 /// All methods take `&self` and may be called from any number of threads; each access changes one
 /// word of its partition and one of its node. Full of units at first.
+///
+/// ```
+/// # use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
+/// # use tidegate_core::{Reason, Timestamp};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let orders = TableConfig::new("shop", "orders", 400, 100).nodes(["node-a"]);
+/// let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
+/// let write = Access::write("orders", b"order-7", 100 << 10); // weighs 100 units
+/// assert!(matches!(capacity.admit("shop", &write, now)?, Admission::Admit(_)));
+/// let Admission::Throttle(throttled) = capacity.admit("shop", &write, now)? else { panic!() };
+/// assert_eq!(throttled.reason, Reason::TableThroughputExceeded);
+/// // Reads have throughput of their own.
+/// let read = Access::read("orders", b"order-7", 4_096);
+/// assert!(matches!(capacity.admit("shop", &read, now)?, Admission::Admit(_)));
+/// # Ok::<(), tidegate_capacity::CapacityError>(())
+/// ```
 pub struct Capacity {
     tables: Box<[Arc<Table>]>,
     /// The hash of each table's namespace and name and its position, in order of the hashes.

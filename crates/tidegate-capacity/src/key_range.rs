@@ -3,6 +3,16 @@
 use core::fmt;
 
 /// The hashes from `first` to `last`, both within.
+///
+/// ```
+/// # use tidegate_capacity::{KeyRange, key_hash};
+/// let second = KeyRange::of_partition(1, 4).expect("there are four");
+/// assert_eq!(second.to_string(), "4000000000000000-7fffffffffffffff");
+/// // The hash decides which partition holds a key.
+/// let hash = key_hash(b"order-7");
+/// let holding = (0..4).filter(|index| KeyRange::of_partition(*index, 4).unwrap().contains(hash));
+/// assert_eq!(holding.count(), 1);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
     /// The lowest hash.

@@ -10,6 +10,21 @@ use crate::units::Units;
 /// A table with provisioned throughput, as it is configured.
 ///
 /// A new one has one partition and no node; it must be given at least one.
+///
+/// ```
+/// # use tidegate_capacity::{Capacity, TableConfig, Units};
+/// # use tidegate_core::Timestamp;
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let nodes = ["node-a", "node-b"];
+/// let orders = TableConfig::new("shop", "orders", 400, 100).partitions(4).nodes(nodes);
+/// let builder = Capacity::builder().node("node-a", 10_000).node("node-b", 10_000);
+/// let capacity = builder.table(orders).build()?;
+/// // Each partition has an equal part, and the partitions lie on the nodes in turn.
+/// let partitions: Vec<_> = capacity.partitions("shop", "orders", now)?.collect();
+/// assert!(partitions.iter().all(|one| one.write_rate == Units::whole(25)));
+/// assert!(partitions.iter().map(|one| one.node).eq(["node-a", "node-b", "node-a", "node-b"]));
+/// # Ok::<(), tidegate_capacity::CapacityError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableConfig {

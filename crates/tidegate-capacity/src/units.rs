@@ -8,6 +8,14 @@ use core::fmt;
 /// An amount of capacity in thousandths of a unit; negative where it is a debt.
 ///
 /// Range: that of `i64`. Arithmetic saturates.
+///
+/// ```
+/// # use tidegate_capacity::Units;
+/// assert_eq!(Units::from_thousandths(1_500).to_string(), "1.5");
+/// assert_eq!(Units::whole(3).as_thousandths(), 3_000);
+/// // A debt leaves no whole units.
+/// assert_eq!(Units::from_thousandths(-250).whole_left(), 0);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Units(i64);
 

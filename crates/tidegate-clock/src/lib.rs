@@ -39,6 +39,18 @@ pub struct Drift {
 /// The time of the machine: the wall clock read once at start, and monotonic time since then.
 ///
 /// It never steps while the process lives, whatever is done to the wall clock.
+///
+/// ```
+/// # use tidegate_clock::{Clock, SystemClock};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let clock = SystemClock::new();
+/// let before = clock.now();
+/// // An instant that has passed is not waited for.
+/// clock.sleep_until(before).await;
+/// assert!(clock.now() >= before);
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct SystemClock {
     anchor: Timestamp,

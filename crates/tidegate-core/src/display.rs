@@ -28,6 +28,13 @@ const DAYS_FROM: u128 = 48 * HOUR;
 /// second on, an excess of at most one millisecond is left off. Waits are rounded up to
 /// milliseconds before they are shown, and that millisecond would otherwise turn a window of 15
 /// minutes into `15 min 1 s`.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::display::HumanDuration;
+/// assert_eq!(HumanDuration(Duration::from_secs(5_400)).to_string(), "1 h 30 min");
+/// assert_eq!(HumanDuration::from_millis(1_130).to_string(), "1.2 s");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HumanDuration(pub Duration);
 

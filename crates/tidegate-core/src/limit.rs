@@ -264,6 +264,20 @@ impl OnExceed {
 }
 
 /// Other numbers for the keys whose attributes have the values in `when`.
+///
+/// ```
+/// # use tidegate_core::limit::Override;
+/// # use tidegate_core::{Algorithm, Cost, Gate, Limit, Rate, Timestamp};
+/// let faster = Algorithm::bucket(Rate::per_second(500)?)?;
+/// let mut limit = Limit::rate("per-user", "10/s")?.key(["user"]);
+/// let when = vec![("user".into(), "batch".into())];
+/// limit.overrides.push(Override { when, algorithm: faster });
+/// let gate = Gate::builder("api").limit(limit).build()?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let limit_of = |user: &str| gate.peek(&[("user", user)], Cost::ONE, now).limits[0].limit;
+/// assert_eq!((limit_of("ada"), limit_of("batch")), (10, 500));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Override {
     /// Attributes of the limit's key with the values they must have; at least one, not necessarily

@@ -52,6 +52,21 @@ const SET_SEGMENT_BITS: u32 = 9;
 const CAPACITY_FIRST: usize = 4;
 
 /// All sets of permits of one key table, within a number of bytes.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::Concurrency;
+/// # use tidegate_core::{Timestamp, permits::Permits};
+/// let permits = Permits::new(1 << 20);
+/// let set = permits.create().expect("the budget has room for a set");
+/// let one = Concurrency::new(1, Duration::from_secs(30))?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let slot = permits.acquire(set, &one, now).expect("one permit is free");
+/// assert!(permits.acquire(set, &one, now).is_err());
+/// assert!(permits.release(set, slot, now));
+/// assert_eq!(permits.held(set, now), Some(0));
+/// # Ok::<(), tidegate_core::AlgorithmError>(())
+/// ```
 pub struct Permits {
     bytes: usize,
     /// Bytes taken: places that exist, and the capacity of every set. Relaxed: a count that guards

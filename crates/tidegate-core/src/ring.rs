@@ -80,6 +80,21 @@ const STAMP_NONE: u64 = u64::MAX;
 ///
 /// Memory is taken from the system as rings need it and kept for reuse until the `Rings` are
 /// dropped.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::{Rolling, Verdict};
+/// # use tidegate_core::{Cost, Timestamp, ring::RingRefusal, ring::Rings};
+/// let rings = Rings::new(1 << 20);
+/// let ring = rings.create().expect("the budget has room for a ring");
+/// let rolling = Rolling::new(1, Duration::from_secs(10))?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// assert!(rings.admit(ring, &rolling, Cost::ONE, now).is_ok());
+/// let until = now.saturating_add(Duration::from_secs(10));
+/// let refused = RingRefusal::Verdict(Verdict::Wait { until });
+/// assert_eq!(rings.admit(ring, &rolling, Cost::ONE, now), Err(refused));
+/// # Ok::<(), tidegate_core::AlgorithmError>(())
+/// ```
 #[derive(Debug)]
 pub struct Rings {
     space: Space,

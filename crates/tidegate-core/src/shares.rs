@@ -120,6 +120,18 @@ const SEGMENT_BITS: u32 = 6;
 ///
 /// Its atomics are not `crate::sync`'s: nothing is published through them, so they add no
 /// interleaving that could change an answer. `shares/loom.rs` explores them by themselves.
+///
+/// ```
+/// # use tidegate_core::shares::{Namespaces, Shares};
+/// let namespaces = Namespaces::new(7);
+/// let (orders, search) = (namespaces.owner("orders"), namespaces.owner("search"));
+/// let shares = Shares::new(100);
+/// shares.divide(2);
+/// assert_eq!(shares.guaranteed(), 25);
+/// // One namespace may have its own share and the pool, and never the share of another.
+/// assert!(shares.take(orders, 75) && !shares.take(orders, 1));
+/// assert!(shares.take(search, 25));
+/// ```
 pub struct Shares {
     pool: Pool<AtomicU64>,
     held: Segments<AtomicU64, SEGMENT_BITS>,

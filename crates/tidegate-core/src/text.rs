@@ -11,6 +11,15 @@ use smol_str::SmolStr;
 ///
 /// Up to 23 bytes are kept in place, so that most refusals own their text without an allocation of
 /// memory for each word; longer text is shared by its clones.
+///
+/// ```
+/// # use std::collections::HashMap;
+/// # use tidegate_core::Text;
+/// let name = Text::from("per-user");
+/// assert!(name == "per-user" && name.starts_with("per-"));
+/// let refusals = HashMap::from([(name, 3)]);
+/// assert_eq!(refusals.get("per-user"), Some(&3));
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(SmolStr);
 

@@ -65,6 +65,25 @@ pub enum UntilReadyError {
 /// and cancellation. Clones share everything.
 ///
 /// It runs on tokio and needs no task of its own: requests drive renewals and ticks.
+///
+/// ```
+/// # use tidegate_core::{Limit, Reason};
+/// # use tidegate_driver::Admission;
+/// # use tidegate_engine::Request;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let exports = Limit::concurrency("exports", 1, "30s")?;
+/// let admission = Admission::builder().limit(exports).build()?;
+/// let request = Request::new("default", ());
+/// let hold = admission.admit(&request).await?.into_result()?;
+/// let verdict = admission.admit(&request).await?;
+/// assert_eq!(verdict.refusal().map(|one| one.reason()), Some(Reason::ConcurrencyExceeded));
+/// hold.succeeded();
+/// // The permit is free again, so this does not wait.
+/// admission.until_ready(&request).await?.succeeded();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Admission {
     driver: Driver,
@@ -166,6 +185,28 @@ impl From<Driver> for Admission {
 }
 
 /// Makes an [`Admission`].
+///
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use tidegate_core::{Limit, Timestamp};
+/// # use tidegate_driver::{Admission, ManualClock};
+/// # use tidegate_engine::Request;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = Arc::new(ManualClock::new(Timestamp::from_secs(1_800_000_000)));
+/// let admission = Admission::builder()
+///     .limit(Limit::rate("jobs", "1/s")?.key(["queue"]))
+///     .clock(clock.clone())
+///     .configure(|config| config.table.bytes = 1 << 20)
+///     .build()?;
+/// let request = Request::new("default", &[("queue", "mail")]);
+/// admission.admit(&request).await?.into_result()?.succeeded();
+/// assert!(admission.admit(&request).await?.refusal().is_some());
+/// clock.advance(Duration::from_secs(1));
+/// assert!(admission.admit(&request).await?.refusal().is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is made before `build`"]
 pub struct AdmissionBuilder {
     config: EngineConfig,

@@ -20,6 +20,31 @@ use crate::undo::{UNDOS_MAX, UndoQueue};
 pub const RENEWALS_MAX: usize = 16;
 
 /// Drives the requests and operations of an engine. Clones share everything.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tidegate_core::{Limit, limit::Consistency};
+/// # use tidegate_driver::Driver;
+/// # use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Request};
+/// # use tidegate_store::{MemoryConfig, MemoryStore};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let now = || tidegate_core::Timestamp::from(std::time::SystemTime::now());
+/// # let store = Arc::new(MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), now));
+/// let mut config = EngineConfig::default();
+/// config.asks_store = true;
+/// let daily = Limit::rate("daily", "100/1d")?.consistency(Consistency::Exact);
+/// let engine = Engine::builder(config).namespace(NamespaceConfig::new("api", [daily])).build()?;
+/// let driver = Driver::new(engine).store(store);
+/// let request = Request::new("api", ());
+/// let decision = driver.decide(&driver.handle().engine(), &request).await?;
+/// let Decision::Admit(permit) = decision else { panic!("there is room") };
+/// driver.settle(permit, Outcome::Succeeded);
+/// let peek = driver.engine().peek(&request, driver.now())?;
+/// assert_eq!(driver.complete(peek).await?.limits[0].remaining, 99);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Driver(Arc<DriverParts>);
 

@@ -15,6 +15,22 @@ pub(crate) const TICK_PAUSE_MIN: Duration = Duration::from_millis(1);
 ///
 /// Clones are the same handle. A permit is settled by the engine in force at that time, so a
 /// replacement must come from `Engine::reconfigured` or its like, which keep the state.
+///
+/// ```
+/// # use tidegate_core::Limit;
+/// # use tidegate_driver::{Driver, EngineHandle};
+/// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+/// let api = NamespaceConfig::new("api", [Limit::rate("all", "100/s")?]);
+/// let engine = Engine::builder(EngineConfig::default()).namespace(api.clone()).build()?;
+/// let handle = EngineHandle::new(engine);
+/// let driver = Driver::new(handle.clone());
+/// // A reload adds a namespace; the state of the others goes on.
+/// let admin = NamespaceConfig::new("admin", []);
+/// let (engine, _report) = handle.engine().reconfigured(vec![api, admin])?;
+/// handle.replace(engine);
+/// assert!(driver.engine().namespaces().eq(["api", "admin"]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct EngineHandle(Arc<EngineInForce>);
 

@@ -10,6 +10,25 @@ use crate::driver::Driver;
 ///
 /// Dropping it settles it as [failed](Outcome::Failed): what is lent is given back, what was spent
 /// stays spent, since the work was begun. Its end is then no sample of latency.
+///
+/// ```
+/// # use tidegate_core::{Cost, Limit};
+/// # use tidegate_driver::Admission;
+/// # use tidegate_engine::{Completion, Request};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let admission = Admission::builder().limit(Limit::rate("tokens", "1000/1d")?).build()?;
+/// let request = Request::new("default", ()).cost(Cost::new(300).unwrap());
+/// let hold = admission.admit(&request).await?.into_result()?;
+/// // The work cost 120 units rather than the 300 that were charged.
+/// hold.settle(Completion::of_cost(120));
+/// assert_eq!(admission.peek(&request).await?[0].remaining, 880);
+/// // A hold that is given back before the work begins costs nothing.
+/// admission.admit(&request).await?.into_result()?.cancelled();
+/// assert_eq!(admission.peek(&request).await?[0].remaining, 880);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping a hold settles it as failed"]
 pub struct Hold {
     driver: Driver,

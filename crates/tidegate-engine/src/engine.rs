@@ -214,6 +214,23 @@ fn hasher(seed: [u64; 4]) -> ahash::RandomState {
 /// An engine never changes its limits: [`Engine::reconfigured`] and its like make another one over
 /// the same state, and both may decide at once. A request goes through one of them from beginning
 /// to end; a permit is settled by any of them.
+///
+/// ```
+/// # use tidegate_core::{Cost, Limit, Timestamp};
+/// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig, Progress, Request};
+/// let api = |rate| Limit::rate("all", rate).map(|limit| NamespaceConfig::new("api", [limit]));
+/// let engine = Engine::builder(EngineConfig::default()).namespace(api("20/s")?).build()?;
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let request = Request::new("api", ()).cost(Cost::new(15).unwrap());
+/// let _permit = engine.admit(&request, now)?;
+/// // A raised limit applies at once, and the units that were used stay used.
+/// let (engine, report) = engine.reconfigured(vec![api("50/s")?])?;
+/// let change = report.limits[0].change.to_string();
+/// assert_eq!(change, "changed from rate 20/s, burst 20 to rate 50/s, burst 50, usage kept");
+/// let Progress::Done(peek) = engine.peek(&request, now)? else { panic!("no store is asked") };
+/// assert_eq!(peek.limits[0].remaining, 35);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Engine {
     pub(crate) gates: SmallVec<[Arc<Gate>; 1]>,
     by_name: Arc<HashMap<Box<str>, usize, ahash::RandomState>>,

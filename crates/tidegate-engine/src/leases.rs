@@ -50,6 +50,23 @@ pub use self::view::{LeaseTotals, LeaseView, LeasesView};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
 /// How a member holds leases.
+///
+/// ```
+/// # use tidegate_core::{Limit, Timestamp, limit::Consistency};
+/// # use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Request, Step};
+/// let mut leases = LeaseConfig::of(0x5eed_0001); // in a daemon a random number
+/// leases.holders_max = 10_000;
+/// let mut config = EngineConfig::default();
+/// (config.asks_store, config.leases) = (true, Some(leases));
+/// let limit = Limit::rate("per-user", "100/s")?.key(["user"]).consistency(Consistency::Leased);
+/// let api = NamespaceConfig::new("api", [limit]);
+/// let engine = Engine::builder(config).namespace(api).build()?;
+/// // The first request of a key waits for its lease.
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let step = engine.admit(&Request::new("api", &[("user", "ada")]), now)?;
+/// assert!(matches!(step, Step::Ask(_)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseConfig {

@@ -28,6 +28,19 @@ use crate::stable_hash::name_of;
 pub const LINEAGE_MAX: usize = 1 << 16;
 
 /// Under which name each limit counts.
+///
+/// ```
+/// # use tidegate_core::Limit;
+/// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+/// let before = NamespaceConfig::new("api", [Limit::rate("requests", "100/s")?]);
+/// let engine = Engine::builder(EngineConfig::default()).namespace(before).build()?;
+/// let renamed = NamespaceConfig::new("api", [Limit::rate("per-api", "100/s")?.was("requests")]);
+/// let (renamed, _report) = engine.reconfigured(vec![renamed])?;
+/// assert_eq!(renamed.lineage().counts_as("api", "per-api"), Some("requests"));
+/// // A store keeps the changes as notes, so that usage survives a restart.
+/// assert!(!renamed.lineage().changes_since(engine.lineage()).is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     /// By namespace, then by the name of the limit.

@@ -27,6 +27,26 @@ use crate::stable_hash::name_of;
 pub const RUNTIME_OVERRIDES_MAX: usize = 10_000;
 
 /// Other numbers for the keys of a limit whose attributes have some values, set while running.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
+/// # use tidegate_engine::{Engine, EngineConfig, NamespaceConfig, OverrideState, RuntimeOverride};
+/// # let limit = Limit::rate("per-user", "100/s")?.key(["user"]);
+/// # let api = NamespaceConfig::new("api", [limit]);
+/// # let engine = Engine::builder(EngineConfig::default()).namespace(api).build()?;
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let faster = Algorithm::bucket(Rate::per_second(500)?)?;
+/// let when = [("user".into(), "batch".into())];
+/// let mut import = RuntimeOverride::new("api", "per-user", when, faster, now);
+/// import.reason = "import of the archive".into();
+/// import.until = Some(now.saturating_add(Duration::from_hours(1)));
+/// let (engine, _note_for_the_store) = engine.with_override(import, now)?;
+/// let state_at = |at| engine.overrides(at).next().map(|(_, state)| state);
+/// assert_eq!(state_at(now), Some(OverrideState::Active));
+/// assert_eq!(state_at(now.saturating_add(Duration::from_hours(2))), Some(OverrideState::Expired));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuntimeOverride {
     /// The namespace of the limit.

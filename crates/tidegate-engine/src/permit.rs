@@ -119,6 +119,24 @@ pub enum Outcome {
 
 /// The end of the work of an admitted request, as the caller reports it to
 /// [`crate::Engine::settle`].
+///
+/// ```
+/// # use tidegate_core::{Cost, Limit, Timestamp};
+/// # use tidegate_engine::{Completion, Decision, Engine, EngineConfig, NamespaceConfig};
+/// # use tidegate_engine::{Progress, Request, Step};
+/// # let api = NamespaceConfig::new("api", [Limit::fixed("daily", 100, "24h")?]);
+/// # let engine = Engine::builder(EngineConfig::default()).namespace(api).build()?;
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let request = Request::new("api", ()).cost(Cost::new(30).unwrap());
+/// let step = engine.admit(&request, now)?;
+/// let Step::Decided(Decision::Admit(permit)) = step else { panic!("there is room") };
+/// // The work cost 12 units rather than the 30 that were charged.
+/// let settled = engine.settle(permit, Completion::of_cost(12), now);
+/// assert!(settled.batches.is_empty(), "no store has to be told");
+/// let Progress::Done(peek) = engine.peek(&request, now)? else { panic!("no store is asked") };
+/// assert_eq!(peek.limits[0].remaining, 88);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {

@@ -7,6 +7,26 @@ use tidegate_capacity::{Access, AccessKind};
 use tidegate_core::{Attributes, Class, Cost, Timestamp};
 
 /// A request as a door describes it. Everything but the namespace and the attributes has a default.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Cost, Limit, Reason, Timestamp};
+/// # use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Request, Step};
+/// # let limit = Limit::rate("per-user", "10/s")?.key(["user"]);
+/// # let api = NamespaceConfig::new("api", [limit]);
+/// # let engine = Engine::builder(EngineConfig::default()).namespace(api).build()?;
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let attributes = [("user", "ada")];
+/// let deadline = now.saturating_add(Duration::from_secs(1));
+/// let request = Request::new("api", &attributes).cost(Cost::new(8).unwrap()).deadline(deadline);
+/// assert!(matches!(engine.admit(&request, now)?, Step::Decided(Decision::Admit(_))));
+/// // Past its deadline a request is refused before anything is charged.
+/// let late = deadline.saturating_add(Duration::from_secs(1));
+/// let step = engine.admit(&request, late)?;
+/// let Step::Decided(Decision::Refuse(refused)) = step else { panic!("it is late") };
+/// assert_eq!(refused.reason(), Reason::DeadlineUnmeetable);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Request<'a> {

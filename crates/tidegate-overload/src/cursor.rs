@@ -21,6 +21,15 @@ pub(crate) const LEVELS: usize = Class::ALL.len() * COHORTS as usize;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 /// A position between "all requests are served" and "only the most important class is".
+///
+/// ```
+/// # use tidegate_core::Class;
+/// # use tidegate_overload::{COHORTS, Cursor};
+/// // All classes below critical are shed, and half of the tenants of that class.
+/// let cursor = Cursor::at(Class::Critical as u16 * COHORTS + COHORTS / 2);
+/// assert_eq!((cursor.class(), cursor.cohort()), (Class::Critical, 64));
+/// assert!(Cursor::OPEN < cursor && cursor < Cursor::CLOSED);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(u16);
 

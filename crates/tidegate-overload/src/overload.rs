@@ -20,6 +20,21 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
 /// The pressure on the system, as measured outside.
+///
+/// ```
+/// # use tidegate_core::{Class, Cost, Timestamp};
+/// # use tidegate_overload::{Cursor, Overload, ResourceConfig, Signal, TICK};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let overload = Overload::new(ResourceConfig::new(100), 7)?;
+/// let resource = overload.find(None).expect("it is the default resource");
+/// overload.tick(now);
+/// overload.shed(resource, Class::Sheddable, Some("acme"), Cost::ONE, true, now);
+/// // Twice the pressure that the system should bear: the next tick sheds part of the demand.
+/// overload.event(Signal::on_all(2.0), now);
+/// overload.tick(now.saturating_add(TICK));
+/// assert!(overload.cursor(resource) > Cursor::OPEN);
+/// # Ok::<(), tidegate_overload::OverloadError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Signal {
     /// The resource under pressure; `None`: all of them.
@@ -39,6 +54,25 @@ impl Signal {
 ///
 /// A request belongs to one resource, which [`Overload::find`] looks up by name; all other calls
 /// take its id. All methods take `&self`; any number of threads may call them at once.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Class, Timestamp};
+/// # use tidegate_overload::{Cursor, Overload, ResourceConfig};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let overload = Overload::builder(7)
+///     .default_resource(ResourceConfig::new(100))
+///     .resource("checkout", ResourceConfig::new(10))
+///     .build()?;
+/// let checkout = overload.find(Some("checkout")).expect("it is configured");
+/// // An operator closes one resource for a minute: only its most important class is served.
+/// overload.pin(checkout, Some(Cursor::CLOSED), now.saturating_add(Duration::from_mins(1)), now);
+/// let is_shed = |class| overload.would_shed(checkout, class, Some("acme"), now).is_some();
+/// assert!(is_shed(Class::Critical) && !is_shed(Class::CriticalPlus));
+/// let others = overload.find(Some("search")).expect("the default resource takes it");
+/// assert_eq!(overload.cursor(others), Cursor::OPEN);
+/// # Ok::<(), tidegate_overload::OverloadError>(())
+/// ```
 #[derive(Debug)]
 pub struct Overload {
     /// At the position of their ids. Those that are not configured any more stay, so that their

@@ -21,6 +21,25 @@ use crate::waiting_room::RoomUse;
 pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
 
 /// The settings of one resource.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::Timestamp;
+/// # use tidegate_overload::{INSTANCE_TTL, InstanceState, Overload, ResourceConfig};
+/// # let start = Timestamp::from_secs(1_800_000_000);
+/// let overload = Overload::new(ResourceConfig::new(100).places_per_instance(8), 7)?;
+/// let resource = overload.find(None).expect("it is the default resource");
+/// for now in [start, start.saturating_add(Duration::from_secs(20))] {
+///     overload.report(resource, "worker-1", InstanceState::Alive, now)?;
+///     overload.report(resource, "worker-2", InstanceState::Alive, now)?;
+///     // Other instances have not had the time to report, so the configured bound holds.
+///     assert_eq!(overload.stats(resource, now).in_flight_max, 100);
+/// }
+/// let now = start.saturating_add(INSTANCE_TTL);
+/// overload.tick(now);
+/// assert_eq!(overload.stats(resource, now).in_flight_max, 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ResourceConfig {

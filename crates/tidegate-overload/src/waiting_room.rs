@@ -38,6 +38,20 @@ use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
 
 /// All waiting requests, in the order `O`.
+///
+/// ```
+/// # use tidegate_core::Class;
+/// # use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds, WaitingRoom};
+/// let mut room: WaitingRoom = WaitingRoom::new(RoomBounds::new(1024, 64 << 20));
+/// let (obstacle, group) = (Obstacle::Counter(7), Group { namespace: 1, resource: None });
+/// let entrant = |class| Entrant { group, class, bytes: 512, obstacle };
+/// let batch = room.enter(entrant(Class::Sheddable))?.position;
+/// let user = room.enter(entrant(Class::Critical))?.position;
+/// // The more important class is called first, and the other one when it has left.
+/// assert_eq!(room.returned(obstacle), Some(user));
+/// assert_eq!(room.leave(user), Some(batch));
+/// # Ok::<(), tidegate_overload::RoomFull>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct WaitingRoom<O = ClassThenArrival> {
     order: O,

@@ -28,6 +28,19 @@ pub struct Checked {
 /// [`Embedded::STATE_DIRECTORY`](crate::policy::Embedded::STATE_DIRECTORY). Every problem is
 /// reported at once, up to [`crate::PROBLEMS_MAX`]; only a text that is no YAML document, or
 /// exceeds the bounds of [`crate::bounds`], stops at the first.
+///
+/// ```
+/// use tidegate_policy::parse;
+///
+/// let text = "namespaces: { api: { limits: [{ name: reads, rate: \"${READS}\" }] } }";
+/// let env = |name: &str| (name == "READS").then(|| "100/s".to_owned());
+/// let checked = parse("tidegate.yaml", text, &env)?;
+/// assert_eq!(checked.policy.namespaces[0].limits[0].algorithm.limit(), 100);
+/// // A variable that is not set is a problem, and says where.
+/// let problems = parse("tidegate.yaml", text, &|_| None).unwrap_err();
+/// assert_eq!(problems.problems[0].path, "namespaces.api.limits[0].rate");
+/// # Ok::<(), tidegate_policy::Problems>(())
+/// ```
 pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Checked, Problems> {
     let mut report = Report::new(name);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };

@@ -60,6 +60,16 @@ impl fmt::Display for Problem {
 }
 
 /// Everything that is wrong with a configuration, in the order of the file. Never empty.
+///
+/// ```
+/// # use tidegate_policy::parse;
+/// let limits = "[{ name: reads, rate: 0/s }, { name: writes, rate: fast }]";
+/// let text = format!("namespaces:\n  api:\n    limits: {limits}\n");
+/// let problems = parse("tidegate.yaml", &text, &|_| None).unwrap_err();
+/// let paths = problems.problems.iter().map(|one| one.path.as_str());
+/// assert!(paths.eq(["namespaces.api.limits[0].rate", "namespaces.api.limits[1].rate"]));
+/// assert_eq!(problems.problems[0].line, 3);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problems {
     /// The problems, at most [`PROBLEMS_MAX`].

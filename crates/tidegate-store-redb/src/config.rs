@@ -19,6 +19,24 @@ pub enum Durability {
 }
 
 /// Where a [`RedbStore`](crate::RedbStore) is, how soon it writes, and its bounds.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::Timestamp;
+/// # use tidegate_store_redb::{Durability, RedbConfig, RedbStore};
+/// # let path = std::env::temp_dir().join(format!("tidegate-redb-config-{}", std::process::id()));
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// let mut config = RedbConfig::new(&path, [1, 2, 3, 4]); // in a service random numbers
+/// config.durability = Durability::Interval(Duration::from_millis(20));
+/// config.disk = 64 << 20;
+/// assert!(!RedbStore::is_at(&path));
+/// let store = RedbStore::open(&config, clock)?;
+/// assert!(RedbStore::is_at(&path));
+/// assert_eq!(store.stats().space_max, 64 << 20);
+/// # drop(store);
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RedbConfig {

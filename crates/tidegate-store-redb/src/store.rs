@@ -24,6 +24,30 @@ use crate::writer;
 /// Deciding takes a lock for about a microsecond; a counter that is not in memory is read from disk
 /// on the thread that asks for it. Dropping the store writes what is not on disk yet and waits for
 /// that.
+///
+/// ```
+/// # use tidegate_core::{Algorithm, Cost, Timestamp};
+/// # use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
+/// # use tidegate_store_redb::{RedbConfig, RedbStore};
+/// # let path = std::env::temp_dir().join(format!("tidegate-redb-store-{}", std::process::id()));
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let daily = Algorithm::bucket("100/1d".parse()?)?;
+/// let key = Key::new("api", b"daily", b"ada")?;
+/// let check = Operation::new(key, daily, Kind::Check { cost: Cost::ONE });
+/// let config = RedbConfig::new(&path, [1, 2, 3, 4]);
+/// for (id, left) in [(1, 99), (2, 98)] {
+///     // The second run finds what the first has charged.
+///     let store = RedbStore::open(&config, clock)?;
+///     let batch = Batch::all_or_nothing(RequestId(id), [check.clone()]);
+///     assert_eq!(store.run(&batch).await?.outcomes[0].remaining, left);
+///     store.close()?;
+/// }
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct RedbStore {
     shared: Arc<Shared>,
     epoch: u128,

@@ -11,6 +11,20 @@
 use core::time::Duration;
 
 /// When a breaker opens, and for how long.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_store_redis::{Circuit, RedisConfig, breaker::Breaker};
+/// let mut config = RedisConfig::new(["redis://127.0.0.1:6379"]);
+/// config.breaker.failures = 2;
+/// config.breaker.cool_down = Duration::from_millis(50);
+/// let mut breaker = Breaker::new(config.breaker);
+/// let now = Duration::from_secs(1);
+/// breaker.failed(now);
+/// assert_eq!(breaker.circuit(), Circuit::Closed);
+/// breaker.failed(now);
+/// assert_eq!(breaker.circuit(), Circuit::Open { until: Duration::from_millis(1_050) });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BreakerConfig {
@@ -44,6 +58,22 @@ pub enum Circuit {
 }
 
 /// The state of one breaker.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_store_redis::{BreakerConfig, Circuit, breaker::Breaker};
+/// let mut breaker = Breaker::new(BreakerConfig::default());
+/// let at = Duration::from_millis;
+/// for _ in 0..5 {
+///     assert!(breaker.lets_through(at(0)));
+///     breaker.failed(at(0));
+/// }
+/// assert!(!breaker.lets_through(at(99)));
+/// // After the cool-down one request tries, and its answer closes the breaker.
+/// assert!(breaker.lets_through(at(100)) && !breaker.lets_through(at(100)));
+/// breaker.succeeded();
+/// assert_eq!(breaker.circuit(), Circuit::Closed);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Breaker {
     config: BreakerConfig,

@@ -141,6 +141,14 @@ pub(crate) fn without_credentials(url: &str) -> String {
 }
 
 /// A text that is never shown.
+///
+/// ```
+/// # use tidegate_store_redis::{RedisConfig, Secret};
+/// let mut config = RedisConfig::new(["rediss://store.internal:6380"]);
+/// config.username = Some("tidegate".to_owned());
+/// config.password = Some(Secret::new("correct horse"));
+/// assert!(!format!("{config:?}").contains("horse"));
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -162,6 +170,18 @@ impl fmt::Debug for Secret {
 }
 
 /// Certificates, as PEM.
+///
+/// ```
+/// # use tidegate_store_redis::{RedisConfig, RedisStore, Tls};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut config = RedisConfig::new(["rediss://store.internal:6380"]);
+/// config.tls = Tls { roots: Some(b"not a certificate".to_vec()), client: None };
+/// // Certificates are read when the store is opened.
+/// let error = RedisStore::open(config).unwrap_err();
+/// assert!(error.to_string().contains("rediss://store.internal:6380 or its certificates"));
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct Tls {
     /// The roots the server's certificate must come from; `None` (default) are the machine's.

@@ -31,6 +31,22 @@ const NOTE_BYTES_MAX: usize = 64 << 20;
 /// Counters in Redis or Valkey. The example of the [crate] uses one.
 ///
 /// Cheap to clone; clones share one connection, one queue and one breaker.
+///
+/// ```
+/// # use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tidegate_store_redis::OpenError> {
+/// // Opening does not connect: the first batch does.
+/// let store = RedisStore::open("redis://127.0.0.1:6379")?;
+/// assert_eq!((store.stats().calls, store.stats().circuit), (0, Circuit::Closed));
+/// // Several addresses are those of a cluster.
+/// let mut config = RedisConfig::new(["redis://10.0.0.1:6379", "redis://10.0.0.2:6379"]);
+/// assert!(RedisStore::open(config.clone()).is_err());
+/// config.cluster = true;
+/// let cluster = RedisStore::open(config)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     shared: Arc<Shared>,

@@ -13,6 +13,23 @@ use crate::{HolderId, Key, NoteChange, RequestId, StoreError};
 pub type Operations = SmallVec<[Operation; 1]>;
 
 /// Operations that a store carries out in one atomic step.
+///
+/// ```
+/// # use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+/// # use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// # let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock);
+/// let check = |limit: &[u8], rate: &str| -> Result<Operation, Box<dyn std::error::Error>> {
+///     let kind = Kind::Check { cost: Cost::new(5).unwrap() };
+///     Ok(Operation::new(Key::new("api", limit, b"ada")?, Algorithm::bucket(rate.parse()?)?, kind))
+/// };
+/// let operations = [check(b"per-user", "10/s")?, check(b"per-export", "3/m")?];
+/// let answer = store.run_now(&Batch::all_or_nothing(RequestId(1), operations))?;
+/// // The second limit has no room, so the first is not charged either.
+/// assert!(answer.refused);
+/// assert_eq!(answer.outcomes[0].remaining, 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Batch {
     /// Its name. The same id again gives the same answer and changes nothing; see [`crate::Store`].
@@ -123,6 +140,24 @@ pub enum BatchMode {
 }
 
 /// One operation on one counter.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Algorithm, Cost, Timestamp, algorithm::Concurrency};
+/// # use tidegate_store::{Batch, HolderId, Key, MemoryConfig, MemoryStore, Operation, RequestId};
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// # let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock);
+/// let exports = Algorithm::Concurrency(Concurrency::new(1, Duration::from_secs(30))?);
+/// let key = Key::new("api", b"exports", b"ada")?;
+/// let first = Operation::admit(key.clone(), exports.clone(), Cost::ONE, HolderId(1));
+/// let second = Operation::admit(key, exports, Cost::ONE, HolderId(2)).shadow();
+/// let batch = Batch::all_or_nothing(RequestId(1), [first, second]);
+/// // A shadow operation says that there is no room, and refuses nothing.
+/// let answer = store.run_now(&batch)?;
+/// assert!(!answer.refused);
+/// assert!(answer.violated().map(|(position, _)| position).eq([1]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operation {
     /// The counter.

@@ -17,6 +17,24 @@ use crate::keeper::Keeper;
 use crate::{Answer, Batch, Note, NoteKind, Store, StoreError};
 
 /// The bounds of a [`MemoryStore`].
+///
+/// ```
+/// # use tidegate_core::{Algorithm, Cost, Rate, Timestamp, WhenFull};
+/// # use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// let mut config = MemoryConfig::new([1, 2, 3, 4]); // in a service random numbers
+/// (config.bytes, config.when_full) = (256 << 10, WhenFull::Admit);
+/// let store = MemoryStore::new(config, clock);
+/// for user in 0..10_000_u32 {
+///     let key = Key::new("api", b"per-user", &user.to_be_bytes())?;
+///     # let algorithm = Algorithm::bucket(Rate::per_second(1)?)?;
+///     let check = Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE });
+///     assert!(!store.run_now(&Batch::each(RequestId(user.into()), [check]))?.refused);
+/// }
+/// // Users for whom there was no room were admitted uncounted.
+/// assert!(store.stats().full > 0 && store.stats().bytes_used <= 256 << 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct MemoryConfig {
@@ -85,6 +103,21 @@ pub struct MemoryStats {
 }
 
 /// Counters in memory. The example of the [crate] uses one.
+///
+/// ```
+/// # use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+/// # use tidegate_store::{Batch, Key, Kind, MemoryConfig, MemoryStore, Operation, RequestId};
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock);
+/// let (key, algorithm) = (Key::new("api", b"all", b"")?, Algorithm::bucket("100/s".parse()?)?);
+/// let check = Operation::new(key, algorithm, Kind::Check { cost: Cost::new(30).unwrap() });
+/// let batch = Batch::all_or_nothing(RequestId(1), [check]);
+/// assert_eq!(store.run_now(&batch)?.outcomes[0].remaining, 70);
+/// // An undo takes back what the batch has charged.
+/// let undo = Batch::undo_of(&batch, RequestId(2));
+/// assert_eq!(store.run_now(&undo)?.outcomes[0].remaining, 100);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct MemoryStore {
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     config: MemoryConfig,

@@ -64,6 +64,22 @@ impl fmt::Display for NoteKind {
 }
 
 /// One fact.
+///
+/// ```
+/// # use tidegate_core::Timestamp;
+/// # use tidegate_store::{Batch, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind, RequestId};
+/// # let clock = || Timestamp::from_secs(1_800_000_000);
+/// # let store = MemoryStore::new(MemoryConfig::new([1, 2, 3, 4]), clock);
+/// let (name, value) = (b"refund-7".as_slice().into(), [].into());
+/// let until = Timestamp::from_secs(1_800_086_400);
+/// let note = Note { kind: NoteKind::Refund, name, value, until };
+/// let refund = |id| Batch::each(RequestId(id), []).with_notes([NoteChange::Create(note.clone())]);
+/// assert!(!store.run_now(&refund(1))?.refused);
+/// // The note is there, so a second refund of that name is refused.
+/// assert!(store.run_now(&refund(2))?.refused);
+/// assert_eq!(store.notes_now(NoteKind::Refund), [note]);
+/// # Ok::<(), tidegate_store::StoreError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
     /// The subject.

@@ -24,6 +24,19 @@ use tidegate_wire::{Fault, FaultCode};
 pub const VALUE_BYTES_MAX: usize = 1024;
 
 /// The head of a request.
+///
+/// ```
+/// # use http::Request;
+/// # use tidegate_tower::extract::{self, Extract, Head};
+/// let request = Request::get("/v1/orgs/acme?limit=50").body(())?;
+/// let head = Head::of(&request);
+/// assert_eq!(extract::segment(2).extract(&head)?.as_deref(), Some("acme"));
+/// assert_eq!(extract::query("limit").extract(&head)?.as_deref(), Some("50"));
+/// // A closure from a head is an extractor too.
+/// let is_get = |head: &Head<'_>| (head.method == "GET").then(|| "read".to_owned());
+/// assert_eq!(is_get.extract(&head)?.as_deref(), Some("read"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Head<'r> {
@@ -65,6 +78,28 @@ impl<F: Fn(&Head<'_>) -> Option<String> + Send + Sync + 'static> Extract for F {
 
 /// Why a request could not be described. It is answered with 400 (`INVALID_ARGUMENT` in gRPC), and
 /// nothing is charged.
+///
+/// ```
+/// # use std::borrow::Cow;
+/// # use http::Request;
+/// # use tidegate_tower::extract::{self, Extract, Head, Rejection};
+/// struct NumericTenant;
+///
+/// impl Extract for NumericTenant {
+///     fn extract<'h>(&'h self, head: &Head<'h>) -> Result<Option<Cow<'h, str>>, Rejection> {
+///         let tenant = head.headers.get("x-tenant").and_then(|value| value.to_str().ok());
+///         match tenant.map(str::parse::<u64>) {
+///             None => Ok(None),
+///             Some(Ok(number)) => Ok(Some(number.to_string().into())),
+///             Some(Err(_)) => Err(Rejection::new("x-tenant is not a number; send digits only")),
+///         }
+///     }
+/// }
+///
+/// let request = Request::get("/").header("x-tenant", "acme").body(())?;
+/// assert!(NumericTenant.extract(&Head::of(&request)).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     detail: String,

@@ -31,6 +31,27 @@ pub const WAITERS_MAX: usize = WAITING_BOUNDS.requests;
 ///
 /// Clones share everything, and so do layers of one engine: they have one waiting room. The service
 /// it wraps must be `Clone`, as axum, hyper and tonic ask for anyway.
+///
+/// ```
+/// # use axum::{Router, body::Body, extract::Request, routing::get};
+/// # use tidegate_core::Limit;
+/// # use tidegate_tower::{AdmitLayer, extract};
+/// # use tower::ServiceExt;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limit = Limit::rate("per-user", "1/1m")?.key(["user"]);
+/// let layer = AdmitLayer::from_limits([limit])?.attribute("user", extract::header("x-user"));
+/// let app = Router::new().route("/", get(|| async { "hello" })).layer(layer.check_attributes()?);
+///
+/// let request = |user| Request::get("/").header("x-user", user).body(Body::empty());
+/// assert_eq!(app.clone().oneshot(request("ada")?).await?.status(), 200);
+/// let refused = app.clone().oneshot(request("ada")?).await?;
+/// assert_eq!(refused.status(), 429);
+/// assert!(refused.headers().contains_key("retry-after"));
+/// assert_eq!(app.oneshot(request("bob")?).await?.status(), 200);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct AdmitLayer {
     settings: Arc<Settings>,

@@ -10,6 +10,14 @@ use crate::time::Timestamp;
 ///
 /// Rounded up to a whole second, which is shown only if it is not zero. In UTC if the zone does not
 /// exist.
+///
+/// ```
+/// # use tidegate_core::{Timestamp, display::CivilInstant};
+/// let at = Timestamp::from_secs(1_772_352_000);
+/// let shown = CivilInstant { at, zone: "America/Los_Angeles" }.to_string();
+/// assert_eq!(shown, "2026-03-01 00:00 America/Los_Angeles");
+/// assert_eq!(CivilInstant { at, zone: "UTC" }.to_string(), "2026-03-01 08:00 UTC");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CivilInstant<'a> {
     /// The instant.

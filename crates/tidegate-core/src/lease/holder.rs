@@ -53,6 +53,24 @@ use crate::time::{Timestamp, duration_nanos};
 /// It is small, since a member has one for each key it meets: [`Holder::BYTES`]. Once
 /// [`Holder::is_idle`] it may be dropped; dropping it earlier loses what it holds, as a crash
 /// would.
+///
+/// ```
+/// # use tidegate_core::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
+/// # use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// # let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
+/// # let epoch = Epoch { number: 1, began: now, is_after_loss: false };
+/// # let mut ledger = Ledger::begin(&terms, &epoch);
+/// let mut holder = Holder::new(1);
+/// assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Ask);
+/// let (member, members) = (7, 2);
+/// let ask = holder.ask(&terms, member, members, now).expect("a request waits");
+/// assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Pending);
+/// let grant = ledger.ask(now, &terms, &epoch, &ask).grant.expect("no later ask has overtaken it");
+/// holder.granted(&terms, &grant, LedgerLevel::default(), now);
+/// assert_eq!(holder.take(&terms, Cost::ONE, 1, now), Take::Taken { renew: false });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
     /// Tokens that may be spent, in parts of a token by the period in nanoseconds.

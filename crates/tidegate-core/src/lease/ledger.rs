@@ -9,7 +9,7 @@
 //! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a
 //! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and other
 //! divisions only choose how much to grant, where any rounding is right as long as all ports round
-//! the same way. `docs/leases.md` says how each product stays below 2^53.
+//! the same way. `docs/internals/leases.md` says how each product stays below 2^53.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -39,6 +39,22 @@ pub use stored::Unreadable;
 /// Its size is bounded by [`HOLDERS_MAX`]. Stores keep it as bytes ([`Ledger::to_bytes`]) or do
 /// what it does with their own means. An absent record is the same as [`Ledger::begin`], so it may
 /// be forgotten once [`Ledger::is_forgettable`].
+///
+/// ```
+/// # use tidegate_core::lease::{Ask, Epoch, HolderName, Ledger, Terms};
+/// # use tidegate_core::{Algorithm, Rate, Timestamp};
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let terms = Terms::of(&Algorithm::bucket(Rate::per_second(10)?)?, now)?;
+/// let epoch = Epoch { number: 1, began: now, is_after_loss: false };
+/// let mut ledger = Ledger::begin(&terms, &epoch);
+/// // A grant is debited when it is made, and the same ask again brings the same tokens.
+/// let ask = Ask::first(HolderName { member: 7, incarnation: 1 }, 3);
+/// for _ in 0..2 {
+///     let grant = ledger.ask(now, &terms, &epoch, &ask).grant.expect("no ask is later");
+///     assert_eq!((grant.lump, ledger.used(now, &terms)), (3, 3));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ledger {
     epoch: u32,

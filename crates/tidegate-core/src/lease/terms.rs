@@ -16,6 +16,18 @@ use crate::time::Timestamp;
 /// Ledger and holder are given the same terms in every call. Made anew for every ask where the
 /// limit counts in windows, as they say which window the ledger's `now` lies in; a holder does not
 /// use the window and may keep old terms.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::algorithm::Rolling;
+/// # use tidegate_core::{Algorithm, Rate, Timestamp, lease::Terms};
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let terms = Terms::of(&Algorithm::bucket(Rate::per_second(1_000)?)?, now)?;
+/// assert_eq!((terms.period(), terms.quota()), (Duration::from_secs(5), 5_000));
+/// let rolling = Algorithm::Rolling(Rolling::new(1_000, Duration::from_secs(1))?);
+/// assert!(Terms::of(&rolling, now).is_err(), "only buckets, fixed and calendar windows are lent");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     pub(super) kind: TermsKind,

@@ -16,6 +16,16 @@ pub const PATTERN_BYTES_MAX: usize = 1024;
 /// A `*` stands for any characters but `/`, none among them; the last character of a pattern, if it
 /// is a `*`, stands for any characters at all. Upper and lower case differ. A pattern is matched
 /// with the decoded path, so it is written decoded too.
+///
+/// ```
+/// # use tidegate_policy::grammar::PathPattern;
+/// let items = PathPattern::parse("/v1/*/items")?;
+/// assert!(items.matches("/v1/shop/items") && !items.matches("/v1/shop/7/items"));
+/// let all = PathPattern::parse("/v1/*")?;
+/// assert!(all.matches("/v1/shop/7/items") && !all.matches("/v2/shop"));
+/// assert!(PathPattern::parse("v1/items").is_err(), "a pattern begins with `/`");
+/// # Ok::<(), tidegate_policy::grammar::GrammarError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     pattern: Box<str>,

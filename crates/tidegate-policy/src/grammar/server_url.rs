@@ -12,6 +12,15 @@ use crate::printable::shown;
 const WRITE: &str = "write http://HOST:PORT or https://HOST:PORT";
 
 /// The address of a server, as `http://10.0.0.7:3000` or `https://app.internal`.
+///
+/// ```
+/// # use tidegate_policy::grammar::ServerUrl;
+/// let server: ServerUrl = "https://app.internal:8443".parse()?;
+/// assert!(server.is_https());
+/// assert_eq!(server.authority().as_str(), "app.internal:8443");
+/// assert!("app.internal:8443".parse::<ServerUrl>().is_err(), "a scheme is needed");
+/// # Ok::<(), tidegate_policy::grammar::GrammarError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerUrl {
     scheme: Scheme,

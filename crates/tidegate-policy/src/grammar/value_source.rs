@@ -29,6 +29,16 @@ pub const SOURCE_BYTES_MAX: usize = 256;
 /// | `"text"` | that text for every request |
 ///
 /// [`SourceScope`] says which of them a request of a protocol has.
+///
+/// ```
+/// # use tidegate_policy::grammar::{SourceScope, ValueSource};
+/// let organisation = ValueSource::parse("jwt.org.id", SourceScope::Proxied)?;
+/// assert_eq!(organisation, ValueSource::Claim(vec!["org".to_owned(), "id".to_owned()]));
+/// // A request that is described by names and values has no headers.
+/// let error = ValueSource::parse("header.x-api-key", SourceScope::Described).unwrap_err();
+/// assert_eq!(error.fix, "write entry.NAME, or text in double quotes");
+/// # Ok::<(), tidegate_policy::grammar::GrammarError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ValueSource {

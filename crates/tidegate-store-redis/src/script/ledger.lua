@@ -1,5 +1,5 @@
 -- Ledgers of leased limits: what is used of a key, and who holds which part of it. Each step is
--- that of `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/leases.md` says
+-- that of `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/internals/leases.md` says
 -- how each product stays below 2^53. `n` are the terms of a limit, `g` is a record.
 
 -- Made when a call has an operation on one, as the algorithms are.
