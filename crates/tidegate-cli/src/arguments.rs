@@ -4,6 +4,9 @@ pub(crate) mod operator_commands;
 pub(crate) mod request;
 pub(crate) mod simulation;
 
+#[cfg(test)]
+mod documented_commands;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -66,6 +69,8 @@ pub(crate) enum Command {
     #[command(after_help = exit::OPERATING)]
     Top(operator_commands::Top),
     /// List the limits in force, and which policy they are of
+    ///
+    /// With --markdown it prints the limits as a page for the callers who are held to them.
     #[command(after_help = exit::OPERATING)]
     Limits(operator_commands::Limits),
     /// Set, remove or list other numbers for some keys
@@ -115,6 +120,18 @@ pub(crate) enum Command {
     Schema,
     /// Print the reference of the configuration, as Markdown
     Reference,
+    /// Print what completes this command in a shell
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write a man page for this command and for each of its subcommands
+    Man {
+        /// The directory to write them into; it must exist
+        #[arg(value_name = "DIRECTORY")]
+        directory: PathBuf,
+    },
 }
 
 #[derive(Args, Debug)]

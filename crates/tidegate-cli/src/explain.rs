@@ -11,7 +11,7 @@ use tidegate_wire::explanation::{ExplanationBody, Would};
 use crate::arguments::request::{Explain, Question};
 use crate::client::{self, ClientError, wait_for};
 use crate::exit::{Exit, answer};
-use crate::policy_file::{self, PolicyFileError};
+use crate::policy_file;
 use crate::unused_attributes;
 
 pub(crate) fn run(arguments: &Explain) -> Exit {
@@ -54,14 +54,7 @@ fn limit_attributes(namespace: &NamespacePolicy) -> Vec<String> {
 
 /// The explanation by a file, and the policy in it.
 fn of_file(path: &Path, question: &Question) -> Result<(ExplanationBody, Option<Policy>), ClientError> {
-    let checked = policy_file::read(path).map_err(|error| match error {
-        PolicyFileError::Unreadable(error) => {
-            ClientError::File(format!("cannot read {}: {error}", path.display()))
-        }
-        PolicyFileError::Problems(problems) => {
-            ClientError::Untaken(format!("the configuration has problems\n{problems}"))
-        }
-    })?;
+    let checked = policy_file::read(path).map_err(|error| error.for_command(path))?;
     let explained = explain_fresh(&checked.policy, &question.namespace, &question.borrowed(), question.cost);
     let explained = explained.map_err(|fault| {
         let names: Vec<&str> = checked.policy.namespaces.iter().map(|one| one.name.as_str()).collect();

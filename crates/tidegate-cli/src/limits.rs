@@ -1,23 +1,31 @@
 //! `tidegate limits`.
 
+mod page;
+
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use tidegate_server::describe_policy;
 use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::operator_commands::Limits;
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::Columns;
 use crate::exit::Exit;
+use crate::policy_file;
 
 /// The part of `GET /v1/limits` that is shown.
 #[derive(Deserialize)]
 struct LimitsShown {
-    policy: PolicyShown,
+    /// Absent where the limits come from a file.
+    #[serde(default)]
+    policy: Option<PolicyShown>,
     namespaces: Vec<NamespaceShown>,
     #[serde(default)]
     domains: Vec<DomainShown>,
+    #[serde(default)]
     overrides: Vec<Value>,
 }
 
@@ -72,10 +80,40 @@ struct LimitShown {
     window_ms: Option<u64>,
     mode: String,
     overrides: usize,
+    conditions: Vec<String>,
+    allowance: String,
+    missing: String,
+    status: u16,
 }
 
 pub(crate) fn run(arguments: &Limits) -> Exit {
-    print(arguments.json, wait_for(ask(arguments)), table)
+    let words = |answer: &Value| match &arguments.contact {
+        contact if arguments.markdown => page::page(answer, contact.as_deref()),
+        _ => table(answer),
+    };
+    let answer = match &arguments.config {
+        None => wait_for(ask(arguments)),
+        Some(path) => read(path, arguments.namespace.as_deref()),
+    };
+    print(arguments.json, answer, words)
+}
+
+/// The limits of a configuration file, as a daemon would answer.
+fn read(path: &Path, namespace: Option<&str>) -> Result<Value, ClientError> {
+    let checked = policy_file::read(path).map_err(|error| error.for_command(path))?;
+    let described = describe_policy(&checked.policy);
+    let mut namespaces = serde_json::to_value(described).expect("text and numbers always serialise");
+    if let (Some(wanted), Some(all)) = (namespace, namespaces.as_array_mut()) {
+        all.retain(|one| one["name"] == wanted);
+        if all.is_empty() {
+            let there: Vec<&str> = checked.policy.namespaces.iter().map(|one| one.name.as_str()).collect();
+            let there = there.join(", ");
+            return Err(ClientError::Untaken(format!(
+                "namespace \"{wanted}\" does not exist; there are: {there}"
+            )));
+        }
+    }
+    Ok(json!({ "namespaces": namespaces }))
 }
 
 async fn ask(arguments: &Limits) -> Result<Value, ClientError> {
@@ -86,13 +124,14 @@ async fn ask(arguments: &Limits) -> Result<Value, ClientError> {
 fn table(answer: &Value) -> String {
     let Ok(shown) = LimitsShown::deserialize(answer) else { return format!("{answer:#}\n") };
     let mut text = String::new();
-    let PolicyShown { version, since, last_error, restart_needed } = shown.policy;
-    let _ = writeln!(text, "Policy {version} is in force since {since}.");
-    if let Some(error) = last_error {
-        let _ = writeln!(text, "The policy of {} was not taken over:\n{}", error.at, error.problems);
-    }
-    if !restart_needed.is_empty() {
-        let _ = writeln!(text, "These settings count after a restart: {}.", restart_needed.join(", "));
+    if let Some(PolicyShown { version, since, last_error, restart_needed }) = shown.policy {
+        let _ = writeln!(text, "Policy {version} is in force since {since}.");
+        if let Some(error) = last_error {
+            let _ = writeln!(text, "The policy of {} was not taken over:\n{}", error.at, error.problems);
+        }
+        if !restart_needed.is_empty() {
+            let _ = writeln!(text, "These settings count after a restart: {}.", restart_needed.join(", "));
+        }
     }
     let mut columns =
         Columns::new(["NAMESPACE", "LIMIT", "KEY", "MATCHES ON", ">UNITS", ">WINDOW", "MODE", ">OVERRIDES"]);

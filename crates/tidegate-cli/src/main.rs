@@ -8,7 +8,7 @@ mod blocks;
 mod check;
 mod client;
 mod columns;
-
+mod command_pages;
 mod exit;
 mod explain;
 mod first_minute;
@@ -55,6 +55,8 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Schema => reference::schema(),
         Command::Reference => reference::reference(),
+        Command::Completions { shell } => command_pages::complete(shell),
+        Command::Man { directory } => command_pages::write_manual(&directory),
     };
     outcome.into()
 }

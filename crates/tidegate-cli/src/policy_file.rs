@@ -8,6 +8,8 @@ use tidegate_policy::bounds::TEXT_BYTES_MAX;
 use tidegate_policy::{Checked, Problems, parse_bytes};
 use tidegate_server::policy_file::PolicyFile;
 
+use crate::client::ClientError;
+
 /// The name of a file that stands for standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
@@ -18,6 +20,18 @@ pub(crate) enum PolicyFileError {
     Unreadable(io::Error),
     /// It was read, and has problems.
     Problems(Problems),
+}
+
+impl PolicyFileError {
+    /// The error of a command that reads the file at `path` in place of asking a daemon.
+    pub(crate) fn for_command(self, path: &Path) -> ClientError {
+        match self {
+            Self::Unreadable(error) => ClientError::File(format!("cannot read {}: {error}", path.display())),
+            Self::Problems(problems) => {
+                ClientError::Untaken(format!("the configuration has problems\n{problems}"))
+            }
+        }
+    }
 }
 
 /// Reads and checks a file; `${VARIABLES}` come from the environment.

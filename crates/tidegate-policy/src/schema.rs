@@ -16,8 +16,14 @@ use crate::raw::limit::NumbersConfig;
 /// point: where a text is expected it requires quotes around `1234` and `true`, and it does not
 /// accept `${NAME}` for a number. Only [`crate::parse()`] checks conditions on more than one field.
 pub fn schema() -> Value {
-    compiled().clone()
+    let mut schema = compiled().clone();
+    schema["$id"] = ID.into();
+    schema.sort_all_objects();
+    schema
 }
+
+/// Where editors find the schema.
+const ID: &str = "https://raw.githubusercontent.com/tidegate/tidegate/main/docs/tidegate.schema.json";
 
 /// The schema, made once.
 pub(crate) fn compiled() -> &'static Value {

@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use tidegate_core::Reason;
-use tidegate_core::limit::{Limit, Missing, Mode};
 use tidegate_core::rate::parse_span;
 use tidegate_engine::{RequestError, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
@@ -22,6 +21,7 @@ use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::engine_fault::engine_fault;
 use crate::envoy_files::EnvoyFiles;
+use crate::limit_descriptions::{NamespaceAnswer, describe_namespace};
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
@@ -136,39 +136,6 @@ pub(crate) struct PolicyAnswer {
     restart_needed: Vec<&'static str>,
 }
 
-/// One namespace.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NamespaceAnswer {
-    /// Its name.
-    name: String,
-    /// Its limits, in the order of the policy.
-    limits: Vec<LimitDescription>,
-}
-
-/// One limit.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LimitDescription {
-    /// Its name.
-    name: String,
-    /// The attributes it counts by.
-    key: Vec<String>,
-    /// The attributes it looks at to see whether it applies.
-    matches: Vec<String>,
-    /// The most it ever admits at once, in units.
-    limit: u64,
-    /// The span it counts over in milliseconds; absent for concurrency.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window_ms: Option<u64>,
-    /// `enforce` or `shadow`.
-    #[schema(value_type = String)]
-    mode: &'static str,
-    /// The treatment of a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
-    #[schema(value_type = String)]
-    missing: &'static str,
-    /// How many keys have numbers of their own.
-    overrides: usize,
-}
-
 /// The parameters of `/v1/keys/top`.
 const TOP_KEYS: Accepted = Accepted {
     route: "/v1/keys/top",
@@ -210,8 +177,8 @@ impl Desk<'_> {
         for name in
             self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name))
         {
-            let limits = self.in_force.engine.limits(name).into_iter().flatten().map(describe).collect();
-            namespaces.push(NamespaceAnswer { name: name.to_owned(), limits });
+            let limits = self.in_force.engine.limits(name).into_iter().flatten();
+            namespaces.push(describe_namespace(name, limits, &self.in_force.config.statuses));
         }
         let domains = self.domains(wanted);
         if let (Some(wanted), true) = (wanted, namespaces.is_empty() && domains.is_empty()) {
@@ -388,26 +355,5 @@ fn describe_rule(rule: &FileRule<'_>) -> RuleAnswer {
         entries: entries.collect(),
         limits: rule.limits.iter().map(|limit| numbers_in_words(limit)).collect(),
         mode: if rule.is_shadow { "shadow" } else { "enforce" },
-    }
-}
-
-fn describe(limit: &Limit) -> LimitDescription {
-    let window = limit.algorithm.window();
-    LimitDescription {
-        name: limit.name.clone(),
-        key: limit.key.iter().map(|part| part.attribute.clone()).collect(),
-        matches: limit.matches.iter().map(|condition| condition.attribute.clone()).collect(),
-        limit: limit.algorithm.limit(),
-        window_ms: window.map(millis_up),
-        mode: match limit.mode {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
-        },
-        missing: match limit.missing {
-            Missing::Skip => "skip",
-            Missing::Refuse => "refuse",
-            Missing::Group => "group",
-        },
-        overrides: limit.overrides.len(),
     }
 }

@@ -133,8 +133,13 @@ impl Statuses {
 
     /// The status of a refusal.
     pub(crate) fn of(&self, refusal: &Refusal) -> u16 {
-        let own = || self.0.get(&*refusal.namespace)?.get(refusal.name()).copied();
-        own().unwrap_or(Meaning::of(refusal.reason()).status)
+        let own = self.of_limit(&refusal.namespace, refusal.name());
+        own.unwrap_or(Meaning::of(refusal.reason()).status)
+    }
+
+    /// The status that was set for one limit.
+    pub(crate) fn of_limit(&self, namespace: &str, limit: &str) -> Option<u16> {
+        self.0.get(namespace)?.get(limit).copied()
     }
 }
 

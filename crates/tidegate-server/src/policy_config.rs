@@ -40,14 +40,19 @@ pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
     namespaces.map(config).collect()
 }
 
-/// How a daemon with this policy listens and answers.
-pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
+/// The statuses of limits that have one of their own.
+pub(crate) fn statuses(policy: &Policy) -> Statuses {
     let mut statuses = Statuses::default();
     for namespace in &policy.namespaces {
         for (limit, status) in &namespace.statuses {
             statuses.set(&namespace.name, limit, *status);
         }
     }
+    statuses
+}
+
+/// How a daemon with this policy listens and answers.
+pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
     Ok(ServerConfig {
         http: vec![address(&policy.listen.http.address)],
         admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
@@ -68,7 +73,7 @@ pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
         bounds: bounds(&policy.http.bounds),
         authorize_headers: policy.authorize.headers.iter().cloned().collect(),
         authorize_namespace: policy.authorize.namespace.clone(),
-        statuses,
+        statuses: statuses(policy),
         planes: PlaneSettings::of(policy),
         claims: ClaimSettings::of(policy),
         refusal_lines: policy.log.refusals,

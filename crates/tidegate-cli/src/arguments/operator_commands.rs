@@ -1,6 +1,7 @@
 //! The arguments of commands that look at a running daemon, or change what it counts.
 
 use core::time::Duration;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use tidegate_policy::parse_span;
@@ -185,8 +186,18 @@ pub(crate) struct Limits {
     /// Only those of this namespace
     #[arg(value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
+    /// Read the limits from this configuration instead of asking a daemon; `-` is standard input
+    #[arg(short, long, value_name = "FILE", conflicts_with = "at")]
+    pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
+    /// Print a page in Markdown for callers: the limits that refuse, what a refusal looks like, and
+    /// how to ask for more
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Where callers ask for more, on the page [example: support@example.com]
+    #[arg(long, value_name = "TEXT", requires = "markdown")]
+    pub(crate) contact: Option<String>,
     /// Print one JSON object, as `GET /v1/limits` gives it
     #[arg(long)]
     pub(crate) json: bool,

@@ -282,3 +282,57 @@ fn the_help_of_each_command_has_its_arguments_and_exit_codes() {
         }
     }
 }
+
+#[test]
+fn a_page_for_callers_comes_from_a_file_and_from_a_daemon_alike() {
+    let (_daemon, at, file) = daemon("", "");
+    let of_daemon = done(&at, "limits api --markdown --contact support@example.com");
+    let words =
+        ["limits", "api", "--markdown", "--contact", "support@example.com", "--config", file.as_str()];
+    let (code, of_file, err) = run(&words);
+    assert_eq!((code, err.as_str(), &of_file), (0, "", &of_daemon));
+    for line in [
+        "# Limits of `api`",
+        "| `per-user` | 2 in each window of 365d | `user` | requests with `user` | 429 |",
+        "| `parallel` | 2 at the same time | `tenant` | requests with `tenant` | 429 |",
+        "| `strict` | 1/h, at most 1 at once | `app` | requests with `app` | 429 |",
+    ] {
+        assert!(of_file.lines().any(|one| one == line), "{line}:\n{of_file}");
+    }
+    assert!(of_file.contains("Write to support@example.com with the name of the limit"), "{of_file}");
+    let (code, out, err) = run(&["limits", "apo", "--config", file.as_str()]);
+    assert!(
+        code == 2 && out.is_empty() && err.contains("namespace \"apo\" does not exist; there are: api"),
+        "{err}"
+    );
+    assert_eq!(run(&["limits", "--config", "no such file"]).0, 3);
+    assert!(run(&["limits", "--config", file.as_str()]).1.contains("NAMESPACE  LIMIT"));
+}
+
+#[test]
+fn completions_and_man_pages_know_every_command() {
+    let (_, help, _) = run(&["--help"]);
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.len() > 15, "{help}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, out, _) = run(&["completions", shell]);
+        assert!(code == 0 && commands.iter().all(|command| out.contains(command)), "{shell}");
+    }
+    let folder = crate::command::TemporaryFolder::new();
+    let (code, out, err) = run(&["man", folder.path().to_str().unwrap()]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    for command in commands.iter().filter(|command| **command != "help") {
+        let page = std::fs::read_to_string(folder.path().join(format!("tidegate-{command}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{command}");
+    }
+    let (code, _, err) = run(&["man", "/no/such/directory"]);
+    assert!(code == 3 && err.contains("name a directory that exists"), "{err}");
+    assert_eq!(run(&["completions", "tcsh"]).0, 2);
+}

@@ -1,0 +1,171 @@
+//! The page for callers that `tidegate limits --markdown` prints.
+
+use std::fmt::Write as _;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{LimitShown, LimitsShown, NamespaceShown};
+
+/// The page of all namespaces in the answer.
+pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {
+    let Ok(shown) = LimitsShown::deserialize(answer) else { return format!("{answer:#}\n") };
+    let mut text = String::new();
+    for namespace in &shown.namespaces {
+        limits_of(namespace, &mut text);
+    }
+    if shown.namespaces.is_empty() {
+        text.push_str("# Limits\n\nThere are no limits.\n\n");
+    }
+    text.push_str(
+        "## When a limit is reached\n\n\
+         The response has the status of the table, and says in `Retry-After` how many seconds to wait. A repeat that comes \
+         earlier is refused again. Its body is a problem document (`application/problem+json`): `limit` is the limit, `reason` why it \
+         refused, `retry_after_ms` the wait in milliseconds. A response without `Retry-After` means that waiting does not help: the request \
+         itself must change.\n\n\
+         Responses carry `RateLimit` and `RateLimit-Policy`: `r` is what is left, `t` the seconds until it is more. A client that slows \
+         down as `r` comes near 0 is not refused.\n\n\
+         Wait for as long as `Retry-After` says, add a little at random, and give up after a few attempts. A refused request \
+         was not carried out and counts against no limit, so repeating it is safe.\n\n\
+         ## Asking for more\n\n",
+    );
+    let place = match contact {
+        Some(contact) => format!("Write to {}", escaped(contact)),
+        None => "Ask the operators of this service".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "{place} with the name of the limit, the values that it counts for you, how much you need, and until when. Single callers can \
+         have other numbers at once."
+    );
+    text
+}
+
+fn limits_of(namespace: &NamespaceShown, text: &mut String) {
+    let _ = writeln!(text, "# Limits of {}\n", code(&namespace.name));
+    // A shadow limit refuses nothing, and a caller cannot see it.
+    let enforced: Vec<&LimitShown> =
+        namespace.limits.iter().filter(|limit| limit.mode == "enforce").collect();
+    if enforced.is_empty() {
+        text.push_str("There are no limits.\n\n");
+        return;
+    }
+    text.push_str(
+        "Every limit that applies to a request must admit it. A request that one of them refuses counts against none.\n\n\
+         | limit | allowance | counted for each | applies to | status |\n|---|---|---|---|---|\n",
+    );
+    for limit in enforced {
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} |",
+            code(&limit.name),
+            escaped(&limit.allowance),
+            counted_for(limit),
+            applies_to(limit),
+            limit.status
+        );
+    }
+    text.push('\n');
+}
+
+/// The attributes of its key.
+fn counted_for(limit: &LimitShown) -> String {
+    if limit.key.is_empty() {
+        return "all callers together".to_owned();
+    }
+    limit.key.iter().map(|name| code(name)).collect::<Vec<_>>().join(" and ")
+}
+
+/// The requests that it looks at.
+fn applies_to(limit: &LimitShown) -> String {
+    let mut parts: Vec<String> = limit.conditions.iter().map(|one| escaped(one)).collect();
+    let names = || limit.key.iter().map(|name| code(name)).collect::<Vec<_>>().join(" and ");
+    match limit.missing.as_str() {
+        _ if limit.key.is_empty() => {}
+        "skip" => parts.push(format!("requests with {}", names())),
+        "group" => parts.push(format!("all requests; those without {} share one counter", names())),
+        _ => parts.push(format!("all requests; those without {} are refused", names())),
+    }
+    if parts.is_empty() { "all requests".to_owned() } else { parts.join("; ") }
+}
+
+/// A name as code. Names may hold any character but line breaks.
+fn code(name: &str) -> String {
+    // A longer fence than any run of backticks in the name, as CommonMark has it.
+    let longest = name.split(|other| other != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let space = if longest > 0 { " " } else { "" };
+    format!("{fence}{space}{}{space}{fence}", in_cell(name))
+}
+
+/// Text that Markdown shows as it is.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if matches!(character, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#') {
+            escaped.push('\\');
+        }
+        escaped.push(if character.is_control() { ' ' } else { character });
+    }
+    escaped
+}
+
+/// A bar ends a cell even in code.
+fn in_cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(char::is_control, " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn limit(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+        let mut limit = json!({
+            "name": name, "key": ["user"], "matches": [], "conditions": [], "limit": 5, "mode": "enforce", "overrides": 0,
+            "allowance": "5/s, at most 5 at once", "missing": "skip", "status": 429,
+        });
+        change(&mut limit);
+        limit
+    }
+
+    fn page_of(limits: &[Value]) -> String {
+        page(&json!({ "namespaces": [{ "name": "api", "limits": limits }] }), None)
+    }
+
+    #[test]
+    fn a_page_lists_enforced_limits_and_says_for_whom_they_count() {
+        let text = page_of(&[
+            limit("per-user", |_| {}),
+            limit("exports", |one| {
+                one["conditions"] = json!(["operation: \"Export\""]);
+                one["key"] = json!([]);
+                one["status"] = json!(503);
+            }),
+            limit("trial", |one| one["mode"] = json!("shadow")),
+            limit("grouped", |one| one["missing"] = json!("group")),
+        ]);
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| `per-user` | 5/s, at most 5 at once | `user` | requests with `user` | 429 |",
+                "| `exports` | 5/s, at most 5 at once | all callers together | operation: \"Export\" | 503 |",
+                "| `grouped` | 5/s, at most 5 at once | `user` | all requests; those without `user` share one counter | 429 |",
+            ]
+        );
+    }
+
+    #[test]
+    fn names_cannot_break_the_table_or_become_markup() {
+        let text = page_of(&[limit("a`|b", |one| {
+            one["conditions"] = json!(["path: a value like \"/*|[x](y)\""]);
+        })]);
+        let row = text.lines().find(|line| line.contains("a`")).unwrap();
+        assert!(row.starts_with("| `` a`\\|b `` |"), "{row}");
+        assert!(row.contains("\"/\\*\\|\\[x\\](y)\""), "{row}");
+        let named = page(&json!({ "namespaces": [] }), Some("<b>"));
+        assert!(named.contains("There are no limits.") && named.contains("Write to \\<b\\> with"), "{named}");
+    }
+}
