@@ -2,7 +2,8 @@
 //!
 //! A suite that is divided into parts can be interrupted: each finished part is kept in a file
 //! below `target/acceptance`, by suite and revision, and a second call goes on with the next part.
-//! When all parts have passed, the figures are written as a table into `docs/acceptance.md`.
+//! When all parts have passed, the figures are written as a table into
+//! `docs/internals/acceptance.md`.
 
 mod daemon;
 mod figures;
@@ -48,7 +49,7 @@ fn list() -> String {
     }
     text.push_str(
         "\nTimes are those of two idle cores, builds excluded. All suites but abuse go on where they were interrupted \
-         and\nwrite a table into docs/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  --so-far  write \
+         and\nwrite a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  --so-far  write \
          the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse builds the daemon first, with \
          the profile dist.\n",
     );

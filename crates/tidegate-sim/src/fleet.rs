@@ -8,8 +8,8 @@
 //! functions whose last digit differs from machine to machine are not used. So a scenario gives the
 //! same report, byte for byte.
 //!
-//! **Checks.** `docs/simulation.md` lists what the checkers look for, what goes wrong, and
-//! what is measured.
+//! **Checks.** `docs/internals/simulation.md` lists what the checkers look for, what goes wrong,
+//! and what is measured.
 
 pub mod chaos;
 pub mod plots;

@@ -14,8 +14,8 @@
 //!
 //! [`kit`] has what every world is made of: the queue of events, randomness, clocks, the network,
 //! calls, disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that
-//! shares limits. `docs/simulation.md` lists what the checkers look for, what goes wrong, and what
-//! is measured.
+//! shares limits. `docs/internals/simulation.md` lists what the checkers look for, what goes wrong,
+//! and what is measured.
 
 #![forbid(unsafe_code)]
 

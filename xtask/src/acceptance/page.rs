@@ -11,7 +11,7 @@ use crate::cargo::output_of;
 use crate::checkout;
 
 /// The page.
-pub(super) const PAGE: &str = "docs/acceptance.md";
+pub(super) const PAGE: &str = "docs/internals/acceptance.md";
 
 /// Replaces the table of a suite by these figures. `parts` are how many parts passed, and how many
 /// there are.

@@ -7,6 +7,7 @@ mod abuse;
 mod check;
 mod command;
 mod deploy;
+mod documents;
 
 mod durable;
 mod fleet;

@@ -7,7 +7,8 @@
 //!
 //! A share is a number of words, not 24 particular ones. A new key whose 24 words are all in use is
 //! refused although its namespace has words left: one key in 5000 in a table that is two thirds
-//! full (`docs/guarantees.md`). Such a key is replaced by another one here, and few may need that.
+//! full (`docs/internals/guarantees.md`). Such a key is replaced by another one here, and few may
+//! need that.
 
 use core::time::Duration;
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
 -- Ledgers of leased limits: what is used of a key, and who holds which part of it. Each step is
--- that of `tidegate::lease::Ledger`, where the reasons stand, to the unit; `docs/internals/leases.md` says
--- how each product stays below 2^53. `n` are the terms of a limit, `g` is a record.
+-- that of `tidegate_core::lease::Ledger`, where the reasons stand, to the unit. The page
+-- docs/internals/leases.md says how each product stays below 2^53. In the code `n` are the terms of
+-- a limit, `g` is a record.
 
 -- Made when a call has an operation on one, as the algorithms are.
 local ledgers_made

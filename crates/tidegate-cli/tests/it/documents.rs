@@ -1,0 +1,315 @@
+//! The documents as their readers use them: policies are valid, links lead somewhere.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::command::{TemporaryFolder, tidegate};
+
+/// A block of code in a document.
+struct Block<'d> {
+    /// The line of its fence, from 1.
+    line: usize,
+    language: &'d str,
+    /// The line before the fence, where a comment may say something about the block.
+    before: &'d str,
+    text: String,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// All documents by their path from the root, with their texts.
+fn documents() -> BTreeMap<PathBuf, String> {
+    let root = root();
+    let mut documents = BTreeMap::new();
+    let mut folders = ["docs", "deploy", "examples", "crates", "fuzz"].map(|name| root.join(name)).to_vec();
+    let mut add = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        documents.insert(path.strip_prefix(&root).unwrap().to_owned(), text);
+    };
+    for entry in std::fs::read_dir(&root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            add(path);
+        }
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_hidden = path.file_name().unwrap().to_str().unwrap().starts_with(['.', '_']);
+            if path.is_dir() && !is_hidden && !path.ends_with("target") && !path.ends_with("node_modules") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                add(path);
+            }
+        }
+    }
+    documents
+}
+
+fn blocks(document: &str) -> Vec<Block<'_>> {
+    let mut blocks: Vec<Block<'_>> = Vec::new();
+    let (mut is_open, mut before) = (false, "");
+    for (index, line) in document.lines().enumerate() {
+        match line.trim_start().strip_prefix("```") {
+            Some(_) if is_open => is_open = false,
+            Some(language) => {
+                is_open = true;
+                blocks.push(Block { line: index + 1, language, before, text: String::new() });
+            }
+            None if is_open => {
+                let block = blocks.last_mut().unwrap();
+                block.text.extend([line, "\n"]);
+            }
+            None => {}
+        }
+        before = line;
+    }
+    assert!(!is_open, "a block of code is not closed: {before}");
+    blocks
+}
+
+/// A document without its blocks of code and its code in lines, which have no links.
+fn prose(document: &str) -> String {
+    let mut is_open = false;
+    let mut prose = String::new();
+    for line in document.lines() {
+        if line.trim_start().starts_with("```") {
+            is_open = !is_open;
+        } else if !is_open {
+            let parts = line.split('`').enumerate();
+            let outside = parts.filter(|(index, _)| index % 2 == 0).map(|(_, text)| text);
+            prose.extend(outside.chain(["\n"]));
+        }
+    }
+    prose
+}
+
+/// The anchors of a document as GitHub makes them of headings.
+fn anchors(document: &str) -> Vec<String> {
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut is_open = false;
+    let mut anchors = Vec::new();
+    for line in document.lines() {
+        if line.trim_start().starts_with("```") {
+            is_open = !is_open;
+        }
+        let title = line.trim_start_matches('#');
+        if is_open || title.len() == line.len() || !title.starts_with(' ') {
+            continue;
+        }
+        let kept = title.trim().chars().flat_map(char::to_lowercase);
+        let kept = kept.filter(|one| one.is_alphanumeric() || matches!(one, ' ' | '-' | '_'));
+        let anchor: String = kept.map(|one| if one == ' ' { '-' } else { one }).collect();
+        let count = seen.entry(anchor.clone()).or_default();
+        anchors.push(if *count == 0 { anchor } else { format!("{anchor}-{count}") });
+        *count += 1;
+    }
+    anchors
+}
+
+/// The targets of the links and pictures of a text.
+fn targets(prose: &str) -> Vec<&str> {
+    let mut targets = Vec::new();
+    for (at, _) in prose.match_indices("](") {
+        targets.extend(prose[at + 2..].split_once(')').map(|(target, _)| target));
+    }
+    for attribute in ["src=\"", "srcset=\"", "href=\""] {
+        for (at, _) in prose.match_indices(attribute) {
+            targets.extend(prose[at + attribute.len()..].split_once('"').map(|(target, _)| target));
+        }
+    }
+    targets
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let documents = documents();
+    let root = root();
+    let mut broken = Vec::new();
+    let mut count = 0;
+    for (path, text) in &documents {
+        for target in targets(&prose(text)) {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            count += 1;
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let at = if file.is_empty() { path.clone() } else { path.parent().unwrap().join(file) };
+            let Ok(found) = root.join(&at).canonicalize() else {
+                broken.push(format!("{}: {target}: no such file", path.display()));
+                continue;
+            };
+            let Ok(found) = found.strip_prefix(&root) else {
+                broken.push(format!("{}: {target}: outside of the repository", path.display()));
+                continue;
+            };
+            let has_anchor = || match documents.get(found) {
+                Some(text) => anchors(text).iter().any(|known| known == anchor),
+                None => false,
+            };
+            if !anchor.is_empty() && !has_anchor() {
+                broken.push(format!("{}: {target}: no such heading", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{} broken links:\n{}", broken.len(), broken.join("\n"));
+    assert!(count > 100, "only {count} links were found");
+}
+
+/// Added to a block that shows one section of a policy, which has no namespace of its own.
+const NAMESPACE: &str = "namespaces: { api: { limits: [{ name: all, rate: 10/s }] } }\n";
+
+/// Blocks of other configurations are marked, in the line before, as `<!-- of NAME -->`.
+#[test]
+fn every_policy_in_a_document_is_valid_and_has_no_warning() {
+    let folder = TemporaryFolder::new();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    let rules =
+        "domain: edge\ndescriptors: [{ key: user, rate_limit: { unit: minute, requests_per_unit: 5 } }]\n";
+    std::fs::write(folder.path().join("config/edge.yaml"), rules).unwrap();
+    let hash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let mut count = 0;
+    let mut wrong = Vec::new();
+    // Fixtures have the policies of the versions that wrote them.
+    for (path, text) in
+        documents().into_iter().filter(|(path, _)| !path.iter().any(|part| part == "fixtures"))
+    {
+        for Block { line, text: policy, .. } in
+            blocks(&text).iter().filter(|one| one.language == "yaml" && !one.before.starts_with("<!-- of "))
+        {
+            count += 1;
+            let file = folder.path().join(format!("{count}.yaml"));
+            let is_section = !policy.lines().any(|line| line.starts_with("namespaces:"));
+            std::fs::write(&file, format!("{policy}{}", if is_section { NAMESPACE } else { "" })).unwrap();
+            let mut command = tidegate();
+            command.args(["validate", "--deny-warnings", file.to_str().unwrap()]);
+            let output = command.current_dir(folder.path()).env("OPERATORS_TOKEN", hash).output().unwrap();
+            if !output.status.success() {
+                let told = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+                wrong.push(format!("{}:{line}:\n{}", path.display(), told.concat()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count} policies:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count > 10, "only {count} policies were found");
+}
+
+#[test]
+fn links_and_anchors_are_found_as_readers_see_them() {
+    let document = "# A `b` c!\n[x](y.md#z) `[no](link)`\n```sh\n# no heading\n[no](link)\n```\n## A b c\n<img src=\"p.svg\">\n";
+    assert_eq!(anchors(document), ["a-b-c", "a-b-c-1"]);
+    assert_eq!(targets(&prose(document)), ["y.md#z", "p.svg"]);
+}
+
+/// In place of the command, so that the pages keep the default port and the test does not.
+const WRAPPER: &str = r#"#!/bin/sh
+case "$*" in
+  serve*--listen*|*--at*|*--config*|validate*|--version*) exec "$TIDEGATE" "$@" ;;
+  serve*) exec "$TIDEGATE" "$@" --listen "127.0.0.1:$PORT" ;;
+  *) exec "$TIDEGATE" "$@" --at "http://127.0.0.1:$PORT" ;;
+esac
+"#;
+
+/// Runs blocks of shell of a page in a folder of its own, with other ports than those of the page;
+/// everything that they print.
+fn run_blocks(blocks: &[&Block<'_>]) -> String {
+    let folder = TemporaryFolder::new();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("bin")).unwrap();
+    std::fs::write(path("bin/tidegate"), WRAPPER).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path("bin/tidegate"), executable).unwrap();
+    let mut script: String = blocks.iter().map(|block| block.text.as_str()).collect();
+    // All are bound before one is let go, so that they differ.
+    let listeners = [0; 3].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
+    let ports = listeners.map(|listener| listener.local_addr().unwrap().port().to_string());
+    for (default, port) in ["8080", "8081", "6390"].iter().zip(&ports) {
+        script = script.replace(default, port);
+    }
+    script = script.replace("/tmp/first-hour", path("work").to_str().unwrap());
+    // A page that hangs, and what it has started, end with the test.
+    let script = format!("trap 'kill $(jobs -p) 2> /dev/null' EXIT\n{script}");
+    let search = format!("{}:{}", path("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = std::process::Command::new("timeout");
+    command.args(["120", "bash", "-c", &script]).current_dir(folder.path()).env("PATH", search);
+    command.env("PORT", &ports[0]).env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate"));
+    let output = command.env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_LOG").output().unwrap();
+    let told = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    told.concat().replace(&ports[0], "8080").replace(&ports[1], "8081")
+}
+
+/// Each text is found behind the one before.
+fn assert_in_order(told: &str, texts: &[&str]) {
+    let mut rest = told;
+    for text in texts {
+        let Some((_, behind)) = rest.split_once(text) else {
+            panic!("{text:?} is not in\n{rest}\nof\n{told}")
+        };
+        rest = behind;
+    }
+}
+
+#[test]
+fn the_first_hour_runs_as_it_is_written() {
+    let page = std::fs::read_to_string(root().join("docs/first-hour.md")).unwrap();
+    let blocks = blocks(&page);
+    // The first one clones and builds.
+    let shell: Vec<&Block<'_>> = blocks.iter().filter(|block| block.language == "sh").skip(1).collect();
+    let (fleet, alone): (Vec<_>, Vec<_>) = {
+        let first = shell.iter().position(|block| block.text.starts_with("redis-server")).unwrap();
+        (shell[first..].to_vec(), shell[..first].to_vec())
+    };
+    let has_redis = std::process::Command::new("redis-server").arg("--version").output().is_ok();
+    if !has_redis {
+        let missing =
+            "skipped: the_first_hour_runs_as_it_is_written: two daemons: redis-server is not installed";
+        let _ = writeln!(std::io::stdout(), "{missing}");
+    }
+    let all: Vec<_> = if has_redis { [alone, fleet].concat() } else { alone };
+    let told = run_blocks(&all);
+    let one = [
+        "tidegate 0.1.0",
+        r#"{"decision":"admit","remaining":4"#,
+        "200\n200\n200\n200\n429\n",
+        "HTTP/1.1 429 Too Many Requests",
+        "retry-after: 12",
+        r#""reason":"rate_exceeded""#,
+        "valid: 1 namespace, 2 limits",
+        r#"unknown key "burts"; did you mean `burst`?"#,
+        "admitted: 2 of 3 left of reports-per-day",
+        "refused: quota_exceeded by reports-per-day for customer=acme, 0 left",
+        "refused: attribute_missing by per-user",
+        "refused: cost_exceeds_limit by per-user for user=bob",
+        "A request of cost 1 in shop would be refused",
+        "used up: 0 of 3 left",
+        "user=eve",
+        "tidegate_decisions_total{",
+        "per-user  numbers changed",
+        "Policy 2 is in force",
+        "was not taken over",
+        "burst 0 admits nothing",
+        // After kill -9.
+        "refused: quota_exceeded by reports-per-day",
+        "The override of reports-per-day in shop for customer=acme is set",
+        "admitted: 1 of 5 left of reports-per-day",
+        "ticket 4711",
+        "is removed",
+        "drained: every request was answered",
+    ];
+    let two = [
+        "limits are kept in redis://",
+        "admitted: 2 of 3 left of reports-per-day",
+        "admitted: 0 of 3 left of reports-per-day",
+        "refused: quota_exceeded by reports-per-day",
+        "2 members share the store.",
+        "left of per-user",
+        "refused: store_unavailable by reports-per-day",
+    ];
+    assert_in_order(&told, &one);
+    if has_redis {
+        assert_in_order(&told, &two);
+    }
+}
