@@ -40,9 +40,9 @@ pub(crate) enum Command {
     /// `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
-    /// Ask a running daemon whether a request may go ahead, through any of its doors
+    /// Ask a running daemon whether a request may go ahead, over any of its protocols
     ///
-    /// The address says which door: `http://host:8080`, `https://`, `unix:/path` (the HTTP API),
+    /// The address says which protocol: `http://host:8080`, `https://`, `unix:/path` (the HTTP API),
     /// `redis://host:6380`, `rediss://` (TG.CHECK), `grpc://host:8081`, `grpcs://` (Envoy's rate
     /// limit service; the domain is the namespace).
     ///

@@ -12,11 +12,11 @@ use crate::client::{self, CheckAnswer, ClientError, wait_for};
 use crate::exit::{Exit, answer};
 use crate::unused_attributes;
 
-/// The answer as `--json` prints it: the same for every door, as far as the door says it.
+/// The answer as `--json` prints it: the same for every protocol, as far as the protocol says it.
 #[derive(Debug, Serialize)]
 struct PrintedAnswer<'a> {
     /// `http`, `resp` or `grpc`.
-    door: &'static str,
+    protocol: &'static str,
     namespace: &'a str,
     /// `admit` or `refuse`.
     decision: &'a str,
@@ -84,7 +84,7 @@ fn note_unused_attributes(arguments: &Check) {
 fn json(arguments: &Check, said: &CheckAnswer) -> String {
     let tightest = tightest(said);
     let answer = PrintedAnswer {
-        door: arguments.daemon.at.name(),
+        protocol: arguments.daemon.at.name(),
         namespace: &arguments.question.namespace,
         decision: &said.decision,
         peek: arguments.options.peek,
@@ -133,7 +133,7 @@ fn admission(said: &CheckAnswer, question: &Question) -> String {
                     let _ = write!(text, " until {end}");
                 }
                 (Some(reset), None) if reset > 0 => {
-                    let _ = write!(text, ", whole again in {}", HumanDuration::from_millis(reset));
+                    let _ = write!(text, ", full again in {}", HumanDuration::from_millis(reset));
                 }
                 _ => {}
             }
@@ -228,7 +228,7 @@ mod tests {
             r#"{"decision":"admit","remaining":2,"limits":[{"name":"a","limit":9,"remaining":5,"reset_ms":1},
             {"name":"b","limit":3,"remaining":2,"reset_ms":1102}],"permit":"p1","shadow":["s"]}"#,
         );
-        let expected = "admitted: 2 of 3 left of b, whole again in 1.2 s\nshadow limit s would have refused it\n\
+        let expected = "admitted: 2 of 3 left of b, full again in 1.2 s\nshadow limit s would have refused it\n\
                         it holds a place until it is released: permit p1";
         assert_eq!(told(&two, false), expected);
         let bare = said(r#"{"decision":"admit","limits":[]}"#);
@@ -271,7 +271,7 @@ mod tests {
         let left = said(
             r#"{"decision":"admit","remaining":4,"limits":[{"name":"","limit":5,"remaining":4,"reset_ms":2000}]}"#,
         );
-        let expected = "admitted: 4 of 5 left of domain messaging for kind=mail, to=ada, whole again in 2 s";
+        let expected = "admitted: 4 of 5 left of domain messaging for kind=mail, to=ada, full again in 2 s";
         assert_eq!(told(&left, false), expected);
         let over = said(r#"{"decision":"refuse","limit":"","remaining":0,"retry_after_ms":2000}"#);
         let expected =

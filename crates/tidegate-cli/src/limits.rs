@@ -1,6 +1,7 @@
 //! `tidegate limits`.
 
 mod page;
+mod shown;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,81 +11,12 @@ use serde_json::{Value, json};
 use tidegate_server::describe_policy;
 use tidegate_wire::display::HumanDuration;
 
+use self::shown::{LimitsShown, PolicyShown};
 use crate::arguments::operator_commands::Limits;
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::Columns;
 use crate::exit::Exit;
 use crate::policy_file;
-
-/// The part of `GET /v1/limits` that is shown.
-#[derive(Deserialize)]
-struct LimitsShown {
-    /// Absent where the limits come from a file.
-    #[serde(default)]
-    policy: Option<PolicyShown>,
-    namespaces: Vec<NamespaceShown>,
-    #[serde(default)]
-    domains: Vec<DomainShown>,
-    #[serde(default)]
-    overrides: Vec<Value>,
-}
-
-/// The part of the policy in force that is shown.
-#[derive(Deserialize)]
-struct PolicyShown {
-    version: u64,
-    since: String,
-    #[serde(default)]
-    last_error: Option<ErrorShown>,
-    #[serde(default)]
-    restart_needed: Vec<String>,
-}
-
-/// The error of a later policy that was not taken over.
-#[derive(Deserialize)]
-struct ErrorShown {
-    at: String,
-    problems: String,
-}
-
-/// The part of a namespace that is shown.
-#[derive(Deserialize)]
-struct NamespaceShown {
-    name: String,
-    limits: Vec<LimitShown>,
-}
-
-/// A domain of files of envoyproxy/ratelimit.
-#[derive(Deserialize)]
-struct DomainShown {
-    name: String,
-    rules: Vec<RuleShown>,
-}
-
-/// A rule of a domain.
-#[derive(Deserialize)]
-struct RuleShown {
-    name: String,
-    entries: Vec<(String, Option<String>)>,
-    limits: Vec<String>,
-    mode: String,
-}
-
-/// The part of a limit that is shown.
-#[derive(Deserialize)]
-struct LimitShown {
-    name: String,
-    key: Vec<String>,
-    matches: Vec<String>,
-    limit: u64,
-    window_ms: Option<u64>,
-    mode: String,
-    overrides: usize,
-    conditions: Vec<String>,
-    allowance: String,
-    missing: String,
-    status: u16,
-}
 
 pub(crate) fn run(arguments: &Limits) -> Exit {
     let words = |answer: &Value| match &arguments.contact {

@@ -9,7 +9,7 @@
 //! RateLimit: "per-user";r=150;t=1, "parallel";r=31
 //! ```
 //!
-//! `q` is the most a limit ever admits at once, `w` its window and `t` the time until it is whole
+//! `q` is the most a limit ever admits at once, `w` its window and `t` the time until it is full
 //! again, both in whole seconds rounded up. In a refusal the `t` of a violated limit is the wait
 //! until it would admit the request, and the longest of them equals `Retry-After`. Structured
 //! fields hold integers of at most 15 digits; larger numbers are shown as [`INTEGER_MAX`].
@@ -33,7 +33,7 @@ pub struct Allowance<'a> {
     pub limit: u64,
     /// Units left.
     pub remaining: u64,
-    /// Seconds until it is whole again, or until it would admit what was refused; `None` when
+    /// Seconds until it is full again, or until it would admit what was refused; `None` when
     /// waiting is of no use.
     pub wait_seconds: Option<u64>,
     /// The span it counts over; `None` for concurrency.

@@ -26,7 +26,6 @@ fn words(line: &str) -> Vec<String> {
     for character in line.chars() {
         match (quote, character) {
             (Some(open), _) if character == open => quote = None,
-            (Some(_), _) => word.get_or_insert_default().push(character),
             (None, '\'' | '"') => {
                 quote = Some(character);
                 word.get_or_insert_default();
@@ -34,7 +33,7 @@ fn words(line: &str) -> Vec<String> {
             (None, '|' | '&' | '>' | '<' | ';' | ')') => break,
             (None, '#') if word.is_none() => break,
             (None, ' ') => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(character),
+            _ => word.get_or_insert_default().push(character),
         }
     }
     // The number of a redirection, as in `2> log`.
@@ -87,8 +86,9 @@ fn every_command_in_a_document_is_one_of_this_version() {
     for path in paths {
         for (line, command) in commands(&std::fs::read_to_string(&path).unwrap()) {
             count += 1;
-            if let Err(error) = Arguments::try_parse_from(words(&command.replace("$port", "8080")))
-                && error.use_stderr()
+            if let Err(error) = Arguments::try_parse_from(words(
+                &command.replace("$port", "8080").replace("$U", "http://127.0.0.1:8080"),
+            )) && error.use_stderr()
             {
                 wrong.push(format!("{}:{line}: {command}\n{error}", path.display()));
             }

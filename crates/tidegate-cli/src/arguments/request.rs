@@ -15,8 +15,8 @@ pub(crate) struct Check {
     pub(crate) daemon: Daemon,
     #[command(flatten)]
     pub(crate) options: CheckOptions,
-    /// Print one JSON object, the same for every door: "decision", "remaining", "limit", "reason",
-    /// ..
+    /// Print one JSON object, the same for every protocol: "decision", "remaining", "limit",
+    /// "reason", ..
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -107,7 +107,7 @@ impl Question {
 /// A running daemon, and who asks it.
 #[derive(Args, Debug)]
 pub(crate) struct Daemon {
-    /// Where the daemon is, and through which door it is asked
+    /// Where the daemon is, and over which protocol it is asked
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) at: DaemonAddress,
     /// The token to ask with is the first line of this file that is no comment; otherwise it is

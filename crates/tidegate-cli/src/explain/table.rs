@@ -15,7 +15,7 @@ const WIDTH: usize = 100;
 /// How much of a name or a value is shown, in bytes.
 const SHOWN_BYTES: usize = 40;
 
-const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "WHOLE IN", "COUNTED ON"];
+const HEADINGS: [&str; 6] = ["LIMIT", "SAYS", "USED", "LEFT", "FULL IN", "COUNTED ON"];
 
 pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     let would = match explained.would {
@@ -197,18 +197,18 @@ mod tests {
         let expected = "\
 A request of cost 3 in api would be refused, by a test.
 
-LIMIT     SAYS      USED  LEFT  WHOLE IN  COUNTED ON
+LIMIT     SAYS      USED  LEFT  FULL IN  COUNTED ON
 reads     -
   method is \"POST\"; it wants one of \"GET\", \"HEAD\"
-per-user  REFUSE      12     0  1 h       user=ada
+per-user  REFUSE      12     0  1 h      user=ada
   used up: 0 of 4 left; again in 1 h; fixed 4 in 1h by an override set at run time for user=ada
   until 2026-11-20T23:01:00Z; decided in the store
-tried     (refuse)     1     0  1 s       one counter for all
+tried     (refuse)     1     0  1 s      one counter for all
   used up: 0 of 1 left; again in 1 s; a shadow limit, which refuses nothing; rate 1/s, burst 1; a
   key that exceeds it is blocked for 10 min
-daily     admit        1     4  9 h       one counter for all
+daily     admit        1     4  9 h      one counter for all
   4 of 5 left; calendar 5 a day in UTC; this window lasts until 2026-11-21 08:00 UTC
-hourly    admit        0     5  unused    one counter for all
+hourly    admit        0     5  unused   one counter for all
   5 of 5 left, nothing is used; calendar 5 an hour in UTC
 ";
         let table = of(&explained, "by a test");

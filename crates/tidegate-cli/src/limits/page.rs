@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{LimitShown, LimitsShown, NamespaceShown};
+use super::shown::{LimitShown, LimitsShown, NamespaceShown};
 
 /// The page of all namespaces in the answer.
 pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {

@@ -83,7 +83,7 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
         );
         assert!(answer["retry_after_ms"].as_u64().unwrap() > 0, "{answer}");
         let door = [(&http, "http"), (&grpc, "grpc"), (&resp, "resp")];
-        assert_eq!(answer["door"], door.iter().find(|(one, _)| *one == at).unwrap().1);
+        assert_eq!(answer["protocol"], door.iter().find(|(one, _)| *one == at).unwrap().1);
     }
     // A protocol that cannot carry an option reports an error; it does not drop the option.
     for at in [&grpc, &resp] {
@@ -265,10 +265,10 @@ fn a_file_is_explained_as_if_nothing_had_been_charged_yet() {
     );
     assert_eq!(head, expected);
     let expected = "\
-LIMIT     SAYS   USED  LEFT  WHOLE IN  COUNTED ON
+LIMIT     SAYS   USED  LEFT  FULL IN  COUNTED ON
 reads     -
   method is \"POST\"; it wants one of \"GET\", \"HEAD\"
-per-user  admit     0     6  unused    user=ada
+per-user  admit     0     6  unused   user=ada
   6 of 6 left, nothing is used; fixed 6 in 365d
 ";
     assert_eq!(table, expected);

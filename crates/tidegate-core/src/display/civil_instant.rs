@@ -8,8 +8,8 @@ use crate::time::Timestamp;
 
 /// An instant as a clock on a wall in a time zone shows it: `2026-03-01 00:00 America/Los_Angeles`.
 ///
-/// Rounded up to a whole second, which is shown only if it is not zero. In UTC if the zone does not
-/// exist.
+/// Rounded to the nearest second, which is shown only if it is not zero: the end of a window that a
+/// store has told on its own clock is some milliseconds off. In UTC if the zone does not exist.
 ///
 /// ```
 /// # use tidegate_core::{Timestamp, display::CivilInstant};
@@ -28,7 +28,7 @@ pub struct CivilInstant<'a> {
 
 impl fmt::Display for CivilInstant<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.at.as_nanos().div_ceil(1_000_000_000);
+        let seconds = self.at.as_nanos().saturating_add(500_000_000) / 1_000_000_000;
         let zone = TimeZoneDatabase::bundled().get(self.zone).unwrap_or(jiff::tz::TimeZone::UTC);
         // The last instant is in the year 2554, which every zone has.
         let instant =
@@ -51,7 +51,15 @@ mod tests {
         assert_eq!(shown(1_772_352_000, "UTC"), "2026-03-01 08:00 UTC");
         assert_eq!(shown(1_772_352_001, "UTC"), "2026-03-01 08:00:01 UTC");
         assert_eq!(shown(1_772_352_000, "Mars/Olympus"), "2026-03-01 08:00 UTC");
+        for (millis, text) in [
+            (1_772_351_999_600_u64, "08:00 UTC"),
+            (1_772_352_000_400, "08:00 UTC"),
+            (1_772_352_000_600, "08:00:01 UTC"),
+        ] {
+            let near = CivilInstant { at: Timestamp::from_nanos(millis * 1_000_000), zone: "UTC" };
+            assert_eq!(near.to_string(), format!("2026-03-01 {text}"), "{millis}");
+        }
         let last = CivilInstant { at: Timestamp::MAX, zone: "UTC" };
-        assert_eq!(last.to_string(), "2554-07-21 23:34:34 UTC");
+        assert_eq!(last.to_string(), "2554-07-21 23:34:33 UTC");
     }
 }

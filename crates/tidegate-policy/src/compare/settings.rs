@@ -198,7 +198,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     all
 }
 
-fn store_settings(store: &StoreKind) -> [(&'static str, String); 15] {
+fn store_settings(store: &StoreKind) -> [(&'static str, String); 16] {
     let (kind, embedded, redis) = match store {
         StoreKind::Memory => ("memory", None, None),
         StoreKind::Embedded(embedded) => ("embedded", Some(embedded), None),
@@ -216,6 +216,7 @@ fn store_settings(store: &StoreKind) -> [(&'static str, String); 15] {
         ("store.durability", durability),
         ("store.interval", interval),
         ("store.memory", embedded.map_or_else(none, |embedded| size(embedded.memory_bytes))),
+        ("store.disk", embedded.map_or_else(none, |embedded| format_size(embedded.disk_bytes))),
         ("store.urls", said(&|redis| Some(redis.urls.join(", ")))),
         ("store.cluster", said(&|redis| Some(redis.cluster.to_string()))),
         ("store.username", said(&|redis| redis.username.clone())),

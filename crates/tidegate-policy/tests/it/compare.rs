@@ -207,6 +207,7 @@ log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
             "store.durability: none -> interval",
             "store.interval: none -> 100ms",
             "store.memory: none -> 64MiB",
+            "store.disk: none -> 4GiB",
             "memory.keys: 256MiB -> 64MiB",
             "memory.when_full: refuse -> admit",
             "http.bounds.body: 64KiB -> 1MiB",
@@ -245,7 +246,8 @@ fn the_first_quota_needs_a_restart_that_opens_a_store_and_the_last_needs_none() 
             "store.kind: embedded",
             "store.path: ./tidegate-data",
             "store.durability: sync",
-            "store.memory: 64MiB"
+            "store.memory: 64MiB",
+            "store.disk: 4GiB"
         ]
     );
     assert_eq!(restart(quota, rate), Vec::<String>::new());

@@ -164,8 +164,9 @@ async fn operators_see_limits_and_the_most_refused_keys() {
     assert_eq!(limits["namespaces"][0]["name"], "api");
     assert_eq!(
         limits["namespaces"][0]["limits"][0],
-        serde_json::json!({"name": "per-user", "key": ["user"], "matches": [], "limit": 3, "window_ms": 3000,
-            "mode": "enforce", "missing": "skip", "overrides": 0})
+        serde_json::json!({"name": "per-user", "key": ["user"], "matches": [], "conditions": [], "limit": 3,
+            "allowance": "1/s, at most 3 at once", "window_ms": 3000, "mode": "enforce", "missing": "skip", "status": 429,
+            "overrides": 0})
     );
     assert_eq!(client.get("/v1/limits?namespace=api").await.status, 200);
     assert_eq!(client.get("/v1/limits?namespace=nope").await.status, 404);

@@ -289,7 +289,7 @@ async fn a_request_that_waits_for_one_limit_may_then_wait_for_another() {
     world.clock.advance(SECOND);
     let answer = waits.await.unwrap();
     assert_eq!(answer.status(), 200);
-    // The window holds two and is whole again at the third second.
+    // The window holds two and is full again at the third second.
     let waits = spawn(&world, request());
     let_run().await;
     drop(answer);

@@ -51,7 +51,7 @@ pub struct EnvoyStatus<'a> {
     /// The remaining units of that limit; absent for 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit_remaining: Option<u32>,
-    /// How long until that limit is whole again, or until it would admit what was refused: `3s`.
+    /// How long until that limit is full again, or until it would admit what was refused: `3s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "3s")]
     duration_until_reset: Option<String>,
