@@ -47,7 +47,8 @@ pub struct ResourceConfig {
     pub in_flight_max: u64,
     /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
     /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
-    /// holds as long as none has reported. `None`: the bound does not depend on instances.
+    /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
+    /// report. `None`: the bound does not depend on instances.
     pub places_per_instance: Option<u64>,
     /// The most requests that wait for the resource, and the most bytes that they occupy, within
     /// the bounds of the waiting room. `None`: these bounds alone.

@@ -253,6 +253,32 @@ fn assert_in_order(told: &str, texts: &[&str]) {
 }
 
 #[test]
+fn the_recipes_run_as_they_are_written() {
+    let page = std::fs::read_to_string(root().join("docs/recipes.md")).unwrap();
+    let blocks = blocks(&page);
+    let told = run_blocks(&blocks.iter().filter(|block| block.language == "sh").collect::<Vec<_>>());
+    let texts = [
+        "plans.yaml: valid: 1 namespace, 3 limits\n",
+        "admitted: 19 of 20 left of free",
+        "admitted: 95 of 100 left of paid",
+        "refused: cost_exceeds_limit by free for account=a1",
+        "The override of free in api for account=a1 is set",
+        "admitted: 14 of 40 left of free",
+        "{\"permit\":\"settled\"}\n{\"permit\":\"settled\"}\n",
+        "tokens-per-day     admit  1200  998800",
+        "admitted: 0 of 2 left of running",
+        "refused: concurrency_exceeded by running for tenant=acme",
+        "{\"permit\":\"settled\"}",
+        "admitted: 0 of 2 left of running",
+        "admitted: 0 of 200000000 left of bytes-per-hour",
+        "refused: quota_exceeded by bytes-per-hour for account=acme",
+        "{\"refund\":\"applied\"}",
+        "refused: blocked by failures for account=ada, 0 left; come back in 30 min",
+    ];
+    assert_in_order(&told, &texts);
+}
+
+#[test]
 fn the_first_hour_runs_as_it_is_written() {
     let page = std::fs::read_to_string(root().join("docs/first-hour.md")).unwrap();
     let blocks = blocks(&page);

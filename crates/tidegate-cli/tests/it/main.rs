@@ -5,6 +5,7 @@
 mod abuse;
 
 mod check;
+mod clients;
 mod command;
 mod deploy;
 mod documents;

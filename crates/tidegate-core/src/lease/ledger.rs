@@ -147,8 +147,8 @@ impl Ledger {
     /// Answers `ask` at `now`, the store's time. `terms` are those of the limit at `now`, `epoch`
     /// is the store's.
     ///
-    /// A record of another epoch is begun anew first. The same ask again gets the same grant and
-    /// changes nothing; one that a later ask has overtaken gets no answer. `now` may step back:
+    /// A record of another epoch is begun anew first. The same ask again gets the same tokens and
+    /// debits nothing; one that a later ask has overtaken gets no answer. `now` may step back:
     /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
     /// while lost usage could still count.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
