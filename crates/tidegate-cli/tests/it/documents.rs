@@ -339,3 +339,24 @@ fn the_first_hour_runs_as_it_is_written() {
         assert_in_order(&told, &two);
     }
 }
+
+#[test]
+fn every_term_of_the_concepts_page_is_in_the_glossary() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (concepts, architecture) = (read("docs/concepts.md"), read("ARCHITECTURE.md"));
+    let (_, glossary) = architecture.split_once("## Glossary").unwrap();
+    let known: Vec<&str> = glossary
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|cell| cell.split('*').skip(1).step_by(2))
+        .collect();
+    // The first cell of a row has the term in bold.
+    let first_cells = concepts.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let terms: Vec<&str> = first_cells
+        .filter_map(|cell| cell.strip_prefix("**")?.split_once("**"))
+        .map(|(term, _)| term)
+        .collect();
+    assert!(terms.len() > 12, "{terms:?}");
+    let missing: Vec<_> = terms.iter().filter(|term| !known.contains(term)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in the glossary, which has {known:?}");
+}
