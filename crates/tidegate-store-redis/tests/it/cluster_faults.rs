@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::RedisStore;
 
 use crate::cluster::Cluster;
-use crate::engine::{Server, skip, with_causes};
+use crate::engine::{Server, skip};
 use crate::states::Stub;
 
 /// How soon a store is used again once the cluster serves.
@@ -27,7 +27,7 @@ async fn is_used_again(store: &RedisStore, names: &[String], what: &str) {
     let since = Instant::now();
     for (id, name) in (5_000_000..).zip(names) {
         while let Err(error) = store.run(&check(id, name)).await {
-            assert!(since.elapsed() < RECOVERED_WITHIN, "{what}: {name}: {}", with_causes(&error));
+            assert!(since.elapsed() < RECOVERED_WITHIN, "{what}: {name}: {}", error_chain(&error));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -70,7 +70,7 @@ async fn redirects_in_circles_or_to_nowhere_are_bounded_and_end_with_the_fault()
             let asked = Instant::now();
             let error = store.run(&check(id, "ada")).await.unwrap_err();
             let took = asked.elapsed();
-            assert!(took < deadline + LATE_MAX, "{what}: {took:?}, {}", with_causes(&error));
+            assert!(took < deadline + LATE_MAX, "{what}: {took:?}, {}", error_chain(&error));
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         let (commands, connections) = stub.counts();

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tidegate_core::algorithm::{Concurrency, Rolling};
 use tidegate_core::lease::{Ask, HolderName};
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{
     Batch, HolderId, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, Store,
 };
 use tidegate_store_redis::{Circuit, RedisStore};
 
-use crate::engine::{Server, skip, with_causes};
+use crate::engine::{Server, skip};
 
 /// Batches of other callers in the call of the one that fails.
 const OTHERS: u128 = 60;
@@ -219,13 +219,13 @@ async fn a_key_that_cannot_be_read_fails_its_own_batches_only_and_the_error_says
             match answer {
                 Ok(answer) => assert!(id != OTHERS / 2 && !answer.refused, "{name}: {answer:?}"),
                 Err(wrong) => {
-                    assert_eq!(id, OTHERS / 2, "{name}: {}", with_causes(&wrong));
+                    assert_eq!(id, OTHERS / 2, "{name}: {}", error_chain(&wrong));
                     error = Some(wrong);
                 }
             }
         }
         let error = error.unwrap();
-        let told = with_causes(&error);
+        let told = error_chain(&error);
         assert!(told.contains(case.says) && !error.is_outcome_unknown(), "{name}: {told}");
         assert!(store.stats().calls - calls <= CALLS_MAX, "{name}: {} calls", store.stats().calls - calls);
         assert_eq!(store.stats().circuit, Circuit::Closed, "{name}");

@@ -15,7 +15,7 @@ use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Counter, Fixed, Rolling, SlidingCounter, State, Verdict,
     Weekday, WindowStart,
 };
-use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
 use tidegate_store::{
     Answer, Batch, BatchMode, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind,
@@ -23,7 +23,7 @@ use tidegate_store::{
 };
 use tidegate_store_redis::RedisStore;
 
-use crate::engine::{Stand, skip, with_causes};
+use crate::engine::{Stand, skip};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1000 * MS;
@@ -321,7 +321,7 @@ async fn play(stand: Stand, operations: usize, seed: u64) {
         for (batch, told) in batches.into_iter().zip(answers) {
             let expected = told_answer(pure.run_now(&batch).unwrap());
             let answer =
-                told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", with_causes(&error)));
+                told.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", error_chain(&error)));
             done += batch.operations.len();
             taken += usize::from(!answer.refused);
             assert!(

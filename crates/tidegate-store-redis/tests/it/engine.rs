@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidegate_core::Timestamp;
-use tidegate_store::StoreError;
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
 
 /// The program, if the machine has it.
@@ -227,9 +226,4 @@ pub(crate) async fn is_found_within_a_second(store: &RedisStore) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     println!("found again after {:?}", since.elapsed());
-}
-
-/// An error with all that caused it.
-pub(crate) fn with_causes(error: &StoreError) -> String {
-    tidegate_core::error_chain(error)
 }

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, NoteKind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-use crate::engine::with_causes;
 
 /// How much a hostile server tries to send over one connection.
 const SENT_MAX: usize = 256 << 20;
@@ -122,10 +120,10 @@ async fn a_reply_beyond_its_bounds_ends_its_connection_before_it_takes_memory() 
         loop {
             id += 1;
             let error = store.run(&check(id)).await.unwrap_err();
-            if with_causes(&error).contains(says) {
+            if error_chain(&error).contains(says) {
                 break;
             }
-            assert!(since.elapsed() < Duration::from_secs(20), "{name}: {}", with_causes(&error));
+            assert!(since.elapsed() < Duration::from_secs(20), "{name}: {}", error_chain(&error));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let sent = server.sent.load(Ordering::Relaxed);
@@ -144,7 +142,7 @@ async fn a_server_that_answers_scripts_with_something_else_opens_the_breaker() {
         assert!(matches!(error, StoreError::Unavailable { .. } | StoreError::Timeout { .. }), "{error}");
         assert!(since.elapsed() < Duration::from_secs(10), "{:?}", store.stats());
     }
-    let text = with_causes(&store.run(&check(2)).await.unwrap_err());
+    let text = error_chain(&store.run(&check(2)).await.unwrap_err());
     assert!(text.contains("not one of the script's"), "{text}");
 }
 
@@ -184,5 +182,5 @@ async fn a_scan_that_never_ends_is_given_up_at_the_bound_of_notes() {
     config.deadline = Duration::from_secs(5);
     let store = RedisStore::open(config).unwrap();
     let error = store.notes(NoteKind::Override).await.unwrap_err();
-    assert!(with_causes(&error).contains("which no fleet writes"), "{}", with_causes(&error));
+    assert!(error_chain(&error).contains("which no fleet writes"), "{}", error_chain(&error));
 }

@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Fixed, Verdict, WindowStart};
 use tidegate_core::lease::{Ask, Epoch, Grant, HolderName, Ledger, Terms};
-use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
+use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
 use tidegate_store::{Batch, Key, Kind, OnLedger, Operation, RequestId, Store};
 
 use crate::differential::{DAY, MS, SECOND, number, send, told};
-use crate::engine::{Stand, skip, with_causes};
+use crate::engine::{Stand, skip};
 
 const START: u64 = 20_840 * DAY;
 
@@ -455,7 +455,7 @@ async fn play(mut stand: Stand, operations: usize, seed: u64, manner: Manner) {
         let answers = send(store, &batches).await;
         for (batch, answer) in batches.iter().zip(answers) {
             let answer =
-                answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", with_causes(&error)));
+                answer.unwrap_or_else(|error| panic!("{batch:?}\nwas answered {}", error_chain(&error)));
             let (outcomes, grants) = player.expected(batch);
             let place = format!("after {done} operations of seed {seed:#x}, at {}: {batch:#?}", player.now);
             assert_eq!(answer.grants[..], grants[..], "{place}");

@@ -4,11 +4,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore, Secret};
 
-use crate::engine::{Server, skip, with_causes};
+use crate::engine::{Server, skip};
 use crate::relay::{OldConnections, Relay, Traffic};
 
 /// How soon a store is used again after the end of a fault.
@@ -167,7 +167,7 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
         while let Err(error) = store.run(&check(id)).await {
             id += 1;
             if since.elapsed() > RECOVERED_WITHIN {
-                return Err(format!("{name}: not reached at first: {}", with_causes(&error)));
+                return Err(format!("{name}: not reached at first: {}", error_chain(&error)));
             }
         }
     }
@@ -178,7 +178,7 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
         if let Err(error) = store.run(&check(id)).await
             && (said.is_empty() || !said.contains(says))
         {
-            said = with_causes(&error);
+            said = error_chain(&error);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -196,7 +196,7 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
             }
             Err(error) if since.elapsed() > RECOVERED_WITHIN => {
                 let made = stage.relay.accepted();
-                return Err(format!("{name}: {made} connections made; {}", with_causes(&error)));
+                return Err(format!("{name}: {made} connections made; {}", error_chain(&error)));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }

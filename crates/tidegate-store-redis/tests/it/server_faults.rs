@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
-use crate::engine::{Server, free_port, is_found_within_a_second, patient, skip, with_causes};
+use crate::engine::{Server, free_port, is_found_within_a_second, patient, skip};
 
 fn check(id: u128) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
@@ -25,7 +25,7 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     config.deadline = Duration::from_millis(500);
     drop(server);
     let store = RedisStore::open(config).unwrap();
-    let text = with_causes(&store.run(&check(0)).await.unwrap_err());
+    let text = error_chain(&store.run(&check(0)).await.unwrap_err());
     assert!(text.contains(&port.to_string()) && text.contains("nothing listens there"), "{text}");
     for id in 1..5 {
         assert!(!store.run(&check(id)).await.unwrap_err().is_outcome_unknown());
@@ -41,10 +41,10 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     assert!(since.elapsed() < Duration::from_millis(900), "1000 batches took {:?}", since.elapsed());
     assert!(
         !error.is_outcome_unknown()
-            && with_causes(&error).contains("circuit breaker is open")
-            && with_causes(&error).contains("nothing listens there"),
+            && error_chain(&error).contains("circuit breaker is open")
+            && error_chain(&error).contains("nothing listens there"),
         "{}",
-        with_causes(&error)
+        error_chain(&error)
     );
 
     assert!(store.stats().rejected.circuit_open >= 1001, "{:?}", store.stats());
@@ -108,7 +108,7 @@ async fn a_wrong_password_says_so_and_shows_none() {
         let mut config = server.config();
         config.password = password.map(Secret::new);
         let error = RedisStore::open(config).unwrap().run(&check(1)).await.unwrap_err();
-        let text = with_causes(&error);
+        let text = error_chain(&error);
         let advice = if password.is_some() { "correct `username` and `password`" } else { "set `password`" };
         assert!(text.contains(advice) && !text.contains("wrong"), "{text}");
         assert!(!error.is_outcome_unknown(), "{text}");
@@ -143,7 +143,7 @@ async fn a_user_with_what_the_documentation_grants_is_enough_and_less_says_what_
     let store = RedisStore::open(config.clone()).unwrap();
     assert_eq!(store.run(&check(1)).await.unwrap().outcomes[0].used, 1);
     config.username = Some("reader".to_owned());
-    let text = with_causes(&RedisStore::open(config).unwrap().run(&check(2)).await.unwrap_err());
+    let text = error_chain(&RedisStore::open(config).unwrap().run(&check(2)).await.unwrap_err());
     assert!(
         text.contains("may not do what the script does") || text.contains("could not run the script"),
         "{text}"
@@ -159,17 +159,17 @@ async fn a_replica_and_a_server_that_must_not_write_change_nothing_and_say_so() 
         Server::start(&["--replicaof", "127.0.0.1", &port, "--replica-serve-stale-data", "yes"]).unwrap();
     let error = RedisStore::open(replica.config()).unwrap().run(&check(1)).await.unwrap_err();
     assert!(
-        with_causes(&error).contains("it is a replica") && !error.is_outcome_unknown(),
+        error_chain(&error).contains("it is a replica") && !error.is_outcome_unknown(),
         "{}",
-        with_causes(&error)
+        error_chain(&error)
     );
 
     let lonely = Server::start(&["--min-replicas-to-write", "1"]).unwrap();
     let error = RedisStore::open(lonely.config()).unwrap().run(&check(1)).await.unwrap_err();
     assert!(
-        with_causes(&error).contains("too few replicas") && !error.is_outcome_unknown(),
+        error_chain(&error).contains("too few replicas") && !error.is_outcome_unknown(),
         "{}",
-        with_causes(&error)
+        error_chain(&error)
     );
 }
 
@@ -193,9 +193,9 @@ async fn a_server_busy_with_the_script_of_another_says_so() {
     let _: () = redis::cmd("SCRIPT").arg("KILL").query(&mut server.client()).unwrap();
     busy.join().unwrap();
     assert!(
-        with_causes(&error).contains("SCRIPT KILL") && !error.is_outcome_unknown(),
+        error_chain(&error).contains("SCRIPT KILL") && !error.is_outcome_unknown(),
         "{}",
-        with_causes(&error)
+        error_chain(&error)
     );
 }
 
@@ -210,7 +210,7 @@ async fn keys_of_something_else_under_the_prefix_say_so() {
     let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*c:*").query(&mut client).unwrap();
     let _: () = redis::cmd("DEL").arg(&names[0]).query(&mut client).unwrap();
     let _: () = redis::cmd("RPUSH").arg(&names[0]).arg("stranger").query(&mut client).unwrap();
-    let text = with_causes(&store.run(&check(2)).await.unwrap_err());
+    let text = error_chain(&store.run(&check(2)).await.unwrap_err());
     assert!(text.contains("choose another `prefix`"), "{text}");
     assert_eq!(store.stats().circuit, Circuit::Closed);
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate_core::{Algorithm, Cost, Rate};
+use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
 use crate::cluster::Cluster;
-use crate::engine::{FOUND_WITHIN, Server, is_found_within_a_second, skip, with_causes};
+use crate::engine::{FOUND_WITHIN, Server, is_found_within_a_second, skip};
 
 fn check(id: u128, name: &str) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(1000).unwrap()).unwrap();
@@ -41,14 +41,14 @@ async fn fails(store: &RedisStore, says: &str) {
         id += 1;
         match store.run(&check(id, "ada")).await {
             // While the breaker is open the error says what the last call met.
-            Err(error) if with_causes(&error).contains(says) => break error,
-            Err(error) => assert!(since.elapsed() < Duration::from_secs(10), "{}", with_causes(&error)),
+            Err(error) if error_chain(&error).contains(says) => break error,
+            Err(error) => assert!(since.elapsed() < Duration::from_secs(10), "{}", error_chain(&error)),
             Ok(_) => assert!(since.elapsed() < Duration::from_secs(10), "nothing fails"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
-    let StoreError::Unavailable { sent, .. } = &error else { panic!("{}", with_causes(&error)) };
-    assert!(error.is_transient() && !sent, "{}", with_causes(&error));
+    let StoreError::Unavailable { sent, .. } = &error else { panic!("{}", error_chain(&error)) };
+    assert!(error.is_transient() && !sent, "{}", error_chain(&error));
     // And for long enough that the breaker has opened where it does.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(700) {
@@ -66,7 +66,7 @@ async fn is_used_again(store: &RedisStore) {
         id += 1;
         match store.run(&check(id, "ada")).await {
             Ok(_) => break,
-            Err(error) => assert!(since.elapsed() < FOUND_WITHIN, "{}", with_causes(&error)),
+            Err(error) => assert!(since.elapsed() < FOUND_WITHIN, "{}", error_chain(&error)),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -146,9 +146,9 @@ async fn a_server_with_too_many_clients_says_so_and_serves_again_when_there_is_r
     while since.elapsed() < Duration::from_millis(700) {
         let error = store.run(&check(1, "ada")).await.unwrap_err();
         assert!(
-            error.is_transient() && with_causes(&error).contains("`maxclients`"),
+            error.is_transient() && error_chain(&error).contains("`maxclients`"),
             "{}",
-            with_causes(&error)
+            error_chain(&error)
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -164,7 +164,7 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
     // A node of a cluster that is named as one server.
     let store = RedisStore::open(config(server.url())).unwrap();
     let error = store.run(&check(1, "ada")).await.unwrap_err();
-    let text = with_causes(&error);
+    let text = error_chain(&error);
     let says = ["(CLUSTERDOWN)", "set `cluster: true`"].iter().any(|part| text.contains(part));
     assert!(says && !error.is_outcome_unknown(), "{text}");
     let mut config = config(server.url());
@@ -173,11 +173,11 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
     let since = Instant::now();
     loop {
         let error = store.run(&check(1, "ada")).await.unwrap_err();
-        assert!(error.is_transient(), "{}", with_causes(&error));
-        if with_causes(&error).contains("no primary for the slot (CLUSTERDOWN)") {
+        assert!(error.is_transient(), "{}", error_chain(&error));
+        if error_chain(&error).contains("no primary for the slot (CLUSTERDOWN)") {
             break;
         }
-        assert!(since.elapsed() < Duration::from_secs(5), "{}", with_causes(&error));
+        assert!(since.elapsed() < Duration::from_secs(5), "{}", error_chain(&error));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     ask(&server, &["CLUSTER", "ADDSLOTS", "16383"]);
@@ -231,8 +231,8 @@ async fn a_key_of_another_type_fails_its_own_batches_and_none_that_share_a_call_
         match answer {
             Ok(_) => assert_ne!(name, "planted"),
             Err(error) => {
-                assert_eq!(name, "planted", "{}", with_causes(&error));
-                assert!(with_causes(&error).contains("(WRONGTYPE)"), "{}", with_causes(&error));
+                assert_eq!(name, "planted", "{}", error_chain(&error));
+                assert!(error_chain(&error).contains("(WRONGTYPE)"), "{}", error_chain(&error));
             }
         }
     }
@@ -252,7 +252,7 @@ async fn an_eviction_policy_is_told_and_a_user_who_may_not_ask_gets_an_error() {
     let mut config = server.config();
     (config.username, config.password) = (Some("member".to_owned()), Some(Secret::new("secret")));
     let error = RedisStore::open(config).unwrap().eviction_policy().await.unwrap_err();
-    assert!(with_causes(&error).contains("the user may not"), "{}", with_causes(&error));
+    assert!(error_chain(&error).contains("the user may not"), "{}", error_chain(&error));
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -270,7 +270,7 @@ async fn sentinel_is_said_to_be_unsupported() {
     // A Sentinel knows no scripts.
     let stub = Stub::start("-ERR unknown command 'EVALSHA', with args beginning with: ");
     let error = RedisStore::open(config(stub.url())).unwrap().run(&check(1, "ada")).await.unwrap_err();
-    assert!(with_causes(&error).contains("Sentinel is not supported"), "{}", with_causes(&error));
+    assert!(error_chain(&error).contains("Sentinel is not supported"), "{}", error_chain(&error));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
