@@ -281,14 +281,16 @@ fn check_feature_sets(members: &[Member]) -> StepReport {
 /// Compiles what is published on the oldest Rust that the crates say they are for.
 fn check_oldest_rust(members: &[Member]) -> StepReport {
     let oldest = members.first().map_or("", |member| &member.rust_version);
-    if let Err(reason) = prerequisites::rust(oldest) {
-        println!("skipped: {reason}");
-        return StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() };
-    }
-    let mut command = std::process::Command::new("rustup");
-    command.args(["run", oldest, "cargo", "check", "--locked"]);
+    let mut command = match prerequisites::cargo_of(oldest) {
+        Ok(command) => command,
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() };
+        }
+    };
+    command.args(["check", "--locked"]);
     command.args(["--package", "tidegate", "--package", "tidegate-cli", "--features", FACADE]);
-    command.current_dir(checkout::root()).env("CARGO_TARGET_DIR", target_directory().join("oldest"));
+    command.env("CARGO_TARGET_DIR", target_directory().join("oldest"));
     let tally = if succeeds(&mut command) { Tally::PASSED } else { Tally::FAILED };
     StepReport { tally, ..StepReport::default() }
 }
@@ -297,13 +299,12 @@ fn check_oldest_rust(members: &[Member]) -> StepReport {
 /// note that says how to use ours.
 fn toolchain_hint(report: StepReport) -> StepReport {
     let ours = LINTS_RUST;
-    let running = output_of(std::process::Command::new("rustc").arg("--version")).unwrap_or_default();
-    if report.tally.failed == 0 || running.starts_with(&format!("rustc {ours}.")) {
+    if report.tally.failed == 0 || prerequisites::is_running_rust(ours) {
         return report;
     }
     let note = format!(
         "lints are kept clean on Rust {ours}; this is {}; try `cargo +{ours} xtask test`",
-        running.trim()
+        prerequisites::running_rust().trim()
     );
     println!("{note}");
     StepReport { note, ..report }

@@ -10,7 +10,8 @@ mod program;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cargo::{cargo, succeeds, target_directory};
+use crate::cargo::{cargo, output_of, succeeds, target_directory};
+use crate::checkout;
 
 use program::{end_within, find, quiet};
 
@@ -186,8 +187,30 @@ pub(crate) fn advisory_database() -> Result<(), String> {
     }
 }
 
+/// The `rustc --version` that runs where no other version is asked for; empty without one.
+pub(crate) fn running_rust() -> String {
+    output_of(Command::new("rustc").arg("--version")).unwrap_or_default()
+}
+
+/// Whether this is the version of Rust that runs where no other version is asked for.
+pub(crate) fn is_running_rust(version: &str) -> bool {
+    running_rust().starts_with(&format!("rustc {version}."))
+}
+
+/// The cargo of this version of Rust: the one that runs this program, or that of rustup, which
+/// installs the version first where it is missing.
+pub(crate) fn cargo_of(version: &str) -> Result<Command, String> {
+    if is_running_rust(version) {
+        return Ok(cargo(&[]));
+    }
+    rust(version)?;
+    let mut command = Command::new("rustup");
+    command.args(["run", version, "cargo"]).current_dir(checkout::root()).stdin(Stdio::null());
+    Ok(command)
+}
+
 /// Whether this version of Rust can be run by rustup, installing it first where it is not.
-pub(crate) fn rust(version: &str) -> Result<(), String> {
+fn rust(version: &str) -> Result<(), String> {
     let runs = || {
         let mut run = Command::new("rustup");
         run.args(["run", version, "rustc", "--version"]);

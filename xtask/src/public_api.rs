@@ -11,11 +11,10 @@ mod tests;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use public_api::Builder;
 
-use crate::cargo::{add_flags, cargo, output_of, succeeds, target_directory};
+use crate::cargo::{add_flags, succeeds, target_directory};
 use crate::tally::Tally;
 use crate::workspace::Member;
 use crate::{checkout, prerequisites, workspace};
@@ -107,7 +106,7 @@ enum Listing {
 }
 
 fn listed(members: &[Member], features: &str) -> Result<Listing, String> {
-    let mut command = match rust() {
+    let mut command = match prerequisites::cargo_of(RUST) {
         Ok(command) => command,
         Err(reason) => return Ok(Listing::Skipped(reason)),
     };
@@ -137,18 +136,6 @@ fn listed(members: &[Member], features: &str) -> Result<Listing, String> {
         Ok((member.name.clone(), text))
     };
     libraries().map(api).collect::<Result<_, String>>().map(Listing::Read)
-}
-
-/// The cargo of [`RUST`]: the one that runs this program where that is it.
-fn rust() -> Result<Command, String> {
-    let running = output_of(Command::new("rustc").arg("--version")).unwrap_or_default();
-    if running.starts_with(&format!("rustc {RUST}.")) {
-        return Ok(cargo(&[]));
-    }
-    prerequisites::rust(RUST)?;
-    let mut command = Command::new("rustup");
-    command.args(["run", RUST, "cargo"]).current_dir(checkout::root()).stdin(Stdio::null());
-    Ok(command)
 }
 
 fn list_of(name: &str) -> PathBuf {
