@@ -40,12 +40,12 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 pub struct ClientAddress {
     trusted: Vec<Network>,
     trusts_unix: bool,
-    header: ClientHeader,
+    header: ForwardingHeader,
 }
 
 /// The header that trusted proxies write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum ClientHeader {
+enum ForwardingHeader {
     #[default]
     XForwardedFor,
     Forwarded,
@@ -61,7 +61,7 @@ impl ClientAddress {
     /// The same by `Forwarded` (RFC 7239) instead of `X-Forwarded-For`.
     #[must_use]
     pub fn by_forwarded(mut self) -> Self {
-        self.header = ClientHeader::Forwarded;
+        self.header = ForwardingHeader::Forwarded;
         self
     }
 
@@ -118,8 +118,8 @@ impl ClientAddress {
     /// From `client` on, which is trusted, back to the first address that is not.
     fn walk(&self, headers: &HeaderMap, mut client: Option<IpAddr>) -> Option<IpAddr> {
         let name = match self.header {
-            ClientHeader::XForwardedFor => X_FORWARDED_FOR,
-            ClientHeader::Forwarded => FORWARDED,
+            ForwardingHeader::XForwardedFor => X_FORWARDED_FOR,
+            ForwardingHeader::Forwarded => FORWARDED,
         };
         let mut hops = 0;
         for line in headers.get_all(name).iter().rev() {
@@ -127,8 +127,8 @@ impl ClientAddress {
             while let Some(bytes) = rest {
                 let entry;
                 (rest, entry) = match self.header {
-                    ClientHeader::XForwardedFor => last_of_list(bytes),
-                    ClientHeader::Forwarded => match forwarded::last_element(bytes) {
+                    ForwardingHeader::XForwardedFor => last_of_list(bytes),
+                    ForwardingHeader::Forwarded => match forwarded::last_element(bytes) {
                         Some(split) => split,
                         None => return client,
                     },
@@ -144,8 +144,8 @@ impl ClientAddress {
                     continue;
                 }
                 let address = match self.header {
-                    ClientHeader::XForwardedFor => core::str::from_utf8(entry).ok().and_then(address),
-                    ClientHeader::Forwarded => forwarded::address_of(entry),
+                    ForwardingHeader::XForwardedFor => core::str::from_utf8(entry).ok().and_then(address),
+                    ForwardingHeader::Forwarded => forwarded::address_of(entry),
                 };
                 let Some(address) = address else { return client };
                 client = Some(address);

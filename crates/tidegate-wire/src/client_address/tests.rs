@@ -2,12 +2,12 @@ use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
 
-fn who(header: ClientHeader) -> ClientAddress {
+fn who(header: ForwardingHeader) -> ClientAddress {
     let trusted = ["10.0.0.0/8", "2001:db8:1::/48", "::ffff:172.16.0.0/108", "192.0.2.7"];
     let behind = ClientAddress::new(trusted.map(|text| text.parse().unwrap()));
     match header {
-        ClientHeader::XForwardedFor => behind,
-        ClientHeader::Forwarded => behind.by_forwarded(),
+        ForwardingHeader::XForwardedFor => behind,
+        ForwardingHeader::Forwarded => behind.by_forwarded(),
     }
 }
 
@@ -19,10 +19,10 @@ fn headers(name: &'static str, lines: &[&[u8]]) -> HeaderMap {
     map
 }
 
-fn of(header: ClientHeader, lines: &[&str], peer: &str) -> String {
+fn of(header: ForwardingHeader, lines: &[&str], peer: &str) -> String {
     let name = match header {
-        ClientHeader::XForwardedFor => "x-forwarded-for",
-        ClientHeader::Forwarded => "forwarded",
+        ForwardingHeader::XForwardedFor => "x-forwarded-for",
+        ForwardingHeader::Forwarded => "forwarded",
     };
     let lines: Vec<_> = lines.iter().map(|line| line.as_bytes()).collect();
     who(header).of(&headers(name, &lines), peer.parse().unwrap()).to_string()
@@ -48,7 +48,7 @@ fn x_forwarded_for_is_walked_from_the_right_to_the_first_address_not_trusted() {
         (&[], "10.0.0.1", "10.0.0.1"),
         (&[""], "10.0.0.1", "10.0.0.1"),
     ] {
-        assert_eq!(of(ClientHeader::XForwardedFor, lines, peer), expected, "{lines:?} from {peer}");
+        assert_eq!(of(ForwardingHeader::XForwardedFor, lines, peer), expected, "{lines:?} from {peer}");
     }
 }
 
@@ -58,11 +58,11 @@ fn an_entry_that_is_no_address_ends_the_walk_at_the_last_good_one() {
         ["unknown", "_hidden", "example.com", "300.1.1.1", "010.0.0.1", "1.2.3", "1.2.3.4:99999", "::1%eth0"]
     {
         let line = format!("203.0.113.9, {garbage}, 10.0.0.2");
-        assert_eq!(of(ClientHeader::XForwardedFor, &[&line], "10.0.0.1"), "10.0.0.2", "{garbage}");
+        assert_eq!(of(ForwardingHeader::XForwardedFor, &[&line], "10.0.0.1"), "10.0.0.2", "{garbage}");
     }
     let bytes = headers("x-forwarded-for", &[b"203.0.113.9, \xff\xfe"]);
     let peer = "10.0.0.1".parse().unwrap();
-    assert_eq!(who(ClientHeader::XForwardedFor).of(&bytes, peer), peer);
+    assert_eq!(who(ForwardingHeader::XForwardedFor).of(&bytes, peer), peer);
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn what_a_peer_that_is_not_trusted_says_is_ignored() {
     for (address, is_trusted) in
         [("10.1.2.3", true), ("::ffff:10.1.2.3", true), ("11.0.0.1", false), ("2001:db8:1::9", true)]
     {
-        let who = who(ClientHeader::default());
+        let who = who(ForwardingHeader::default());
         assert_eq!(who.is_trusted(address.parse().unwrap()), is_trusted, "{address}");
     }
-    for header in [ClientHeader::XForwardedFor, ClientHeader::Forwarded] {
+    for header in [ForwardingHeader::XForwardedFor, ForwardingHeader::Forwarded] {
         assert_eq!(of(header, &["203.0.113.9", "for=203.0.113.9"], "198.51.100.1"), "198.51.100.1");
     }
     let nobody = ClientAddress::default();
@@ -86,8 +86,8 @@ fn only_the_configured_header_counts() {
     let mut both = headers("x-forwarded-for", &[b"203.0.113.1"]);
     both.append("forwarded", HeaderValue::from_static("for=203.0.113.2"));
     let peer = "10.0.0.1".parse().unwrap();
-    assert_eq!(who(ClientHeader::XForwardedFor).of(&both, peer).to_string(), "203.0.113.1");
-    assert_eq!(who(ClientHeader::Forwarded).of(&both, peer).to_string(), "203.0.113.2");
+    assert_eq!(who(ForwardingHeader::XForwardedFor).of(&both, peer).to_string(), "203.0.113.1");
+    assert_eq!(who(ForwardingHeader::Forwarded).of(&both, peer).to_string(), "203.0.113.2");
 }
 
 #[test]
@@ -125,27 +125,27 @@ fn forwarded_is_read_as_rfc_7239_writes_it() {
         (&["for=\"1.2.3.4, for=203.0.113.9"], "203.0.113.9"),
         (&["for=1.2.3.4;x=\"\\, for=203.0.113.9, for=10.0.0.2"], "203.0.113.9"),
     ] {
-        assert_eq!(of(ClientHeader::Forwarded, lines, "10.0.0.1"), expected, "{lines:?}");
+        assert_eq!(of(ForwardingHeader::Forwarded, lines, "10.0.0.1"), expected, "{lines:?}");
     }
 }
 
 #[test]
 fn a_walk_ends_after_so_many_hops() {
     let line = format!("203.0.113.9{}", ", 10.0.0.2".repeat(HOPS_MAX));
-    assert_eq!(of(ClientHeader::XForwardedFor, &[&line], "10.0.0.1"), "10.0.0.2");
+    assert_eq!(of(ForwardingHeader::XForwardedFor, &[&line], "10.0.0.1"), "10.0.0.2");
     let line = format!("203.0.113.9{}", ", 10.0.0.2".repeat(HOPS_MAX - 1));
-    assert_eq!(of(ClientHeader::XForwardedFor, &[&line], "10.0.0.1"), "203.0.113.9");
+    assert_eq!(of(ForwardingHeader::XForwardedFor, &[&line], "10.0.0.1"), "203.0.113.9");
     let empty = format!("203.0.113.9{}", ",".repeat(HOPS_MAX));
-    assert_eq!(of(ClientHeader::XForwardedFor, &[&empty], "10.0.0.1"), "10.0.0.1");
+    assert_eq!(of(ForwardingHeader::XForwardedFor, &[&empty], "10.0.0.1"), "10.0.0.1");
 }
 
 /// A chain as trusted proxies write it: one address that is not trusted, then trusted ones.
-fn chain(header: ClientHeader, client: [u8; 2], proxies: &[u8]) -> (String, String) {
+fn chain(header: ForwardingHeader, client: [u8; 2], proxies: &[u8]) -> (String, String) {
     let client = format!("203.0.{}.{}", client[0], client[1]);
     let all = core::iter::once(client.clone()).chain(proxies.iter().map(|last| format!("10.9.8.{last}")));
     let written: Vec<_> = match header {
-        ClientHeader::XForwardedFor => all.collect(),
-        ClientHeader::Forwarded => all.map(|node| format!("for=\"{node}\";host=\"a,\\\"b\"")).collect(),
+        ForwardingHeader::XForwardedFor => all.collect(),
+        ForwardingHeader::Forwarded => all.map(|node| format!("for=\"{node}\";host=\"a,\\\"b\"")).collect(),
     };
     (client, written.join(", "))
 }
@@ -170,9 +170,9 @@ proptest! {
         is_forwarded in any::<bool>(),
     ) {
         let (header, name) = if is_forwarded {
-            (ClientHeader::Forwarded, "forwarded")
+            (ForwardingHeader::Forwarded, "forwarded")
         } else {
-            (ClientHeader::XForwardedFor, "x-forwarded-for")
+            (ForwardingHeader::XForwardedFor, "x-forwarded-for")
         };
         let (client, written) = chain(header, client, &proxies);
         let given = if is_own_line {
@@ -188,7 +188,7 @@ proptest! {
     fn whatever_is_sent_yields_an_address(lines in prop::collection::vec(hostile(), 0..4)) {
         let lines: Vec<_> = lines.iter().map(Vec::as_slice).collect();
         let peer = "10.0.0.1".parse().unwrap();
-        who(ClientHeader::Forwarded).of(&headers("forwarded", &lines), peer);
-        who(ClientHeader::XForwardedFor).of(&headers("x-forwarded-for", &lines), peer);
+        who(ForwardingHeader::Forwarded).of(&headers("forwarded", &lines), peer);
+        who(ForwardingHeader::XForwardedFor).of(&headers("x-forwarded-for", &lines), peer);
     }
 }
