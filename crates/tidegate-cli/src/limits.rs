@@ -19,9 +19,8 @@ use crate::exit::Exit;
 use crate::policy_file;
 
 pub(crate) fn run(arguments: &Limits) -> Exit {
-    let words = |answer: &Value| match &arguments.contact {
-        contact if arguments.markdown => page::page(answer, contact.as_deref()),
-        _ => table(answer),
+    let words = |answer: &Value| {
+        if arguments.markdown { page::page(answer, arguments.contact.as_deref()) } else { table(answer) }
     };
     let answer = match &arguments.config {
         None => wait_for(ask(arguments)),

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use super::Arguments;
 
-/// The Markdown files that users read, and the scripts beside them.
+/// Adds the Markdown files below a folder.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -51,8 +51,7 @@ use crate::time::{Timestamp, duration_nanos};
 /// The lease of one key at one member.
 ///
 /// It is small, since a member has one for each key it meets: [`Holder::BYTES`]. Once
-/// [`Holder::is_idle`] it may be dropped; dropping it earlier loses what it holds, as a crash
-/// would.
+/// [`Holder::is_idle`] it may be dropped. An earlier drop loses the tokens, as a crash would.
 ///
 /// ```
 /// # use tidegate_core::lease::{Epoch, Holder, Ledger, LedgerLevel, Take, Terms};
@@ -63,8 +62,7 @@ use crate::time::{Timestamp, duration_nanos};
 /// # let mut ledger = Ledger::begin(&terms, &epoch);
 /// let mut holder = Holder::new(1);
 /// assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Ask);
-/// let (member, members) = (7, 2);
-/// let ask = holder.ask(&terms, member, members, now).expect("a request waits");
+/// let ask = holder.ask(&terms, 7, 1, now).expect("a request waits");
 /// assert_eq!(holder.take(&terms, Cost::ONE, 0, now), Take::Pending);
 /// let grant = ledger.ask(now, &terms, &epoch, &ask).grant.expect("no later ask has overtaken it");
 /// holder.granted(&terms, &grant, LedgerLevel::default(), now);
