@@ -1,6 +1,5 @@
 //! `tidegate top`.
 
-use core::num::NonZeroU64;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -40,11 +39,8 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     let (Some(namespace), false) = (&arguments.namespace, arguments.attributes.is_empty()) else {
         return Ok(TopAnswer { top, explanation: None });
     };
-    let question = Question {
-        namespace: namespace.clone(),
-        attributes: arguments.attributes.clone(),
-        cost: NonZeroU64::MIN,
-    };
+    let question =
+        Question { namespace: namespace.clone(), attributes: arguments.attributes.clone(), cost: None };
     // A domain of files has refused keys and no limits that can be explained.
     let explanation = client::explain(&arguments.daemon, &question).await.ok();
     Ok(TopAnswer { top, explanation })

@@ -12,18 +12,21 @@
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
 
-mod alone_specs;
 mod build;
 mod carried;
 mod charge;
 mod decide;
 mod explain;
+mod kept_specs;
 mod leased;
 mod located;
+mod numbers;
 mod operations;
 mod permit;
 mod probe;
 mod store_limits;
+#[cfg(feature = "calendar")]
+mod zone_specs;
 
 #[cfg(test)]
 #[cfg(tidegate_loom)]
@@ -38,16 +41,21 @@ use std::sync::Arc;
 pub use build::{GateBuilder, GateError};
 pub use carried::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use decide::Decision;
-pub use explain::{Counting, DecidedBy, Explanation, Level, NumbersOf, Outlook, Standing};
+pub use explain::{
+    Counting, DecidedBy, Explanation, FoundPlan, FoundZone, Level, NumbersOf, Outlook, PlanSource, Standing,
+    ZoneOf,
+};
 pub use leased::{LeasedLimit, StoreName};
 pub use located::LocatedRequest;
 pub use operations::{Peek, TableFull};
-pub use permit::{LimitStatus, Permit};
+pub use permit::{LimitStatus, Permit, WorkEnd};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 
 pub use crate::scope::KeyBytes;
 
-use crate::limit::Limit;
+use crate::attributes::Attributes;
+use crate::cost::Cost;
+use crate::limit::{CostRow, Limit, Plans};
 use crate::scope::Names;
 use crate::shares::Owner;
 use crate::table::KeyTable;
@@ -84,7 +92,11 @@ pub struct Gate {
     /// leases.
     pub(crate) has_leased: bool,
     pub(crate) block_spec: crate::table::SpecPin,
-    pub(crate) alone_specs: alone_specs::AloneSpecs,
+    pub(crate) plans: Option<Box<build::CompiledPlans>>,
+    pub(crate) costs: Option<Box<build::CompiledCosts>>,
+    pub(crate) alone_specs: kept_specs::AloneSpecs,
+    #[cfg(feature = "calendar")]
+    pub(crate) zones: zone_specs::ZoneSpecs,
 }
 
 impl Gate {
@@ -112,6 +124,28 @@ impl Gate {
     /// [renamed](GateBuilder::counts_as).
     pub fn identities(&self) -> impl ExactSizeIterator<Item = (&Limit, &str)> {
         self.limits.iter().map(|compiled| (&compiled.limit, &*compiled.counts_as))
+    }
+
+    /// Its plans, if it has any.
+    pub fn plans(&self) -> Option<&Plans> {
+        self.plans.as_ref().map(|plans| plans.plans())
+    }
+
+    /// The rows of its cost table.
+    pub fn costs(&self) -> &[CostRow] {
+        self.costs.as_ref().map_or(&[], |costs| costs.rows())
+    }
+
+    /// The cost of a request that does not say its cost: that of the first row of the cost table
+    /// that it meets, otherwise one unit.
+    pub fn cost_of<'a>(&self, attributes: impl Into<Attributes<'a>>) -> Cost {
+        let Some(costs) = &self.costs else { return Cost::ONE };
+        costs.find(attributes.into()).map_or(Cost::ONE, |row| costs.cost(row))
+    }
+
+    /// The row of [`Gate::costs`] that a request meets first.
+    pub fn cost_row<'a>(&self, attributes: impl Into<Attributes<'a>>) -> Option<usize> {
+        self.costs.as_ref().and_then(|costs| costs.find(attributes.into()))
     }
 
     /// The table that holds the state of its keys.

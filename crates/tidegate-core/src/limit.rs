@@ -1,11 +1,17 @@
 //! A limit: its conditions, its key, its algorithm, and the consequences of exceeding it.
 
+mod cost_table;
 mod error;
 mod numbers;
+mod plan;
+mod refund_on;
 
 use core::time::Duration;
 
+pub use cost_table::CostRow;
 pub use error::{LimitError, LimitProblem};
+pub use plan::{PlanAssignment, PlanNumbers, Plans};
+pub use refund_on::{Outcome, RefundOn, RefundOnError};
 
 use crate::algorithm::Algorithm;
 use crate::lease::Terms;
@@ -42,8 +48,20 @@ pub struct Limit {
     pub mode: Mode,
     /// The consequence for a key that exceeds it, beyond the refusal.
     pub on_exceed: OnExceed,
+    /// The endings of work on which it gives its charge back. Default none: charges stay.
+    pub refund_on: RefundOn,
     /// Other numbers for some keys. The one with the most attributes wins, then the first.
     pub overrides: Vec<Override>,
+    /// Other numbers for the requests of some plans, at most one for each plan of the namespace; see
+    /// [`Plans`]. An override wins over them.
+    pub plans: Vec<PlanNumbers>,
+    /// The attribute whose value is the time zone of a calendar limit, as an IANA name. The zone of
+    /// the algorithm counts for requests that lack it or name no zone. Default `None`.
+    ///
+    /// The usage of a key is kept when its zone changes: it counts in the window of the new zone. A
+    /// caller that may choose its zone can choose where the next window begins, so the value must
+    /// come from a source that the caller does not write.
+    pub zone_from: Option<String>,
     /// Where it is decided.
     pub consistency: Consistency,
     /// The name it had before, so that usage is kept when it is renamed; see the engine's lineage.
@@ -80,7 +98,10 @@ impl Limit {
             algorithm,
             mode: Mode::Enforce,
             on_exceed: OnExceed::Refuse,
+            refund_on: RefundOn::default(),
             overrides: Vec::new(),
+            plans: Vec::new(),
+            zone_from: None,
             consistency: Consistency::Local,
             was: None,
             on_store_failure: OnStoreFailure::default(),
@@ -90,10 +111,12 @@ impl Limit {
         }
     }
 
-    /// The attributes that it looks at, of its key and of its conditions; some may come twice.
+    /// The attributes that it looks at, of its key, its conditions and its time zone; some may come
+    /// twice.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         let keys = self.key.iter().map(|part| part.attribute.as_str());
-        keys.chain(self.matches.iter().map(|condition| condition.attribute.as_str()))
+        let conditions = self.matches.iter().map(|condition| condition.attribute.as_str());
+        keys.chain(conditions).chain(self.zone_from.as_deref())
     }
 
     /// Counts by these attributes, in this order.
@@ -124,10 +147,23 @@ impl Limit {
         self
     }
 
+    /// For how long it blocks a key that exceeds it; `None` for not at all, as of a shadow limit,
+    /// which refuses nothing.
+    pub fn blocks_for(&self) -> Option<Duration> {
+        self.on_exceed.blocks_for().filter(|_| self.mode == Mode::Enforce)
+    }
+
     /// Refuses a key that exceeded it for `span`, whatever is left by then.
     #[must_use]
     pub fn block_on_exceed(mut self, span: Duration) -> Self {
         self.on_exceed = OnExceed::Block(span);
+        self
+    }
+
+    /// Gives the charge back when the work has ended so.
+    #[must_use]
+    pub fn refund_on(mut self, endings: RefundOn) -> Self {
+        self.refund_on = endings;
         self
     }
 
@@ -139,7 +175,28 @@ impl Limit {
         algorithm: Algorithm,
     ) -> Self {
         let when = values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        self.overrides.push(Override { when, algorithm });
+        self.overrides.push(Override::new(when, algorithm));
+        self
+    }
+
+    /// Uses `algorithm` for the requests of this plan; see [`Plans`].
+    #[must_use]
+    pub fn plan(mut self, plan: impl Into<String>, algorithm: Algorithm) -> Self {
+        self.plans.push(PlanNumbers { plan: plan.into(), algorithm: Some(algorithm) });
+        self
+    }
+
+    /// Neither charges nor refuses the requests of this plan; see [`Plans`].
+    #[must_use]
+    pub fn unlimited_for_plan(mut self, plan: impl Into<String>) -> Self {
+        self.plans.push(PlanNumbers { plan: plan.into(), algorithm: None });
+        self
+    }
+
+    /// Takes the time zone of a calendar limit from this attribute; see [`Limit::zone_from`].
+    #[must_use]
+    pub fn zone_from(mut self, attribute: impl Into<String>) -> Self {
+        self.zone_from = Some(attribute.into());
         self
     }
 
@@ -249,7 +306,8 @@ pub enum OnExceed {
     /// Nothing more.
     #[default]
     Refuse,
-    /// The key is refused for this long, with reason `blocked`.
+    /// The key is refused for this long, with reason `blocked`: from the first refusal on, or from
+    /// a report that leaves nothing of the limit.
     Block(Duration),
 }
 
@@ -271,20 +329,30 @@ impl OnExceed {
 /// let faster = Algorithm::bucket(Rate::per_second(500)?)?;
 /// let mut limit = Limit::rate("per-user", "10/s")?.key(["user"]);
 /// let when = vec![("user".into(), "batch".into())];
-/// limit.overrides.push(Override { when, algorithm: faster });
+/// limit.overrides.push(Override::new(when, faster));
 /// let gate = Gate::builder("api").limit(limit).build()?;
 /// let now = Timestamp::from_secs(1_800_000_000);
 /// let limit_of = |user: &str| gate.peek(&[("user", user)], Cost::ONE, now).limits[0].limit;
 /// assert_eq!((limit_of("ada"), limit_of("batch")), (10, 500));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
     /// Attributes of the limit's key with the values they must have; at least one, not necessarily
     /// all.
     pub when: Vec<(String, String)>,
     /// The algorithm for those keys: the same one as the limit's, with other numbers.
     pub algorithm: Algorithm,
+    /// Whether the time zone of a calendar counts for those keys although the limit takes its zone
+    /// from an attribute. Default no: only the other numbers count then.
+    pub fixes_zone: bool,
+}
+
+impl Override {
+    /// Uses `algorithm` for the keys whose attributes have these values.
+    pub fn new(when: Vec<(String, String)>, algorithm: Algorithm) -> Self {
+        Self { when, algorithm, fixes_zone: false }
+    }
 }
 
 /// Where a limit is decided.

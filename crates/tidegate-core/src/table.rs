@@ -36,6 +36,7 @@ mod handles;
 mod places;
 mod reclaimer;
 mod reclamation;
+mod refund_sets;
 mod seed;
 mod specs;
 mod word;
@@ -54,12 +55,16 @@ pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
 use first_slots::FirstSlots;
 use reclaimer::Reclaimer;
+pub use refund_sets::RefundSet;
+pub(crate) use refund_sets::RefundSets;
 use specs::SpecGuard;
 pub(crate) use specs::{Spec, SpecId, SpecNumber, SpecOwner, SpecPin, Specs};
 pub(crate) use word::{Entry, KeyHash, Unwritten};
 use word::{LINE, SPEC_MASK, STATE_BITS, TAG_SHIFT};
 
 use crate::algorithm::State;
+use crate::gate::WorkEnd;
+use crate::limit::RefundOn;
 use crate::permits::Permits;
 use crate::ring::Rings;
 use crate::shares::{Namespaces, Shares};
@@ -185,6 +190,7 @@ pub struct KeyTable {
     reclaimer: Reclaimer,
     pub(crate) carried_specs: CarriedSpecs,
     pub(crate) blocks: Blocks,
+    pub(crate) refund_sets: RefundSets,
     pub(crate) rings: Rings,
     pub(crate) permits: Permits,
     full_refusals: AtomicU64,
@@ -258,11 +264,29 @@ impl KeyTable {
             reclaimer: Reclaimer::default(),
             carried_specs: CarriedSpecs::new(config.seed[2]),
             blocks: Blocks::new(config.seed[1]),
+            refund_sets: RefundSets::default(),
             rings: Rings::new(ring_bytes / 4 * 3),
             permits: Permits::new(ring_bytes / 4),
             full_refusals: AtomicU64::new(0),
             full_admissions: AtomicU64::new(0),
         }
+    }
+
+    /// The endings of work that this set stands for; `None` for the empty set.
+    pub fn refund_on(&self, set: RefundSet) -> Option<&RefundOn> {
+        self.refund_sets.get(set)
+    }
+
+    /// The number of a set of endings, for charges that outlived the process; `None` when 255
+    /// others have one.
+    pub fn refund_set(&self, endings: &RefundOn) -> Option<RefundSet> {
+        self.refund_sets.intern(endings)
+    }
+
+    /// Whether work that ended so gives the charges of that set back.
+    #[inline]
+    pub fn is_refunded(&self, set: RefundSet, end: &WorkEnd) -> bool {
+        self.refund_sets.contains(set, end.outcome, end.status)
     }
 
     /// The treatment of a new key when there is no room.

@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use tidegate_core::gate::CounterPlace;
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::refusal::ScopeValues;
+use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Gate, Reason, Refusal, Text, Timestamp};
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
@@ -231,6 +232,8 @@ pub(crate) struct ExactName {
     pub(crate) scope: ScopeValues,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) block_on_exceed: Option<Duration>,
+    /// The endings of work on which the charge is given back.
+    pub(crate) refund_on: RefundSet,
     pub(crate) place: CounterPlace,
     /// Of a concurrency limit: after which time a permit expires.
     pub(crate) hold: Option<Duration>,

@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
-use tidegate_core::{Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
+use tidegate_core::limit::{CostRow, Plans};
+use tidegate_core::{Attributes, Cost, Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
 use tidegate_overload::{
     Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
 };
@@ -344,6 +345,32 @@ impl Engine {
     /// The limits of a namespace, in the order they were given.
     pub fn limits(&self, namespace: &str) -> Result<impl ExactSizeIterator<Item = &Limit>, RequestError> {
         Ok(self.gates[self.find(namespace)?].limits())
+    }
+
+    /// The cost of a request that does not say its cost: that of the first row of its namespace's
+    /// cost table that it meets, otherwise one unit.
+    pub fn cost_of<'a>(
+        &self,
+        namespace: &str,
+        attributes: impl Into<Attributes<'a>>,
+    ) -> Result<Cost, RequestError> {
+        Ok(self.gate(namespace)?.cost_of(attributes))
+    }
+
+    /// The row of its namespace's cost table that a request meets first, counted from 0; `None` if
+    /// it meets none.
+    pub fn cost_row<'a>(
+        &self,
+        namespace: &str,
+        attributes: impl Into<Attributes<'a>>,
+    ) -> Result<Option<usize>, RequestError> {
+        Ok(self.gate(namespace)?.cost_row(attributes))
+    }
+
+    /// The plans and the cost table of a namespace.
+    pub fn namespace_settings(&self, namespace: &str) -> Result<(Option<&Plans>, &[CostRow]), RequestError> {
+        let gate = self.gate(namespace)?;
+        Ok((gate.plans(), gate.costs()))
     }
 
     /// Gives a namespace its share of all tables although it has no limits of its own: one whose

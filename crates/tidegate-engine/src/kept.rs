@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use siphasher::sip128::SipHasher24;
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::{Cost, Timestamp};
-use tidegate_store::Operation;
 
-use crate::permit::Permit;
+use crate::permit::{Permit, StoredOperation};
 use crate::permit_id::PermitId;
 
 /// A permit that waits for its caller.
@@ -61,7 +60,7 @@ pub(crate) enum KeptHolds {
         /// The cost that each operation charged.
         cost: Cost,
         /// The charges.
-        operations: Vec<Operation>,
+        operations: Vec<StoredOperation>,
     },
 }
 
@@ -180,7 +179,7 @@ impl KeptPermits {
         source: KeptSource,
         owner: Owner,
         cost: Cost,
-        operations: Vec<Operation>,
+        operations: Vec<StoredOperation>,
         expires: Timestamp,
     ) -> bool {
         let mut held = self.held();

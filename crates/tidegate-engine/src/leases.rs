@@ -33,6 +33,7 @@ use smallvec::SmallVec;
 use tidegate_core::algorithm::WindowStart;
 use tidegate_core::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate_core::shares::{Owner, Shares};
+use tidegate_core::table::RefundSet;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
 
@@ -120,6 +121,8 @@ pub(crate) struct LeaseCharge {
     /// told nothing.
     pub(crate) balance: Option<Balance>,
     pub(crate) shadow_refused: bool,
+    /// The endings of work on which it is given back.
+    pub(crate) refund_on: RefundSet,
     /// Which tokens were taken; `None` if none were, or of those that were granted to the requests
     /// that waited and to no other.
     pub(crate) stamp: Option<Stamp>,
@@ -130,8 +133,16 @@ pub(crate) struct LeaseCharge {
 impl LeaseCharge {
     /// Nothing that could be put into a lease: of `cost` granted to this request alone, or of none.
     pub(crate) fn fixed(about: Arc<LeasedKey>, cost: Option<Cost>, now: Timestamp) -> Self {
-        let (balance, stamp) = (None, None);
-        Self { about, cost, taken_at: now, balance, shadow_refused: false, stamp, renew: false }
+        Self {
+            about,
+            cost,
+            taken_at: now,
+            balance: None,
+            shadow_refused: false,
+            refund_on: RefundSet::default(),
+            stamp: None,
+            renew: false,
+        }
     }
 
     /// Whether the window that it was taken from lasts for certain, so that what is given back is

@@ -1,6 +1,7 @@
 //! A namespace as it is configured.
 
-use tidegate_core::Limit;
+use tidegate_core::limit::{CostRow, Plans};
+use tidegate_core::{Gate, Limit};
 
 /// A namespace: an isolated set of limits.
 ///
@@ -18,6 +19,10 @@ pub struct NamespaceConfig {
     pub name: String,
     /// Its limits.
     pub limits: Vec<Limit>,
+    /// Its plans; `None` where its limits have no numbers for plans.
+    pub plans: Option<Plans>,
+    /// The costs of requests that do not say theirs; see [`CostRow`].
+    pub costs: Vec<CostRow>,
 }
 
 impl NamespaceConfig {
@@ -27,6 +32,31 @@ impl NamespaceConfig {
     /// A namespace of this name with these limits; without limits it admits everything. The engine
     /// that is built of it checks both.
     pub fn new(name: impl Into<String>, limits: impl IntoIterator<Item = Limit>) -> Self {
-        Self { name: name.into(), limits: limits.into_iter().collect() }
+        let limits = limits.into_iter().collect();
+        Self { name: name.into(), limits, plans: None, costs: Vec::new() }
+    }
+
+    /// The same namespace with these plans.
+    #[must_use]
+    pub fn plans(mut self, plans: Plans) -> Self {
+        self.plans = Some(plans);
+        self
+    }
+
+    /// The same namespace with these rows at the end of its cost table.
+    #[must_use]
+    pub fn costs(mut self, rows: impl IntoIterator<Item = CostRow>) -> Self {
+        self.costs.extend(rows);
+        self
+    }
+
+    /// The namespace that a gate was made of.
+    pub(crate) fn of(gate: &Gate) -> Self {
+        Self {
+            name: gate.namespace().to_owned(),
+            limits: gate.limits().cloned().collect(),
+            plans: gate.plans().cloned(),
+            costs: gate.costs().to_vec(),
+        }
     }
 }

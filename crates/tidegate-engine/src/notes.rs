@@ -6,6 +6,7 @@ use core::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 pub(crate) use tidegate_core::hex::encode as hex;
+use tidegate_core::limit::RefundOn;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_store::{HolderId, Key, Kind, Note, NoteChange, NoteKind, Operation};
 
@@ -94,19 +95,30 @@ pub(crate) struct OperationNote {
     /// The holder of a permit of a concurrency limit; `None` where units are charged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     holder: Option<String>,
+    /// The endings of work on which the charge is given back, as [`RefundOn`] writes them; `None`
+    /// for none, and in notes of versions that knew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    refund_on: Option<String>,
 }
 
 impl OperationNote {
     /// `None` for an operation that holds nothing, or with an algorithm that this version cannot
     /// store.
-    pub(crate) fn of(operation: &Operation) -> Option<Self> {
+    pub(crate) fn of(operation: &Operation, refund_on: Option<&RefundOn>) -> Option<Self> {
         let holder = match operation.kind {
             Kind::Check { .. } => None,
             Kind::Acquire { holder } => Some(format!("{:032x}", holder.0)),
             _ => return None,
         };
         let key = operation.key.parts().map(|part| part.map(hex)).collect();
-        Some(Self { key, numbers: Numbers::of(&operation.algorithm)?, holder })
+        let refund_on = refund_on.map(RefundOn::to_string);
+        Some(Self { key, numbers: Numbers::of(&operation.algorithm)?, holder, refund_on })
+    }
+
+    /// The endings of work on which the charge is given back.
+    pub(crate) fn refund_on(&self) -> Result<RefundOn, NoteError> {
+        let endings = self.refund_on.iter().flat_map(|text| text.split(", "));
+        RefundOn::parse(endings).map_err(|error| NoteError::new(NoteKind::Permit, error))
     }
 
     pub(crate) fn operation(&self, cost: Cost) -> Result<Operation, NoteError> {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::limit::Override;
 use tidegate_core::{Algorithm, Gate, Timestamp};
 use tidegate_store::{Note, NoteKind};
 
@@ -58,6 +59,9 @@ pub struct RuntimeOverride {
     pub when: Vec<(String, String)>,
     /// The limit's algorithm, with the numbers for those keys.
     pub algorithm: Algorithm,
+    /// Whether the time zone of a calendar counts for those keys although the limit takes its zone
+    /// from an attribute. Default no.
+    pub fixes_zone: bool,
     /// The first instant at which it no longer applies; `None` applies until it is taken away.
     pub until: Option<Timestamp>,
     /// Why, for whoever reads it later; at most [`RuntimeOverride::TEXT_BYTES_MAX`] bytes.
@@ -100,12 +104,18 @@ impl RuntimeOverride {
             limit: limit.into(),
             when: when.into_iter().collect(),
             algorithm,
+            fixes_zone: false,
             until: None,
             reason: String::new(),
             by: String::new(),
             set_at,
             counts_as: None,
         }
+    }
+
+    /// It as an override of its limit.
+    pub fn numbers(&self) -> Override {
+        Override { fixes_zone: self.fixes_zone, ..Override::new(self.when.clone(), self.algorithm.clone()) }
     }
 
     /// Its numbers in a line for people: `rate 100/s, burst 200`.
@@ -121,6 +131,7 @@ impl RuntimeOverride {
             limit: self.limit.clone(),
             when: self.when.clone(),
             numbers: Numbers::of(&self.algorithm)?,
+            fixes_zone: self.fixes_zone,
             until: self.until.map(Timestamp::as_nanos),
             reason: self.reason.clone(),
             by: self.by.clone(),
@@ -141,6 +152,7 @@ impl RuntimeOverride {
             limit: value.limit,
             when: value.when,
             algorithm,
+            fixes_zone: value.fixes_zone,
             until: value.until.map(Timestamp::from_nanos),
             reason: value.reason,
             by: value.by,
@@ -175,9 +187,7 @@ impl RuntimeOverride {
         let Some(limit) = limit else {
             return OverrideState::Dormant(format!("there is no limit \"{}\" now", self.limit));
         };
-        let one =
-            tidegate_core::limit::Override { when: self.when.clone(), algorithm: self.algorithm.clone() };
-        match limit.check_override(&one) {
+        match limit.check_override(&self.numbers()) {
             Ok(()) => OverrideState::Active,
             Err(error) => OverrideState::Dormant(error.to_string()),
         }
@@ -188,12 +198,20 @@ impl RuntimeOverride {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_no(value: &bool) -> bool {
+    !*value
+}
+
 #[derive(Serialize, Deserialize)]
 struct OverrideNote {
     namespace: String,
     limit: String,
     when: Vec<(String, String)>,
     numbers: Numbers,
+    /// Not in notes of versions that took no zone from an attribute.
+    #[serde(default, skip_serializing_if = "is_no")]
+    fixes_zone: bool,
     until: Option<u64>,
     reason: String,
     by: String,

@@ -5,9 +5,12 @@ use std::vec;
 
 use smallvec::SmallVec;
 use tidegate_capacity::{Units, UnitsHold};
+use tidegate_core::gate::WorkEnd;
+pub use tidegate_core::limit::Outcome;
+use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_overload::LatencySample;
-use tidegate_store::{Batch, Kind};
+use tidegate_store::{Batch, Kind, Operation};
 
 use crate::leases::LeaseCharge;
 use crate::limit_report::LimitReport;
@@ -104,19 +107,6 @@ impl IntoIterator for Permit {
     }
 }
 
-/// How the work of an admitted request ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It was done.
-    #[default]
-    Succeeded,
-    /// It was tried and failed. Charges stay.
-    Failed,
-    /// It was never started: all charges are taken back as if the request had not come.
-    Cancelled,
-}
-
 /// The end of the work of an admitted request, as the caller reports it to
 /// [`crate::Engine::settle`].
 ///
@@ -142,6 +132,9 @@ pub enum Outcome {
 pub struct Completion {
     /// How the work ended.
     pub outcome: Outcome,
+    /// The status of its answer, 100 to 599, for limits that give their charge back by it. `None`:
+    /// not known.
+    pub status: Option<u16>,
     /// The true cost, in units of the limits: a surplus is refunded, the rest is charged, if need
     /// be as debt. `None`: the cost that was charged. Without meaning for
     /// [`Outcome::Cancelled`].
@@ -163,6 +156,17 @@ impl Completion {
     /// Work that was done and cost this many units of the limits.
     pub fn of_cost(units: u64) -> Self {
         Self { true_cost: Some(units), ..Self::default() }
+    }
+
+    /// The same completion, of work that was answered with this status.
+    #[must_use]
+    pub const fn with_status(self, status: u16) -> Self {
+        Self { status: Some(status), ..self }
+    }
+
+    /// The end of the work as limits see it.
+    pub(crate) const fn work_end(&self) -> WorkEnd {
+        WorkEnd { outcome: self.outcome, status: self.status, true_units: self.true_cost }
     }
 
     /// The same completion, which is no sample of latency.
@@ -196,6 +200,7 @@ impl From<Outcome> for Completion {
     fn from(outcome: Outcome) -> Self {
         Self {
             outcome,
+            status: None,
             true_cost: None,
             true_units: None,
             first_byte_after: None,
@@ -280,6 +285,8 @@ pub(crate) struct StoreCharge {
     /// The operations that the store admitted and counted, under the id they were sent with. `None`
     /// while the store is away.
     pub(crate) batch: Option<Batch>,
+    /// The endings of work on which each operation of the batch is given back; empty if none is.
+    pub(crate) refund_on: SmallVec<[RefundSet; 2]>,
     /// The operations on keys that another request of the same batch has charged as well: one bit
     /// each, the first operation the lowest. An undo of the batch would take back both charges.
     pub(crate) shared: u64,
@@ -288,7 +295,23 @@ pub(crate) struct StoreCharge {
     pub(crate) reports: Vec<LimitReport>,
 }
 
+/// A charge to an exact limit, with the endings of work on which it is given back.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredOperation {
+    pub(crate) operation: Operation,
+    pub(crate) refund_on: RefundSet,
+}
+
 impl StoreCharge {
+    /// Each operation of the batch.
+    pub(crate) fn operations(&self) -> impl Iterator<Item = StoredOperation> + '_ {
+        let operations = self.batch.iter().flat_map(|batch| &batch.operations);
+        operations.enumerate().map(|(at, operation)| StoredOperation {
+            operation: operation.clone(),
+            refund_on: self.refund_on.get(at).copied().unwrap_or_default(),
+        })
+    }
+
     /// Whether there is a loan among them.
     pub(crate) fn lends(&self) -> bool {
         let mut operations = self.batch.iter().flat_map(|batch| &batch.operations);

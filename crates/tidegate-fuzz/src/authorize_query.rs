@@ -57,7 +57,10 @@ fn written(read: &AuthorizeQuery) -> String {
             out
         })
     };
-    let mut query = format!("namespace={}&cost={}", escaped(&read.namespace), read.cost.units());
+    let mut query = format!("namespace={}", escaped(&read.namespace));
+    if let Some(cost) = read.cost {
+        let _ = write!(query, "&cost={}", cost.units());
+    }
     if let Some(class) = read.class {
         let _ = write!(query, "&class={class}");
     }

@@ -69,10 +69,10 @@ fn assert_as_sent(request: &RateLimitRequest, asked: &ParsedRequest<'_>) {
 
 /// The cost of a descriptor, by the description of the message.
 fn hits(sent: &RateLimitDescriptor, of_request: u32) -> Hits {
-    let of_all = Cost::new(of_request.max(1).into()).expect("it is at least 1");
+    let of_all = Cost::new(of_request.into());
     match (sent.hits_addend, sent.is_negative_hits) {
         (Some(0), _) => Hits::Look,
-        (Some(units), true) => Hits::GiveBack(Cost::new(units).expect("0 stands above")),
+        (Some(units), true) => Hits::GiveBack(Cost::new(units)),
         (Some(units), false) => Hits::Charge(Cost::new(units).expect("0 stands above")),
         (None, true) => Hits::GiveBack(of_all),
         (None, false) => Hits::Ask(of_all),

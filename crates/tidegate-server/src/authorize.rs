@@ -51,7 +51,7 @@ pub(crate) const ROUTES: &[Route] =
 struct Subrequest<'a> {
     namespace: Cow<'a, str>,
     attributes: Pairs<'a>,
-    cost: Cost,
+    cost: Option<Cost>,
     class: Option<Class>,
     deny_status: Option<u16>,
 }
@@ -134,7 +134,6 @@ impl<'a> Subrequest<'a> {
         let namespace = namespace.or(default_namespace.map(Cow::Borrowed)).ok_or_else(|| {
             malformed("the query names no namespace").fix("ask for /v1/authorize?namespace=...")
         })?;
-        let cost = cost.unwrap_or(Cost::ONE);
         Ok(Self { namespace, attributes, cost, class, deny_status })
     }
 }
@@ -145,7 +144,7 @@ impl<'a> Subrequest<'a> {
 pub struct AuthorizeQuery {
     pub namespace: String,
     pub attributes: Vec<(String, String)>,
-    pub cost: Cost,
+    pub cost: Option<Cost>,
     pub class: Option<Class>,
     pub deny_status: Option<u16>,
 }
@@ -172,7 +171,7 @@ pub fn read_authorize_query(
 fn parse_cost(text: &str) -> Result<Cost, Fault> {
     text.parse().ok().and_then(Cost::new).ok_or_else(|| {
         malformed(format_args!("cost \"{text}\" is not a whole number from 1 to {}", u64::MAX))
-            .fix("leave it out for a cost of 1")
+            .fix("leave it out for the default")
     })
 }
 

@@ -13,18 +13,20 @@ use crate::claims::{ATTEMPT_FORM, DEADLINE_FORM, OwnClaims, unreadable, value_in
 use crate::context::Desk;
 
 impl Desk<'_> {
-    /// A request that its caller describes by `pairs`, with what it says about itself in them and
-    /// in `own`, which wins.
+    /// A request that its caller describes by `pairs`, with its claims in them and in `own`, which
+    /// win. Without a `cost` it has the cost that the cost table of its namespace says, or 1.
     pub(crate) fn request_of<'a>(
         &'a self,
         namespace: &'a str,
         pairs: &'a [(&'a str, &'a str)],
-        cost: Cost,
+        cost: Option<Cost>,
         own: OwnClaims,
         caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
         let claims = self.in_force.config.claims.of_namespace(namespace);
-        let mut request = Request::new(namespace, pairs).cost(cost);
+        // A namespace that does not exist is reported where the request is decided.
+        let by_table = || self.in_force.engine.cost_of(namespace, pairs).unwrap_or_default();
+        let mut request = Request::new(namespace, pairs).cost(cost.unwrap_or_else(by_table));
         request.tenant = value_in(&claims.tenant, pairs);
         let claimed = match (own.class, &claims.class.from) {
             (None, Some(from)) => value_in(from, pairs).map(str::parse).transpose().map_err(|error| {

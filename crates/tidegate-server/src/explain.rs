@@ -7,7 +7,9 @@ use core::time::Duration;
 use http::StatusCode;
 use tidegate_clock::{Clock, SystemClock};
 use tidegate_core::display::{CivilInstant, HumanDuration};
-use tidegate_core::gate::{self, Counting, Explanation, Level, Outlook, Standing};
+use tidegate_core::gate::{
+    self, Counting, Explanation, FoundPlan, FoundZone, Level, Outlook, PlanSource, Standing,
+};
 use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
@@ -17,7 +19,7 @@ use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
-    PlaneExplanation, Unmatched, Would,
+    PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, Would, ZoneExplanation, ZoneOf,
 };
 use tidegate_wire::operation::{Check, read};
 use tidegate_wire::problem::sentence;
@@ -65,7 +67,8 @@ impl Desk<'_> {
         let check: Check<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
         let own = OwnClaims::of_class(check.class.map(|class| class.0));
-        let request = self.request_of(&check.namespace, &pairs, check.cost.0, own, &Caller::ANYONE)?;
+        let cost = check.cost.map(|cost| cost.0);
+        let request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
         // An explanation takes no place.
         let (resource, access) = (check.resource.as_deref(), check.access.as_ref());
         let request = self.with_named(request, resource, access, &Caller::ANYONE)?;
@@ -75,7 +78,9 @@ impl Desk<'_> {
             return Ok(reply::json(StatusCode::OK, &explained));
         }
         let explained = self.complete(self.in_force.engine.explain(&request, now)).await?;
-        Ok(reply::json(StatusCode::OK, &body_of(&request, &explained, now)))
+        let cost_row = cost_row(&self.in_force.engine, &request).filter(|_| cost.is_none());
+        let body = ExplanationBody { cost_row, ..body_of(&request, &explained, now) };
+        Ok(reply::json(StatusCode::OK, &body))
     }
 }
 
@@ -113,6 +118,7 @@ impl Desk<'_> {
         Ok(ExplanationBody {
             namespace: domain.to_owned(),
             cost,
+            cost_row: None,
             would: if is_over { Would::Refuse } else { Would::Admit },
             at: now.to_whole_millis().to_string(),
             store_failure: None,
@@ -165,6 +171,8 @@ fn explain_rule(
             overrides: None,
             until: None,
             decided_by: if is_stored { DecidedBy::Store } else { DecidedBy::Member },
+            zone: None,
+            refund_on: None,
             blocks_for_ms: None,
             window_end: None,
             level: Some(level),
@@ -215,6 +223,7 @@ fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
         shadow: is_shadow,
         unmatched: None,
         lacks: None,
+        plan: None,
         counter: None,
         reason: None,
         retry: None,
@@ -222,18 +231,17 @@ fn bare(name: &str, is_shadow: bool) -> LimitExplanation {
     }
 }
 
-/// Explains the limits of a policy for a request of so many units now, as if nothing had been
-/// charged yet.
+/// Explains the limits of a policy for a request now, as if nothing had been charged yet. `units`
+/// is its cost; `None` for the cost that the policy gives it.
 ///
 /// Errors: the namespace does not exist, or the limits make no engine.
 pub fn explain_fresh(
     policy: &Policy,
     namespace: &str,
     attributes: &[(&str, &str)],
-    units: NonZeroU64,
+    units: Option<NonZeroU64>,
 ) -> Result<ExplanationBody, Fault> {
     let now = SystemClock::new().now();
-    let cost = Cost::new(units.get()).unwrap_or_default();
     let fault = |error| engine_fault(&error, now);
     let mut config = EngineConfig::seeded(random_seed());
     config.table.bytes = TABLE_BYTES;
@@ -254,6 +262,8 @@ pub fn explain_fresh(
         return Err(Fault::new(FaultCode::UnknownNamespace, what).fix(fix));
     }
     let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || now);
+    let own = units.and_then(|units| Cost::new(units.get()));
+    let cost = own.map_or_else(|| engine.cost_of(namespace, attributes), Ok).map_err(fault)?;
     let request = Request::new(namespace, attributes).cost(cost);
     let mut progress = engine.explain(&request, now).map_err(fault)?;
     let explained = loop {
@@ -265,7 +275,13 @@ pub fn explain_fresh(
             }
         }
     };
-    Ok(body_of(&request, &explained, now))
+    let cost_row = cost_row(&engine, &request).filter(|_| own.is_none());
+    Ok(ExplanationBody { cost_row, ..body_of(&request, &explained, now) })
+}
+
+/// The row of its namespace's cost table that a request meets first.
+fn cost_row(engine: &Engine, request: &Request<'_>) -> Option<usize> {
+    engine.cost_row(request.namespace, request.attributes).ok().flatten()
 }
 
 fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> ExplanationBody {
@@ -273,6 +289,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
     ExplanationBody {
         namespace: request.namespace.to_owned(),
         cost,
+        cost_row: None,
         would: if explained.is_admitted() { Would::Admit } else { Would::Refuse },
         at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
@@ -317,10 +334,21 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
             lacks: Some(lacks.clone()),
             ..refused(bare, Reason::AttributeMissing, Retry::Never, now)
         },
+        Standing::Unlimited { plan } => LimitExplanation {
+            applies: false,
+            because: format!("plan {} is unlimited", shortened(&plan.name, SHOWN_BYTES)),
+            plan: Some(plan_of(plan)),
+            ..bare
+        },
         Standing::Counts(counting) => {
+            let plan = match &counting.numbers_of {
+                gate::NumbersOf::Plan(plan) => Some(plan_of(plan)),
+                _ => None,
+            };
             let counted = LimitExplanation {
                 would: Some(Would::Admit),
                 because: admission(counting),
+                plan,
                 counter: Some(counter(counting, now)),
                 ..bare
             };
@@ -391,10 +419,43 @@ fn window_end(counting: &Counting) -> Option<String> {
     Some(CivilInstant { at: level.reset_at, zone }.to_string())
 }
 
+fn plan_of(plan: &FoundPlan) -> PlanExplanation {
+    let (found_by, attribute, value) = match &plan.found_by {
+        PlanSource::Assigned { attribute, value } => (PlanFoundBy::Assigned, Some(attribute), Some(value)),
+        PlanSource::Attribute { attribute } => (PlanFoundBy::Attribute, Some(attribute), Some(&plan.name)),
+        PlanSource::Default { unknown } => (PlanFoundBy::Default, None, unknown.as_ref()),
+    };
+    PlanExplanation {
+        name: plan.name.clone(),
+        found_by,
+        attribute: attribute.cloned(),
+        value: value.cloned(),
+    }
+}
+
+fn zone_of(zone: &FoundZone) -> ZoneExplanation {
+    let because = match zone.counts {
+        gate::ZoneOf::LimitUnknown => Some("it is no IANA time zone"),
+        gate::ZoneOf::LimitTooMany => Some("requests of this namespace have named too many time zones"),
+        _ => None,
+    };
+    ZoneExplanation {
+        attribute: zone.attribute.clone(),
+        value: zone.value.clone(),
+        zone_of: match zone.counts {
+            gate::ZoneOf::Attribute => ZoneOf::Attribute,
+            gate::ZoneOf::Override => ZoneOf::Override,
+            _ => ZoneOf::Limit,
+        },
+        because: because.map(str::to_owned),
+    }
+}
+
 fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
     let pairs = |when: &[(String, String)]| when.iter().cloned().collect();
     let (numbers_of, overrides, until) = match &counting.numbers_of {
         gate::NumbersOf::Limit => (NumbersOf::Limit, None, None),
+        gate::NumbersOf::Plan(_) => (NumbersOf::Plan, None, None),
         gate::NumbersOf::Policy { when } => (NumbersOf::Policy, Some(pairs(when)), None),
         gate::NumbersOf::RunTime { when, until } => {
             (NumbersOf::RunTime, Some(pairs(when)), until.map(|until| until.to_string()))
@@ -411,6 +472,8 @@ fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
             gate::DecidedBy::Store => DecidedBy::Store,
             gate::DecidedBy::Lease => DecidedBy::Lease,
         },
+        zone: counting.zone.as_ref().map(zone_of),
+        refund_on: Some(counting.refund_on.to_string()).filter(|endings| !endings.is_empty()),
         window_end: window_end(counting),
         blocks_for_ms: counting.blocks_for.map(millis_up),
         level: counting.level.as_ref().map(|level| LevelExplanation {

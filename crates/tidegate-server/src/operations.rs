@@ -119,7 +119,8 @@ impl Desk<'_> {
         }
         let pairs = self.bounded(&check.attributes)?;
         let own = OwnClaims::of(check.class.map(|class| class.0), headers)?;
-        let request = self.request_of(&check.namespace, &pairs, check.cost.0, own, caller)?;
+        let request =
+            self.request_of(&check.namespace, &pairs, check.cost.map(|cost| cost.0), own, caller)?;
         let request = self.with_named(request, check.resource.as_deref(), check.access.as_ref(), caller)?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
@@ -183,7 +184,8 @@ impl Desk<'_> {
         let keep = Keep::Every(reserve.expires_after()?);
         let pairs = self.bounded(&reserve.attributes)?;
         let own = OwnClaims::of(reserve.class.map(|class| class.0), headers)?;
-        let request = self.request_of(&reserve.namespace, &pairs, reserve.cost.0, own, caller)?;
+        let cost = reserve.cost.map(|cost| cost.0);
+        let request = self.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
         let request =
             self.with_named(request, reserve.resource.as_deref(), reserve.access.as_ref(), caller)?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
@@ -260,7 +262,8 @@ impl Desk<'_> {
         self.refuse_domain(&report.namespace)?;
         let pairs = self.bounded(&report.attributes)?;
         let own = OwnClaims::default();
-        let request = self.request_of(&report.namespace, &pairs, report.cost.0, own, caller)?;
+        let request =
+            self.request_of(&report.namespace, &pairs, report.cost.map(|cost| cost.0), own, caller)?;
         let now = self.daemon.clock.now();
         let limits = self.complete(self.in_force.engine.report(&request, now)).await?;
         let enforced = self.enforced(request.namespace, &limits);
@@ -280,7 +283,9 @@ impl Desk<'_> {
             return Err(fault);
         }
         let pairs = self.bounded(&refund.attributes)?;
-        let request = Request::new(&refund.namespace, &pairs[..]).cost(refund.cost.0);
+        let by_table = || self.in_force.engine.cost_of(&refund.namespace, &pairs[..]).unwrap_or_default();
+        let cost = refund.cost.map_or_else(by_table, |cost| cost.0);
+        let request = Request::new(&refund.namespace, &pairs[..]).cost(cost);
         let now = self.daemon.clock.now();
         let refunded = self.in_force.engine.refund(&request, &refund.refund_key, now);
         let refund = match self.complete(refunded).await? {
@@ -303,6 +308,10 @@ impl Desk<'_> {
             (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded.into(),
             (None, Some(OutcomeBody::Failed)) => Outcome::Failed.into(),
             (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled.into(),
+        };
+        let completion = match settle.status {
+            Some(status) => completion.with_status(status),
+            None => completion,
         };
         self.settle_permit(&settle.permit, completion).await
     }

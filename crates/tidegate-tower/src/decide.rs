@@ -80,16 +80,18 @@ impl Settings {
         {
             request.class = class.parse().map_err(|error| Rejection::new(error).into_fault())?;
         }
-        if let Some(cost) = &self.cost {
-            request.cost = cost(head);
-        }
+        let engine = self.driver.engine();
+        request.cost = match &self.cost {
+            Some(cost) => cost(head),
+            // A namespace that does not exist is found when the layer is made.
+            None => engine.cost_of(&self.namespace, request.attributes).unwrap_or_default(),
+        };
         if let Some(timeout) = self.timeout.as_ref().and_then(|timeout| timeout(head)) {
             request.deadline = Some(now.saturating_add(timeout));
         }
         if !self.wait.is_zero() {
             request.may_wait_until = Some(now.saturating_add(self.wait));
         }
-        let engine = self.driver.engine();
         let step = engine.admit(&request, now).map_err(|error| fault_of(&error))?;
         self.driver.renew_leases();
         Ok(match step {

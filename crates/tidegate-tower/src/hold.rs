@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::response::Parts;
 use tidegate_core::Timestamp;
 use tidegate_core::limit::Mode;
 use tidegate_driver::Hold;
@@ -19,6 +20,8 @@ pub(crate) struct ResponseHold {
     hold: Option<Hold>,
     limits: Vec<LimitReport>,
     true_cost: Option<u64>,
+    /// The status of the answer.
+    status: Option<u16>,
     first_byte_after: Option<Duration>,
 }
 
@@ -38,13 +41,16 @@ impl ResponseHold {
             hold: Some(hold),
             limits,
             true_cost: None,
+            status: None,
             first_byte_after: None,
         }
     }
 
-    /// Adds the allowances of the limits to an answer, and reads the true cost of the request from
-    /// it.
-    pub(crate) fn answer(&mut self, headers: &mut HeaderMap) {
+    /// Adds the allowances of the limits to an answer, and reads its status and the true cost of the
+    /// request from it.
+    pub(crate) fn answer(&mut self, head: &mut Parts) {
+        self.status = Some(head.status.as_u16());
+        let headers = &mut head.headers;
         self.read_cost(headers);
         self.first_byte_after = self.age();
         if !self.limits.is_empty() {
@@ -79,6 +85,7 @@ impl ResponseHold {
             observe(completion.outcome);
         }
         completion.true_cost = self.true_cost;
+        completion.status = self.status;
         completion.first_byte_after = self.first_byte_after;
         hold.settle(completion);
     }

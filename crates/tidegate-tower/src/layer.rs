@@ -160,7 +160,8 @@ impl AdmitLayer {
         self.with(|settings| settings.class = Some(Arc::new(extract)))
     }
 
-    /// The cost of a request, in units of the limits. Default 1.
+    /// The cost of a request, in units of the limits. Default: by the cost table of the namespace,
+    /// otherwise 1.
     #[must_use]
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> Cost + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.cost = Some(Arc::new(cost)))

@@ -126,7 +126,7 @@ where
                     return Poll::Ready(match answer {
                         Ok(response) => {
                             let (mut head, body) = response.into_parts();
-                            hold.answer(&mut head.headers);
+                            hold.answer(&mut head);
                             let failed = has_failed(Some(head.status), &head.headers);
                             Ok(Response::from_parts(head, AdmitBody::served(body, hold, failed)))
                         }

@@ -15,6 +15,10 @@ pub struct ExplanationBody {
     pub namespace: String,
     /// The cost of the request, in units.
     pub cost: u64,
+    /// The row of the cost table that gives the cost, counted from 0; absent for a request that
+    /// says its cost, and for one that no row fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_row: Option<usize>,
     /// The decision of the limits now: `admit` or `refuse`.
     pub would: Would,
     /// When this was so, RFC 3339.
@@ -87,6 +91,9 @@ pub struct LimitExplanation {
     /// The attribute of its key that the request lacks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
+    /// The plan of the request, if the limit has numbers for it or the plan is unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanExplanation>,
     /// The counter that the request falls on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<CounterExplanation>,
@@ -122,8 +129,8 @@ pub struct CounterExplanation {
     pub key: BTreeMap<String, Option<String>>,
     /// The numbers that count for it, in words.
     pub numbers: String,
-    /// Whose numbers these are: the `limit`'s own, of an override of the `policy`, or of one set at
-    /// `run_time`.
+    /// Whose numbers these are: the `limit`'s own, of the request's `plan`, of an override of the
+    /// `policy`, or of one set at `run_time`.
     pub numbers_of: NumbersOf,
     /// The attributes with their values that the override is for; absent for the limit's own
     /// numbers.
@@ -134,6 +141,10 @@ pub struct CounterExplanation {
     pub until: Option<String>,
     /// The place of the decision: this `member` alone, or the `store`.
     pub decided_by: DecidedBy,
+    /// How the time zone of a calendar limit was found; absent for a limit that takes its zone from
+    /// no attribute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneExplanation>,
     /// When the civil window of a calendar limit ends, for people:
     /// `2026-03-01 00:00 America/Los_Angeles`. Absent for other limits, and if nothing is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,9 +153,68 @@ pub struct CounterExplanation {
     /// all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_ms: Option<u64>,
+    /// The outcomes on which the charge is given back, as `failed, 404`; absent for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund_on: Option<String>,
     /// The content of the counter; absent if the store did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelExplanation>,
+}
+
+/// The plan of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlanExplanation {
+    /// Its name.
+    pub name: String,
+    /// Why the request has it: it is `assigned` to the value of an attribute, an `attribute` names
+    /// it, or it is the `default`.
+    pub found_by: PlanFoundBy,
+    /// The attribute that it is assigned by or named by; absent for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribute: Option<String>,
+    /// The value of that attribute; for the default the value that names no plan, if the request
+    /// has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// Why a request has its plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanFoundBy {
+    /// It is assigned to the value of an attribute.
+    Assigned,
+    /// An attribute names it.
+    Attribute,
+    /// None of the two.
+    Default,
+}
+
+/// The time zone of a calendar limit that takes it from an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ZoneExplanation {
+    /// The attribute.
+    pub attribute: String,
+    /// Its value; absent if the request lacks it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Whose zone counts: that of the `attribute`, of the `limit`, or of an `override`.
+    pub zone_of: ZoneOf,
+    /// Why the zone of the limit counts although the request names one; absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+/// Whose time zone counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ZoneOf {
+    /// That of the attribute.
+    Attribute,
+    /// That of the limit.
+    Limit,
+    /// That of an override.
+    Override,
 }
 
 /// Whose numbers count.
@@ -153,6 +223,8 @@ pub struct CounterExplanation {
 pub enum NumbersOf {
     /// The limit's own.
     Limit,
+    /// Those of the request's plan.
+    Plan,
     /// Those of an override that stands in the policy.
     Policy,
     /// Those of an override set at run time.
@@ -198,6 +270,12 @@ mod tests {
             shadow: true,
             unmatched: None,
             lacks: None,
+            plan: Some(PlanExplanation {
+                name: "free".into(),
+                found_by: PlanFoundBy::Default,
+                attribute: None,
+                value: Some("gold".into()),
+            }),
             counter: Some(CounterExplanation {
                 key: [("user".to_owned(), Some("ada".to_owned())), ("app".to_owned(), None)].into(),
                 numbers: "rate 1/s, burst 3".into(),
@@ -207,6 +285,13 @@ mod tests {
                 decided_by: DecidedBy::Store,
                 window_end: None,
                 blocks_for_ms: Some(5),
+                refund_on: Some("failed, 4xx".into()),
+                zone: Some(ZoneExplanation {
+                    attribute: "zone".into(),
+                    value: None,
+                    zone_of: ZoneOf::Limit,
+                    because: None,
+                }),
                 level: Some(LevelExplanation { limit: 3, used: 3, remaining: 0, reset_ms: 3000 }),
             }),
             reason: Some("rate_exceeded".into()),
@@ -216,6 +301,7 @@ mod tests {
         let body = ExplanationBody {
             namespace: "api".into(),
             cost: 1,
+            cost_row: Some(2),
             would: Would::Refuse,
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,

@@ -38,10 +38,11 @@ pub struct Check<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// How much the request weighs, in units. Default 1; 0 is an error, see `peek`.
-    #[serde(default)]
+    /// The cost of the request, in units. Default: by the cost table of the namespace (`costs`),
+    /// otherwise 1. 0 is an error, see `peek`.
+    #[serde(default, deserialize_with = "weight")]
     #[schema(value_type = Option<u64>, minimum = 1)]
-    pub cost: Weight,
+    pub cost: Option<Weight>,
     /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or
     /// `sheddable`.
     #[serde(default)]
@@ -92,10 +93,10 @@ pub struct Report<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// The cost, in units. Default 1.
-    #[serde(default)]
+    /// The cost, in units. Default: by the cost table of the namespace, otherwise 1.
+    #[serde(default, deserialize_with = "weight")]
     #[schema(value_type = Option<u64>, minimum = 1)]
-    pub cost: Weight,
+    pub cost: Option<Weight>,
 }
 
 /// The body of `POST /v1/refund`: give back what an earlier request was charged.
@@ -110,10 +111,10 @@ pub struct Refund<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// The units to give back. Default 1.
-    #[serde(default)]
+    /// The units to give back. Default: by the cost table of the namespace, otherwise 1.
+    #[serde(default, deserialize_with = "weight")]
     #[schema(value_type = Option<u64>, minimum = 1)]
-    pub cost: Weight,
+    pub cost: Option<Weight>,
     /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it
     /// gives nothing back twice.
     #[serde(borrow)]
@@ -148,10 +149,10 @@ pub struct Reserve<'a> {
     #[serde(borrow, default)]
     #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
     pub attributes: Pairs<'a>,
-    /// The estimate, in units. Default 1.
-    #[serde(default)]
+    /// The estimate, in units. Default: by the cost table of the namespace, otherwise 1.
+    #[serde(default, deserialize_with = "weight")]
     #[schema(value_type = Option<u64>, minimum = 1)]
-    pub cost: Weight,
+    pub cost: Option<Weight>,
     /// How much the request matters.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -198,11 +199,20 @@ pub struct Settle<'a> {
     #[serde(default, deserialize_with = "true_cost")]
     #[schema(value_type = Option<u64>)]
     pub cost: Option<u64>,
+    /// The status of the work's answer, 100 to 599, for limits that give their charge back by it
+    /// (`refund_on`).
+    #[serde(default)]
+    #[schema(minimum = 100, maximum = 599)]
+    pub status: Option<u16>,
 }
 
 impl Settle<'_> {
-    /// The fault of saying both how it ended and what it cost.
+    /// The fault of saying both how it ended and what it cost, or of a status that is none.
     pub fn fault(&self) -> Option<Fault> {
+        if let Some(status) = self.status.filter(|status| !(100..600).contains(status)) {
+            let detail = format_args!("status {status} is out of range; it takes 100 to 599");
+            return Some(Fault::new(FaultCode::MalformedBody, detail).field("status"));
+        }
         (self.outcome.is_some_and(|outcome| outcome != OutcomeBody::Succeeded) && self.cost.is_some()).then(
             || {
                 Fault::new(
@@ -329,8 +339,8 @@ pub enum AccessKind {
     WriteTransactional,
 }
 
-/// A cost as it stands in a body: 1 to `u64::MAX`, 1 if left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A cost as it stands in a body: 1 to `u64::MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight(pub Cost);
 
 impl<'de> Deserialize<'de> for Weight {
@@ -355,6 +365,11 @@ impl<'de> Deserialize<'de> for Weight {
         }
         deserializer.deserialize_u64(WeightVisitor)
     }
+}
+
+/// A cost that is there; `null` is none.
+fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Weight>, D::Error> {
+    Weight::deserialize(deserializer).map(Some)
 }
 
 /// The cost to settle with, which may be 0.

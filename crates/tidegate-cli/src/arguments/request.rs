@@ -83,9 +83,9 @@ pub(crate) struct Question {
     /// The attributes that limits match on and count by [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
-    /// The cost of the request, in units
-    #[arg(long, value_name = "N", default_value_t = NonZeroU64::MIN)]
-    pub(crate) cost: NonZeroU64,
+    /// The cost of the request, in units [default: by the cost table of the namespace, otherwise 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) cost: Option<NonZeroU64>,
 }
 
 /// An attribute of a request: its name and its value.

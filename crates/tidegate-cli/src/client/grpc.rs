@@ -1,6 +1,8 @@
 //! Envoy's rate limit service, as Envoy would ask it: the domain is the namespace, the attributes
 //! are one descriptor.
 
+use core::num::NonZeroU64;
+
 use http::uri::{PathAndQuery, Uri};
 use http::{Request, StatusCode};
 use hyper::client::conn::http2;
@@ -65,7 +67,8 @@ fn message(
     if question.attributes.is_empty() {
         return untaken("a request has at least one attribute; give one");
     }
-    let Ok(hits_addend) = u32::try_from(question.cost.get()) else {
+    // 0 leaves the cost to the daemon.
+    let Ok(hits_addend) = u32::try_from(question.cost.map_or(0, NonZeroU64::get)) else {
         return untaken("a cost has 32 bits; give a smaller one");
     };
     if options.peek && hits_addend > 1 {

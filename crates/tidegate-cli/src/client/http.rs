@@ -28,7 +28,9 @@ fn body_of(question: &Question) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("namespace".to_owned(), question.namespace.as_str().into());
     body.insert("attributes".to_owned(), attributes.into());
-    body.insert("cost".to_owned(), question.cost.get().into());
+    if let Some(cost) = question.cost {
+        body.insert("cost".to_owned(), cost.get().into());
+    }
     body
 }
 

@@ -1,5 +1,6 @@
 //! `TG.CHECK`, as a client of Redis would send it.
 
+use core::num::NonZeroU64;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -25,10 +26,14 @@ pub(super) async fn check(
     if options.class.is_some() {
         return Err(ClientError::Untaken(format!("{} takes no --class; ask over http://", daemon.at)));
     }
-    let cost = match (options.peek, question.cost.get()) {
-        (false, cost) => cost.to_string(),
-        (true, 1) => "0".to_owned(),
-        (true, _) => {
+    // An attribute of this name would be read as the option, if the option were left out.
+    let is_option = |(name, _): &(String, String)| name.eq_ignore_ascii_case("cost");
+    let given = question.cost.map(NonZeroU64::get);
+    let cost = match (options.peek, given.or(question.attributes.first().is_some_and(is_option).then_some(1)))
+    {
+        (false, cost) => cost.map(|cost| cost.to_string()),
+        (true, None | Some(1)) => Some("0".to_owned()),
+        (true, Some(_)) => {
             let why =
                 format!("over {} a look is of cost 1; leave out --cost, or ask over http://", daemon.at);
             return Err(ClientError::Untaken(why));
@@ -41,7 +46,10 @@ pub(super) async fn check(
             return Err(ClientError::Untaken(why));
         }
     }
-    let mut command = vec!["TG.CHECK", question.namespace.as_str(), "COST", cost.as_str()];
+    let mut command = vec!["TG.CHECK", question.namespace.as_str()];
+    if let Some(cost) = &cost {
+        command.extend(["COST", cost.as_str()]);
+    }
     command.extend(question.attributes.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     match ask(&mut *stream, &command).await? {
         Reply::Error(why) => Err(ClientError::Untaken(why)),

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf, Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
+    PlanExplanation, PlanFoundBy, Would, ZoneExplanation, ZoneOf,
 };
 use tidegate_wire::text::shortened;
 
@@ -26,6 +27,9 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     let mut text = String::new();
     let head = format!("A request of cost {cost} in {namespace} would be {would}, {source}.");
     wrap(&mut text, 0, &head);
+    if let Some(row) = explained.cost_row {
+        wrap(&mut text, 0, &format!("The cost is that of costs[{row}] of the namespace."));
+    }
     if let Some(failure) = &explained.store_failure {
         wrap(&mut text, 0, &format!("The store did not say what its limits hold: {failure}"));
     }
@@ -99,21 +103,30 @@ fn key(counter: &CounterExplanation) -> String {
 /// Why a limit says what it says, and by which numbers.
 fn because(limit: &LimitExplanation) -> String {
     let mut text = limit.because.clone();
+    if let (Some(plan), None) = (&limit.plan, &limit.counter) {
+        let _ = write!(text, ", {}", plan_in_words(plan));
+    }
     if limit.shadow {
         text.push_str("; a shadow limit, which refuses nothing");
     }
     let Some(counter) = &limit.counter else { return text };
     let _ = write!(text, "; {}", counter.numbers);
     let whose = match counter.numbers_of {
-        NumbersOf::Limit => None,
+        NumbersOf::Limit | NumbersOf::Plan => None,
         NumbersOf::Policy => Some("an override of the policy"),
         NumbersOf::RunTime => Some("an override set at run time"),
     };
+    if let Some(plan) = &limit.plan {
+        let _ = write!(text, " of plan {}, {}", shortened(&plan.name, SHOWN_BYTES), plan_in_words(plan));
+    }
     if let Some(whose) = whose {
         let when = counter.overrides.iter().flatten();
         let when: Vec<String> =
             when.map(|(name, value)| format!("{name}={}", shortened(value, SHOWN_BYTES))).collect();
         let _ = write!(text, " by {whose} for {}", when.join(", "));
+    }
+    if let Some(zone) = &counter.zone {
+        let _ = write!(text, "; {}", zone_in_words(zone));
     }
     if let Some(until) = &counter.until {
         let _ = write!(text, " until {until}");
@@ -129,7 +142,41 @@ fn because(limit: &LimitExplanation) -> String {
     if let Some(span) = counter.blocks_for_ms {
         let _ = write!(text, "; a key that exceeds it is blocked for {}", HumanDuration::from_millis(span));
     }
+    if let Some(outcomes) = &counter.refund_on {
+        let _ = write!(text, "; the charge is given back on {outcomes}");
+    }
     text
+}
+
+/// Why a request has its plan.
+fn plan_in_words(plan: &PlanExplanation) -> String {
+    let attribute = plan.attribute.as_deref().unwrap_or_default();
+    let value = plan.value.as_deref().map(|value| shortened(value, SHOWN_BYTES));
+    match (plan.found_by, value) {
+        (PlanFoundBy::Assigned, value) => {
+            format!("which is assigned to {attribute}={}", value.unwrap_or_default())
+        }
+        (PlanFoundBy::Attribute, _) => format!("which {attribute} names"),
+        (PlanFoundBy::Default, None) => "which is the default".to_owned(),
+        (PlanFoundBy::Default, Some(value)) => {
+            format!("which is the default, because \"{value}\" is no plan")
+        }
+    }
+}
+
+/// Whose time zone a calendar counts in, where its limit takes it from an attribute.
+fn zone_in_words(zone: &ZoneExplanation) -> String {
+    let attribute = &zone.attribute;
+    let value = zone.value.as_deref().map(|value| shortened(value, SHOWN_BYTES));
+    match (zone.zone_of, value) {
+        (ZoneOf::Attribute, _) => format!("the zone is that of {attribute}"),
+        (ZoneOf::Override, _) => "the zone is that of the override".to_owned(),
+        (ZoneOf::Limit, None) => format!("the zone is that of the limit: the request has no {attribute}"),
+        (ZoneOf::Limit, Some(value)) => {
+            let because = zone.because.as_deref().unwrap_or("it does not count");
+            format!("the zone is that of the limit: {attribute} is \"{value}\", and {because}")
+        }
+    }
 }
 
 fn line(text: &mut String, row: &[String; 6], widths: &[usize]) {

@@ -111,6 +111,11 @@ impl Calendar {
         Self { week_start: day, found: AtomicU64::new(0), ..self }
     }
 
+    /// The same in another IANA time zone.
+    pub fn in_zone(&self, zone: &str) -> Result<Self, AlgorithmError> {
+        Self::new(self.limit, self.unit, zone).map(|other| other.with_week_start(self.week_start))
+    }
+
     /// The most units in a window.
     pub const fn limit(&self) -> u64 {
         self.limit

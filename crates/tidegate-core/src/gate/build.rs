@@ -1,20 +1,25 @@
 //! The builder of a gate: limits as a policy states them become limits that are fast to check.
 
+mod compiled_costs;
 mod compiled_limit;
+mod compiled_plans;
 mod error;
 mod limit_check;
 mod overrides;
 
 use std::sync::Arc;
 
-pub(crate) use compiled_limit::Compiled;
+pub(crate) use compiled_costs::CompiledCosts;
+pub(crate) use compiled_limit::{Compiled, PlanSpec};
+pub(crate) use compiled_plans::{CompiledPlans, PlanFoundBy, PlanIndex};
 pub use error::GateError;
+pub(crate) use overrides::OverrideNumbers;
 
 use self::error::too_many;
 use self::overrides::{RunTimeFacts, TimedOverride};
 use super::Gate;
-use super::alone_specs::AloneSpecs;
-use crate::limit::{Limit, Override};
+use super::kept_specs::AloneSpecs;
+use crate::limit::{CostRow, Limit, Override, Plans};
 use crate::scope::Names;
 use crate::table::{KeyTable, Spec, SpecOwner, TableConfig};
 use crate::text::Text;
@@ -25,6 +30,8 @@ use crate::time::Timestamp;
 pub struct GateBuilder {
     namespace: Arc<str>,
     limits: Vec<Limit>,
+    plans: Option<Plans>,
+    costs: Vec<CostRow>,
     table: Option<Arc<KeyTable>>,
     exact_elsewhere: bool,
     leased_elsewhere: bool,
@@ -49,6 +56,8 @@ impl GateBuilder {
         Self {
             namespace,
             limits: Vec::new(),
+            plans: None,
+            costs: Vec::new(),
             table: None,
             exact_elsewhere: false,
             leased_elsewhere: false,
@@ -68,6 +77,27 @@ impl GateBuilder {
     #[must_use]
     pub fn limits(mut self, limits: impl IntoIterator<Item = Limit>) -> Self {
         self.limits.extend(limits);
+        self
+    }
+
+    /// Sets the plans of the namespace. Without them, every request has each limit's own numbers.
+    #[must_use]
+    pub fn plans(mut self, plans: Plans) -> Self {
+        self.plans = Some(plans);
+        self
+    }
+
+    /// Adds a row to the cost table, behind the rows that it has; see [`Gate::cost_of`].
+    #[must_use]
+    pub fn cost(mut self, row: CostRow) -> Self {
+        self.costs.push(row);
+        self
+    }
+
+    /// Adds rows to the cost table.
+    #[must_use]
+    pub fn costs(mut self, rows: impl IntoIterator<Item = CostRow>) -> Self {
+        self.costs.extend(rows);
         self
     }
 
@@ -129,24 +159,44 @@ impl GateBuilder {
 
     /// Checks the limits and makes the gate.
     pub fn build(self) -> Result<Gate, GateError> {
-        let Self { namespace, limits, table, exact_elsewhere, leased_elsewhere, members, run_time } = self;
+        let Self {
+            namespace,
+            limits,
+            plans,
+            costs,
+            table,
+            exact_elsewhere,
+            leased_elsewhere,
+            members,
+            run_time,
+        } = self;
         if limits.len() > Self::LIMITS_MAX {
             return Err(GateError::TooManyLimits { namespace: namespace.to_string(), limits: limits.len() });
         }
         let table = table.unwrap_or_else(|| Arc::new(KeyTable::new(TableConfig::default())));
-        let attributes = distinct_attributes(&limits);
+        if costs.len() > CostRow::MAX {
+            return Err(GateError::TooManyCosts { namespace: namespace.to_string(), rows: costs.len() });
+        }
+        let attributes = distinct_attributes(&limits, plans.as_ref());
         if attributes > Self::ATTRIBUTES_MAX {
             return Err(GateError::TooManyAttributes { namespace: namespace.to_string(), attributes });
         }
+        let in_costs = distinct(costs.iter().flat_map(CostRow::attributes).collect());
+        if in_costs > Self::ATTRIBUTES_MAX {
+            let namespace = namespace.to_string();
+            return Err(GateError::TooManyAttributes { namespace, attributes: in_costs });
+        }
         let owner = table.join(&namespace);
         let mut names = Names::default();
+        let plans = plans.map(|plans| CompiledPlans::new(plans, &namespace, &mut names)).transpose()?;
         let mut compiled: Vec<Compiled> = Vec::with_capacity(limits.len());
         for limit in limits {
             if compiled.iter().any(|other| other.limit.name == limit.name) {
                 return Err(GateError::DuplicateName(limit.name));
             }
+            let divided = (members, plans.as_ref());
             let mut limit =
-                Compiled::new((&namespace, owner), limit, members, &run_time, &table, &mut names)?;
+                Compiled::new((&namespace, owner), limit, divided, &run_time, &table, &mut names)?;
             limit.is_elsewhere =
                 (exact_elsewhere && limit.is_exact()) || (leased_elsewhere && limit.is_leased());
             compiled.push(limit);
@@ -167,14 +217,22 @@ impl GateBuilder {
             limits,
             exact_elsewhere,
             has_leased,
+            plans: plans.map(Box::new),
+            costs: (!costs.is_empty()).then(|| Box::new(CompiledCosts::new(costs))),
             block_spec,
             alone_specs,
+            #[cfg(feature = "calendar")]
+            zones: super::zone_specs::ZoneSpecs::default(),
         })
     }
 }
 
-fn distinct_attributes(limits: &[Limit]) -> usize {
-    let mut all: Vec<&str> = limits.iter().flat_map(Limit::attributes).collect();
+fn distinct_attributes(limits: &[Limit], plans: Option<&Plans>) -> usize {
+    let of_plans = plans.into_iter().flat_map(Plans::attributes);
+    distinct(limits.iter().flat_map(Limit::attributes).chain(of_plans).collect())
+}
+
+fn distinct(mut all: Vec<&str>) -> usize {
     all.sort_unstable();
     all.dedup();
     all.len()

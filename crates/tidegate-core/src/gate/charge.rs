@@ -10,7 +10,7 @@ use crate::cost::Cost;
 use crate::permits::{PermitSlot, PermitsHandle, PermitsRefusal, retry_hint};
 use crate::ring::{RingCharge, RingHandle, RingRefusal};
 use crate::shares::Owner;
-use crate::table::{Entry, KeyHash, KeyTable, Spec, SpecId, SpecNumber, SpecPin, Unwritten};
+use crate::table::{Entry, KeyHash, KeyTable, RefundSet, Spec, SpecId, SpecNumber, SpecPin, Unwritten};
 use crate::time::Timestamp;
 
 /// The charge of one request to one limit.
@@ -24,6 +24,8 @@ pub(crate) struct Charge {
     pub(crate) spec: SpecId,
     pub(crate) limit: u16,
     pub(crate) kind: ChargeKind,
+    /// The endings on which it is given back.
+    pub(super) refund_on: RefundSet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,8 @@ pub(super) struct Backing<H> {
 impl Charge {
     #[inline]
     pub(super) fn new(probe: &Probe<'_>, before: State, after: State, kind: ChargeKind) -> Self {
-        Self { key: probe.key, before, after, spec: probe.spec, limit: probe.limit, kind }
+        let Probe { key, spec, limit, refund_on, .. } = *probe;
+        Self { key, before, after, spec, limit, kind, refund_on }
     }
 
     fn beside(probe: &Probe<'_>, handle: u64) -> Self {

@@ -7,14 +7,14 @@ use core::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::Gate;
-use super::build::Compiled;
+use super::build::{Compiled, PlanIndex};
 use super::charge::{Charge, ChargeKind};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
 use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::{Missing, Mode, OnExceed};
+use crate::limit::{Missing, Mode};
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
 use crate::table::{KeyHash, Unwritten, WhenFull};
@@ -105,7 +105,7 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision {
-        let Some(found) = Self::find(limit, values, now) else {
+        let Some(found) = self.find(limit, values, self.plan_of(values), now) else {
             return Decision::Admit(Permit::new(cost, now));
         };
         let mut probe = Probe::unread(0, found);
@@ -159,8 +159,9 @@ impl Gate {
     /// The counters of a request with these values, not yet read.
     #[inline]
     pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
+        let plan = self.plan_of(values);
         for (index, limit) in self.limits.iter().enumerate() {
-            if let Some(found) = Self::find(limit, values, now) {
+            if let Some(found) = self.find(limit, values, plan, now) {
                 probes.push(Probe::unread(index as u16, found));
             }
         }
@@ -174,20 +175,22 @@ impl Gate {
         probes: &mut Probes<'g>,
         elsewhere: &mut SmallVec<[LocatedKey<'g>; 2]>,
     ) {
+        let plan = self.plan_of(values);
         for (index, limit) in self.limits.iter().enumerate() {
             let index = index as u16;
             if !limit.is_elsewhere {
-                probes.extend(Self::find(limit, values, now).map(|found| Probe::unread(index, found)));
-            } else if limit.matches(values) {
+                let found = self.find(limit, values, plan, now);
+                probes.extend(found.map(|found| Probe::unread(index, found)));
+            } else if limit.matches(values)
+                && let Some((algorithm, spec)) = self.numbers(limit, values, plan, now)
+            {
                 match limit.key(values) {
-                    Keyed::On(key) => {
-                        let (algorithm, spec) = limit.numbers(values, now);
-                        elsewhere.push(LocatedKey { limit: index, key, algorithm, spec });
-                    }
+                    Keyed::On(key) => elsewhere.push(LocatedKey { limit: index, key, algorithm, spec }),
                     // No store is asked about an incomplete key, so its request is refused here.
                     keyed @ Keyed::Lacks(_) if limit.limit.missing == Missing::Refuse => {
-                        let (algorithm, spec) = limit.numbers(values, now);
-                        probes.push(Probe::unread(index, LocatedCounter { keyed, algorithm, spec }));
+                        let refund_on = limit.refund_on;
+                        let located = LocatedCounter { keyed, algorithm, spec, refund_on };
+                        probes.push(Probe::unread(index, located));
                     }
                     Keyed::Lacks(_) | Keyed::Skipped => {}
                 }
@@ -199,9 +202,15 @@ impl Gate {
     /// not apply to it.
     #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
     #[inline(always)]
-    fn find<'g>(limit: &'g Compiled, values: &Values<'_>, now: Timestamp) -> Option<LocatedCounter<'g>> {
-        // No store is asked about a key that is not whole, so a request that lacks a part of it is
-        // refused here.
+    fn find<'g>(
+        &'g self,
+        limit: &'g Compiled,
+        values: &Values<'_>,
+        plan: Option<PlanIndex>,
+        now: Timestamp,
+    ) -> Option<LocatedCounter<'g>> {
+        // No store is asked about an incomplete key, so a request that lacks a part of it is refused
+        // here.
         if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }
@@ -209,8 +218,8 @@ impl Gate {
         if keyed == Keyed::Skipped || (limit.is_elsewhere && matches!(keyed, Keyed::On(_))) {
             return None;
         }
-        let (algorithm, spec) = limit.numbers(values, now);
-        Some(LocatedCounter { keyed, algorithm, spec })
+        let (algorithm, spec) = self.numbers(limit, values, plan, now)?;
+        Some(LocatedCounter { keyed, algorithm, spec, refund_on: limit.refund_on })
     }
 
     #[inline]
@@ -321,9 +330,7 @@ impl Gate {
     pub(super) fn block_exceeded(&self, probes: &mut Probes<'_>, now: Timestamp) {
         for probe in probes.iter_mut() {
             let limit = self.limit_of(probe);
-            if let (Mode::Enforce, OnExceed::Block(span), Answer::Wait { .. }) =
-                (limit.limit.mode, limit.limit.on_exceed, probe.answer)
-            {
+            if let (Some(span), Answer::Wait { .. }) = (limit.limit.blocks_for(), probe.answer) {
                 let until = now.saturating_add(span);
                 // A table too full to remember the block leaves the refusal as it is.
                 if self.block_key(limit, probe.key, until, now).is_ok() {

@@ -9,13 +9,14 @@
 use core::time::Duration;
 
 use super::Gate;
-use super::build::Compiled;
+use super::build::{Compiled, PlanFoundBy, PlanIndex};
 use super::decide::{reason_for, retry_of};
+use super::numbers::{Numbers, NumbersSource, ZoneSource};
 use super::probe::{Answer, Probe};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::limit::Mode;
+use crate::limit::{Mode, RefundOn};
 use crate::refusal::{Reason, Retry};
 use crate::scope::{Keyed, Values};
 use crate::table::KeyHash;
@@ -57,6 +58,11 @@ pub enum Standing {
         /// The first attribute of the key that is lacking.
         lacks: String,
     },
+    /// It does not apply: the plan of the request is unlimited.
+    Unlimited {
+        /// The plan, and how it was found.
+        plan: FoundPlan,
+    },
     /// It applies and has a counter.
     Counts(Box<Counting>),
 }
@@ -73,8 +79,13 @@ pub struct Counting {
     pub algorithm: Algorithm,
     /// Whose numbers these are.
     pub numbers_of: NumbersOf,
+    /// How the time zone of a calendar was found; `None` for a limit that takes its zone from no
+    /// attribute.
+    pub zone: Option<FoundZone>,
     /// For how long a key that exceeds it is blocked; `None` for not at all.
     pub blocks_for: Option<Duration>,
+    /// The endings of work on which the charge is given back.
+    pub refund_on: RefundOn,
     /// Where it is decided.
     pub decided_by: DecidedBy,
     /// The content of the counter and the answer of the limit. `None` where a store decides and was
@@ -87,6 +98,8 @@ pub struct Counting {
 pub enum NumbersOf {
     /// The limit's own.
     Limit,
+    /// Those of the request's plan.
+    Plan(FoundPlan),
     /// An override of the policy, for keys with these values.
     Policy {
         /// The attributes with the values they must have.
@@ -99,6 +112,68 @@ pub enum NumbersOf {
         /// The first instant at which it no longer counts; `None` if it has no end.
         until: Option<Timestamp>,
     },
+}
+
+/// The plan of a request, and how it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundPlan {
+    /// The name of the plan.
+    pub name: String,
+    /// Why the request has it.
+    pub found_by: PlanSource,
+}
+
+/// Why a request has its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanSource {
+    /// It is assigned to the value of an attribute.
+    Assigned {
+        /// The attribute.
+        attribute: String,
+        /// Its value.
+        value: String,
+    },
+    /// An attribute names it.
+    Attribute {
+        /// The attribute.
+        attribute: String,
+    },
+    /// It is the default.
+    Default {
+        /// The value of the attribute that should name a plan and names none; `None` if the request
+        /// lacks the attribute.
+        unknown: Option<String>,
+    },
+}
+
+/// The time zone that counts for a request, and how it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FoundZone {
+    /// The attribute that the limit takes its zone from.
+    pub attribute: String,
+    /// Its value; `None` if the request lacks it.
+    pub value: Option<String>,
+    /// Which zone counts.
+    pub counts: ZoneOf,
+}
+
+/// Which time zone counts for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ZoneOf {
+    /// That of the attribute.
+    Attribute,
+    /// That of the limit, because the request lacks the attribute.
+    LimitMissing,
+    /// That of the limit, because the attribute names no zone.
+    LimitUnknown,
+    /// That of the limit, because the requests of this namespace have named more zones than are
+    /// kept.
+    LimitTooMany,
+    /// That of an override.
+    Override,
 }
 
 /// Where a limit is decided.
@@ -154,7 +229,7 @@ impl Explanation {
     /// Whether the request would be refused because of this limit. A shadow limit refuses nothing.
     pub fn refuses(&self) -> bool {
         let would = match &self.standing {
-            Standing::Unmatched { .. } | Standing::Skipped { .. } => false,
+            Standing::Unmatched { .. } | Standing::Skipped { .. } | Standing::Unlimited { .. } => false,
             Standing::Insists { .. } => true,
             Standing::Counts(counting) => {
                 counting.level.as_ref().is_some_and(|level| level.outlook != Outlook::Admit)
@@ -204,8 +279,17 @@ impl Gate {
                 wants: matcher.to_string(),
             };
         }
+        let found = self.plan_found(values);
+        let numbers = Self::numbers_before_zone(limit, values, found.map(|(plan, _)| plan), now);
+        let plan = found.map(|found| self.found_plan(found, values));
+        let Some(numbers) = numbers else {
+            return Standing::Unlimited { plan: plan.expect("only a plan leaves a limit without numbers") };
+        };
         match limit.key(values) {
-            Keyed::On(key) => Standing::Counts(Box::new(self.counting(index, limit, key, values, cost, now))),
+            Keyed::On(key) => {
+                let counting = self.counting((index, limit, key), (numbers, plan), values, cost, now);
+                Standing::Counts(Box::new(counting))
+            }
             Keyed::Lacks(attribute) => Standing::Insists { lacks: self.names.get(attribute).to_owned() },
             Keyed::Skipped => {
                 let mut parts = limit.scope.parts.iter();
@@ -218,26 +302,28 @@ impl Gate {
 
     fn counting(
         &self,
-        index: u16,
-        limit: &Compiled,
-        key: KeyHash,
+        (index, limit, key): (u16, &Compiled, KeyHash),
+        ((numbers, source), plan): ((Numbers<'_>, NumbersSource<'_>), Option<FoundPlan>),
         values: &Values<'_>,
         cost: Cost,
         now: Timestamp,
     ) -> Counting {
-        let (algorithm, spec) = limit.numbers(values, now);
+        let ((algorithm, spec), zone) = self.in_zone(limit, numbers, source, values);
         let is_elsewhere = limit.is_elsewhere;
         let level = (!is_elsewhere).then(|| {
             let mut probe = Probe::of_key(index, key, algorithm, spec);
             self.assess(&mut probe, cost, now);
             self.level(&probe, now)
         });
-        let numbers_of = match limit.overriding(values, now) {
-            None => NumbersOf::Limit,
-            Some(numbers) if numbers.is_policy => NumbersOf::Policy { when: numbers.when.to_vec() },
-            Some(numbers) => NumbersOf::RunTime {
-                when: numbers.when.to_vec(),
-                until: (numbers.until != Timestamp::MAX).then_some(numbers.until),
+        let numbers_of = match (source, plan) {
+            (NumbersSource::Plan, Some(plan)) => NumbersOf::Plan(plan),
+            (NumbersSource::Limit | NumbersSource::Plan, _) => NumbersOf::Limit,
+            (NumbersSource::Override(one), _) if one.is_policy => {
+                NumbersOf::Policy { when: one.when.to_vec() }
+            }
+            (NumbersSource::Override(one), _) => NumbersOf::RunTime {
+                when: one.when.to_vec(),
+                until: (one.until != Timestamp::MAX).then_some(one.until),
             },
         };
         let part = |part: &crate::scope::Part| {
@@ -248,7 +334,9 @@ impl Gate {
             key: limit.scope.parts.iter().map(part).collect(),
             algorithm: algorithm.clone(),
             numbers_of,
+            zone: self.found_zone(limit, zone, values),
             blocks_for: limit.limit.on_exceed.blocks_for(),
+            refund_on: limit.limit.refund_on.clone(),
             decided_by: match is_elsewhere {
                 true if limit.is_leased() => DecidedBy::Lease,
                 true => DecidedBy::Store,
@@ -256,6 +344,43 @@ impl Gate {
             },
             level,
         }
+    }
+
+    /// The plan of a request, for people.
+    fn found_plan(&self, (plan, found_by): (PlanIndex, PlanFoundBy), values: &Values<'_>) -> FoundPlan {
+        let plans = self.plans.as_ref().expect("the plan was found among them");
+        let value = |attribute: u16| values[usize::from(attribute)].map(str::to_owned);
+        let name_of = |attribute: u16| self.names.get(attribute).to_owned();
+        let found_by = match found_by {
+            PlanFoundBy::Assignment(attribute) => PlanSource::Assigned {
+                attribute: name_of(attribute),
+                value: value(attribute).unwrap_or_default(),
+            },
+            PlanFoundBy::Attribute => PlanSource::Attribute { attribute: name_of(plans.attribute()) },
+            PlanFoundBy::Default => PlanSource::Default { unknown: value(plans.attribute()) },
+        };
+        FoundPlan { name: plans.name(plan).to_owned(), found_by }
+    }
+
+    /// The time zone of a request, for people.
+    fn found_zone(
+        &self,
+        limit: &Compiled,
+        source: Option<ZoneSource>,
+        values: &Values<'_>,
+    ) -> Option<FoundZone> {
+        let attribute = limit.zone_from?;
+        Some(FoundZone {
+            attribute: self.names.get(attribute).to_owned(),
+            value: values[usize::from(attribute)].map(str::to_owned),
+            counts: match source? {
+                ZoneSource::Attribute => ZoneOf::Attribute,
+                ZoneSource::Missing => ZoneOf::LimitMissing,
+                ZoneSource::Unknown => ZoneOf::LimitUnknown,
+                ZoneSource::TooMany => ZoneOf::LimitTooMany,
+                ZoneSource::Override => ZoneOf::Override,
+            },
+        })
     }
 
     /// The level of a probe that was assessed.

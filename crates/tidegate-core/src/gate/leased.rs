@@ -14,7 +14,7 @@ use crate::algorithm::Algorithm;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues};
 use crate::scope::KeyBytes;
-use crate::table::KeyHash;
+use crate::table::{KeyHash, RefundSet};
 use crate::time::Timestamp;
 
 /// A limit of a request that is spent from a lease.
@@ -42,6 +42,8 @@ pub struct LeasedLimit<'a> {
     pub block_on_exceed: Option<Duration>,
     /// The first instant at which the key is no longer blocked, if it is.
     pub blocked_until: Option<Timestamp>,
+    /// The endings of work on which the charge is given back.
+    pub refund_on: RefundSet,
     place: CounterPlace,
 }
 
@@ -98,8 +100,9 @@ impl Gate {
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,
-                block_on_exceed: limit.limit.on_exceed.blocks_for(),
+                block_on_exceed: limit.limit.blocks_for(),
                 blocked_until: self.blocked_here(limit, one.key, now),
+                refund_on: limit.refund_on,
                 place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
             })
         });

@@ -62,8 +62,9 @@ impl Gate {
     /// done.
     ///
     /// The debt this leaves is bounded by [`crate::algorithm::REPORT_DEBT_LIMITS`]. Concurrency
-    /// limits are left alone. Limits for which the table has no room are not charged, and the first
-    /// such is the error.
+    /// limits are left alone. A limit that [blocks](crate::limit::OnExceed::Block) a key that
+    /// exceeds it blocks the key when the report leaves nothing of it. Limits for which the table
+    /// has no room are not charged, and the first such is the error.
     pub fn report<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -90,9 +91,26 @@ impl Gate {
                 full = full.or(Some(TableFull { until }));
             }
             probe.entry = self.table.look(probe.key);
+            self.block_exhausted(&mut probe, now);
             limits.extend(self.status(&probe, now));
         }
         full.map_or(Ok(limits), Err)
+    }
+
+    /// Blocks the key of a probe that was reported, if its limit blocks keys that exceed it and has
+    /// nothing left. A block that lasts already is not prolonged.
+    fn block_exhausted(&self, probe: &mut Probe<'_>, now: Timestamp) {
+        let limit = self.limit_of(probe);
+        let Some(span) = limit.limit.blocks_for() else { return };
+        if let Some(until) = self.blocked_until(probe.key, now) {
+            probe.answer = Answer::Blocked { until };
+        } else if self.table.remaining(probe, now) == 0 {
+            let until = now.saturating_add(span);
+            // A table too full to remember the block leaves the limit exhausted.
+            if self.block_key(limit, probe.key, until, now).is_ok() {
+                probe.answer = Answer::Blocked { until };
+            }
+        }
     }
 
     /// Gives `cost` units back to every limit that matches; never more than are used.

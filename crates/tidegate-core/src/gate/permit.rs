@@ -10,6 +10,7 @@ use super::Gate;
 use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
+use crate::limit::Outcome;
 use crate::table::{KeyTable, SpecPin};
 use crate::time::Timestamp;
 
@@ -40,6 +41,17 @@ pub struct Permit {
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
     /// with each other.
     lender: Option<Arc<KeyTable>>,
+}
+
+/// The end of the work of an admitted request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkEnd {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The status of its answer, 100 to 599, if it had one.
+    pub status: Option<u16>,
+    /// What it truly cost, in units. `None`: what was charged.
+    pub true_units: Option<u64>,
 }
 
 /// The status of one limit after a request was admitted.
@@ -177,8 +189,18 @@ impl Permit {
     /// gone. Where the numbers have changed since, the counter is brought up to date by the new
     /// ones.
     pub fn settle(self, table: &KeyTable, true_units: u64, now: Timestamp) {
+        self.end(table, &WorkEnd { true_units: Some(true_units), ..WorkEnd::default() }, now);
+    }
+
+    /// Brings the charges to what the end of the work says, as [`Permit::settle`]. A limit that
+    /// gives its charge back on such an end ([`Limit::refund_on`](crate::Limit::refund_on)) is
+    /// charged nothing, whatever the request cost.
+    pub fn end(self, table: &KeyTable, end: &WorkEnd, now: Timestamp) {
         for charge in &self.charges {
-            charge.settle(table, self.cost, true_units, now);
+            let units = if table.is_refunded(charge.refund_on, end) { Some(0) } else { end.true_units };
+            if let Some(units) = units {
+                charge.settle(table, self.cost, units, now);
+            }
         }
         self.release(now);
     }
@@ -226,7 +248,7 @@ impl Gate {
     pub fn statuses<'a>(&'a self, permit: &'a Permit) -> impl Iterator<Item = LimitStatus<'a>> {
         permit.charges.iter().filter_map(|charge| {
             let limit = self.limits.get(usize::from(charge.limit))?;
-            let own = limit.algorithm_of(charge.spec).or_else(|| self.alone_specs.find(charge.spec));
+            let own = self.algorithm_of(limit, charge.spec);
             // The spec of another gate's permit.
             let pin = if own.is_none() { self.table.specs.pin(charge.spec) } else { None };
             let algorithm = own.or_else(|| pin.as_ref().and_then(SpecPin::algorithm))?;

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Algorithm, State, Verdict};
 use crate::scope::Keyed;
-use crate::table::{Entry, KeyHash, SpecId};
+use crate::table::{Entry, KeyHash, RefundSet, SpecId};
 use crate::time::Timestamp;
 
 /// The answer of one limit to a request.
@@ -54,6 +54,8 @@ pub(super) struct Probe<'g> {
     /// The state after the charge, where one word is the whole state.
     pub(super) next: State,
     pub(super) answer: Answer,
+    /// The endings on which the charge is given back.
+    pub(super) refund_on: RefundSet,
 }
 
 /// Where the counter of a request under one limit is, and the numbers that apply to it.
@@ -62,24 +64,27 @@ pub(super) struct LocatedCounter<'g> {
     pub(super) keyed: Keyed,
     pub(super) algorithm: &'g Algorithm,
     pub(super) spec: SpecId,
+    pub(super) refund_on: RefundSet,
 }
 
 impl<'g> Probe<'g> {
     /// A probe of the limit with this number, before its counter is read.
     #[inline]
-    pub(super) fn unread(limit: u16, LocatedCounter { keyed, algorithm, spec }: LocatedCounter<'g>) -> Self {
+    pub(super) fn unread(limit: u16, located: LocatedCounter<'g>) -> Self {
+        let LocatedCounter { keyed, algorithm, spec, refund_on } = located;
         let (key, answer) = match keyed {
             Keyed::On(key) => (key, Answer::Admit),
             Keyed::Lacks(attribute) => (KeyHash(0), Answer::Lacks { attribute }),
             Keyed::Skipped => (KeyHash(0), Answer::Admit),
         };
         let (before, next) = (State::EMPTY, State::EMPTY);
-        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer }
+        Self { limit, key, algorithm, spec, entry: Entry::NONE, before, next, answer, refund_on }
     }
 
     /// A probe of this key, before its counter is read.
     pub(super) fn of_key(limit: u16, key: KeyHash, algorithm: &'g Algorithm, spec: SpecId) -> Self {
-        Self::unread(limit, LocatedCounter { keyed: Keyed::On(key), algorithm, spec })
+        let refund_on = RefundSet::default();
+        Self::unread(limit, LocatedCounter { keyed: Keyed::On(key), algorithm, spec, refund_on })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::cost::Cost;
 use crate::limit::{Mode, OnStoreFailure};
 use crate::refusal::{Reason, ScopeValues, Violated};
 use crate::scope::{KeyBytes, Keyed, Values};
-use crate::table::{KeyHash, KeyTable, Spec, SpecId, SpecOwner};
+use crate::table::{KeyHash, KeyTable, RefundSet, Spec, SpecId, SpecOwner};
 use crate::time::Timestamp;
 
 /// A limit that is decided in a store, or lent by one, with the key of a request under it.
@@ -45,6 +45,8 @@ pub struct ExactLimit<'a> {
     pub on_store_failure: OnStoreFailure,
     /// For how long a key that exceeds it is blocked; `None` for not at all.
     pub block_on_exceed: Option<Duration>,
+    /// The endings of work on which the charge is given back.
+    pub refund_on: RefundSet,
     /// Where this gate's own table would count it.
     pub place: CounterPlace,
     /// Whether the store has a ledger of the key instead of a counter, because the limit is leased.
@@ -138,7 +140,8 @@ impl Gate {
                 reason: reason_of(&limit.limit.algorithm),
                 is_shadow: limit.limit.mode == Mode::Shadow,
                 on_store_failure: limit.limit.on_store_failure,
-                block_on_exceed: limit.limit.on_exceed.blocks_for(),
+                block_on_exceed: limit.limit.blocks_for(),
+                refund_on: limit.refund_on,
                 place: CounterPlace { limit: one.limit, key: one.key, spec: one.spec },
                 is_leased: limit.is_leased(),
                 lease_period: limit.limit.lease_period,
@@ -214,7 +217,7 @@ impl Gate {
         let owner = SpecOwner::policy(self.owner);
         let Some(pin) = self.table.specs.intern(Spec::Algorithm(share), owner) else { return place };
         let spec = pin.id();
-        if self.alone_specs.keep(pin) { CounterPlace { spec, ..place } } else { place }
+        if self.alone_specs.keep_share(pin) { CounterPlace { spec, ..place } } else { place }
     }
 
     /// Decides limits that a store should have decided, in this gate's own table and by the numbers
@@ -272,15 +275,17 @@ impl Gate {
 
     fn probes_at(&self, places: &[CounterPlace]) -> Probes<'_> {
         let probe = |place: &CounterPlace| {
-            Some(Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec))
+            let mut probe = Probe::of_key(place.limit, place.key, self.algorithm_at(place)?, place.spec);
+            probe.refund_on = self.limits.get(usize::from(place.limit))?.refund_on;
+            Some(probe)
         };
         places.iter().filter_map(probe).collect()
     }
 
     /// The algorithm of a place that this gate returned.
     fn algorithm_at(&self, place: &CounterPlace) -> Option<&Algorithm> {
-        let own = self.limits.get(usize::from(place.limit)).and_then(|limit| limit.algorithm_of(place.spec));
-        own.or_else(|| self.alone_specs.find(place.spec))
+        let limit = self.limits.get(usize::from(place.limit))?;
+        self.algorithm_of(limit, place.spec)
     }
 
     fn refuses(&self, probe: &Probe<'_>) -> bool {

@@ -1,10 +1,14 @@
 mod atomicity;
 mod carried;
 mod changes;
+mod endings;
 mod explanations;
 mod operations;
+mod plans;
 mod reclamation;
 mod scopes;
+#[cfg(feature = "calendar")]
+mod zones;
 
 use core::time::Duration;
 
@@ -233,7 +237,7 @@ fn limits_that_make_no_gate_are_named() {
         .override_for([("user", "a")], Algorithm::Rolling(Rolling::new(1, Duration::from_secs(1)).unwrap()));
     assert_eq!(
         Gate::builder("api").limit(other).build().unwrap_err().to_string(),
-        "limit \"user\": an override for rolling of a limit that uses rate; use rate"
+        "limit \"user\": numbers for rolling of a limit that uses rate; use rate"
     );
     assert!(Gate::builder("api").limit(Limit::new("", bucket(1, Duration::from_secs(1)))).build().is_err());
     let twice = Limit::new("user", bucket(1, Duration::from_secs(1))).key(["a", "a"]);

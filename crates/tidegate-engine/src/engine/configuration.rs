@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::limit::Override;
-use tidegate_core::{Gate, Limit, Timestamp};
+use tidegate_core::{Gate, Timestamp};
 
 use super::{Engine, Shared, hasher};
 use crate::error::BuildError;
@@ -37,8 +36,8 @@ impl Engine {
             .rename(|namespace, counts_as| names.get(&(namespace, counts_as)).map(|name| (*name).to_owned()));
         drop(names);
         let mut gates = SmallVec::with_capacity(namespaces.len());
-        for NamespaceConfig { name, limits } in namespaces {
-            gates.push(Arc::new(build_gate(&shared, &name, limits, &lineage, &overrides)?));
+        for namespace in namespaces {
+            gates.push(Arc::new(build_gate(&shared, namespace, &lineage, &overrides)?));
         }
         shared.divide_among_namespaces();
         let engine = Self {
@@ -73,8 +72,8 @@ impl Engine {
         let mut gates = self.gates.clone();
         // Dormant overrides may name a namespace that is gone.
         if let Some(index) = self.by_name.get(namespace) {
-            let limits = gates[*index].limits().cloned().collect();
-            gates[*index] = Arc::new(build_gate(&self.shared, namespace, limits, &self.lineage, &overrides)?);
+            let namespace = NamespaceConfig::of(&gates[*index]);
+            gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
         }
         Ok(Self {
             gates,
@@ -130,14 +129,18 @@ fn names_now<'a>(
 
 fn build_gate(
     shared: &Shared,
-    namespace: &str,
-    limits: Vec<Limit>,
+    namespace: NamespaceConfig,
     lineage: &Lineage,
     overrides: &Overrides,
 ) -> Result<Gate, BuildError> {
+    let NamespaceConfig { name: namespace, limits, plans, costs } = namespace;
+    let namespace = namespace.as_str();
     // Relaxed: whoever changes the number makes the gates anew.
     let members = shared.members.load(Ordering::Relaxed);
-    let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members);
+    let mut builder = Gate::builder(namespace).table(Arc::clone(&shared.table)).members(members).costs(costs);
+    if let Some(plans) = plans {
+        builder = builder.plans(plans);
+    }
     if shared.config.asks_store {
         builder = builder.exact_in_store();
     }
@@ -153,7 +156,7 @@ fn build_gate(
     for one in overrides.of(namespace) {
         let counts_as = one.counts_as.as_ref().unwrap_or(&one.limit);
         let Some(limit) = by_identity.get(counts_as.as_str()) else { continue };
-        let numbers = Override { when: one.when.clone(), algorithm: one.algorithm.clone() };
+        let numbers = one.numbers();
         // One that its limit does not take is dormant.
         if limit.check_override(&numbers).is_ok() {
             let until = one.until.unwrap_or(Timestamp::MAX);

@@ -31,15 +31,41 @@ pub(super) fn block_exceeded(
 ) -> Vec<Operation> {
     let mut blocks = Vec::new();
     for ((operation, limit), outcome) in operations.iter().zip(exact).zip(outcomes) {
-        if let (Some(span), Verdict::Wait { .. }, None, false) =
-            (limit.block_on_exceed, outcome.verdict, outcome.blocked_until, limit.is_shadow)
-        {
-            let until = store_now.saturating_add(span);
-            outcome.blocked_until = Some(until);
-            blocks.push(Operation { kind: Kind::Block { until }, ..operation.clone() });
+        if matches!(outcome.verdict, Verdict::Wait { .. }) {
+            blocks.extend(block(operation, limit, outcome, store_now));
         }
     }
     blocks
+}
+
+/// Operations that block the keys of which a report has left nothing, where their limit blocks keys
+/// that exceed it; the answer then says that they are blocked. Leased keys are blocked elsewhere.
+pub(super) fn block_exhausted(
+    operations: &[Operation],
+    exact: &[ExactName],
+    outcomes: &mut [Outcome],
+    store_now: Timestamp,
+) -> Vec<Operation> {
+    let mut blocks = Vec::new();
+    for ((operation, limit), outcome) in operations.iter().zip(exact).zip(outcomes) {
+        if limit.lease.is_none() && outcome.left() == 0 {
+            blocks.extend(block(operation, limit, outcome, store_now));
+        }
+    }
+    blocks
+}
+
+/// The block of a key that is not blocked yet, if its limit has one.
+fn block(
+    operation: &Operation,
+    limit: &ExactName,
+    outcome: &mut Outcome,
+    store_now: Timestamp,
+) -> Option<Operation> {
+    let span = limit.block_on_exceed.filter(|_| outcome.blocked_until.is_none())?;
+    let until = store_now.saturating_add(span);
+    outcome.blocked_until = Some(until);
+    Some(Operation { kind: Kind::Block { until }, ..operation.clone() })
 }
 
 /// The remaining quota of an exact limit.
@@ -70,6 +96,7 @@ pub(super) fn exact_name(limit: &ExactLimit<'_>) -> ExactName {
         is_shadow: limit.is_shadow,
         on_store_failure: limit.on_store_failure,
         block_on_exceed: limit.block_on_exceed,
+        refund_on: limit.refund_on,
         place: limit.place,
         hold: match limit.algorithm {
             Algorithm::Concurrency(concurrency) => Some(concurrency.hold()),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Verdict;
-use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
+use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest, WorkEnd};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Obstacle;
@@ -107,7 +107,7 @@ impl Engine {
             };
             let (reason, retry, left) = match leases.take(&asked, now, || about(gate, limit, located)) {
                 Ok(Taken::All(charge)) => {
-                    held.push(charge);
+                    held.push(LeaseCharge { refund_on: limit.refund_on, ..charge });
                     continue;
                 }
                 Ok(Taken::Waits(flight)) => {
@@ -207,13 +207,20 @@ impl Engine {
         held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
-    /// Brings what was taken to what the request truly cost; what the store is to do, where leases
+    /// Brings what was taken to what the end of the work says; what the store is to do, where leases
     /// do not have it.
-    pub(super) fn settle_leased(&self, held: &[LeaseCharge], units: u64, now: Timestamp) -> Vec<Operation> {
+    pub(super) fn settle_leased(
+        &self,
+        held: &[LeaseCharge],
+        end: &WorkEnd,
+        now: Timestamp,
+    ) -> Vec<Operation> {
         let Some(leases) = &self.shared.leases else { return Vec::new() };
         let mut operations = Vec::new();
         for charge in held {
-            let Some(cost) = charge.cost else { continue };
+            let is_refunded = self.shared.table.is_refunded(charge.refund_on, end);
+            let units = if is_refunded { Some(0) } else { end.true_units };
+            let (Some(cost), Some(units)) = (charge.cost, units) else { continue };
             let surplus = cost.units().saturating_sub(units);
             let surplus = surplus - if surplus > 0 { leases.put_back(charge, surplus, now) } else { 0 };
             // Of a window that has ended nothing is left to be given back.

@@ -78,8 +78,6 @@ impl Engine {
     }
 
     fn as_configured(&self) -> Vec<NamespaceConfig> {
-        let namespaces =
-            self.gates.iter().map(|gate| NamespaceConfig::new(gate.namespace(), gate.limits().cloned()));
-        namespaces.collect()
+        self.gates.iter().map(|gate| NamespaceConfig::of(gate)).collect()
     }
 }

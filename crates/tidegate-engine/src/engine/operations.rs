@@ -8,10 +8,12 @@ use tidegate_core::gate::{ExactLimit, LocalLimit};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::shares::Owner;
 use tidegate_core::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
-use tidegate_store::{Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, StoreError};
+use tidegate_store::{
+    Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
+};
 
 use super::Engine;
-use super::exact_limit::{exact_name, key_of, reports};
+use super::exact_limit::{block_exhausted, exact_name, key_of, reports};
 use super::store_silence::{decided_here, is_away};
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::continuation::ExactName;
@@ -58,6 +60,10 @@ impl Engine {
     /// Charges the limits whether or not there is room, as for work already done; what they have
     /// left then. Concurrency limits are left alone.
     ///
+    /// A limit that blocks keys that exceed it ([`OnExceed::Block`](tidegate_core::limit::OnExceed))
+    /// blocks the key when the report leaves nothing of it: an exact limit in the store, for every
+    /// member, other limits at this member.
+    ///
     /// While the store is away, exact limits are charged as their [`OnStoreFailure`] says; if one
     /// of them refuses, nothing is charged and the error says so.
     pub fn report(
@@ -76,11 +82,17 @@ impl Engine {
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
         let (attributes, cost) = (OwnedPairs::of(request.attributes), request.cost);
         let gate = gate.clone();
-        Ok(Progress::ask(batch, move |step, _| {
+        Ok(Progress::ask(batch, move |step, batch| {
             let refuses = |one: &ExactName| one.on_store_failure == OnStoreFailure::Refuse;
+            let mut blocks = Vec::new();
             let remote = match step.answer {
                 Ok(mut answer) => {
                     step.engine.with_leases(&exact, &mut answer.outcomes, None, step.now);
+                    blocks =
+                        block_exhausted(&batch.operations, &exact, &mut answer.outcomes, answer.store_now);
+                    attributes.with(|attributes| {
+                        block_exhausted_leases(&gate, attributes, &exact, &mut answer.outcomes, step.now);
+                    });
                     reports(&exact, &answer.outcomes)
                 }
                 Err(error) if !is_away(&error) || exact.iter().any(refuses) => {
@@ -97,7 +109,13 @@ impl Engine {
                 Ok::<_, RequestError>(limits.into_iter().map(LimitReport::from).collect())
             })?;
             limits.extend(remote);
-            Ok(Progress::Done(limits))
+            if blocks.is_empty() {
+                return Ok(Progress::Done(limits));
+            }
+            // Units are charged by now, so a store that fails here leaves the limit exhausted and
+            // the key without its block; the caller is not told to report again.
+            let batch = Batch::each(step.engine.next_batch_id(), blocks);
+            Ok(Progress::ask(batch, move |_, _| Ok(Progress::Done(limits))))
         }))
     }
 
@@ -393,6 +411,26 @@ impl Engine {
             operations.push(operation.with_lease_period(one.lease_period));
         }
         Ok(operations)
+    }
+}
+
+/// Blocks the keys of leased limits at this member that a report has left nothing of.
+fn block_exhausted_leases(
+    gate: &Gate,
+    attributes: Attributes<'_>,
+    exact: &[ExactName],
+    outcomes: &mut [Outcome],
+    now: Timestamp,
+) {
+    for (name, outcome) in exact.iter().zip(outcomes) {
+        let is_exhausted = name.lease.is_some() && outcome.left() == 0 && outcome.blocked_until.is_none();
+        if let (true, Some(span)) = (is_exhausted, name.block_on_exceed) {
+            let until = now.saturating_add(span);
+            // A table too full to remember the block leaves the limit exhausted.
+            if gate.block(attributes, &name.name, until, now) == Ok(true) {
+                outcome.blocked_until = Some(until);
+            }
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Setting, listing and taking away overrides while running.
 
 use tidegate_core::Timestamp;
-use tidegate_core::limit::Override;
 use tidegate_store::{NoteChange, NoteKind};
 
 use super::Engine;
@@ -32,9 +31,8 @@ impl Engine {
         };
         one.counts_as = Some(counts_as.to_owned());
         check_texts(&one, now)?;
-        let numbers = Override { when: one.when.clone(), algorithm: one.algorithm.clone() };
         limit
-            .check_override(&numbers)
+            .check_override(&one.numbers())
             .map_err(|source| BuildError::Limits { namespace: one.namespace.clone(), source })?;
         let note = one.to_note().ok_or_else(|| AdminError::Override {
             limit: one.limit.clone(),

@@ -7,11 +7,10 @@ use tidegate_core::{Cost, Timestamp};
 use tidegate_store::{Batch, Note, NoteKind};
 
 use super::Engine;
-use super::settlement::settling;
 use crate::error::{AdminError, RequestError};
 use crate::kept::{Kept, KeptHolds, KeptSource, PermitPage, PermitReport};
 use crate::notes::{self, KeptNote, NoteError, OperationNote};
-use crate::permit::{Completion, Outcome, Permit, Settled};
+use crate::permit::{Completion, Outcome, Permit, Settled, StoredOperation};
 use crate::permit_id::PermitId;
 use crate::progress::Progress;
 
@@ -74,11 +73,12 @@ impl Engine {
     /// The note to keep about a permit; `None` if the store holds nothing for it.
     fn kept_note(&self, permit: &Permit) -> Result<Option<KeptNote>, RequestError> {
         let stored = permit.holds().filter_map(|holds| holds.stored.as_ref());
-        let charged = stored.filter_map(|stored| stored.batch.as_ref()).flat_map(|batch| &batch.operations);
         let mut operations = Vec::new();
-        for operation in charged {
-            let note = OperationNote::of(operation);
-            operations.push(note.ok_or_else(|| RequestError::Unstorable(operation.algorithm.name()))?);
+        for charge in stored.flat_map(|stored| stored.operations()) {
+            let refund_on = self.shared.table.refund_on(charge.refund_on);
+            let note = OperationNote::of(&charge.operation, refund_on);
+            let algorithm = charge.operation.algorithm.name();
+            operations.push(note.ok_or(RequestError::Unstorable(algorithm))?);
         }
         if operations.is_empty() {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Engine {
         let mut settled = match holds {
             KeptHolds::All(permit) => self.settle(*permit, completion, now),
             KeptHolds::Stored { cost, operations } => {
-                let operations = settling(&operations, cost, completion.into());
+                let operations = self.settling(operations.into_iter(), cost, completion.into());
                 Settled { batches: self.each_in_batches(&operations), ..Settled::default() }
             }
         };
@@ -165,7 +165,14 @@ impl Engine {
         let id = PermitId::from_bits(notes::name(NoteKind::Permit, note)?);
         let KeptNote { namespace, cost, operations } = notes::value(NoteKind::Permit, note)?;
         let cost = Cost::new(cost).ok_or_else(|| NoteError::new(NoteKind::Permit, "its cost is 0"))?;
-        let operations: Result<Vec<_>, _> = operations.iter().map(|one| one.operation(cost)).collect();
+        let operations: Result<Vec<_>, NoteError> = operations
+            .iter()
+            .map(|one| {
+                // Where no number is free the charge stays on every ending, as other charges do.
+                let refund_on = self.shared.table.refund_set(&one.refund_on()?).unwrap_or_default();
+                Ok(StoredOperation { operation: one.operation(cost)?, refund_on })
+            })
+            .collect();
         let owner = self.shared.table.namespaces().owner(&namespace);
         let source = KeptSource::Before(namespace.into());
         if self.shared.kept.restore(id, source, owner, cost, operations?, note.until) {

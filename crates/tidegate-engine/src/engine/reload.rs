@@ -1,9 +1,11 @@
 //! Other limits over the same state, without a moment in which nothing is decided.
 
-use core::fmt;
+use core::fmt::{self, Write};
 use core::mem::discriminant;
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use tidegate_core::limit::PlanAssignment;
 use tidegate_core::{Algorithm, Gate, Limit};
 use tidegate_store::NoteChange;
 
@@ -19,6 +21,9 @@ pub struct ReloadReport {
     /// One for each limit there is or was: those of the new policy in its order, then those that
     /// are gone.
     pub limits: Vec<LimitChange>,
+    /// The changes of what the limits of a namespace share: its plans and its cost table. Each is a
+    /// sentence for people, with the namespace.
+    pub settings: Vec<(String, String)>,
     /// The notes that a store should keep about the reload: see [`Engine::note_batches`].
     pub notes: Vec<NoteChange>,
 }
@@ -104,10 +109,12 @@ impl Engine {
             &self.lineage,
             overrides,
         )?;
-        let mut report =
-            ReloadReport { limits: Vec::new(), notes: engine.lineage.changes_since(&self.lineage) };
+        let notes = engine.lineage.changes_since(&self.lineage);
+        let mut report = ReloadReport { limits: Vec::new(), settings: Vec::new(), notes };
         for gate in &engine.gates {
             let before = self.gate(gate.namespace()).ok();
+            let changed = before.map(|before| changed_settings(before, gate)).unwrap_or_default();
+            report.settings.extend(changed.into_iter().map(|change| (gate.namespace().to_owned(), change)));
             for (limit, counts_as) in gate.identities() {
                 let old = before
                     .and_then(|gate| gate.identities().find(|(_, name)| *name == counts_as))
@@ -198,21 +205,71 @@ fn fresh_because(old: &Limit, new: &Limit, asks_store: bool) -> Option<String> {
     None
 }
 
-/// The numbers of both, in words, if they differ; those of overrides count as well.
+/// The numbers of both, in words, if they differ; those of overrides and plans count as well.
 fn changed_numbers(old: &Limit, new: &Limit) -> Option<(String, String)> {
-    let same_overrides = old.overrides.len() == new.overrides.len()
-        && old
-            .overrides
-            .iter()
-            .zip(&new.overrides)
-            .all(|(old, new)| old.when == new.when && old.algorithm == new.algorithm);
-    if old.algorithm == new.algorithm && same_overrides {
+    let same_overrides = old.overrides == new.overrides;
+    let same_zone = old.zone_from == new.zone_from;
+    if old.algorithm == new.algorithm && same_overrides && same_zone && old.plans == new.plans {
         return None;
     }
-    let words = |limit: &Limit| match limit.overrides.len() {
-        _ if same_overrides => in_words(&limit.algorithm),
-        1 => format!("{} with 1 override", in_words(&limit.algorithm)),
-        many => format!("{} with {many} overrides", in_words(&limit.algorithm)),
+    let words = |limit: &Limit, other: &Limit| {
+        let mut words = in_words(&limit.algorithm);
+        if let (Some(attribute), false) = (&limit.zone_from, same_zone) {
+            let _ = write!(words, " unless {attribute} names another zone");
+        }
+        match limit.overrides.len() {
+            _ if same_overrides => {}
+            1 => words.push_str(" with 1 override"),
+            many => {
+                let _ = write!(words, " with {many} overrides");
+            }
+        }
+        for one in limit.plans.iter().filter(|one| !other.plans.contains(one)).take(PLANS_SHOWN) {
+            let numbers = one.algorithm.as_ref().map_or_else(|| "unlimited".to_owned(), in_words);
+            let _ = write!(words, ", plan {} {numbers}", one.plan);
+        }
+        words
     };
-    Some((words(old), words(new)))
+    Some((words(old, new), words(new, old)))
+}
+
+/// How many changed plans of a limit a report shows.
+const PLANS_SHOWN: usize = 8;
+
+fn assigned(gate: &Gate) -> HashSet<&PlanAssignment> {
+    gate.plans().into_iter().flat_map(|plans| &plans.assigned).collect()
+}
+
+/// The changes of what the limits of a namespace share, each as a sentence.
+fn changed_settings(old: &Gate, new: &Gate) -> Vec<String> {
+    let mut changes = Vec::new();
+    let plans = |gate: &Gate| gate.plans().map_or_else(Vec::new, |plans| plans.names.clone());
+    let default = |gate: &Gate| gate.plans().and_then(|plans| plans.default.clone());
+    let attribute = |gate: &Gate| gate.plans().map(|plans| plans.attribute.clone());
+    let named = |name: Option<String>| name.unwrap_or_else(|| "none".to_owned());
+    if plans(old) != plans(new) {
+        let list = |gate| match plans(gate) {
+            names if names.is_empty() => "none".to_owned(),
+            names => names.join(", "),
+        };
+        changes.push(format!("plans were {} and are {}, usage kept", list(old), list(new)));
+    }
+    if default(old) != default(new) {
+        changes.push(format!("default plan was {} and is {}", named(default(old)), named(default(new))));
+    }
+    if attribute(old) != attribute(new) {
+        let (old, new) = (named(attribute(old)), named(attribute(new)));
+        changes.push(format!("attribute that names the plan was {old} and is {new}"));
+    }
+    let (before, after) = (assigned(old), assigned(new));
+    let (added, gone) = (after.difference(&before).count(), before.difference(&after).count());
+    if added + gone > 0 {
+        changes.push(format!("plan assignments: {added} added or changed, {gone} removed or changed"));
+    }
+    let rows = |gate: &Gate| format!("{:?}", gate.costs());
+    if rows(old) != rows(new) {
+        let (old, new) = (old.costs().len(), new.costs().len());
+        changes.push(format!("cost table had {old} rows and has {new}, at least one of them changed"));
+    }
+    changes
 }

@@ -6,7 +6,7 @@ use tidegate_store::{Batch, Kind, Operation, RequestId};
 
 use super::Engine;
 use crate::fault::Fault;
-use crate::permit::{Completion, Holds, Outcome, Permit, Settled};
+use crate::permit::{Completion, Holds, Outcome, Permit, Settled, StoredOperation};
 use crate::place::Loan;
 use crate::sync::Arc;
 
@@ -61,25 +61,43 @@ impl Engine {
             place.sample(sample);
         }
         let charged = limits.cost();
-        let complete = |limits: tidegate_core::Permit| match completion.true_cost {
-            Some(units) => limits.settle(&self.shared.table, units, now),
-            None => {
-                limits.release(now);
-            }
-        };
+        let end = completion.work_end();
+        let complete = |limits: tidegate_core::Permit| limits.end(&self.shared.table, &end, now);
         if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             capacity.settle(units, completion.true_units, now);
         }
         complete(limits);
-        let mut operations = match completion.true_cost {
-            Some(units) if !leased.is_empty() => self.settle_leased(&leased, units, now),
-            _ => Vec::new(),
-        };
+        let mut operations =
+            if leased.is_empty() { Vec::new() } else { self.settle_leased(&leased, &end, now) };
         let Some(stored) = stored else { return operations };
+        operations.extend(self.settling(stored.operations(), charged, completion));
         stored.fallback.map(complete);
         operations
-            .extend(stored.batch.iter().flat_map(|batch| settling(&batch.operations, charged, completion)));
-        operations
+    }
+
+    /// The operations that correct charges in a store, each of `cost`, to what the end of the work
+    /// says.
+    pub(super) fn settling(
+        &self,
+        charged: impl Iterator<Item = StoredOperation>,
+        cost: Cost,
+        completion: Completion,
+    ) -> Vec<Operation> {
+        let end = completion.work_end();
+        let of_units = |true_units: u64| {
+            let surplus = Cost::new(cost.units().saturating_sub(true_units));
+            let rest = Cost::new(true_units.saturating_sub(cost.units()));
+            let surplus = surplus.map(|cost| Kind::Refund { cost });
+            surplus.or_else(|| rest.map(|cost| Kind::Report { cost }))
+        };
+        let units = if end.outcome == Outcome::Cancelled { Some(0) } else { end.true_units };
+        let kind = |charge: &StoredOperation| match charge.operation.kind {
+            Kind::Acquire { holder } => Some(Kind::Release { holder }),
+            Kind::Check { .. } if self.shared.table.is_refunded(charge.refund_on, &end) => of_units(0),
+            Kind::Check { .. } => units.and_then(of_units),
+            _ => None,
+        };
+        charged.filter_map(|one| Some(Operation { kind: kind(&one)?, ..one.operation })).collect()
     }
 
     /// The loan of a request that is cancelled: all of its charges are returned, not only permits.
@@ -178,28 +196,6 @@ fn undo_beside(charged: &Batch, shared: u64, id: RequestId) -> Batch {
     };
     let operations: Vec<_> = charged.operations.iter().enumerate().filter_map(take_back).collect();
     Batch::each(id, operations.into_iter().rev())
-}
-
-/// The operations that correct charges in a store, each of `cost`, to the actual cost of the
-/// request.
-pub(super) fn settling(charged: &[Operation], cost: Cost, completion: Completion) -> Vec<Operation> {
-    let units = match (completion.outcome, completion.true_cost) {
-        (Outcome::Cancelled, _) => Some(Kind::Refund { cost }),
-        (_, Some(true_units)) => {
-            let surplus =
-                Cost::new(cost.units().saturating_sub(true_units)).map(|cost| Kind::Refund { cost });
-            let rest =
-                || Cost::new(true_units.saturating_sub(cost.units())).map(|cost| Kind::Report { cost });
-            surplus.or_else(rest)
-        }
-        (_, None) => None,
-    };
-    let kind = |operation: &Operation| match operation.kind {
-        Kind::Acquire { holder } => Some(Kind::Release { holder }),
-        Kind::Check { .. } => units,
-        _ => None,
-    };
-    charged.iter().filter_map(|one| Some(Operation { kind: kind(one)?, ..one.clone() })).collect()
 }
 
 /// The longest time that a permit of the gate's concurrency limits is held.

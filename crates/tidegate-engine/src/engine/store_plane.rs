@@ -230,6 +230,7 @@ impl BatchAdmission {
             let mut mine = Batch { id, mode, operations: SmallVec::new(), notes: Vec::new() };
             let mut shared = 0;
             let mut lent: SmallVec<[u64; 2]> = SmallVec::new();
+            let mut refund_on = SmallVec::new();
             for ((operation, is_shared), place) in asked.by_ref().take(count).zip(0..) {
                 if answered.get(place).is_some_and(is_charged) {
                     if matches!(operation.kind, Kind::Acquire { .. }) {
@@ -238,6 +239,7 @@ impl BatchAdmission {
                     // Where requests share a batch it has at most 64 operations.
                     shared |= u64::from(is_shared).checked_shl(mine.operations.len() as u32).unwrap_or(0);
                     mine.operations.push(operation);
+                    refund_on.push(question.exact[place].refund_on);
                 }
             }
             let reports = question.exact.iter().zip(answered);
@@ -249,7 +251,8 @@ impl BatchAdmission {
                 let loan = holds.loan.get_or_insert_with(|| Box::new(engine.loan(SmallVec::new())));
                 loan.keys.extend(lent);
             }
-            holds.stored = Some(Box::new(StoreCharge { batch: Some(mine), shared, fallback: None, reports }));
+            let (batch, fallback) = (Some(mine), None);
+            holds.stored = Some(Box::new(StoreCharge { batch, refund_on, shared, fallback, reports }));
         }
     }
 

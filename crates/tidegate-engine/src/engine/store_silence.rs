@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
 use tidegate_core::gate::CounterPlace;
 use tidegate_core::lease::Share;
 use tidegate_core::limit::OnStoreFailure;
@@ -81,7 +82,13 @@ pub(super) fn charge_instead(
         Ok(permit) => {
             engine.decided_alone(gate, &permit, now);
             let reports = gate.statuses(&permit).map(LimitReport::from).collect();
-            Ok(StoreCharge { batch: None, shared: 0, fallback: Some(permit), reports })
+            Ok(StoreCharge {
+                batch: None,
+                refund_on: SmallVec::new(),
+                shared: 0,
+                fallback: Some(permit),
+                reports,
+            })
         }
         Err(violated) => Err(denied_alone(gate, violated, &local, error, cost, now)),
     }

@@ -70,6 +70,68 @@ fn a_report_charges_exact_limits_beyond_their_room() {
 }
 
 #[test]
+fn a_report_that_leaves_nothing_blocks_the_key_in_the_store_and_here() {
+    let block = Duration::from_mins(30);
+    let exact = |name: &str| Limit::new(name, bucket(5, HOUR)).key(["user"]).consistency(Consistency::Exact);
+    let world = World::with_limits([
+        exact("failures").block_on_exceed(block),
+        exact("shadow").block_on_exceed(block).shadow(),
+        exact("plain"),
+        Limit::new("local", bucket(5, MINUTE)).key(["user"]).block_on_exceed(block),
+    ]);
+    let report = |units: u64| {
+        let reports = world.carry(world.engine.report(&request(units), world.now())).unwrap();
+        reports.iter().map(|one| (one.name.clone(), one.remaining, one.reset_at)).collect::<Vec<_>>()
+    };
+    assert!(report(4).iter().all(|(_, left, _)| *left == 1));
+    assert!(world.carry(world.engine.peek(&request(1), world.now())).unwrap().refusal.is_none());
+    let until = world.now().saturating_add(block);
+    let reported = report(1);
+    assert!(reported.iter().all(|(_, left, _)| *left == 0));
+    let blocked: Vec<_> =
+        reported.iter().map(|(name, _, reset_at)| (name.as_str(), *reset_at >= until)).collect();
+    assert_eq!(blocked, [("local", true), ("failures", true), ("shadow", true), ("plain", true)]);
+    let refusal = world.carry(world.engine.peek(&request(1), world.now())).unwrap().refusal.unwrap();
+    let violated: Vec<_> =
+        refusal.violated.iter().map(|one| (one.name.to_string(), one.reason, one.retry)).collect();
+    assert_eq!(violated[0], ("local".to_owned(), Reason::Blocked, Retry::At(until)));
+    // Another member asks the same store.
+    let mut config = store_config();
+    config.table.seed = [9, 9, 9, 9];
+    let limit = exact("failures").block_on_exceed(block);
+    let other = crate::world::stored_by(config, [limit]).build().unwrap();
+    let progress = other.peek(&request(1), world.now()).unwrap();
+    let Progress::Ask(asking) = progress else { panic!("the store must be asked") };
+    let answer = world.ask(asking.batch());
+    let peek = asking.resume(&other, answer, world.now()).unwrap().done().unwrap();
+    let refusal = peek.refusal.unwrap();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
+    // A report in the middle of the block does not prolong it.
+    world.advance(block / 2);
+    report(1);
+    world.advance(block / 2);
+    let refusal = world.carry(world.engine.peek(&request(1), world.now())).unwrap().refusal;
+    assert_eq!(refusal.map(|refusal| refusal.to_string()), None, "2 of 5 units have come back");
+}
+
+#[test]
+fn a_report_stands_although_the_store_goes_away_before_the_block() {
+    let limit = Limit::new("failures", bucket(5, HOUR)).key(["user"]).consistency(Consistency::Exact);
+    let world = World::with_limits([limit.block_on_exceed(MINUTE)]);
+    let Progress::Ask(asking) = world.engine.report(&request(5), world.now()).unwrap() else {
+        panic!("the store must be asked")
+    };
+    let answer = world.ask(asking.batch());
+    let Progress::Ask(blocking) = asking.resume(&world.engine, answer, world.now()).unwrap() else {
+        panic!("the block must be asked for")
+    };
+    let lost = Err(StoreError::Timeout { after: MINUTE });
+    let reports = blocking.resume(&world.engine, lost, world.now()).unwrap().done().unwrap();
+    assert_eq!(reports[0].remaining, 0);
+    assert!(world.admit(1).is_none(), "it is used up");
+}
+
+#[test]
 fn a_refund_gives_back_everywhere_and_once() {
     let world = world();
     drop(world.admit(20));

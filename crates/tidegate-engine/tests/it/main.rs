@@ -6,6 +6,7 @@ mod answers;
 mod batch;
 mod carried;
 mod completion;
+mod endings;
 mod events;
 mod exact_limits;
 mod explanation;

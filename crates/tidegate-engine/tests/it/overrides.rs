@@ -76,7 +76,7 @@ fn it_is_dormant_while_its_limit_is_gone_and_follows_it_when_it_is_renamed() {
         tidegate_core::Algorithm::Rolling(tidegate_core::algorithm::Rolling::new(10, MINUTE).unwrap());
     let (other, _) = gone.reconfigured(namespace([limit("a", rolling)])).unwrap();
     assert_eq!(left(&other, NOW), [10]);
-    let why = "limit \"a\": an override for rate of a limit that uses rolling; use rolling";
+    let why = "limit \"a\": numbers for rate of a limit that uses rolling; use rolling";
     assert_eq!(states(&other, NOW), [("a".to_owned(), OverrideState::Dormant(why.into()))]);
     let (back, _) = other.reconfigured(namespace([start()])).unwrap();
     assert_eq!((left(&back, NOW), states(&back, NOW)[0].1.clone()), (vec![25], OverrideState::Active));

@@ -324,7 +324,7 @@ fn overrides(
         let changed = written.and_then(|written| written.overridden(&one.numbers, &at, report));
         if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
             let when = one.when.clone().into_iter().collect();
-            all.push((at, Override { when, algorithm }));
+            all.push((at, Override::new(when, algorithm)));
         }
     }
     all

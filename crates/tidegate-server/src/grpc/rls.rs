@@ -42,7 +42,7 @@ type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
     attributes: &'a [(&'a str, &'a str)],
-    /// The request that its entries describe, of cost 1.
+    /// The request that its entries describe, of the cost that the cost table of the namespace says.
     request: Request<'a>,
 }
 
@@ -55,9 +55,14 @@ impl<'a> DescriptorLine<'a> {
         caller: &Caller,
     ) -> Result<Self, Fault> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let request = desk.request_of(domain, attributes, Cost::ONE, OwnClaims::default(), caller)?;
+        let request = desk.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
         let request = desk.in_force.config.planes.with_words(request, value, caller)?;
         Ok(Self { descriptor, attributes, request })
+    }
+
+    /// The cost, `said` if the caller says it.
+    fn cost(&self, said: Option<Cost>) -> Cost {
+        said.unwrap_or(self.request.cost)
     }
 }
 
@@ -74,7 +79,7 @@ impl<'a> Questions<'a> {
         for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
             if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
                 questions.places.push(at);
-                questions.requests.push(line.request.cost(cost));
+                questions.requests.push(line.request.cost(line.cost(cost)));
             }
         }
         questions
@@ -179,14 +184,16 @@ impl Desk<'_> {
                 Hits::Ask(_) => None,
                 Hits::Charge(cost) => Some(self.book(&line.request.cost(cost), now).await?),
                 Hits::Look => Some(self.look(&line.request.cost(Cost::ONE), now).await?),
-                Hits::GiveBack(cost) => Some(self.give_back(&line.request.cost(cost), now).await?),
+                Hits::GiveBack(cost) => Some(self.give_back(&line.request.cost(line.cost(cost)), now).await?),
             });
         };
         Ok(match line.descriptor.hits {
             Hits::Ask(_) => None,
             Hits::Charge(cost) => Some(self.book_own(domain, line, limit, cost, now).await?),
             Hits::Look => Some(self.look_at_own(domain, line, limit, Cost::ONE, now).await?),
-            Hits::GiveBack(cost) => Some(self.give_back_own(domain, line, limit, cost, now).await?),
+            Hits::GiveBack(cost) => {
+                Some(self.give_back_own(domain, line, limit, line.cost(cost), now).await?)
+            }
         })
     }
 
@@ -266,7 +273,7 @@ impl Desk<'_> {
             if let (Hits::Ask(cost), Some(limit), None) =
                 (line.descriptor.hits, &line.descriptor.limit, &outcome)
             {
-                *outcome = Some(self.look_at_own(domain, line, limit, cost, now).await?);
+                *outcome = Some(self.look_at_own(domain, line, limit, line.cost(cost), now).await?);
             }
         }
         let Questions { places, requests } = Questions::of(lines, outcomes);
@@ -295,7 +302,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<bool, Fault> {
         let questions = lines.iter().enumerate().filter_map(|(at, line)| match line.descriptor.hits {
-            Hits::Ask(cost) => line.descriptor.limit.as_ref().map(|limit| (at, line, limit, cost)),
+            Hits::Ask(cost) => line.descriptor.limit.as_ref().map(|limit| (at, line, limit, line.cost(cost))),
             _ => None,
         });
         let questions: SmallVec<[_; 2]> = questions.collect();

@@ -29,8 +29,10 @@ const SHOWN_BYTES: usize = 64;
 /// The arguments of a check.
 struct Check<'a> {
     namespace: &'a str,
-    /// `None` for a peek.
+    /// `None` if the request does not say it.
     cost: Option<Cost>,
+    /// Whether it only looks, with `COST 0`.
+    is_peek: bool,
     attributes: Pairs<'a>,
 }
 
@@ -41,11 +43,12 @@ impl<'a> Check<'a> {
             return Err(malformed("TG.CHECK names no namespace".to_owned()));
         };
         let namespace = text("the namespace", namespace)?;
-        let (cost, rest) = match rest {
+        let (cost, is_peek, rest) = match rest {
             [option, units, rest @ ..] if option.eq_ignore_ascii_case(b"COST") => {
-                (Cost::new(number("COST", units).map_err(malformed)?), rest)
+                let cost = Cost::new(number("COST", units).map_err(malformed)?);
+                (cost.or(Some(Cost::ONE)), cost.is_none(), rest)
             }
-            _ => (Some(Cost::ONE), rest),
+            _ => (None, false, rest),
         };
         let mut attributes = Pairs::default();
         for pair in rest.chunks(2) {
@@ -59,7 +62,7 @@ impl<'a> Check<'a> {
             let pushed = attributes.push(Text(name.into()), Text(value.into()));
             pushed.map_err(|error| malformed(error.to_string()))?;
         }
-        Ok(Self { namespace, cost, attributes })
+        Ok(Self { namespace, cost, is_peek, attributes })
     }
 }
 
@@ -86,12 +89,11 @@ impl Desk<'_> {
         let check = Check::read(arguments)?;
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
-        let (cost, own) = (check.cost.unwrap_or_default(), OwnClaims::default());
-        let request = self.request_of(check.namespace, &pairs, cost, own, caller)?;
+        let request = self.request_of(check.namespace, &pairs, check.cost, OwnClaims::default(), caller)?;
         let request =
             self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
         let engine = &self.in_force.engine;
-        if check.cost.is_none() {
+        if check.is_peek {
             let (peek, was_asked) = match engine.peek(&request, now) {
                 Ok(Progress::Done(peek)) => (peek, false),
                 begun => (Box::pin(self.complete(begun)).await?, true),

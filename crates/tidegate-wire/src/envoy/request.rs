@@ -49,15 +49,15 @@ pub struct Descriptor<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hits {
     /// A question: charged if everything fits, and not at all otherwise. The descriptor does not
-    /// say what it weighs.
-    Ask(Cost),
+    /// say its cost; this is the cost that the request says for all descriptors, if it says one.
+    Ask(Option<Cost>),
     /// A charge: booked even if it does not fit, because the work may have been done before. The
     /// descriptor says what it weighs.
     Charge(Cost),
     /// Only a look. The descriptor says that it weighs nothing.
     Look,
-    /// Given back, as far as it was used.
-    GiveBack(Cost),
+    /// Given back, as far as it was used; `None` for the cost that a question would have.
+    GiveBack(Option<Cost>),
 }
 
 /// A limit that came with a request: so many units in each window of this length, counted
@@ -108,7 +108,7 @@ impl<'a> ParsedRequest<'a> {
             let what = format!("has {} descriptors; a request takes {DESCRIPTORS_MAX}", descriptors.len());
             return Err(bad("descriptors", what, "send fewer, or several requests"));
         }
-        let implied = Cost::new((*hits_addend).into()).unwrap_or(Cost::ONE);
+        let implied = Cost::new((*hits_addend).into());
         let descriptors = descriptors.iter().enumerate();
         let descriptors = descriptors.map(|(index, one)| Descriptor::read(one, implied, index));
         Ok(Self { domain, descriptors: descriptors.collect::<Result<_, _>>()? })
@@ -116,7 +116,11 @@ impl<'a> ParsedRequest<'a> {
 }
 
 impl<'a> Descriptor<'a> {
-    fn read(descriptor: &'a RateLimitDescriptor, implied: Cost, index: usize) -> Result<Self, BadRequest> {
+    fn read(
+        descriptor: &'a RateLimitDescriptor,
+        implied: Option<Cost>,
+        index: usize,
+    ) -> Result<Self, BadRequest> {
         let RateLimitDescriptor { entries, limit, hits_addend, is_negative_hits } = descriptor;
         let field = |rest: &str| format!("descriptors[{index}].{rest}");
         if entries.is_empty() {
@@ -140,7 +144,7 @@ impl<'a> Descriptor<'a> {
         }
         let hits = match (hits_addend.map(Cost::new), is_negative_hits) {
             (None, true) => Hits::GiveBack(implied),
-            (Some(Some(cost)), true) => Hits::GiveBack(cost),
+            (Some(Some(cost)), true) => Hits::GiveBack(Some(cost)),
             (None, false) => Hits::Ask(implied),
             (Some(Some(cost)), false) => Hits::Charge(cost),
             (Some(None), _) => Hits::Look,

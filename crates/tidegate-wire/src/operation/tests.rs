@@ -8,8 +8,8 @@ fn fault<'a, T: Deserialize<'a> + fmt::Debug>(body: &'a str) -> Fault {
 fn a_check_needs_only_a_namespace() {
     let check: Check<'_> = read(br#"{"namespace":"api"}"#).unwrap();
     assert_eq!(
-        (&*check.namespace, check.cost.0, check.class.unwrap_or_default().0),
-        ("api", Cost::ONE, Class::SheddablePlus)
+        (&*check.namespace, check.cost, check.class.unwrap_or_default().0),
+        ("api", None, Class::SheddablePlus)
     );
     assert!(!check.peek && check.wait_ms == 0 && check.access.is_none());
     assert!(check.attributes.borrowed().is_empty());
@@ -20,7 +20,7 @@ fn a_check_reads_everything_it_may_hold() {
     let body = br#"{"namespace":"api","attributes":{"user":"ada"},"cost":18446744073709551615,
         "class":"critical","access":{"table":"t","key":"k","kind":"write","size":9},"peek":true,"wait_ms":0}"#;
     let check: Check<'_> = read(body).unwrap();
-    assert_eq!(check.cost.0.units(), u64::MAX);
+    assert_eq!(check.cost.unwrap().0.units(), u64::MAX);
     assert_eq!((check.class.unwrap_or_default().0, check.peek), (Class::Critical, true));
     let access = check.access.unwrap();
     assert_eq!((&*access.table, &*access.key, access.kind, access.size), ("t", "k", AccessKind::Write, 9));

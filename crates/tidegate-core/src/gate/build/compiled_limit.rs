@@ -4,6 +4,7 @@ use core::hash::Hasher;
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use super::compiled_plans::{CompiledPlans, PlanIndex};
 use super::error::{GateError, too_many};
 use super::limit_check::check_limit;
 use super::overrides::{OverrideNumbers, Overrides, RunTimeFacts};
@@ -12,12 +13,30 @@ use crate::limit::{Condition, Consistency, Limit};
 use crate::matcher::Matcher;
 use crate::scope::{Keyed, Names, Part, Scope, Values};
 use crate::shares::Owner;
-use crate::table::{KeyTable, Spec, SpecId, SpecOwner, SpecPin};
+use crate::table::{KeyTable, RefundSet, Spec, SpecId, SpecOwner, SpecPin};
 use crate::text::Text;
 use crate::time::Timestamp;
 
 /// The suffix of the identity of a limit's ledgers.
 const LEDGER: &[u8] = b"\0ledger";
+
+/// The numbers of a limit for the requests of a plan.
+#[derive(Debug)]
+pub(crate) enum PlanSpec {
+    /// Those of the limit.
+    Own,
+    /// The plan is unlimited.
+    Unlimited,
+    Numbers(PlanSpecNumbers),
+}
+
+#[derive(Debug)]
+pub(crate) struct PlanSpecNumbers {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) spec: SpecId,
+    /// Keeps `spec` in use as long as this limit is there.
+    _pin: SpecPin,
+}
 
 /// A limit ready to be checked.
 #[derive(Debug)]
@@ -34,6 +53,12 @@ pub(crate) struct Compiled {
     /// Keeps `spec` in use as long as this limit is there.
     _pin: SpecPin,
     overrides: Option<Overrides>,
+    /// Its numbers for each plan of the namespace; empty where no plan changes them.
+    plans: Box<[PlanSpec]>,
+    /// The attribute whose value is its time zone.
+    pub(crate) zone_from: Option<u16>,
+    /// The endings of work on which a charge is given back.
+    pub(crate) refund_on: RefundSet,
     /// The name it counts under: its own, or the one it had when it was first counted.
     pub(crate) counts_as: Box<str>,
     ledger_identity: Box<[u8]>,
@@ -49,18 +74,25 @@ impl Compiled {
     pub(super) fn new(
         (namespace, owner): (&str, Owner),
         limit: Limit,
-        members: u32,
+        (members, plans): (u32, Option<&CompiledPlans>),
         run_time: &RunTimeFacts,
         table: &KeyTable,
         names: &mut Names,
     ) -> Result<Self, GateError> {
         check_limit(&limit)?;
         let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
+        let intern = |algorithm: &Algorithm| {
+            let owner = SpecOwner::policy(owner);
+            let pin = table.specs.intern(Spec::Algorithm(algorithm.clone()), owner);
+            pin.ok_or_else(|| too_many(limit.name.clone(), owner))
+        };
         let algorithm = part(&limit.algorithm);
-        let pin = table
-            .specs
-            .intern(Spec::Algorithm(algorithm.clone()), SpecOwner::policy(owner))
-            .ok_or_else(|| too_many(limit.name.clone(), SpecOwner::policy(owner)))?;
+        let pin = intern(&algorithm)?;
+        let plan_specs = plan_specs(&limit, plans, |whole| {
+            let algorithm = part(whole);
+            let pin = intern(&algorithm)?;
+            Ok(PlanSpec::Numbers(PlanSpecNumbers { algorithm, spec: pin.id(), _pin: pin }))
+        })?;
         let conditions = limit
             .matches
             .iter()
@@ -75,6 +107,9 @@ impl Compiled {
         let scope = Scope::new(parts, limit.missing, identity, table);
         let overrides = Overrides::new(&limit, &run_time.overrides, part, &scope, owner, table)?;
         let has_blocks = table.blocks.of(identity);
+        let zone_from = limit.zone_from.as_deref().map(|attribute| names.intern(attribute));
+        let refund_on = table.refund_sets.intern(&limit.refund_on);
+        let refund_on = refund_on.ok_or_else(|| GateError::TooManyRefundSets(limit.name.clone()))?;
         let is_elsewhere = false;
         Ok(Self {
             name: Text::from(&limit.name),
@@ -85,6 +120,9 @@ impl Compiled {
             spec: pin.id(),
             _pin: pin,
             overrides,
+            plans: plan_specs,
+            zone_from,
+            refund_on,
             counts_as,
             ledger_identity,
             has_blocks,
@@ -110,21 +148,37 @@ impl Compiled {
         self.scope.key(values)
     }
 
-    /// The algorithm for a request at `now`: the limit's, or that of the override that fits best.
+    /// Its algorithm with its own numbers.
     #[inline]
-    pub(crate) fn numbers(&self, values: &Values<'_>, now: Timestamp) -> (&Algorithm, SpecId) {
-        match self.overriding(values, now) {
-            Some(numbers) => (&numbers.algorithm, numbers.spec),
-            None => (&self.algorithm, self.spec),
-        }
+    pub(crate) fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
     }
 
-    /// The algorithm of that spec, if this limit or an override of it uses the spec.
+    /// Whether its own numbers count for every request.
+    #[inline]
+    pub(crate) fn has_one_set_of_numbers(&self) -> bool {
+        self.overrides.is_none() && self.plans.is_empty() && self.zone_from.is_none()
+    }
+
+    /// Its numbers for the requests of a plan.
+    #[inline]
+    pub(crate) fn plan_spec(&self, plan: PlanIndex) -> &PlanSpec {
+        self.plans.get(plan.get()).unwrap_or(&PlanSpec::Own)
+    }
+
+    /// The algorithm of that spec, if this limit uses the spec for itself, an override or a plan.
     pub(crate) fn algorithm_of(&self, spec: SpecId) -> Option<&Algorithm> {
         if spec == self.spec {
             return Some(&self.algorithm);
         }
-        self.overrides.as_ref().and_then(|overrides| overrides.algorithm_of(spec))
+        let overriding = self.overrides.as_ref().and_then(|overrides| overrides.algorithm_of(spec));
+        let of_plan = || {
+            self.plans.iter().find_map(|plan| match plan {
+                PlanSpec::Numbers(numbers) if numbers.spec == spec => Some(&numbers.algorithm),
+                _ => None,
+            })
+        };
+        overriding.or_else(of_plan)
     }
 
     /// The override that fits a request at `now` best, if one does.
@@ -151,6 +205,39 @@ impl Compiled {
     pub(crate) fn is_leased(&self) -> bool {
         self.limit.consistency == Consistency::Leased
     }
+}
+
+/// The numbers of a limit for each plan, in the order of the plans; `numbers` makes those that are
+/// not the limit's own.
+fn plan_specs(
+    limit: &Limit,
+    plans: Option<&CompiledPlans>,
+    numbers: impl Fn(&Algorithm) -> Result<PlanSpec, GateError>,
+) -> Result<Box<[PlanSpec]>, GateError> {
+    if limit.plans.is_empty() {
+        return Ok(Box::default());
+    }
+    let count = plans.map_or(0, |plans| plans.plans().names.len());
+    let mut specs: Vec<PlanSpec> = (0..count).map(|_| PlanSpec::Own).collect();
+    for one in &limit.plans {
+        let why = |why: &'static str| GateError::PlanNumbers {
+            limit: limit.name.clone(),
+            plan: one.plan.clone(),
+            why,
+        };
+        let Some(plan) = plans.and_then(|plans| plans.index(&one.plan)) else {
+            return Err(why("is not a plan of the namespace; name one of its plans"));
+        };
+        let spec = &mut specs[plan.get()];
+        if !matches!(spec, PlanSpec::Own) {
+            return Err(why("has numbers already; remove one of the two"));
+        }
+        *spec = match &one.algorithm {
+            Some(algorithm) => numbers(algorithm)?,
+            None => PlanSpec::Unlimited,
+        };
+    }
+    Ok(specs.into())
 }
 
 /// The bytes that identify a limit of a namespace across a reload and on every member: the name it

@@ -43,7 +43,7 @@ pub enum GateError {
         /// The attribute; empty if the override names none.
         attribute: String,
     },
-    /// An override with another algorithm.
+    /// An override, or the numbers of a plan, with another algorithm.
     OverrideAlgorithm {
         /// The limit.
         limit: String,
@@ -52,6 +52,40 @@ pub enum GateError {
         /// The algorithm of the override.
         given: &'static str,
     },
+    /// The plans of the namespace.
+    Plans {
+        /// The namespace.
+        namespace: String,
+        /// The problem and the fix.
+        why: String,
+    },
+    /// Numbers of a limit for a plan.
+    PlanNumbers {
+        /// The limit.
+        limit: String,
+        /// The plan.
+        plan: String,
+        /// The problem and the fix.
+        why: &'static str,
+    },
+    /// A time zone from an attribute for a limit that has no time zone.
+    ZoneFrom {
+        /// The limit.
+        limit: String,
+        /// Its algorithm.
+        algorithm: &'static str,
+    },
+    /// More rows in the cost table of a namespace than
+    /// [`CostRow::MAX`](crate::limit::CostRow::MAX).
+    TooManyCosts {
+        /// The namespace.
+        namespace: String,
+        /// The number of rows.
+        rows: usize,
+    },
+    /// The limits over this table have had as many distinct sets of
+    /// [`Limit::refund_on`](crate::Limit::refund_on) as can be told apart, 255.
+    TooManyRefundSets(String),
     /// A block of no length or longer than 366 days.
     Block(String),
     /// More limits in a namespace than [`GateBuilder::LIMITS_MAX`](crate::GateBuilder::LIMITS_MAX).
@@ -110,7 +144,22 @@ impl fmt::Display for GateError {
             ),
             Self::OverrideAlgorithm { limit, expected, given } => write!(
                 f,
-                "limit \"{limit}\": an override for {given} of a limit that uses {expected}; use {expected}"
+                "limit \"{limit}\": numbers for {given} of a limit that uses {expected}; use {expected}"
+            ),
+            Self::Plans { namespace, why } => write!(f, "plans of namespace \"{namespace}\": {why}"),
+            Self::PlanNumbers { limit, plan, why } => {
+                write!(f, "limit \"{limit}\": plan \"{plan}\" {why}")
+            }
+            Self::ZoneFrom { limit, algorithm } => write!(
+                f,
+                "limit \"{limit}\": a time zone from an attribute belongs to `calendar`, not to `{algorithm}`; remove it"
+            ),
+            Self::TooManyCosts { namespace, rows } => {
+                write!(f, "namespace \"{namespace}\": {rows} rows in the cost table; use at most 1024")
+            }
+            Self::TooManyRefundSets(limit) => write!(
+                f,
+                "limit \"{limit}\": there have been 255 different sets of outcomes to refund on since the start; use one of them, or restart"
             ),
             Self::Block(value) => {
                 write!(f, "limit \"{value}\": `block` is not between 1us and 366d; use a span in that range")

@@ -32,6 +32,14 @@ pub(super) fn check_limit(limit: &Limit) -> Result<(), GateError> {
     if limit.consistency == Consistency::Leased {
         limit.check_leasable(&limit.algorithm)?;
     }
+    if limit.zone_from.is_some() && limit.algorithm.name() != "calendar" {
+        return Err(GateError::ZoneFrom { limit: name(), algorithm: limit.algorithm.name() });
+    }
+    limit
+        .plans
+        .iter()
+        .filter_map(|one| one.algorithm.as_ref())
+        .try_for_each(|one| limit.check_numbers(one))?;
     limit.overrides.iter().try_for_each(|one| limit.check_override(one))
 }
 
@@ -43,19 +51,26 @@ impl Limit {
         terms.map(drop).map_err(not_leasable)
     }
 
-    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
-    /// the limit's algorithm with whatever numbers.
-    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
-        if core::mem::discriminant(&one.algorithm) != core::mem::discriminant(&self.algorithm) {
+    /// Whether the limit may have these numbers for some requests, of a plan or an override: they
+    /// are of the same algorithm.
+    pub fn check_numbers(&self, algorithm: &Algorithm) -> Result<(), GateError> {
+        if core::mem::discriminant(algorithm) != core::mem::discriminant(&self.algorithm) {
             return Err(GateError::OverrideAlgorithm {
                 limit: self.name.clone(),
                 expected: self.algorithm.name(),
-                given: one.algorithm.name(),
+                given: algorithm.name(),
             });
         }
         if self.consistency == Consistency::Leased {
-            self.check_leasable(&one.algorithm)?;
+            self.check_leasable(algorithm)?;
         }
+        Ok(())
+    }
+
+    /// Whether `one` may override this limit: it names attributes of the key, at least one, and has
+    /// the limit's algorithm with whatever numbers.
+    pub fn check_override(&self, one: &Override) -> Result<(), GateError> {
+        self.check_numbers(&one.algorithm)?;
         let attribute = |attribute: &str| GateError::OverrideAttribute {
             limit: self.name.clone(),
             attribute: attribute.to_owned(),

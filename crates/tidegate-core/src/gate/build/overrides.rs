@@ -42,8 +42,8 @@ pub(super) struct Overrides {
 /// The numbers of one override.
 #[derive(Debug)]
 pub(crate) struct OverrideNumbers {
-    pub(super) algorithm: Algorithm,
-    pub(super) spec: SpecId,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) spec: SpecId,
     /// Keeps `spec` in use as long as the override is there.
     _pin: SpecPin,
     /// The values it is for.
@@ -52,6 +52,8 @@ pub(crate) struct OverrideNumbers {
     pub(crate) is_policy: bool,
     /// The first instant at which it no longer counts.
     pub(crate) until: Timestamp,
+    /// Whether its time zone counts whatever zone the request names.
+    pub(crate) fixes_zone: bool,
 }
 
 #[derive(Debug)]
@@ -117,7 +119,15 @@ impl Overrides {
             }
             let when = one.when.clone().into_boxed_slice();
             by_spec.entry(pin.id()).or_insert(numbers.len());
-            numbers.push(OverrideNumbers { algorithm, spec: pin.id(), _pin: pin, when, is_policy, until });
+            numbers.push(OverrideNumbers {
+                algorithm,
+                spec: pin.id(),
+                _pin: pin,
+                when,
+                is_policy,
+                until,
+                fixes_zone: one.fixes_zone,
+            });
         }
         if numbers.is_empty() {
             return Ok(None);

@@ -161,12 +161,12 @@ fn an_override_set_at_run_time_wins_over_the_policy_until_the_very_instant_it_en
         .limit(limit)
         .override_at_run_time(
             "limit",
-            Override { when: when(&[("account", "a")]), algorithm: bucket(40, minute) },
+            Override::new(when(&[("account", "a")]), bucket(40, minute)),
             after(Duration::from_secs(5)),
         )
         .override_at_run_time(
             "limit",
-            Override { when: when(&[("stream", "t"), ("account", "a")]), algorithm: bucket(50, minute) },
+            Override::new(when(&[("stream", "t"), ("account", "a")]), bucket(50, minute)),
             Timestamp::MAX,
         )
         .build()

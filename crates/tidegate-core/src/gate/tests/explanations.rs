@@ -63,7 +63,7 @@ fn the_numbers_that_count_are_named_with_whose_they_are() {
     let when = |user: &str| vec![("user".to_owned(), user.to_owned())];
     let limit = per_second("user", 1).override_for([("user", "ada")], bucket(5, Duration::from_secs(1)));
     let until = after(MINUTE);
-    let set = |user, units| Override { when: when(user), algorithm: bucket(units, Duration::from_secs(1)) };
+    let set = |user, units| Override::new(when(user), bucket(units, Duration::from_secs(1)));
     let gate = Gate::builder("api")
         .limit(limit)
         .override_at_run_time("user", set("bob", 9), until)

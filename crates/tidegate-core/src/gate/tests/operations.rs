@@ -172,6 +172,41 @@ fn exceeding_blocks_the_key_when_the_limit_says_so() {
 }
 
 #[test]
+fn a_report_that_leaves_nothing_blocks_the_key_when_the_limit_says_so() {
+    let block = Duration::from_mins(10);
+    for limit in one_of_each(3).into_iter().filter(|limit| limit.algorithm.name() != "concurrency") {
+        let name = limit.name.clone();
+        let key = [(name.as_str(), "x")];
+        let gate = gate([limit.block_on_exceed(block)]);
+        for left in [2, 1] {
+            assert_eq!(gate.report(&key, Cost::ONE, NOW).unwrap()[0].remaining, left, "{name}");
+            assert!(gate.peek(&key, Cost::ONE, NOW).refusal.is_none(), "{name}");
+        }
+        let status = gate.report(&key, Cost::ONE, NOW).unwrap().remove(0);
+        assert_eq!((status.remaining, status.reset_at), (0, after(block)), "{name}");
+        let refusal = gate.peek(&key, Cost::ONE, NOW).refusal.unwrap();
+        assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(after(block))), "{name}");
+        // A later report is charged and does not prolong the block.
+        let later = after(Duration::from_mins(5));
+        assert_eq!(gate.report(&key, Cost::ONE, later).unwrap()[0].reset_at, after(block), "{name}");
+        let last = Timestamp::from_nanos(after(block).as_nanos() - 1);
+        assert!(!gate.check(&key, Cost::ONE, last).is_admit(), "{name}");
+        assert!(gate.check(&key, Cost::ONE, after(block)).is_admit(), "{name}");
+    }
+}
+
+#[test]
+fn a_report_to_a_shadow_limit_or_to_one_without_a_block_blocks_nothing() {
+    let shadow = per_second("user", 1).block_on_exceed(Duration::from_mins(10)).shadow();
+    for limit in [shadow, per_second("user", 1)] {
+        let gate = gate([limit]);
+        gate.report(&[("user", "x")], cost(1), NOW).unwrap();
+        let refilled = after(Duration::from_secs(1));
+        assert!(gate.check(&[("user", "x")], Cost::ONE, refilled).is_admit());
+    }
+}
+
+#[test]
 fn a_shadow_limit_refuses_nothing_and_says_what_it_would() {
     let gate = gate([per_second("user", 2).shadow(), per_second("tenant", 5)]);
     let attributes = [("user", "x"), ("tenant", "t")];

@@ -31,7 +31,7 @@ fn overridden(table: &Arc<KeyTable>, namespace: &str, change: u64) -> Result<Gat
     let when = vec![("k".to_owned(), "x".to_owned())];
     Gate::builder(namespace)
         .limit(Limit::new("limit", changed(0)).key(["k"]))
-        .override_at_run_time("limit", Override { when, algorithm: changed(change) }, Timestamp::MAX)
+        .override_at_run_time("limit", Override::new(when, changed(change)), Timestamp::MAX)
         .table(Arc::clone(table))
         .build()
 }

@@ -121,6 +121,19 @@ fn whoever_exceeds_a_leased_limit_that_blocks_is_blocked() {
 }
 
 #[test]
+fn a_report_that_leaves_nothing_of_a_leased_limit_blocks_the_key_at_the_member() {
+    let limit = leased("daily", window(3, Duration::from_hours(24)));
+    let mut fleet = Fleet::new(1, &[limit.block_on_exceed(Duration::from_mins(10))]);
+    let until = fleet.now().saturating_add(Duration::from_mins(10));
+    for left in [2, 1, 0] {
+        let report = fleet.members[0].report(&Request::new("api", &ADA), fleet.now()).unwrap();
+        assert_eq!(fleet.carry(0, report)[0].remaining, left);
+    }
+    let refusal = fleet.ask(0, 1).unwrap_err();
+    assert_eq!((refusal.reason(), refusal.retry()), (Reason::Blocked, Retry::At(until)));
+}
+
+#[test]
 fn what_is_tried_again_is_no_demand() {
     let mut fleet = day(100);
     for _ in 0..200 {

@@ -29,13 +29,13 @@ fn wrong(request: &RateLimitRequest) -> String {
 #[test]
 fn the_weight_of_a_descriptor_wins_over_that_of_the_request_even_when_it_is_zero() {
     let cost = |units| Cost::new(units).unwrap();
-    assert_eq!(hits(None, false, 0), Hits::Ask(Cost::ONE));
-    assert_eq!(hits(None, false, 4), Hits::Ask(cost(4)));
+    assert_eq!(hits(None, false, 0), Hits::Ask(None));
+    assert_eq!(hits(None, false, 4), Hits::Ask(Some(cost(4))));
     assert_eq!(hits(Some(7), false, 4), Hits::Charge(cost(7)));
     assert_eq!(hits(Some(0), false, 4), Hits::Look);
     assert_eq!(hits(Some(u64::MAX), false, 0), Hits::Charge(cost(u64::MAX)));
-    assert_eq!(hits(None, true, 0), Hits::GiveBack(Cost::ONE));
-    assert_eq!(hits(Some(7), true, 4), Hits::GiveBack(cost(7)));
+    assert_eq!(hits(None, true, 0), Hits::GiveBack(None));
+    assert_eq!(hits(Some(7), true, 4), Hits::GiveBack(Some(cost(7))));
     assert_eq!(hits(Some(0), true, 4), Hits::Look, "nothing is given back");
 }
 
