@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::exit;
+use crate::{exit, reference};
 
 /// May this request go ahead, and if not, why, and when should it come back?
 #[derive(Debug, Parser)]
@@ -119,7 +119,15 @@ pub(crate) enum Command {
     /// Print the JSON schema of the configuration
     Schema,
     /// Print the reference of the configuration, as Markdown
-    Reference,
+    ///
+    /// The whole reference opens with an annotated policy, and has every key with its values and
+    /// its default. With SECTION it prints the page of one section.
+    Reference {
+        /// The section, one of the keys at the top of a policy, or `limits`, `tables` or `request`
+        /// of a namespace [example: limits]
+        #[arg(value_name = "SECTION", value_parser = reference::sections())]
+        section: Option<String>,
+    },
     /// Print what completes this command in a shell
     Completions {
         /// The shell

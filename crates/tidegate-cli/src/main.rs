@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Schema => reference::schema(),
-        Command::Reference => reference::reference(),
+        Command::Reference { section } => reference::reference(section.as_deref()),
         Command::Completions { shell } => command_pages::complete(shell),
         Command::Man { directory } => command_pages::write_manual(&directory),
     };

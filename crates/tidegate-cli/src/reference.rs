@@ -1,5 +1,7 @@
 //! `tidegate schema` and `tidegate reference`.
 
+use clap::builder::PossibleValuesParser;
+
 use crate::exit::{Exit, answer};
 
 pub(crate) fn schema() -> Exit {
@@ -7,6 +9,15 @@ pub(crate) fn schema() -> Exit {
     answer(&(schema + "\n"), Exit::Done)
 }
 
-pub(crate) fn reference() -> Exit {
-    answer(&format!("{}\n", tidegate_policy::reference().trim_end()), Exit::Done)
+/// The whole reference, or the page of a section.
+pub(crate) fn reference(section: Option<&str>) -> Exit {
+    let Some(section) = section else { return answer(&tidegate_policy::reference(), Exit::Done) };
+    let pages = tidegate_policy::reference_pages();
+    let page = pages.iter().find(|page| page.sections().contains(&section));
+    answer(&page.expect("the command line takes only sections that have a page").text(), Exit::Done)
+}
+
+/// The sections that have a page.
+pub(crate) fn sections() -> PossibleValuesParser {
+    tidegate_policy::reference_pages().iter().flat_map(|page| page.sections().iter().copied()).into()
 }

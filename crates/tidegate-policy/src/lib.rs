@@ -52,7 +52,7 @@ pub use numbers::parse_numbers;
 pub use parse::{Checked, parse, parse_bytes};
 pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
-pub use reference::reference;
+pub use reference::{ReferencePage, reference, reference_pages};
 pub use schema::schema;
 pub use suggestion::nearest;
 pub use tidegate_core::rate::parse_span;

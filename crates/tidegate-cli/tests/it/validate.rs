@@ -210,5 +210,19 @@ fn schema_and_reference_are_printed() {
     let schema: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert!(code == 0 && schema["$schema"].is_string(), "{out}");
     let (code, out, _) = run(&["reference"]);
-    assert!(code == 0 && out.contains("namespaces"), "{out}");
+    assert!(code == 0 && out.starts_with("# Configuration\n"), "{out}");
+    for section in ["listen", "memory", "nodes", "limits", "log"] {
+        assert!(out.contains(&format!("`{section}`")), "{section}: {out}");
+    }
+}
+
+#[test]
+fn one_section_of_the_reference_is_printed_and_an_unknown_one_gets_a_suggestion_and_the_list() {
+    let (code, out, _) = run(&["reference", "limits"]);
+    assert!(code == 0 && out.starts_with("# `limits`\n") && !out.contains("access_log"), "{out}");
+    // A page may describe several sections.
+    assert_eq!(run(&["reference", "nodes"]).1, run(&["reference", "tables"]).1);
+    let (code, _, err) = run(&["reference", "limit"]);
+    assert!(code == 2 && err.contains("a similar value exists: 'limits'"), "{err}");
+    assert!(err.contains("possible values: listen, store, memory, namespaces, request, limits"), "{err}");
 }

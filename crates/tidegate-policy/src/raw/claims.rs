@@ -74,6 +74,6 @@ pub(crate) struct AccessForm {
     /// a method, of which `GET`, `HEAD` and `OPTIONS` read and all others write. Default: `method`
     /// at a route, a read elsewhere.
     pub(crate) kind: Option<String>,
-    /// The size in bytes. Default, and where it is absent: `1`.
+    /// The size in bytes. Default: `1`, also where the source is absent.
     pub(crate) size: Option<String>,
 }

@@ -1,10 +1,11 @@
-//! The published documents agree with the types: the schema, the reference page, and the defaults
-//! written in them.
+//! The published documents agree with the types: the schema, the pages of the reference, and the
+//! defaults written in them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tidegate_policy::{reference, schema};
+use tidegate_policy::{ReferencePage, parse, reference, reference_pages, schema};
 
 use crate::settings;
 
@@ -30,8 +31,87 @@ fn the_committed_schema_is_that_of_the_types() {
 }
 
 #[test]
-fn the_committed_reference_page_is_that_of_the_types() {
-    assert_committed("configuration.md", &reference());
+fn the_committed_reference_pages_are_those_of_the_types() {
+    for page in reference_pages() {
+        assert_committed(&format!("reference/{}.md", page.name()), &page.text());
+    }
+}
+
+#[test]
+fn there_is_no_committed_reference_page_without_a_section() {
+    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", "reference"].iter().collect();
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let committed: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
+    let pages = reference_pages();
+    assert_eq!(committed, pages.iter().map(|page| format!("{}.md", page.name())).collect());
+}
+
+#[test]
+fn every_section_has_one_page_and_a_link_from_the_index() {
+    let pages = reference_pages();
+    let (index, sections) = pages.split_first().unwrap();
+    let schema = schema();
+    let of_namespaces = schema["$defs"]["namespace"]["properties"].as_object().unwrap();
+    for key in schema["properties"].as_object().unwrap().keys().chain(of_namespaces.keys()) {
+        let found: Vec<_> = sections.iter().filter(|page| page.sections().contains(&key.as_str())).collect();
+        assert_eq!(found.len(), 1, "{key}");
+        assert!(found[0].text().starts_with("# `"), "{key}");
+        let link = format!("]({}.md)", found[0].name());
+        assert!(index.text().contains(&link) && reference().contains(&format!("`{key}")), "{key}");
+    }
+}
+
+/// The annotated policy, which opens the reference.
+fn annotated() -> String {
+    let index = reference_pages().remove(0).text();
+    let (_, after) = index.split_once("```yaml\n").expect("the index opens with a policy");
+    after.split_once("```").expect("the block is closed").0.to_owned()
+}
+
+#[test]
+fn the_annotated_policy_has_no_warning_and_names_every_section_and_every_key_of_a_limit() {
+    let policy = annotated();
+    let checked = parse("annotated.yaml", &policy, &|_| None).unwrap_or_else(|problems| panic!("{problems}"));
+    let warnings: Vec<String> = checked.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
+    let schema = schema();
+    let keys = |definition: &Value, indent: usize| {
+        let lines: Vec<&str> = policy.lines().collect();
+        for key in definition["properties"].as_object().unwrap().keys() {
+            let starts = ["", "- "].map(|dash| format!("{dash}{key}:"));
+            let is_there = lines.iter().any(|line| {
+                let inner = line.trim_start();
+                let at = line.len() - inner.len() + if inner.starts_with("- ") { 2 } else { 0 };
+                at == indent && starts.iter().any(|start| inner.starts_with(start))
+            });
+            assert!(is_there, "the annotated policy lacks `{key}`");
+        }
+    };
+    keys(&schema, 0);
+    keys(&schema["$defs"]["namespace"], 4);
+    keys(&schema["$defs"]["limit"], 8);
+}
+
+#[test]
+fn the_defaults_in_the_annotated_policy_are_those_of_the_types() {
+    let schema = schema();
+    let definitions: Vec<&Value> = schema["$defs"].as_object().unwrap().values().chain([&schema]).collect();
+    let policy = annotated();
+    let mut count = 0;
+    for line in policy.lines() {
+        let Some((key, text)) = line.split_once(':') else { continue };
+        let Some((_, default)) = text.split_once("default: ") else { continue };
+        let key = key.trim_start_matches([' ', '-']);
+        // Words and numbers are written out; a sentence says where a default comes from.
+        let value = default.split([' ', ',']).next().unwrap();
+        let written: Vec<_> =
+            definitions.iter().filter_map(|definition| written_default(definition, key)).collect();
+        if !written.is_empty() && !default.contains(' ') {
+            count += 1;
+            assert!(written.iter().any(|known| known == value), "{line}: {written:?}");
+        }
+    }
+    assert!(count > 40, "only {count} defaults are compared");
 }
 
 #[test]
@@ -61,14 +141,19 @@ fn the_schema_is_strict_and_never_asks_for_null() {
 }
 
 #[test]
-fn every_key_of_the_schema_is_described_on_the_reference_page() {
-    let (schema, page) = (schema(), reference());
+fn every_key_of_the_schema_is_described_in_the_reference() {
+    let (schema, page, pages) = (schema(), reference(), reference_pages());
     let definitions = schema["$defs"].as_object().unwrap().values().chain([&schema]);
     let mut keys = 0;
     for definition in definitions {
         for (key, property) in definition["properties"].as_object().into_iter().flatten() {
             keys += 1;
             assert!(page.contains(&format!("| `{key}` |")), "{key}");
+            let is_on_a_page = |page: &ReferencePage| {
+                page.text().contains(&format!("| `{key}` |"))
+                    || page.text().contains(&format!("| [`{key}`]("))
+            };
+            assert!(pages.iter().any(is_on_a_page), "{key}");
             assert!(property["description"].is_string(), "{key} has no description");
         }
     }
@@ -76,7 +161,7 @@ fn every_key_of_the_schema_is_described_on_the_reference_page() {
 }
 
 #[test]
-fn every_attribute_that_is_taken_as_an_address_is_named_on_the_reference_page() {
+fn every_attribute_that_is_taken_as_an_address_is_named_in_the_reference() {
     let page = reference();
     for attribute in tidegate_core::limit::KeyPart::ADDRESSES {
         assert!(page.contains(&format!("`{attribute}`")), "{attribute}");
