@@ -87,7 +87,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every reason, in the order of the documentation.
+    /// Every reason, in the order of the documentation, those of later versions included.
     pub const ALL: [Self; 20] = [
         Self::RateExceeded,
         Self::QuotaExceeded,
@@ -110,6 +110,21 @@ impl Reason {
         Self::StoreUnavailable,
         Self::TableFull,
     ];
+
+    /// Whether the reason belongs to a later version: nothing refuses with it yet, and no document
+    /// lists it.
+    pub const fn is_planned(self) -> bool {
+        matches!(
+            self,
+            Self::AccountThroughputExceeded
+                | Self::OnDemandMaximumExceeded
+                | Self::NodeSaturated
+                | Self::ReplicaSaturated
+                | Self::Migrating
+                | Self::Deferred
+                | Self::FeatureDisabled
+        )
+    }
 
     /// The name in answers, logs and metrics.
     pub const fn as_str(self) -> &'static str {

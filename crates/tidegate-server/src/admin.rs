@@ -169,6 +169,11 @@ pub(crate) struct Health {
     status: Cow<'static, str>,
 }
 
+/// The reasons that this version gives.
+fn given_reasons() -> impl Iterator<Item = Reason> {
+    Reason::ALL.into_iter().filter(|reason| !reason.is_planned())
+}
+
 impl Desk<'_> {
     pub(crate) fn limits(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = LIMITS.read(query)?;
@@ -230,9 +235,9 @@ impl Desk<'_> {
             reason: parameters.parsed(
                 "reason",
                 "a reason",
-                |text| Reason::ALL.into_iter().find(|known| known.as_str() == text),
+                |text| given_reasons().find(|known| known.as_str() == text),
                 || {
-                    let all: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+                    let all: Vec<&str> = given_reasons().map(Reason::as_str).collect();
                     format!("use one of {}", all.join(", "))
                 },
             )?,

@@ -239,10 +239,10 @@ impl<'a> WrittenAlgorithm<'a> {
 
     /// Where limits with this algorithm may be decided: the matrix of the documentation.
     pub(super) fn consistencies(&self) -> &'static [ConsistencyConfig] {
-        use ConsistencyConfig::{Auto, Broadcast, Exact, Leased, Local, Observed};
+        use ConsistencyConfig::{Exact, Leased, Local};
         match self.kind {
             AlgorithmKind::Bucket | AlgorithmKind::Fixed { .. } | AlgorithmKind::Calendar { .. } => {
-                &[Local, Exact, Leased, Broadcast, Observed, Auto]
+                &[Local, Exact, Leased]
             }
             AlgorithmKind::Rolling { .. } | AlgorithmKind::Concurrency => &[Local, Exact],
         }

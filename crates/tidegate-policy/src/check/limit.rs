@@ -199,12 +199,6 @@ fn consistency(raw: &LimitConfig, written: &WrittenAlgorithm<'_>, path: &Path, r
     if !written.consistencies().contains(&wanted) {
         let what = format!("`{}` has no consistency \"{wanted}\"", written.name());
         report.value(&at, what, format!("use {}", listed(has.iter().map(String::as_str), "or")));
-    } else if !matches!(
-        wanted,
-        ConsistencyConfig::Local | ConsistencyConfig::Exact | ConsistencyConfig::Leased
-    ) {
-        let what = format!("consistency \"{wanted}\" is not available in this version");
-        report.value(&at, what, "use local, exact or leased");
     }
 }
 

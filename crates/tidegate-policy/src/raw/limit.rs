@@ -229,14 +229,6 @@ pub(crate) enum ConsistencyConfig {
     /// By this member, from tokens that the store has lent it ahead. For `rate`, `fixed`,
     /// `calendar`.
     Leased,
-    /// By this member, with usage published to all. For `rate`, `fixed`, `calendar`. Not available
-    /// in this version.
-    Broadcast,
-    /// By reports read afterwards. For `rate`, `fixed`, `calendar`. Not available in this version.
-    Observed,
-    /// Exact while a key is cold, leased when it is hot. For `rate`, `fixed`, `calendar`. Not
-    /// available in this version.
-    Auto,
 }
 
 /// The decision when the store cannot answer.
@@ -378,9 +370,6 @@ impl fmt::Display for ConsistencyConfig {
             Self::Local => "local",
             Self::Exact => "exact",
             Self::Leased => "leased",
-            Self::Broadcast => "broadcast",
-            Self::Observed => "observed",
-            Self::Auto => "auto",
         })
     }
 }
