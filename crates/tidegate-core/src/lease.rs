@@ -37,8 +37,8 @@
 //!   within 17/16 of a lease period: see [`Ledger::begin`];
 //! * a member that cannot reach the store admits its [`Share`].
 //!
-//! `docs/internals/leases.md` says why, which of it is checked by exhaustion, and how a store
-//! carries it out with numbers below 2^53.
+//! `docs/internals/leases-proof.md` says why, and which of it is checked by exhaustion;
+//! `docs/internals/leases-port.md` says how a store carries it out with numbers below 2^53.
 
 use core::time::Duration;
 

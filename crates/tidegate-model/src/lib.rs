@@ -2,4 +2,4 @@
 //! that small fleets allow.
 //!
 //! There is nothing to use here: the model and what it must satisfy are the tests of this crate.
-//! `docs/internals/leases.md` says what is modelled and what is not.
+//! `docs/internals/leases-proof.md` says what is modelled and what is not.

@@ -40,8 +40,8 @@
 //!   later.
 //!
 //! In a cluster a batch is one step within a slot. Over several slots it is charged slot by slot,
-//! and given back where one refuses: a failure in between leaves a charge. `docs/stores.md` has the
-//! bounds.
+//! and given back where one refuses: a failure in between leaves a charge.
+//! `docs/internals/store-redis.md` has the bounds.
 
 pub mod breaker;
 pub mod config;

@@ -2,9 +2,10 @@
 //! proves either.
 //!
 //! A [`Store`] moves one [`Batch`] of operations on counters at a time, atomically, on its own
-//! clock, and answers the same batch the same way when it is sent again. `docs/stores.md` says what
-//! is guaranteed, what is bounded, and how to write a store; the module `conformance` (with the
-//! feature of that name) is the suite it then has to pass.
+//! clock, and answers the same batch the same way when it is sent again.
+//! `docs/internals/store-contract.md` says what is guaranteed, what is bounded, and how to write a
+//! store; the module `conformance` (with the feature of that name) is the suite it then has to
+//! pass.
 //!
 //! ```
 //! use tidegate_core::{Algorithm, Cost, Rate, Timestamp};

@@ -159,6 +159,52 @@ fn every_link_leads_to_a_file_and_a_heading() {
     assert!(count > 100, "only {count} links were found");
 }
 
+/// The words of a page that a reader can be asked to read at a time.
+const WORDS_MAX: usize = 4000;
+
+#[test]
+fn no_page_that_is_written_by_hand_is_longer_than_a_reader_reads() {
+    // A log of changes, and a reference for contributors with the glossary; both are searched, not read.
+    let is_exempt = |path: &Path, text: &str| {
+        path == Path::new("CHANGELOG.md")
+            || path == Path::new("ARCHITECTURE.md")
+            || text.contains("<!-- Generated ")
+    };
+    let long: Vec<String> = documents()
+        .iter()
+        .filter(|(path, text)| !is_exempt(path, text))
+        .map(|(path, text)| (path, text.split_whitespace().count()))
+        .filter(|(_, words)| *words > WORDS_MAX)
+        .map(|(path, words)| format!("{}: {words} words", path.display()))
+        .collect();
+    assert!(long.is_empty(), "split these pages by the questions of their readers:\n{}", long.join("\n"));
+}
+
+#[test]
+fn the_index_of_the_documents_names_every_page() {
+    let documents = documents();
+    let index = &documents[Path::new("docs/README.md")];
+    let named: Vec<&str> = targets(index).iter().filter_map(|target| target.split('#').next()).collect();
+    let mut missing = Vec::new();
+    for path in documents.keys() {
+        let Ok(page) = path.strip_prefix("docs") else { continue };
+        // Pages below these folders have an index of their own; a pointer is no page.
+        let has_other_index = page.starts_with("gateways") || page.starts_with("reference");
+        let is_index = ["README.md", "gateways/README.md", "reference/README.md"]
+            .iter()
+            .any(|own| page == Path::new(own));
+        let is_named = named.iter().any(|name| page == Path::new(name));
+        if !is_named
+            && page != Path::new("README.md")
+            && page != Path::new("configuration.md")
+            && (is_index || !has_other_index)
+        {
+            missing.push(page.display().to_string());
+        }
+    }
+    assert!(missing.is_empty(), "docs/README.md does not name {missing:?}");
+}
+
 /// Added to a block that shows one section of a policy, which has no namespace of its own.
 const NAMESPACE: &str = "namespaces: { api: { limits: [{ name: all, rate: 10/s }] } }\n";
 

@@ -196,7 +196,7 @@ fn help_and_version_say_what_there_is() {
 
 #[test]
 fn the_documented_exit_codes_are_those_of_the_help() {
-    let document = include_str!("../../../../docs/operations.md");
+    let document = include_str!("../../../../docs/command-line.md");
     let help = run(&["--help"]).1;
     for line in help.lines().skip_while(|line| *line != "Exit codes:").skip(1) {
         let (code, meaning) = line.trim().split_once("  ").unwrap();

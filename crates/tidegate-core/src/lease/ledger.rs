@@ -9,7 +9,7 @@
 //! **Arithmetic.** Everything is an integer. Three remainders make it exact: `rest`, parts of a
 //! unit by the rate's denominator; `dust`, parts of a token by the length of a period; and other
 //! divisions only choose how much to grant, where any rounding is right as long as all ports round
-//! the same way. `docs/internals/leases.md` says how each product stays below 2^53.
+//! the same way. `docs/internals/leases-port.md` says how each product stays below 2^53.
 
 use core::time::Duration;
 use std::borrow::Cow;

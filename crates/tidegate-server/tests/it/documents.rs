@@ -1,11 +1,17 @@
-//! The documents say what there is: every reason, metric, fault and route has its row.
+//! The documents say what there is: every reason, metric, fault and route has its row, and no reason
+//! has one that this version does not give.
+
+use std::path::{Path, PathBuf};
 
 use tidegate_core::Reason;
 use tidegate_server::metrics;
 use tidegate_wire::{FaultCode, Meaning};
 
-const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
-const HTTP: &str = include_str!("../../../../docs/http.md");
+const REASONS: &str = include_str!("../../../../docs/reasons.md");
+const METRICS: &str = include_str!("../../../../docs/metrics.md");
+const ERRORS: &str = include_str!("../../../../docs/http-errors.md");
+const HTTP: [&str; 2] =
+    [include_str!("../../../../docs/http.md"), include_str!("../../../../docs/http-operators.md")];
 
 fn row<'a>(document: &'a str, name: &str) -> &'a str {
     let start = format!("| `{name}`");
@@ -13,13 +19,68 @@ fn row<'a>(document: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
-fn every_reason_has_a_row_with_what_happened_who_can_fix_it_and_how() {
-    for reason in Reason::ALL {
-        let row = row(OPERATIONS, reason.as_str());
+fn every_reason_of_this_version_has_a_row_with_what_happened_who_can_fix_it_and_how() {
+    let given: Vec<Reason> = Reason::ALL.into_iter().filter(|reason| !reason.is_planned()).collect();
+    for reason in &given {
+        let row = row(REASONS, reason.as_str());
         let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
         assert_eq!(cells.len(), 5, "{row}");
         assert!(cells.iter().all(|cell| !cell.is_empty()), "{row}");
-        assert!(cells[1].contains(&Meaning::of(reason).status.to_string()), "{row}");
+        assert!(cells[1].contains(&Meaning::of(*reason).status.to_string()), "{row}");
+    }
+    let (_, table) = REASONS.split_once("| reason | status |").unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|')).count();
+    assert_eq!(rows, given.len(), "the table has rows of other reasons");
+}
+
+#[test]
+fn no_document_names_a_reason_that_this_version_does_not_give() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut paths = Vec::new();
+    add_files(&docs, "md", &mut paths);
+    assert!(paths.len() > 20, "{paths:?}");
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for reason in Reason::ALL.into_iter().filter(|reason| reason.is_planned()) {
+            assert!(!text.contains(&format!("`{reason}`")), "{}: {reason}", path.display());
+        }
+    }
+}
+
+/// The lists of all reasons, which name each of them once.
+const LISTS: [&str; 2] = ["tidegate-core/src/refusal.rs", "tidegate-wire/src/reason.rs"];
+
+#[test]
+fn a_reason_is_planned_if_and_only_if_no_plane_refuses_with_it() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut paths = Vec::new();
+    for name in ["core", "capacity", "overload", "engine", "driver", "server", "proxy", "tower"] {
+        add_files(&crates.join(format!("tidegate-{name}/src")), "rs", &mut paths);
+    }
+    let is_list = |path: &PathBuf| LISTS.iter().any(|list| path.ends_with(list));
+    // Tests name reasons that nothing refuses with, too.
+    let is_test = |path: &PathBuf| {
+        path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests")
+    };
+    let sources: Vec<String> = paths
+        .iter()
+        .filter(|path| !is_list(path) && !is_test(path))
+        .map(|path| std::fs::read_to_string(path).unwrap())
+        .collect();
+    for reason in Reason::ALL {
+        let is_named = sources.iter().any(|source| source.contains(&format!("Reason::{reason:?}")));
+        assert_eq!(is_named, !reason.is_planned(), "{reason}");
+    }
+}
+
+fn add_files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_files(&path, extension, found);
+        } else if path.extension().is_some_and(|known| known == extension) {
+            found.push(path);
+        }
     }
 }
 
@@ -27,7 +88,7 @@ fn every_reason_has_a_row_with_what_happened_who_can_fix_it_and_how() {
 fn every_metric_is_documented() {
     for (name, _) in metrics::TABLE.into_iter().chain(metrics::PROCESS_TABLE) {
         let rows = [format!("| `{name}` |"), format!("| `{name}_total` | counter |")];
-        let is_there = OPERATIONS.lines().any(|line| rows.iter().any(|row| line.starts_with(row)));
+        let is_there = METRICS.lines().any(|line| rows.iter().any(|row| line.starts_with(row)));
         assert!(is_there, "no row for {name}");
     }
 }
@@ -35,7 +96,7 @@ fn every_metric_is_documented() {
 #[test]
 fn every_fault_is_documented_with_its_status() {
     for code in FaultCode::ALL {
-        let row = row(HTTP, code.as_str());
+        let row = row(ERRORS, code.as_str());
         assert!(row.contains(&code.status().to_string()), "{row}");
     }
 }
@@ -44,6 +105,6 @@ fn every_fault_is_documented_with_its_status() {
 fn every_route_is_documented() {
     let document: serde_json::Value = serde_json::from_str(tidegate_server::openapi_document()).unwrap();
     for path in document["paths"].as_object().unwrap().keys() {
-        assert!(HTTP.contains(path.as_str()), "{path}");
+        assert!(HTTP.iter().any(|page| page.contains(path.as_str())), "{path}");
     }
 }

@@ -1,4 +1,4 @@
-//! The table of metrics in the operations guide and the pages of real daemons: names, types and
+//! The table of metrics in the documents and the pages of real daemons: names, types and
 //! labels, both ways.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::client::Client;
 use crate::restartable_daemon::Folder;
 use crate::world::START;
 
-const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
+const METRICS: &str = include_str!("../../../../docs/metrics.md");
 
 /// The type of a metric, and its labels beside `le`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ type Families = BTreeMap<String, Family>;
 /// The rows of the table. A row says of each metric that it has series.
 fn documented() -> Families {
     let rows =
-        OPERATIONS.lines().filter(|line| line.starts_with("| `tidegate_") || line.starts_with("| `process_"));
+        METRICS.lines().filter(|line| line.starts_with("| `tidegate_") || line.starts_with("| `process_"));
     let family = |row: &str| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let [name, kind, labels, _] = cells[..] else { panic!("a row of four cells: {row}") };
