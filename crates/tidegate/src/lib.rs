@@ -78,3 +78,8 @@ struct Readme;
 #[cfg(all(doctest, feature = "policy", feature = "redis", feature = "tower"))]
 #[doc = include_str!("../../../docs/rust.md")]
 struct RustChapter;
+
+/// So are those of the page about tower layers.
+#[cfg(all(doctest, feature = "driver", feature = "tower"))]
+#[doc = include_str!("../../../docs/tower.md")]
+struct TowerPage;

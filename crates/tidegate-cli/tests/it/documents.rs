@@ -1,12 +1,14 @@
 //! The documents as their readers use them: policies are valid, links lead somewhere.
 
+mod examples;
+
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::command::{TemporaryFolder, tidegate};
 
 /// A block of code in a document.
+#[derive(Debug)]
 struct Block<'d> {
     /// The line of its fence, from 1.
     line: usize,
@@ -164,7 +166,7 @@ const WORDS_MAX: usize = 4000;
 
 #[test]
 fn no_page_that_is_written_by_hand_is_longer_than_a_reader_reads() {
-    // A log of changes, and a reference for contributors with the glossary; both are searched, not read.
+    // A log of changes and a reference for contributors: readers search them.
     let is_exempt = |path: &Path, text: &str| {
         path == Path::new("CHANGELOG.md")
             || path == Path::new("ARCHITECTURE.md")
@@ -322,68 +324,6 @@ fn the_recipes_run_as_they_are_written() {
         "refused: blocked by failures for account=ada, 0 left; come back in 30 min",
     ];
     assert_in_order(&told, &texts);
-}
-
-#[test]
-fn the_first_hour_runs_as_it_is_written() {
-    let page = std::fs::read_to_string(root().join("docs/first-hour.md")).unwrap();
-    let blocks = blocks(&page);
-    // The first one clones and builds.
-    let shell: Vec<&Block<'_>> = blocks.iter().filter(|block| block.language == "sh").skip(1).collect();
-    let (fleet, alone): (Vec<_>, Vec<_>) = {
-        let first = shell.iter().position(|block| block.text.starts_with("redis-server")).unwrap();
-        (shell[first..].to_vec(), shell[..first].to_vec())
-    };
-    let has_redis = std::process::Command::new("redis-server").arg("--version").output().is_ok();
-    if !has_redis {
-        let missing =
-            "skipped: the_first_hour_runs_as_it_is_written: two daemons: redis-server is not installed";
-        let _ = writeln!(std::io::stdout(), "{missing}");
-    }
-    let all: Vec<_> = if has_redis { [alone, fleet].concat() } else { alone };
-    let told = run_blocks(&all);
-    let one = [
-        "tidegate 0.1.0",
-        r#"{"decision":"admit","remaining":4"#,
-        "200\n200\n200\n200\n429\n",
-        "HTTP/1.1 429 Too Many Requests",
-        "retry-after: 12",
-        r#""reason":"rate_exceeded""#,
-        "valid: 1 namespace, 2 limits",
-        r#"unknown key "burts"; did you mean `burst`?"#,
-        "admitted: 2 of 3 left of reports-per-day",
-        "refused: quota_exceeded by reports-per-day for customer=acme, 0 left",
-        "refused: attribute_missing by per-user",
-        "refused: cost_exceeds_limit by per-user for user=bob",
-        "A request of cost 1 in shop would be refused",
-        "used up: 0 of 3 left",
-        "user=eve",
-        "tidegate_decisions_total{",
-        "per-user  numbers changed",
-        "Policy 2 is in force",
-        "was not taken over",
-        "burst 0 admits nothing",
-        // After kill -9.
-        "refused: quota_exceeded by reports-per-day",
-        "The override of reports-per-day in shop for customer=acme is set",
-        "admitted: 1 of 5 left of reports-per-day",
-        "ticket 4711",
-        "is removed",
-        "drained: every request was answered",
-    ];
-    let two = [
-        "limits are kept in redis://",
-        "admitted: 2 of 3 left of reports-per-day",
-        "admitted: 0 of 3 left of reports-per-day",
-        "refused: quota_exceeded by reports-per-day",
-        "2 members share the store.",
-        "left of per-user",
-        "refused: store_unavailable by reports-per-day",
-    ];
-    assert_in_order(&told, &one);
-    if has_redis {
-        assert_in_order(&told, &two);
-    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The documents say what there is: every reason, metric, fault and route has its row, and no reason
-//! has one that this version does not give.
+//! The documents say what there is: every reason, metric, fault and route has its row, and no
+//! reason has one that this version does not give.
 
 use std::path::{Path, PathBuf};
 
