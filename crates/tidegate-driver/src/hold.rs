@@ -8,8 +8,9 @@ use crate::driver::Driver;
 
 /// The permit of an admitted request, with the driver that settles it. It is settled once.
 ///
-/// Dropping it settles it as [failed](Outcome::Failed): what is lent is given back, what was spent
-/// stays spent, since the work was begun. Its end is then no sample of latency.
+/// Dropping it settles it as [abandoned](Outcome::Abandoned), and in a panic as
+/// [failed](Outcome::Failed): what is lent is given back, what was spent stays spent, since the work
+/// was begun. Its end is then no sample of latency.
 ///
 /// ```
 /// # use tidegate_core::{Cost, Limit};
@@ -29,7 +30,7 @@ use crate::driver::Driver;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "dropping a hold settles it as failed"]
+#[must_use = "dropping a hold settles it as abandoned"]
 pub struct Hold {
     driver: Driver,
     permit: Option<Permit>,
@@ -62,7 +63,7 @@ impl Hold {
         self.settle(Outcome::Succeeded);
     }
 
-    /// The work was tried and failed; what was spent stays spent.
+    /// The work was tried and failed; what was spent stays spent, unless a limit gives it back.
     pub fn failed(self) {
         self.settle(Outcome::Failed);
     }
@@ -81,7 +82,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.settle_once(Completion::from(Outcome::Failed).unsampled());
+        let outcome = if std::thread::panicking() { Outcome::Failed } else { Outcome::Abandoned };
+        self.settle_once(Completion::from(outcome).unsampled());
     }
 }
 

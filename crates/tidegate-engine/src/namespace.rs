@@ -36,10 +36,10 @@ impl NamespaceConfig {
         Self { name: name.into(), limits, plans: None, costs: Vec::new() }
     }
 
-    /// The same namespace with these plans.
+    /// The same namespace with these plans, or with none.
     #[must_use]
-    pub fn plans(mut self, plans: Plans) -> Self {
-        self.plans = Some(plans);
+    pub fn plans(mut self, plans: impl Into<Option<Plans>>) -> Self {
+        self.plans = plans.into();
         self
     }
 

@@ -146,9 +146,8 @@ pub struct Completion {
     /// The time from the admission to the end of the work. `None`: until it is settled.
     pub ended_after: Option<Duration>,
     /// Whether the end is a sample of the latency of the resource whose place the request held.
-    /// Default yes, except for [`Outcome::Cancelled`], whose work was never started. Without
-    /// meaning for a request that held no place. Work that was cut short by its caller is no
-    /// sample.
+    /// Default yes, except for [`Outcome::Abandoned`] and [`Outcome::Cancelled`], whose work was
+    /// cut short or never started. Without meaning for a request that held no place.
     pub is_latency_sample: bool,
 }
 
@@ -183,7 +182,7 @@ impl Completion {
                 end: self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at)),
             },
             Outcome::Failed => LatencySample::Failed,
-            Outcome::Cancelled => return None,
+            Outcome::Abandoned | Outcome::Cancelled => return None,
         };
         self.is_latency_sample.then_some(sample)
     }
@@ -205,7 +204,7 @@ impl From<Outcome> for Completion {
             true_units: None,
             first_byte_after: None,
             ended_after: None,
-            is_latency_sample: outcome != Outcome::Cancelled,
+            is_latency_sample: matches!(outcome, Outcome::Succeeded | Outcome::Failed),
         }
     }
 }

@@ -101,8 +101,11 @@ fn engine(policy: &Policy) -> Engine {
     config.table.bytes = TABLE_BYTES;
     config.table.when_full = policy.memory.when_full;
     let namespaces = policy.namespaces.iter();
-    let namespaces =
-        namespaces.map(|namespace| NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone()));
+    let namespaces = namespaces.map(|namespace| {
+        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
+            .plans(namespace.plans.clone())
+            .costs(namespace.costs.iter().cloned())
+    });
     let built = Engine::builder(config).namespaces(namespaces).build();
     built.unwrap_or_else(|error| panic!("accepted, and makes no engine: {error}"))
 }
@@ -121,10 +124,11 @@ fn decide(engine: &Engine, namespace: &NamespacePolicy, draws: &mut Draws) {
             let completions = [
                 Outcome::Succeeded.into(),
                 Outcome::Failed.into(),
+                Outcome::Abandoned.into(),
                 Outcome::Cancelled.into(),
-                Completion::of_cost(draws.units()),
+                Completion::of_cost(draws.units()).with_status(503),
             ];
-            let settled = engine.settle(permit, completions[draws.below(4)], now);
+            let settled = engine.settle(permit, completions[draws.below(5)], now);
             assert!(settled.batches.is_empty(), "nothing was charged in a store");
         }
         assert!(engine.tick(now).next >= now);

@@ -219,6 +219,6 @@ mod tests {
         assert_eq!(names("/v1/permits"), ["namespace", "n", "after"]);
         let check = &document["components"]["schemas"]["Check"]["properties"];
         assert_eq!(check["attributes"]["additionalProperties"]["type"], "string");
-        assert!(check["cost"]["description"].as_str().unwrap().contains("weighs"));
+        assert!(check["cost"]["description"].as_str().unwrap().contains("cost table"));
     }
 }

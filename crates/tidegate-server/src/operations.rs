@@ -303,16 +303,14 @@ impl Desk<'_> {
         if let Some(fault) = settle.fault() {
             return Err(fault);
         }
-        let completion = match (settle.cost, settle.outcome) {
-            (Some(units), _) => Completion::of_cost(units),
-            (None, None | Some(OutcomeBody::Succeeded)) => Outcome::Succeeded.into(),
-            (None, Some(OutcomeBody::Failed)) => Outcome::Failed.into(),
-            (None, Some(OutcomeBody::Cancelled)) => Outcome::Cancelled.into(),
-        };
-        let completion = match settle.status {
-            Some(status) => completion.with_status(status),
-            None => completion,
-        };
+        let mut completion = Completion::from(match settle.outcome {
+            None | Some(OutcomeBody::Succeeded) => Outcome::Succeeded,
+            Some(OutcomeBody::Failed) => Outcome::Failed,
+            Some(OutcomeBody::Abandoned) => Outcome::Abandoned,
+            Some(OutcomeBody::Cancelled) => Outcome::Cancelled,
+        });
+        completion.true_cost = settle.cost;
+        completion.status = settle.status;
         self.settle_permit(&settle.permit, completion).await
     }
 

@@ -93,8 +93,9 @@ impl ResponseHold {
 
 impl Drop for ResponseHold {
     fn drop(&mut self) {
-        // The caller went away, or the service was dropped: the work was cut short.
-        self.settle_once(Completion::from(Outcome::Failed).unsampled());
+        // The service panics, or the caller went away.
+        let outcome = if std::thread::panicking() { Outcome::Failed } else { Outcome::Abandoned };
+        self.settle_once(Completion::from(outcome).unsampled());
     }
 }
 

@@ -192,7 +192,7 @@ pub struct Settle<'a> {
     #[serde(borrow)]
     #[schema(value_type = String)]
     pub permit: Text<'a>,
-    /// How it ended; default `succeeded`. Not together with `cost`.
+    /// How it ended; default `succeeded`. `cancelled` not together with `cost`.
     #[serde(default)]
     pub outcome: Option<OutcomeBody>,
     /// The true cost, in units; 0 gives everything back. More than was charged is charged now.
@@ -207,22 +207,17 @@ pub struct Settle<'a> {
 }
 
 impl Settle<'_> {
-    /// The fault of saying both how it ended and what it cost, or of a status that is none.
+    /// The fault of a cost of work that was never started, or of a status that is none.
     pub fn fault(&self) -> Option<Fault> {
         if let Some(status) = self.status.filter(|status| !(100..600).contains(status)) {
             let detail = format_args!("status {status} is out of range; it takes 100 to 599");
             return Some(Fault::new(FaultCode::MalformedBody, detail).field("status"));
         }
-        (self.outcome.is_some_and(|outcome| outcome != OutcomeBody::Succeeded) && self.cost.is_some()).then(
-            || {
-                Fault::new(
-                    FaultCode::MalformedBody,
-                    "a failed or cancelled request has no true cost to settle with",
-                )
+        (self.outcome == Some(OutcomeBody::Cancelled) && self.cost.is_some()).then(|| {
+            Fault::new(FaultCode::MalformedBody, "a cancelled request has no true cost to settle with")
                 .field("cost")
-                .fix("send either \"cost\" or \"outcome\"")
-            },
-        )
+                .fix("leave \"cost\" out, or send another \"outcome\"")
+        })
     }
 }
 
@@ -232,8 +227,12 @@ impl Settle<'_> {
 pub enum OutcomeBody {
     /// It was done.
     Succeeded,
-    /// It was tried and failed; what was spent stays spent.
+    /// It was tried and failed; what was spent stays spent, unless a limit gives it back
+    /// (`refund_on`).
     Failed,
+    /// Its caller went away before the end; what was spent stays spent, unless a limit gives it back
+    /// by the status.
+    Abandoned,
     /// It was never started: everything is given back.
     Cancelled,
 }

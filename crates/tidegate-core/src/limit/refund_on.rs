@@ -10,6 +10,9 @@ pub enum Outcome {
     Succeeded,
     /// It was tried and failed. Charges stay, unless a limit gives them back: see [`RefundOn`].
     Failed,
+    /// Its caller went away before the end. Charges stay, unless a limit gives them back by the
+    /// status of the answer: nobody gets anything back by hanging up.
+    Abandoned,
     /// It was never started: all charges are taken back as if the request had not come.
     Cancelled,
 }
@@ -73,12 +76,13 @@ impl RefundOn {
     }
 
     /// Whether work that ended so is among them. `status` is that of its answer, if it is known.
-    /// [`Outcome::Cancelled`] never is: all charges are taken back anyway.
+    /// [`Outcome::Abandoned`] only is by its status. [`Outcome::Cancelled`] needs none: all charges
+    /// are taken back anyway.
     pub fn contains(&self, outcome: Outcome, status: Option<u16>) -> bool {
         let by_outcome = match outcome {
             Outcome::Succeeded => self.succeeded,
             Outcome::Failed => self.failed,
-            Outcome::Cancelled => false,
+            Outcome::Abandoned | Outcome::Cancelled => false,
         };
         let has_status = |status: u16| {
             self.classes >> (status / 100).min(7) & 1 == 1 || self.statuses.binary_search(&status).is_ok()
@@ -148,11 +152,13 @@ mod tests {
             assert_eq!(by_status.contains(Outcome::Succeeded, Some(status)), expected, "{status}");
         }
         assert!(!by_status.contains(Outcome::Failed, None));
+        assert!(by_status.contains(Outcome::Abandoned, Some(503)));
         let by_outcome = RefundOn::parse(["failed"]).unwrap();
         for status in [None, Some(200), Some(503)] {
             assert!(by_outcome.contains(Outcome::Failed, status));
             assert!(!by_outcome.contains(Outcome::Succeeded, status));
             assert!(!by_outcome.contains(Outcome::Cancelled, status));
+            assert!(!by_outcome.contains(Outcome::Abandoned, status));
         }
     }
 }

@@ -249,8 +249,8 @@ fn changed_settings(old: &Gate, new: &Gate) -> Vec<String> {
     let named = |name: Option<String>| name.unwrap_or_else(|| "none".to_owned());
     if plans(old) != plans(new) {
         let list = |gate| match plans(gate) {
-            names if names.is_empty() => "none".to_owned(),
-            names => names.join(", "),
+            plans if plans.is_empty() => "none".to_owned(),
+            plans => plans.join(", "),
         };
         changes.push(format!("plans were {} and are {}, usage kept", list(old), list(new)));
     }
@@ -259,7 +259,7 @@ fn changed_settings(old: &Gate, new: &Gate) -> Vec<String> {
     }
     if attribute(old) != attribute(new) {
         let (old, new) = (named(attribute(old)), named(attribute(new)));
-        changes.push(format!("attribute that names the plan was {old} and is {new}"));
+        changes.push(format!("attribute that plans the plan was {old} and is {new}"));
     }
     let (before, after) = (assigned(old), assigned(new));
     let (added, gone) = (after.difference(&before).count(), before.difference(&after).count());

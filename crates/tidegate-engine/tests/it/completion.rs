@@ -52,9 +52,10 @@ fn the_times_of_a_completion_go_before_the_instant_of_its_settlement() {
 }
 
 #[test]
-fn a_failure_is_counted_and_a_cancelled_dropped_or_unsampled_end_is_no_sample() {
+fn a_failure_is_counted_and_a_cancelled_abandoned_dropped_or_unsampled_end_is_no_sample() {
     let world = World::new(Room::WIDE);
     settle(&world, admit(&world), Outcome::Cancelled);
+    settle(&world, admit(&world), Outcome::Abandoned);
     drop(admit(&world));
     settle(&world, admit(&world), Completion::default().unsampled());
     settle(&world, admit(&world), Completion::from(Outcome::Failed).unsampled());

@@ -32,7 +32,7 @@ fn left(world: &World) -> Vec<u64> {
 
 /// Endings, each with what is left of limits that refund it, and of limits that do not, after a
 /// request of 10 units.
-fn endings() -> [(Completion, u64, u64); 7] {
+fn endings() -> [(Completion, u64, u64); 9] {
     let of = Completion::from;
     [
         (of(Outcome::Succeeded), 90, 90),
@@ -40,6 +40,8 @@ fn endings() -> [(Completion, u64, u64); 7] {
         (of(Outcome::Succeeded).with_status(404), 100, 90),
         (Completion::of_cost(4).with_status(404), 100, 96),
         (of(Outcome::Failed), 100, 90),
+        (of(Outcome::Abandoned), 90, 90),
+        (of(Outcome::Abandoned).with_status(404), 100, 90),
         (of(Outcome::Failed).with_status(503), 100, 90),
         (of(Outcome::Cancelled), 100, 100),
     ]

@@ -98,14 +98,14 @@ async fn a_client_that_goes_away_gives_back_what_was_lent_and_keeps_what_was_spe
     let response = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
     assert_eq!(world.left(), left(1, 0));
     drop(response);
-    assert_eq!((world.left(), world.outcomes()), (left(1, 1), vec![Outcome::Failed]));
+    assert_eq!((world.left(), world.outcomes()), (left(1, 1), vec![Outcome::Abandoned]));
     // Before there is an answer.
     let never = |_: Request<()>| pending::<Answered>();
     let mut call = Box::pin(world.layer.layer(service_fn(never)).oneshot(request()));
     assert!(poll(&mut call).is_pending());
     assert_eq!(world.left(), left(0, 0));
     drop(call);
-    assert_eq!((world.left(), world.outcomes()), (left(0, 1), vec![Outcome::Failed; 2]));
+    assert_eq!((world.left(), world.outcomes()), (left(0, 1), vec![Outcome::Abandoned; 2]));
 }
 
 #[tokio::test]
@@ -197,6 +197,6 @@ async fn the_resource_learns_when_the_head_of_an_answer_came_and_when_its_body_e
     let mut body = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap().into_body();
     assert!(body.frame().await.unwrap().unwrap().is_data());
     drop(body);
-    assert_eq!(world.outcomes(), [Outcome::Succeeded, Outcome::Failed]);
+    assert_eq!(world.outcomes(), [Outcome::Succeeded, Outcome::Abandoned]);
     assert_eq!(latency(), seen, "no sample");
 }

@@ -6,12 +6,15 @@ use crate::limit::{Condition, CostRow};
 use crate::matcher::Matcher;
 use crate::scope::{Names, Values};
 
+/// The conditions of a row, each with the place of its attribute in the names.
+type Conditions = Box<[(u16, Matcher)]>;
+
 /// The rows, with the names of the attributes that they read: not those that limits read, so that a
 /// decision looks for no attribute in vain.
 #[derive(Debug)]
 pub(crate) struct CompiledCosts {
     names: Names,
-    conditions: Box<[Box<[(u16, Matcher)]>]>,
+    conditions: Box<[Conditions]>,
     rows: Vec<CostRow>,
 }
 

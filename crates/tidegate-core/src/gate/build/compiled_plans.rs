@@ -28,13 +28,16 @@ pub(crate) enum PlanFoundBy {
     Default,
 }
 
+/// Plans by a text: their own name, or a value that they are assigned to.
+type PlansByText = HashMap<Box<str>, PlanIndex, ahash::RandomState>;
+
 #[derive(Debug)]
 pub(crate) struct CompiledPlans {
     plans: Plans,
     attribute: u16,
-    by_name: HashMap<Box<str>, PlanIndex, ahash::RandomState>,
+    by_name: PlansByText,
     /// The plans by value, for each attribute that plans are assigned by.
-    assigned: Box<[(u16, HashMap<Box<str>, PlanIndex, ahash::RandomState>)]>,
+    assigned: Box<[(u16, PlansByText)]>,
     default: Option<PlanIndex>,
 }
 
