@@ -5,6 +5,8 @@ mod algorithm;
 mod authorization;
 mod bounded_span;
 mod claims;
+mod costs;
+mod defaults;
 mod envoy;
 mod escape;
 mod header;
@@ -13,6 +15,7 @@ mod matcher;
 mod name_and_path;
 mod path_expression;
 mod planes;
+mod plans;
 mod proxy;
 mod renames;
 pub(crate) mod route_attributes;
@@ -25,9 +28,11 @@ mod zone;
 
 use std::collections::BTreeMap;
 
+use self::limit::LimitSurroundings;
 use self::name_and_path::check_name;
 use tidegate_core::Algorithm;
 use tidegate_core::gate::GateBuilder;
+use tidegate_core::limit::Plans;
 
 use crate::path::Path;
 use crate::policy::claims::RequestClaims;
@@ -39,10 +44,17 @@ use crate::raw::{Config, NamespaceConfig};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
 /// reads environment variables.
-pub(crate) fn check(config: Config, env: &dyn Fn(&str) -> Option<String>, report: &mut Report<'_>) -> Policy {
+pub(crate) fn check(
+    mut config: Config,
+    env: &dyn Fn(&str) -> Option<String>,
+    report: &mut Report<'_>,
+) -> Policy {
     let top = Path::default();
     let store = store::store(config.store.as_ref(), env, &top.key("store"), report);
     let is_shared = matches!(store, StoreChoice::Named(StoreKind::Redis(_)));
+    for (name, namespace) in config.namespaces.iter_mut().flatten() {
+        defaults::apply(namespace, is_shared, &top.key("namespaces").key(name), report);
+    }
     let namespaces = namespaces(&config, is_shared, &top.key("namespaces"), report);
     store::check(&config, &namespaces, &store, &top.key("namespaces"), report);
     if is_shared && !report.has_problems() {
@@ -150,9 +162,13 @@ fn one_namespace(
         name: name.to_owned(),
         limits: Vec::new(),
         statuses: BTreeMap::new(),
+        plans: None,
+        costs: Vec::new(),
         tables: Vec::new(),
         request: RequestClaims::default(),
     };
+    namespace.plans = plans::plans(raw, &path.key("plans"), report);
+    namespace.costs = costs::costs(raw.costs.as_ref(), &path.key("costs"), report);
     namespace.tables = planes::tables(raw.tables.as_deref(), &path.key("tables"), report);
     let tables: Vec<&str> = namespace.tables.iter().map(|table| table.name.as_str()).collect();
     namespace.request = claims::request(raw.request.as_ref(), (name, &tables), &path.key("request"), report);
@@ -166,6 +182,8 @@ fn one_namespace(
         return namespace;
     }
     count_attributes(raw, &within, report);
+    let plans_path = path.key("plans");
+    let around = LimitSurroundings { is_shared, plans: raw.plans.as_ref(), plans_path: &plans_path };
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, one) in raw_limits.iter().enumerate() {
         if report.is_full() {
@@ -179,8 +197,9 @@ fn one_namespace(
         } else {
             names.insert(&one.name, index);
         }
-        limit::check(one, is_shared, &at, &mut namespace, report);
+        limit::check(one, around, &at, &mut namespace, report);
     }
+    costs::warn(&namespace.costs, &namespace.limits, &path.key("costs"), report);
     renames::check(raw_limits, &within, report);
     escape::warn(&namespace, raw_limits, path, report);
     namespace
@@ -194,7 +213,7 @@ pub(crate) fn numbers(
 ) -> Option<Algorithm> {
     let texts = algorithm::SpelledNumbers::of(algorithm);
     let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
-    written.overridden(raw, &Path::default(), report)?.build(report)
+    written.overridden(raw, None, &Path::default(), report)?.build(report)
 }
 
 fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>) {
@@ -204,9 +223,15 @@ fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>)
         .flatten()
         .flat_map(|limit| {
             let keys = limit.key.iter().flatten().map(limit::attribute_of);
-            keys.chain(limit.matches.iter().flatten().map(|(attribute, _)| attribute.as_str()))
+            let zone = limit.calendar.as_ref().and_then(|calendar| calendar.zone_from.as_deref());
+            let conditions = limit.matches.iter().flatten().map(|(attribute, _)| attribute.as_str());
+            keys.chain(conditions).chain(zone)
         })
         .collect();
+    if let Some(plans) = &raw.plans {
+        all.extend(plans.assigned.iter().flatten().map(|(attribute, _)| attribute.as_str()));
+        all.push(plans.attribute.as_deref().unwrap_or(Plans::ATTRIBUTE));
+    }
     all.sort_unstable();
     all.dedup();
     if all.len() > GateBuilder::ATTRIBUTES_MAX {

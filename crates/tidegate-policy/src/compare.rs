@@ -301,18 +301,15 @@ fn rules(
         ("on_store_failure", both_stored && old.on_store_failure != new.on_store_failure),
         ("lease_period", both_leased && old.lease_period != new.lease_period),
         ("on_exceed", old.on_exceed != new.on_exceed),
-        ("overrides", !same_overrides(old, new)),
+        ("refund_on", old.refund_on != new.refund_on),
+        ("zone_from", old.zone_from != new.zone_from),
+        ("plans", old.plans != new.plans),
+        ("overrides", old.overrides != new.overrides),
         ("status", status(old_namespace, old) != status(new_namespace, new)),
     ]
     .into_iter()
     .filter_map(|(name, differs)| differs.then_some(name))
     .collect()
-}
-
-fn same_overrides(old: &Limit, new: &Limit) -> bool {
-    let pairs = || old.overrides.iter().zip(&new.overrides);
-    old.overrides.len() == new.overrides.len()
-        && pairs().all(|(old, new)| old.when == new.when && old.algorithm == new.algorithm)
 }
 
 impl Comparison {

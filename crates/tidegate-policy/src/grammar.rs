@@ -1,13 +1,15 @@
-//! The small languages inside of settings, parsed once: where a value of a request is found, which
-//! paths a route takes, and the addresses of servers.
+//! The small languages inside of settings, parsed once: where a value of a request or of its answer
+//! is found, which paths a route takes, and the addresses of servers.
 //!
 //! A checked policy has the parsed values. Protocols evaluate them and parse nothing.
 
 mod path_pattern;
+mod response_value;
 mod server_url;
 mod value_source;
 
 pub use path_pattern::{PATTERN_BYTES_MAX, PathPattern};
+pub use response_value::{FIELD_DEPTH_MAX, FIELDS_MAX, FieldPath, ResponseValue};
 pub use server_url::ServerUrl;
 pub(crate) use server_url::is_server_name;
 pub use value_source::{SOURCE_BYTES_MAX, SourceScope, ValueSource};

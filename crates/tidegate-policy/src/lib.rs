@@ -48,7 +48,7 @@ pub mod bounds {
 }
 
 pub use compare::{Change, Comparison, Fate, LimitChange, SettingChange, compare};
-pub use numbers::parse_numbers;
+pub use numbers::{OverrideNumbers, parse_numbers};
 pub use parse::{Checked, parse, parse_bytes};
 pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};

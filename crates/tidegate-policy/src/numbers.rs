@@ -14,6 +14,16 @@ use crate::tree::Position;
 /// The name of the text in messages.
 const NAME: &str = "override";
 
+/// The numbers of an override.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverrideNumbers {
+    /// The algorithm of the limit with these numbers.
+    pub algorithm: Algorithm,
+    /// Whether the time zone is among them, so that it counts whatever zone a request names.
+    pub fixes_zone: bool,
+}
+
 /// The algorithm of `limit` with other numbers, in the words of a policy:
 /// `{rate: 200/s, burst: 400}`, `{limit: 50}`.
 ///
@@ -22,7 +32,7 @@ const NAME: &str = "override";
 /// of the limit; a burst that the limit has by default follows the rate. Where the limit has a
 /// `share`, its numbers and these are those of this member. Problems are told for a file called
 /// `override`.
-pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
+pub fn parse_numbers(limit: &Limit, text: &str) -> Result<OverrideNumbers, Problems> {
     let mut report = Report::new(NAME);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
@@ -37,8 +47,9 @@ pub fn parse_numbers(limit: &Limit, text: &str) -> Result<Algorithm, Problems> {
         }
     };
     let algorithm = check::numbers(&limit.algorithm, &raw, &mut report);
+    let fixes_zone = raw.zone.is_some();
     match (report.finish(), algorithm) {
-        (Ok(_), Some(algorithm)) => Ok(algorithm),
+        (Ok(_), Some(algorithm)) => Ok(OverrideNumbers { algorithm, fixes_zone }),
         (Err(problems), _) => Err(problems),
         (Ok(_), None) => {
             let mut report = Report::new(NAME);

@@ -18,6 +18,7 @@ const KEYS: &[(&[&str], &[&str])] = &[
 /// Values that will exist, by the path of their key.
 const VALUES: &[(&[&str], &[&str])] = &[
     (&["namespaces", "*", "limits", "consistency"], &["auto", "broadcast", "observed"]),
+    (&["namespaces", "*", "defaults", "consistency"], &["auto", "broadcast", "observed"]),
     (&["namespaces", "*", "tables", "mode"], &["adaptive", "burst", "global"]),
     (&["namespaces", "*", "tables", "partition_by"], &["range", "slot"]),
     (&["resources", "*", "concurrency"], &["auto"]),

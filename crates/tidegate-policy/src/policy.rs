@@ -22,6 +22,7 @@ use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
 pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
+use tidegate_core::limit::{CostRow, Plans};
 use tidegate_core::{Limit, Rate, WhenFull};
 
 /// A checked configuration.
@@ -201,6 +202,10 @@ pub struct NamespacePolicy {
     /// The HTTP status of refusals, 400 to 599, by the name of the limit; limits that do not set
     /// one are absent.
     pub statuses: BTreeMap<String, u16>,
+    /// Its plans; `None` without any.
+    pub plans: Option<Plans>,
+    /// The rows of its cost table in the order of the file.
+    pub costs: Vec<CostRow>,
     /// Its tables in the order of the file.
     pub tables: Vec<TablePolicy>,
     /// The claims of its requests, and the classes of its tenants.
@@ -213,10 +218,12 @@ impl NamespacePolicy {
     /// The most namespaces in one configuration.
     pub const COUNT_MAX: usize = 1024;
 
-    /// The attributes that its limits look at, in `key` or `match`; some may be in it more than
-    /// once.
+    /// The attributes that its limits, its plans and its cost table look at; some may be in it more
+    /// than once.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
-        self.limits.iter().flat_map(Limit::attributes)
+        let of_limits = self.limits.iter().flat_map(Limit::attributes);
+        let of_plans = self.plans.iter().flat_map(Plans::attributes);
+        of_limits.chain(of_plans).chain(self.costs.iter().flat_map(CostRow::attributes))
     }
 
     /// Whether a limit may apply to some request that has these attributes and no other.

@@ -179,6 +179,10 @@ impl<'a> Report<'a> {
     }
 
     /// Whether there is a problem, so that no warning is told.
+    pub(crate) fn count(&self) -> usize {
+        self.problems.len()
+    }
+
     pub(crate) fn has_problems(&self) -> bool {
         !self.problems.is_empty()
     }

@@ -11,6 +11,7 @@ mod json_value;
 pub(crate) mod limit;
 pub(crate) mod matcher;
 pub(crate) mod planes;
+pub(crate) mod plans;
 pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod store;
@@ -25,6 +26,7 @@ use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
 use planes::{NodeConfig, ResourceConfig, TableConfig};
+use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
 use store::StoreConfig;
@@ -80,6 +82,13 @@ pub(crate) struct NamespaceConfig {
     /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
     /// any, everything is admitted.
     pub(crate) limits: Option<Vec<LimitConfig>>,
+    /// Settings of all its limits that do not have their own.
+    pub(crate) defaults: Option<DefaultsConfig>,
+    /// Numbers of its limits that depend on the plan of a caller.
+    pub(crate) plans: Option<PlansConfig>,
+    /// The costs of requests that do not say their cost: the first row that a request meets counts,
+    /// and a request that meets none costs 1. At most 1024.
+    pub(crate) costs: Option<Vec<CostRowConfig>>,
     /// The tables whose throughput its requests are charged, if they say an `access`.
     pub(crate) tables: Option<Vec<TableConfig>>,
     /// Where requests say more about themselves: tenant, class, deadline, attempt and access.

@@ -17,6 +17,7 @@ use crate::raw::matcher::MatcherForm;
 use crate::raw::planes::{
     NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig, TableConfig, WaitForm,
 };
+use crate::raw::plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use crate::raw::proxy::{
     CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
     UpstreamForm, UpstreamTlsForm,
@@ -128,10 +129,11 @@ pub fn reference_pages() -> Vec<ReferencePage> {
         },
         ReferencePage {
             name: "namespaces",
-            top_level: &["namespaces", "request"],
-            excerpts: &[&["namespaces", "shop", "request"]],
+            top_level: &["namespaces", "defaults", "request"],
+            excerpts: &[&["namespaces", "shop", "defaults"], &["namespaces", "shop", "request"]],
             sections: vec![
                 Section::of::<NamespaceConfig>("namespaces.NAME"),
+                Section::of::<DefaultsConfig>("namespaces.NAME.defaults"),
                 Section::of::<RequestForm>("namespaces.NAME.request"),
                 Section::of::<ClassForm>("namespaces.NAME.request.class, proxy.routes[].class"),
                 Section::of::<AccessForm>("namespaces.NAME.request.access, proxy.routes[].access"),
@@ -151,6 +153,15 @@ pub fn reference_pages() -> Vec<ReferencePage> {
                 Section::of::<ConcurrencyConfig>("namespaces.NAME.limits[].concurrency"),
                 Section::of::<OnExceedConfig>("namespaces.NAME.limits[].on_exceed"),
                 Section::of::<NumbersConfig>("namespaces.NAME.limits[].overrides[]"),
+            ],
+        },
+        ReferencePage {
+            name: "plans",
+            top_level: &["plans", "costs"],
+            excerpts: &[&["namespaces", "shop", "plans"], &["namespaces", "shop", "costs"]],
+            sections: vec![
+                Section::of::<PlansConfig>("namespaces.NAME.plans"),
+                Section::of::<CostRowConfig>("namespaces.NAME.costs[]"),
             ],
         },
         ReferencePage {

@@ -253,19 +253,22 @@ impl<'a> WrittenAlgorithm<'a> {
         match self.kind {
             AlgorithmKind::Bucket => &["rate", "burst", "debt"],
             AlgorithmKind::Rolling { .. } | AlgorithmKind::Fixed { .. } => &["limit", "window"],
-            AlgorithmKind::Calendar { .. } => &["limit"],
+            AlgorithmKind::Calendar { .. } => &["limit", "zone"],
             AlgorithmKind::Concurrency => &["limit", "hold"],
         }
     }
 
     /// The same algorithm with what `raw` changes; reports numbers the algorithm does not have.
-    pub(super) fn overridden(
-        &self,
-        raw: &'a NumbersConfig,
+    pub(super) fn overridden<'b>(
+        &'b self,
+        raw: &'b NumbersConfig,
+        zone: Option<&'b str>,
         path: &Path,
         report: &mut Report<'_>,
-    ) -> Option<Self> {
+    ) -> Option<WrittenAlgorithm<'b>> {
+        let zone = zone.or(raw.zone.as_deref());
         let given = [
+            ("zone", zone.is_some()),
             ("rate", raw.rate.is_some()),
             ("burst", raw.burst.is_some()),
             ("debt", raw.debt.is_some()),
@@ -297,7 +300,13 @@ impl<'a> WrittenAlgorithm<'a> {
             window: or(raw.window.as_deref(), path.key("window"), old.window.as_ref()),
             hold: or(raw.hold.as_deref(), path.key("hold"), old.hold.as_ref()),
         };
-        Some(Self { kind: self.kind, numbers, share: self.share, path: path.clone() })
+        let kind = match (self.kind, zone) {
+            (AlgorithmKind::Calendar { unit, week_start, .. }, Some(zone)) => {
+                AlgorithmKind::Calendar { unit, zone, week_start }
+            }
+            (kind, _) => kind,
+        };
+        Some(WrittenAlgorithm { kind, numbers, share: self.share, path: path.clone() })
     }
 
     /// The algorithm, or what is wrong with its numbers.

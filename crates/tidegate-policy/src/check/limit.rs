@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::algorithm::{WINDOW_MAX, WINDOW_MIN};
 use tidegate_core::lease::Terms;
-use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override};
+use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override, RefundOn};
 use tidegate_core::{Algorithm, GateError, Timestamp};
 
 use super::algorithm::WrittenAlgorithm;
 use super::bounded_span::between;
 use super::matcher::matcher;
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
-use super::zone;
+use super::{plans, zone};
 use crate::measure::span;
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
@@ -21,20 +21,32 @@ use crate::raw::limit::{
     ConsistencyConfig, KeyPartConfig, LimitConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
     OnStoreFailureConfig, OverrideConfig,
 };
+use crate::raw::matcher::MatcherConfig;
+use crate::raw::plans::PlansConfig;
 use crate::suggestion::{listed, nearest};
 
 /// The largest `n` of a `share: 1/n`.
 const SHARE_MAX: u32 = 10_000;
 
+/// The settings that a limit is checked against.
+#[derive(Clone, Copy)]
+pub(super) struct LimitSurroundings<'a> {
+    /// Whether members share the store.
+    pub(super) is_shared: bool,
+    /// The plans of the namespace, and their place in the file.
+    pub(super) plans: Option<&'a PlansConfig>,
+    pub(super) plans_path: &'a Path,
+}
+
 /// Checks `raw` and adds what it says to `namespace`; nothing where it says too little for that.
-/// `is_shared` tells whether members share the store.
 pub(super) fn check(
     raw: &LimitConfig,
-    is_shared: bool,
+    around: LimitSurroundings<'_>,
     path: &Path,
     namespace: &mut NamespacePolicy,
     report: &mut Report<'_>,
 ) -> Option<()> {
+    let is_shared = around.is_shared;
     check_name("limit", &raw.name, Limit::NAME_BYTES_MAX, |what, fix| {
         report.value(&path.key("name"), what, fix);
     });
@@ -44,7 +56,14 @@ pub(super) fn check(
         });
     }
     let key = key(raw.key.as_deref().unwrap_or_default(), &path.key("key"), report);
-    let matches = matches(raw, &path.key("match"), report);
+    let matches = conditions(raw.matches.as_ref(), &path.key("match"), report);
+    let refund_on = raw.refund_on.as_ref().and_then(|raw| refund_on(raw, &path.key("refund_on"), report));
+    if let Some(attribute) = raw.calendar.as_ref().and_then(|calendar| calendar.zone_from.as_ref()) {
+        let at = path.key("calendar").key("zone_from");
+        check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| {
+            report.value(&at, what, fix);
+        });
+    }
     let block = raw.on_exceed.as_ref().and_then(|raw| block(raw, &path.key("on_exceed"), report));
     let mut written = WrittenAlgorithm::new(raw, path, report);
     let share = share(raw, is_shared, path, report);
@@ -65,13 +84,9 @@ pub(super) fn check(
         report.warn(&path.key("calendar").key("zone"), what, fix);
     }
     let key = key?;
-    let overrides = overrides(
-        raw,
-        written.as_ref().filter(|_| algorithm.is_some()),
-        &key,
-        &path.key("overrides"),
-        report,
-    );
+    let numbers = written.as_ref().filter(|_| algorithm.is_some());
+    let overrides = overrides(raw, numbers, &key, &path.key("overrides"), report);
+    let of_plans = plans::numbers_of(&raw.name, around.plans, numbers, around.plans_path, report);
     let algorithm = algorithm?;
 
     let consistency = decided_where(raw, &algorithm, is_shared, path, report);
@@ -100,6 +115,8 @@ pub(super) fn check(
     if let Some(span) = block {
         limit = limit.block_on_exceed(span);
     }
+    limit.refund_on = refund_on.unwrap_or_default();
+    limit.zone_from = raw.calendar.as_ref().and_then(|calendar| calendar.zone_from.clone());
     if !is_local {
         let failure = match raw.on_store_failure {
             Some(OnStoreFailureConfig::Allow) => OnStoreFailure::Allow,
@@ -118,6 +135,7 @@ pub(super) fn check(
         }
         limit.overrides.push(one);
     }
+    plans::add(&mut limit, of_plans, report);
     limit.was.clone_from(&raw.was);
     namespace.limits.push(limit);
     Some(())
@@ -132,7 +150,7 @@ pub(super) fn attribute_of(part: &KeyPartConfig) -> &str {
 }
 
 /// The attributes of a key; `None` if there are too many to look at.
-fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
+pub(super) fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Vec<KeyPart>> {
     if raw.len() > Limit::KEY_PARTS_MAX {
         report.value(
             path,
@@ -163,9 +181,14 @@ fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -> Option<Ve
     Some(parts)
 }
 
-fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(String, tidegate_core::Matcher)> {
+/// The conditions of a limit or of a row of the cost table.
+pub(super) fn conditions(
+    raw: Option<&BTreeMap<String, MatcherConfig>>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Vec<(String, tidegate_core::Matcher)> {
     let mut all = Vec::new();
-    for (attribute, raw) in raw.matches.iter().flatten() {
+    for (attribute, raw) in raw.into_iter().flatten() {
         let at = path.key(attribute);
         check_name("attribute", attribute, ATTRIBUTE_NAME_BYTES_MAX, |what, fix| report.key(&at, what, fix));
         if let Some((what, fix)) = super::matcher::pattern_as_text(raw) {
@@ -176,7 +199,37 @@ fn matches(raw: &LimitConfig, path: &Path, report: &mut Report<'_>) -> Vec<(Stri
     all
 }
 
-fn block(raw: &OnExceedConfig, path: &Path, report: &mut Report<'_>) -> Option<core::time::Duration> {
+/// The outcomes on which a limit gives its charge back; `None` after a problem has been reported.
+pub(super) fn refund_on(raw: &[String], path: &Path, report: &mut Report<'_>) -> Option<RefundOn> {
+    if raw.len() > RefundOn::MAX {
+        let what = format!("{} outcomes", raw.len());
+        report.value(path, what, format!("use at most {}, or classes such as 4xx", RefundOn::MAX));
+        return None;
+    }
+    let mut is_good = true;
+    for (index, text) in raw.iter().enumerate() {
+        if RefundOn::parse([text.as_str()]).is_err() {
+            is_good = false;
+            let what = format!("\"{}\" is no outcome", shown(text));
+            let fix = match nearest(text, ["succeeded", "failed"]) {
+                Some(near) => format!("did you mean {near}?"),
+                None if text == "cancelled" => "leave it out: cancelled work is never charged".to_owned(),
+                None => "use succeeded, failed, a status such as 404, or a class such as 5xx".to_owned(),
+            };
+            report.value(&path.index(index), what, fix);
+        }
+    }
+    if !is_good {
+        return None;
+    }
+    RefundOn::parse(raw.iter().map(String::as_str)).ok()
+}
+
+pub(super) fn block(
+    raw: &OnExceedConfig,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Option<core::time::Duration> {
     let at = path.key("block");
     match span("block", &raw.block) {
         Ok(span) if (WINDOW_MIN..=WINDOW_MAX).contains(&span) => Some(span),
@@ -206,7 +259,7 @@ fn consistency(raw: &LimitConfig, written: &WrittenAlgorithm<'_>, path: &Path, r
 ///
 /// Nothing is lent by a store that is not shared: what a single member is promised is then decided
 /// by itself, and a quota where it outlives a restart.
-fn decided_where(
+pub(super) fn decided_where(
     raw: &LimitConfig,
     algorithm: &Algorithm,
     is_shared: bool,
@@ -308,25 +361,54 @@ fn overrides(
     report: &mut Report<'_>,
 ) -> Vec<(Path, Override)> {
     let mut all = Vec::new();
-    let mut seen: BTreeSet<&BTreeMap<String, String>> = BTreeSet::new();
+    let mut seen: BTreeSet<BTreeMap<&String, &String>> = BTreeSet::new();
     for (index, one) in raw.overrides.iter().flatten().enumerate() {
         let at = path.index(index);
-        override_attributes(one, key, &at, report);
-        if !one.when.is_empty() && !seen.insert(&one.when) {
+        let (when, zone) = split_zone(one, written, key);
+        override_attributes(&when, key, &at, report);
+        if !when.is_empty() && !seen.insert(when.clone()) {
             report.value(&at, "duplicate override for the same attributes and values", "remove one");
         }
-        let changed = written.and_then(|written| written.overridden(&one.numbers, &at, report));
+        let changed = written.and_then(|written| written.overridden(&one.numbers, zone, &at, report));
         if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
-            let when = one.when.clone().into_iter().collect();
-            all.push((at, Override::new(when, algorithm)));
+            let when = when.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+            let fixes_zone = zone.is_some();
+            all.push((at, Override { fixes_zone, ..Override::new(when, algorithm) }));
         }
     }
     all
 }
 
-fn override_attributes(raw: &OverrideConfig, key: &[KeyPart], path: &Path, report: &mut Report<'_>) {
+/// The attributes of an override with their values, and the time zone it sets. `zone` is a number of
+/// a calendar, unless the limit counts by an attribute of this name.
+fn split_zone<'r>(
+    raw: &'r OverrideConfig,
+    written: Option<&WrittenAlgorithm<'_>>,
+    key: &[KeyPart],
+) -> (BTreeMap<&'r String, &'r String>, Option<&'r str>) {
+    let mut when: BTreeMap<&String, &String> = raw.when.iter().collect();
+    let is_calendar = written.is_some_and(|written| written.zone().is_some());
+    let is_number = is_calendar && !key.iter().any(|part| part.attribute == ZONE);
+    let zone = when.remove(&ZONE.to_owned()).filter(|_| is_number);
+    if zone.is_none()
+        && let Some((name, value)) = raw.when.get_key_value(ZONE)
+    {
+        when.insert(name, value);
+    }
+    (when, zone.map(String::as_str))
+}
+
+/// The number of a calendar that may also be an attribute.
+const ZONE: &str = "zone";
+
+fn override_attributes(
+    when: &BTreeMap<&String, &String>,
+    key: &[KeyPart],
+    path: &Path,
+    report: &mut Report<'_>,
+) {
     let names = || key.iter().map(|part| part.attribute.as_str());
-    if raw.when.is_empty() {
+    if when.is_empty() {
         let fix = match names().next() {
             Some(name) => format!("add one of `key` with its value, for example {name}: \"1234\""),
             None => "a limit without `key` has one counter, which cannot be overridden; remove the override"
@@ -334,7 +416,7 @@ fn override_attributes(raw: &OverrideConfig, key: &[KeyPart], path: &Path, repor
         };
         report.value(path, "the override names no attribute", fix);
     }
-    for attribute in raw.when.keys().filter(|attribute| !names().any(|name| name == attribute.as_str())) {
+    for attribute in when.keys().filter(|attribute| !names().any(|name| name == attribute.as_str())) {
         let what = format!("attribute \"{}\" is not in the `key` of the limit", shown(attribute));
         let fix = match nearest(attribute, names().chain(NumbersConfig::NAMES)) {
             Some(near) => format!("did you mean `{near}`?"),

@@ -97,8 +97,13 @@ fn refused_route(route: &Route, limit: &Limit, path: &Path, report: &mut Report<
 
 /// Warns about a route whose requests cost more than a limit ever admits at once.
 fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>) {
-    let fits = |algorithm: &Algorithm| is_admitted_at_once(algorithm, route.cost.units);
-    let is_fitting = fits(&limit.algorithm) || limit.overrides.iter().any(|changed| fits(&changed.algorithm));
+    // Rows of the cost table are held against limits where they are checked.
+    let Some(cost) = route.cost.units else { return };
+    let fits = |algorithm: &Algorithm| is_admitted_at_once(algorithm, cost);
+    let of_plans = || limit.plans.iter().map(|one| one.algorithm.as_ref());
+    let is_fitting = fits(&limit.algorithm)
+        || limit.overrides.iter().any(|changed| fits(&changed.algorithm))
+        || of_plans().any(|algorithm| algorithm.is_none_or(fits));
     // A limit of 0 is warned about by itself.
     let attributes = RouteAttributes::Of(route);
     let is_of_no_effect = attributes.never_fits(limit).is_some() || attributes.always_lacks(limit).is_some();
@@ -113,12 +118,13 @@ fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>
         "limit \"{}\" never admits a request of route \"{}\" that it applies to: the cost of {} is above its {number} of {most}",
         shown(&limit.name),
         shown(&route.name),
-        route.cost.units.units(),
+        cost.units(),
     );
     report.warn(path, what, format!("lower the cost, or raise the {number}"));
 }
 
-fn is_admitted_at_once(algorithm: &Algorithm, cost: Cost) -> bool {
+/// Whether a limit that nothing is used of admits such a cost.
+pub(super) fn is_admitted_at_once(algorithm: &Algorithm, cost: Cost) -> bool {
     match algorithm {
         Algorithm::Bucket(bucket) => cost.units() <= bucket.burst().saturating_add(bucket.debt()),
         // A permit is one place, whatever the request costs.

@@ -6,6 +6,7 @@ use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::limit::Plans;
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, WhenFull};
 
@@ -35,7 +36,9 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 10] = [
+const TAKEN_OVER: [&str; 12] = [
+    "namespaces.NAME.plans",
+    "namespaces.NAME.costs",
     "namespaces.NAME.tables",
     "namespaces.NAME.request",
     "nodes",
@@ -72,6 +75,37 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 fn entries(all: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = all.collect();
     if all.is_empty() { none() } else { all.join("; ") }
+}
+
+/// How the plan of a request is found; the numbers of plans are those of limits. `None` without
+/// plans.
+fn plans_in_words(namespace: &NamespacePolicy) -> Option<String> {
+    let plans = namespace.plans.as_ref()?;
+    let Plans { names, attribute, assigned, default, .. } = plans;
+    let mut words = format!("{}: {} by {attribute}", namespace.name, names.join(", "));
+    // Writing to a string does not fail.
+    if let Some(default) = default {
+        let _ = write!(words, ", otherwise {default}");
+    }
+    if !assigned.is_empty() {
+        let _ = write!(words, ", {} assigned ({:08x})", assigned.len(), hash_of(assigned));
+    }
+    Some(words)
+}
+
+/// The rows of a cost table in a line; `None` without any.
+fn costs_in_words(namespace: &NamespacePolicy) -> Option<String> {
+    let rows = &namespace.costs;
+    // Matchers have no equality; their printed form is complete.
+    let hash = hash_of(&format!("{rows:?}"));
+    (!rows.is_empty()).then(|| format!("{}: {} rows ({hash:08x})", namespace.name, rows.len()))
+}
+
+/// A number that differs when the value does.
+fn hash_of(value: &impl Hash) -> u32 {
+    let mut hash = std::collections::hash_map::DefaultHasher::new();
+    value.hash(&mut hash);
+    hash.finish() as u32
 }
 
 fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> {
@@ -154,6 +188,8 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         WhenFull::Admit => "admit",
     };
     all.push(("memory.when_full", when_full.to_owned()));
+    all.push(("namespaces.NAME.plans", entries(namespaces.iter().filter_map(plans_in_words))));
+    all.push(("namespaces.NAME.costs", entries(namespaces.iter().filter_map(costs_in_words))));
     all.push(("namespaces.NAME.tables", entries(namespaces.iter().flat_map(tables_in_words))));
     all.push(("namespaces.NAME.request", entries(namespaces.iter().filter_map(request_in_words))));
     all.push(("nodes", entries(nodes.iter().map(|node| format!("{}: {} units", node.name, node.units)))));
@@ -295,10 +331,8 @@ fn grant(grant: &Grant) -> String {
 /// The reverse proxy in a line: how much of it there is, and a number made of all of it, which
 /// differs when it does.
 fn proxy_in_words(proxy: &Proxy) -> String {
-    let mut hash = std::collections::hash_map::DefaultHasher::new();
-    format!("{proxy:?}").hash(&mut hash);
     let (upstreams, routes) = (proxy.upstreams.len(), proxy.routes.len());
-    format!("{upstreams} upstreams, {routes} routes ({:08x})", hash.finish() as u32)
+    format!("{upstreams} upstreams, {routes} routes ({:08x})", hash_of(&format!("{proxy:?}")))
 }
 
 fn size(bytes: usize) -> String {

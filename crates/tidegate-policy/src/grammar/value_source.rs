@@ -180,7 +180,7 @@ impl ValueSource {
                     wrong("no number from 0 to 9999 follows the dot", "write path.0 for the first segment")
                 })?)
             }
-            ("jwt", Some(claim)) => Self::Claim(claim_path(claim).ok_or_else(|| {
+            ("jwt", Some(claim)) => Self::Claim(name_path(claim).ok_or_else(|| {
                 wrong("no claim follows the dot", "write jwt.sub, jwt.org.id or jwt.\"a.name.with.dots\"")
             })?),
             _ => return Err(wrong("it names no part of a request", &resembled(kind).unwrap_or_default())),
@@ -203,7 +203,7 @@ impl ValueSource {
 }
 
 /// The names in `a."b.c".d`; `None` if one is empty or a quotation mark is left open.
-fn claim_path(text: &str) -> Option<Vec<String>> {
+pub(super) fn name_path(text: &str) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let mut rest = text;
     loop {
@@ -222,6 +222,14 @@ fn claim_path(text: &str) -> Option<Vec<String>> {
             None => return Some(names),
         }
     }
+}
+
+/// Writes the names as [`name_path`] reads them, each behind a dot.
+pub(super) fn write_name_path(f: &mut fmt::Formatter<'_>, names: &[String]) -> fmt::Result {
+    for name in names {
+        if name.contains(['.', '+']) { write!(f, ".\"{name}\"")? } else { write!(f, ".{name}")? }
+    }
+    Ok(())
 }
 
 /// For an unknown kind: the known one that it resembles, as a proposal.
@@ -259,10 +267,7 @@ impl fmt::Display for ValueSource {
             Self::Host => f.write_str("host"),
             Self::Claim(names) => {
                 f.write_str("jwt")?;
-                for name in names {
-                    if name.contains('.') { write!(f, ".\"{name}\"")? } else { write!(f, ".{name}")? }
-                }
-                Ok(())
+                write_name_path(f, names)
             }
             Self::ClientIp => f.write_str("client_ip"),
             Self::Entry(name) => write!(f, "entry.{name}"),

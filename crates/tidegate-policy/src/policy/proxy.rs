@@ -8,7 +8,7 @@ use tidegate_core::matcher::Network;
 use tidegate_core::{Cost, Matcher};
 
 use super::claims::{ATTEMPT, AccessSources, ClassSource};
-use crate::grammar::{GrammarError, PathPattern, ServerUrl, ValueSource};
+use crate::grammar::{GrammarError, PathPattern, ResponseValue, ServerUrl, ValueSource};
 
 /// The reverse proxy.
 #[derive(Clone, Debug)]
@@ -223,6 +223,9 @@ pub struct Route {
     pub host: Option<Matcher>,
     /// The methods it takes; default (empty) any.
     pub methods: Vec<Method>,
+    /// The headers that its requests have, each with the matcher of its value, at most
+    /// [`Route::HEADERS_MAX`]; all of them must match. Every source is a [`ValueSource::Header`].
+    pub headers: Vec<(ValueSource, Matcher)>,
     /// The name of one of [`Proxy::upstreams`].
     pub upstream: String,
     /// The namespace whose limits apply, one of [`super::Policy::namespaces`]. Default none, and
@@ -260,6 +263,9 @@ pub struct Route {
 }
 
 impl Route {
+    /// The most headers in [`Route::headers`].
+    pub const HEADERS_MAX: usize = 16;
+
     /// The most protocols in [`Route::upgrades`].
     pub const UPGRADES_MAX: usize = 8;
 
@@ -270,6 +276,7 @@ impl Route {
             path: None,
             host: None,
             methods: Vec::new(),
+            headers: Vec::new(),
             upstream: upstream.into(),
             namespace: None,
             attributes: Vec::new(),
@@ -291,27 +298,37 @@ impl Route {
     pub fn sources(&self) -> impl Iterator<Item = &ValueSource> {
         let attributes = self.attributes.iter().map(|(_, source)| source);
         let access = self.access.iter().flat_map(AccessSources::sources);
-        attributes.chain(&self.class.from).chain(&self.deadline).chain([&self.attempt]).chain(access)
+        let headers = self.headers.iter().map(|(source, _)| source);
+        let claims = attributes.chain(&self.class.from).chain(&self.deadline).chain([&self.attempt]);
+        claims.chain(access).chain(headers).chain(&self.cost.from)
     }
 }
 
 /// The cost of a request, in units of the limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteCost {
-    /// Units of every request; default 1.
-    pub units: Cost,
+    /// Units of every request. Default none: by the cost table of the namespace.
+    pub units: Option<Cost>,
+    /// Where a request says its units itself, as a whole number from 1; [`RouteCost::units`] where
+    /// it does not. Default none.
+    pub from: Option<ValueSource>,
     /// Bytes of body that weigh one unit more, rounded up. Default none. A body that does not say
     /// its length is charged when it has passed.
     pub body_bytes: Option<NonZeroU64>,
-    /// The header of an answer that names the true cost as a whole number, charged instead when the
-    /// answer has ended. It is not passed on. Default none.
-    pub from_response: Option<HeaderName>,
+    /// Where an answer says the true cost, which is charged instead when the answer has ended; the
+    /// first that an answer has counts. A header is not passed on. At most
+    /// [`RouteCost::FROM_RESPONSE_MAX`]; default none.
+    pub from_response: Vec<ResponseValue>,
 }
 
-impl Default for RouteCost {
-    fn default() -> Self {
-        Self { units: Cost::ONE, body_bytes: None, from_response: None }
+impl RouteCost {
+    /// The most entries of [`RouteCost::from_response`].
+    pub const FROM_RESPONSE_MAX: usize = 8;
+
+    /// Whether a body of an answer is read for the true cost.
+    pub fn reads_body(&self) -> bool {
+        self.from_response.iter().any(ResponseValue::is_in_body)
     }
 }
 

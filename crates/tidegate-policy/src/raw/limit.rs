@@ -71,6 +71,11 @@ pub(crate) struct LimitConfig {
     pub(crate) lease_period: Option<String>,
     /// The penalty of a key that exceeds the limit, beyond the refusal.
     pub(crate) on_exceed: Option<OnExceedConfig>,
+    /// The outcomes of the work on which the limit gives its charge back: `succeeded`, `failed`, a
+    /// status such as `404`, or a class of statuses such as `5xx`. Where the end of the work is
+    /// reported: by the proxy, by a layer, and by `settle`. At most 64. Default: `[]`, and then
+    /// charges stay.
+    pub(crate) refund_on: Option<Vec<String>>,
     /// Other numbers for some keys. The override that names the most attributes wins.
     pub(crate) overrides: Option<Vec<OverrideConfig>>,
     /// The name it had before, so that a rename keeps what was used. The limit that has this name
@@ -144,6 +149,11 @@ pub(crate) struct CalendarConfig {
     pub(crate) unit: CivilUnitConfig,
     /// The IANA time zone, as `Europe/Berlin`. Default: `UTC`.
     pub(crate) zone: Option<String>,
+    /// The attribute whose value is the time zone of a request, as an IANA name. `zone` counts for
+    /// requests that lack the attribute or name no zone. What a key has used is kept when its zone
+    /// changes. Default: none. Danger: a caller that writes the attribute itself chooses when its
+    /// window ends.
+    pub(crate) zone_from: Option<String>,
     /// For `unit: week`: its first day. Default: `monday`.
     pub(crate) week_start: Option<WeekdayConfig>,
 }
@@ -245,24 +255,24 @@ pub(crate) enum OnStoreFailureConfig {
 }
 
 /// The penalty of a key that exceeds a limit.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "on_exceed")]
 pub(crate) struct OnExceedConfig {
-    /// Refuses the key for this long from the first refusal on, 1us to 366d, whatever is left by
-    /// then.
+    /// Refuses the key for this long, 1us to 366d, whatever is left by then: from the first refusal
+    /// on, or from a report that leaves nothing of the limit.
     pub(crate) block: String,
 }
 
 /// An attribute of a key: its name, or its name and how addresses are grouped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum KeyPartConfig {
     Name(String),
     Part(KeyPartForm),
 }
 
 /// An attribute of a key with how addresses in it are grouped.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "key_part")]
 pub(crate) struct KeyPartForm {
@@ -302,7 +312,8 @@ impl JsonSchema for KeyPartConfig {
 /// Other numbers for the keys whose attributes have certain values.
 #[derive(Debug)]
 pub(crate) struct OverrideConfig {
-    /// Attributes of the key, with the values they must have.
+    /// Attributes of the key, with the values they must have; and `zone`, which is a number where
+    /// the key has no such attribute.
     pub(crate) when: BTreeMap<String, String>,
     pub(crate) numbers: NumbersConfig,
 }
@@ -325,10 +336,14 @@ pub(crate) struct NumbersConfig {
     pub(crate) window: Option<String>,
     /// For `concurrency`: the hold.
     pub(crate) hold: Option<String>,
+    /// For `calendar`: the time zone, which then counts also where the limit has `zone_from`. In a
+    /// limit whose `key` has an attribute `zone`, `zone` is that attribute.
+    pub(crate) zone: Option<String>,
 }
 
 impl NumbersConfig {
-    /// The names that are numbers rather than attributes.
+    /// The names that are numbers rather than attributes, whatever the limit counts by. `zone` is
+    /// not among them, see [`OverrideConfig`].
     pub(crate) const NAMES: [&'static str; 6] = ["rate", "burst", "debt", "limit", "window", "hold"];
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::claims::{AccessForm, ClassForm};
 use super::json_value::from_value;
-use super::matcher::MatcherConfig;
+use super::matcher::{MatcherConfig, TextOrTexts};
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -194,7 +194,7 @@ pub(crate) struct RouteConfig {
     pub(crate) attempt: Option<String>,
     /// The access to a table of the namespace that a request makes. Default: none.
     pub(crate) access: Option<AccessForm>,
-    /// The cost of a request. Default: `{}`, which is one unit.
+    /// The cost of a request. Default: `{}`, which is that of `costs` of the namespace.
     pub(crate) cost: Option<CostForm>,
     /// How long a request that is refused may wait to be admitted, 0s to 1h; held after its headers
     /// and before its body is read. Default: `0s`, which is not at all.
@@ -224,6 +224,10 @@ pub(crate) struct RouteMatch {
     pub(crate) host: Option<MatcherConfig>,
     /// The methods. Default: `[]`, which is any.
     pub(crate) method: Option<Vec<String>>,
+    /// The headers, each with its value, a list of values, or a form as under `match` of a limit;
+    /// all of these must hold. A request that repeats one of them is answered 400. At most 16.
+    /// Default: `{}`.
+    pub(crate) headers: Option<BTreeMap<String, MatcherConfig>>,
 }
 
 /// The cost of a request, in units of the limits.
@@ -231,15 +235,23 @@ pub(crate) struct RouteMatch {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "route_cost")]
 pub(crate) struct CostForm {
-    /// Units of every request, at least 1. Default: `1`.
+    /// Units of every request, at least 1. Default: by `costs` of the namespace, otherwise 1.
     #[schemars(range(min = 1))]
     pub(crate) units: Option<u64>,
+    /// The source of the units of a request, as a whole number from 1; `units` where it is absent.
+    /// Default: none. Danger: a client that writes the source itself may say too little, so settle
+    /// by `from_response`.
+    pub(crate) from: Option<String>,
     /// The size of body that weighs one unit more, rounded up, 1B to 1TiB. Default: none. A body of
     /// unknown length is charged when it has passed.
     pub(crate) body: Option<String>,
-    /// The header of an answer that names the true cost as a whole number; it is charged instead
-    /// when the answer has ended, and not passed on. Default: none.
-    pub(crate) from_response: Option<String>,
+    /// Where an answer says the true cost, which is charged instead when the answer has ended:
+    /// `header.NAME`, which is not passed on; `json.FIELD`, a number inside a JSON body, as
+    /// `json.usage.total_tokens`; or `sse.FIELD`, that number in the last event of an event stream
+    /// that has it. ` + ` adds several: `json.usage.input + json.usage.output`. Of a list the first
+    /// counts that the answer has. Servers are asked for bodies that are not compressed. At most 8.
+    /// Default: none.
+    pub(crate) from_response: Option<TextOrTexts>,
 }
 
 /// How long each part of a request may take.

@@ -92,8 +92,11 @@ impl Section {
             let shown = named(key, format!("`{key}`"));
             write_row(page, &shown, &schema["properties"][key], is_required)?;
             // The sections of a namespace that have pages of their own.
-            let inner =
-                if self.is_file() && key == "namespaces" { ["limits", "tables"].as_slice() } else { &[] };
+            let inner = if self.is_file() && key == "namespaces" {
+                ["limits", "plans", "costs", "tables"].as_slice()
+            } else {
+                &[]
+            };
             for key in inner {
                 let namespace = &schema["$defs"][name_of::<NamespaceConfig>()];
                 let shown = named(key, format!("`namespaces.NAME.{key}`"));

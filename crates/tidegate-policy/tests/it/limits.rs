@@ -238,7 +238,7 @@ fn keys_and_overrides_name_attributes_once_and_of_the_key() {
         (
             "{ name: a, calendar: { limit: 1, unit: day }, key: [u], overrides: [{ u: x, rate: 2/s }] }",
             &[
-                ".overrides[0].rate: an override of `rate`, which a limit with `calendar` does not have; change limit",
+                ".overrides[0].rate: an override of `rate`, which a limit with `calendar` does not have; change limit or zone",
             ],
         ),
         (

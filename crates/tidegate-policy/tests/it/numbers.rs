@@ -41,7 +41,7 @@ fn an_override_from_outside_gives_what_the_same_override_in_the_file_gives() {
     ] {
         let inner = numbers.trim_matches(['{', '}', ' ']);
         let in_file = limit(&format!("{algorithm}, overrides: [{{ u: x, {inner} }}]"));
-        let parsed = parse_numbers(&in_file, numbers).unwrap();
+        let parsed = parse_numbers(&in_file, numbers).unwrap().algorithm;
         assert_eq!(parsed, in_file.overrides[0].algorithm, "{algorithm} {numbers}");
         assert_eq!(words(&parsed), expected);
         // The words are those of a policy.
@@ -51,7 +51,8 @@ fn an_override_from_outside_gives_what_the_same_override_in_the_file_gives() {
 
 #[test]
 fn json_is_read_too() {
-    let parsed = parse_numbers(&limit("rate: 10/s"), "{\"rate\": \"200/s\", \"burst\": 400}").unwrap();
+    let parsed =
+        parse_numbers(&limit("rate: 10/s"), "{\"rate\": \"200/s\", \"burst\": 400}").unwrap().algorithm;
     assert_eq!(words(&parsed), "rate: 200/s, burst: 400");
 }
 

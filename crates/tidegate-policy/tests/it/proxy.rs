@@ -96,10 +96,10 @@ proxy:
     let route = &proxy.routes[0];
     assert_eq!(route.methods, ["GET", "HEAD"]);
     assert!(route.host.as_ref().unwrap().matches(Some("shop.example")));
-    assert_eq!((route.cost.units.units(), route.cost.body_bytes.unwrap().get()), (2, 1024));
+    assert_eq!((route.cost.units.unwrap().units(), route.cost.body_bytes.unwrap().get()), (2, 1024));
     assert_eq!(
-        (route.cost.from_response.as_ref().unwrap().as_str(), &route.deadline),
-        ("x-cost", &Some("header.x-wait-ms".parse().unwrap()))
+        (route.cost.from_response[0].to_string().as_str(), &route.deadline),
+        ("header.x-cost", &Some("header.x-wait-ms".parse().unwrap()))
     );
     assert_eq!((route.wait, route.timeouts.total), (Duration::from_secs(2), Some(Duration::from_hours(1))));
     assert_eq!(route.refusal.as_ref().unwrap().content_type, "text/html");

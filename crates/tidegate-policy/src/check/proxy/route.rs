@@ -6,22 +6,24 @@ use std::collections::BTreeMap;
 
 use http::{HeaderValue, Method};
 use tidegate_core::Cost;
+use tidegate_core::limit::Plans;
 
 use super::super::bounded_span::{DAY, HOUR, MILLI, WEEK, between};
 use super::super::claims;
-use super::super::header::{header, header_name, not_a_header};
+use super::super::header::{HEADER_FIX, header_name, not_a_header};
 use super::super::matcher;
 use super::super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use super::super::path_expression::{glob_of, is_expression};
 use super::pass_through;
-use crate::grammar::{PathPattern, SourceScope, ValueSource};
+use crate::grammar::{GrammarError, PathPattern, ResponseValue, SourceScope, ValueSource};
 use crate::measure::size;
 use crate::path::Path;
-use crate::policy::proxy::{RefusalPage, Retry, Route};
+use crate::policy::proxy::{RefusalPage, Retry, Route, RouteCost};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::claims::AccessForm;
+use crate::raw::matcher::TextOrTexts;
 use crate::raw::proxy::{
     CostForm, ProxyConfig, RefusalForm, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm,
 };
@@ -101,6 +103,7 @@ pub(super) fn route(
         });
     }
     needs_keys(raw, proxy, path, report);
+    forgeable(&route, namespaces, proxy, path, report);
     route.wait = between(("wait", raw.wait.as_ref()), Duration::ZERO, (Duration::ZERO, HOUR), path, report);
     route.retry = match raw.retry.unwrap_or_default() {
         RetryConfig::Off => Retry::Off,
@@ -112,7 +115,7 @@ pub(super) fn route(
         matches(raw, &mut route, &path.key("match"), report);
     }
     if let Some(raw) = &raw.cost {
-        cost(raw, &mut route, &path.key("cost"), report);
+        cost(raw, &mut route.cost, &path.key("cost"), report);
     }
     if let Some(raw) = &raw.timeouts {
         timeouts(raw, &mut route, &path.key("timeouts"), report);
@@ -171,10 +174,16 @@ fn needs_keys(raw: &RouteConfig, proxy: &ProxyConfig, path: &Path, report: &mut 
     let within = path.key("attributes");
     let attributes = raw.attributes.iter().flatten().map(|(name, text)| (within.key(name), Some(text)));
     let class = raw.class.as_ref().and_then(|class| class.from.as_ref());
-    let claims = [("class", class), ("deadline", raw.deadline.as_ref()), ("attempt", raw.attempt.as_ref())];
+    let cost = raw.cost.as_ref().and_then(|cost| cost.from.as_ref());
+    let claims = [
+        ("class", class),
+        ("cost", cost),
+        ("deadline", raw.deadline.as_ref()),
+        ("attempt", raw.attempt.as_ref()),
+    ];
     let claims = claims.map(|(key, text)| {
         let at = path.key(key);
-        (if key == "class" { at.key("from") } else { at }, text)
+        (if key == "class" || key == "cost" { at.key("from") } else { at }, text)
     });
     let access = raw.access.iter().flat_map(|access| {
         let at = path.key("access");
@@ -203,6 +212,7 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
         pass_through::hosts(raw, &path.key("host"), report);
     }
     route.host = host.and_then(|raw| matcher::matcher(raw, &path.key("host"), report));
+    headers(raw, route, &path.key("headers"), report);
     for (index, name) in raw.method.iter().flatten().enumerate() {
         let at = path.key("method").index(index);
         let is_capital = !name.contains(|c: char| c.is_ascii_lowercase());
@@ -215,6 +225,39 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
             let what = format!("\"{}\" is not a method", shown(name));
             report.value(&at, what, "write it in capitals, for example GET");
         }
+    }
+}
+
+/// The headers that a route wants.
+fn headers(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report<'_>) {
+    let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
+    if count > Route::HEADERS_MAX {
+        report.value(path, format!("{count} headers"), format!("use at most {}", Route::HEADERS_MAX));
+        return;
+    }
+    for (name, raw) in raw.headers.iter().flatten() {
+        let at = path.key(name);
+        let Some(header) = header_name(name) else {
+            report.key(&at, not_a_header(name), HEADER_FIX);
+            continue;
+        };
+        if route.headers.iter().any(|(source, _)| *source == ValueSource::Header(header.clone())) {
+            let what = format!("duplicate header \"{}\": names of headers have no case", shown(name));
+            report.key(&at, what, "keep one");
+        }
+        if header == http::header::HOST {
+            report.key(
+                &at,
+                "the host is matched in its canonical spelling",
+                "write `host:` beside `headers:`",
+            );
+            continue;
+        }
+        if let Some((what, fix)) = matcher::pattern_as_text(raw) {
+            report.warn(&at, what, fix);
+        }
+        let matcher = matcher::matcher(raw, &at, report);
+        route.headers.extend(matcher.map(|matcher| (ValueSource::Header(header), matcher)));
     }
 }
 
@@ -261,15 +304,83 @@ fn attributes(
     all
 }
 
-fn cost(raw: &CostForm, route: &mut Route, path: &Path, report: &mut Report<'_>) {
-    route.cost.units = raw.units.and_then(Cost::new).unwrap_or(Cost::ONE);
+fn cost(raw: &CostForm, cost: &mut RouteCost, path: &Path, report: &mut Report<'_>) {
+    cost.units = raw.units.and_then(Cost::new);
+    cost.from = raw.from.as_deref().and_then(|text| claims::source(text, SCOPE, &path.key("from"), report));
     if let Some(text) = &raw.body {
         match size("body", text, 1, 1 << 40) {
-            Ok(bytes) => route.cost.body_bytes = NonZeroU64::new(bytes),
+            Ok(bytes) => cost.body_bytes = NonZeroU64::new(bytes),
             Err((what, fix)) => report.value(&path.key("body"), what, fix),
         }
     }
-    route.cost.from_response = header(raw.from_response.as_deref(), &path.key("from_response"), report);
+    let at = path.key("from_response");
+    let texts: Vec<(Path, &str)> = match &raw.from_response {
+        None => Vec::new(),
+        Some(TextOrTexts::One(text)) => vec![(at.clone(), text.as_str())],
+        Some(TextOrTexts::List(texts)) => {
+            texts.iter().enumerate().map(|(index, text)| (at.index(index), text.as_str())).collect()
+        }
+    };
+    if texts.len() > RouteCost::FROM_RESPONSE_MAX {
+        let what = format!("{} places of the true cost", texts.len());
+        report.value(&at, what, format!("use at most {}", RouteCost::FROM_RESPONSE_MAX));
+        return;
+    }
+    cost.from_response =
+        texts.into_iter().filter_map(|(at, text)| response_value(text, &at, report)).collect();
+}
+
+/// Where an answer says a number; the name of a header alone is that header.
+fn response_value(text: &str, path: &Path, report: &mut Report<'_>) -> Option<ResponseValue> {
+    let error = match text.parse() {
+        Ok(value) => return Some(value),
+        Err(GrammarError { what, fix }) => (what, fix),
+    };
+    if !text.contains(['.', '+', ' '])
+        && !["header", "json", "sse"].contains(&text)
+        && let Some(name) = header_name(text)
+    {
+        return Some(ResponseValue::Header(name));
+    }
+    report.value(path, error.0, error.1);
+    None
+}
+
+/// Warns of attributes that choose numbers or windows and that a client writes itself.
+fn forgeable(
+    route: &Route,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    proxy: &ProxyConfig,
+    path: &Path,
+    report: &mut Report<'_>,
+) {
+    let has_trusted = proxy.trusted.iter().flatten().next().is_some();
+    let namespace = route.namespace.as_ref().and_then(|name| namespaces?.get(name));
+    let Some(namespace) = namespace.filter(|_| !has_trusted) else { return };
+    let within = path.key("attributes");
+    let of_client = |attribute: &str| {
+        route.attributes.iter().find(|(name, source)| {
+            let is_written =
+                matches!(source, ValueSource::Header(_) | ValueSource::Query(_) | ValueSource::Cookie(_));
+            name == attribute && is_written
+        })
+    };
+    let plan = namespace.plans.as_ref().map(|plans| plans.attribute.as_deref().unwrap_or(Plans::ATTRIBUTE));
+    if let Some((name, source)) = plan.and_then(of_client) {
+        let what = format!("any client may write {source} and so choose its plan");
+        let fix = "take it from a token (jwt.CLAIM), assign plans in `plans.assigned`, or name the proxies in front under `trusted:`";
+        report.warn(&within.key(name), what, fix);
+    }
+    let mut zones = namespace
+        .limits
+        .iter()
+        .flatten()
+        .filter_map(|limit| limit.calendar.as_ref().and_then(|calendar| calendar.zone_from.as_deref()));
+    if let Some((name, source)) = zones.find_map(of_client) {
+        let what = format!("any client may write {source} and so choose when its window ends");
+        let fix = "take it from a token (jwt.CLAIM), or name the proxies in front under `trusted:`";
+        report.warn(&within.key(name), what, fix);
+    }
 }
 
 fn timeouts(raw: &TimeoutsForm, route: &mut Route, path: &Path, report: &mut Report<'_>) {

@@ -1,0 +1,112 @@
+//! Plans and costs of a namespace, as they are written.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::json_value::from_value;
+use super::limit::{
+    ConsistencyConfig, KeyPartConfig, MissingConfig, ModeConfig, NumbersConfig, OnExceedConfig,
+    OnStoreFailureConfig,
+};
+use super::matcher::MatcherConfig;
+
+/// Settings of all limits of a namespace that do not have their own. Each counts for the limits
+/// that can have it: `zone` and `zone_from` for calendars, `consistency` for algorithms that can be
+/// decided so, `on_store_failure` and `lease_period` for limits that a store decides or lends.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "defaults")]
+pub(crate) struct DefaultsConfig {
+    /// As `key` of a limit; a limit with `key: []` has one counter for all.
+    pub(crate) key: Option<Vec<KeyPartConfig>>,
+    /// As `missing` of a limit.
+    pub(crate) missing: Option<MissingConfig>,
+    /// As `mode` of a limit.
+    pub(crate) mode: Option<ModeConfig>,
+    /// As `consistency` of a limit.
+    pub(crate) consistency: Option<ConsistencyConfig>,
+    /// As `on_store_failure` of a limit.
+    pub(crate) on_store_failure: Option<OnStoreFailureConfig>,
+    /// As `lease_period` of a limit.
+    pub(crate) lease_period: Option<String>,
+    /// As `on_exceed` of a limit.
+    pub(crate) on_exceed: Option<OnExceedConfig>,
+    /// As `refund_on` of a limit.
+    pub(crate) refund_on: Option<Vec<String>>,
+    /// As `status` of a limit.
+    #[schemars(range(min = 400, max = 599))]
+    pub(crate) status: Option<u16>,
+    /// As `zone` of `calendar`.
+    pub(crate) zone: Option<String>,
+    /// As `zone_from` of `calendar`.
+    pub(crate) zone_from: Option<String>,
+}
+
+/// The plans of a namespace: numbers of its limits that depend on what the caller has bought. What
+/// a key has used is kept when its plan changes. An override wins over a plan.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "plans")]
+pub(crate) struct PlansConfig {
+    /// The attribute whose value is the name of a plan. Default: `plan`. Danger: a caller that
+    /// writes the attribute itself chooses its plan.
+    pub(crate) attribute: Option<String>,
+    /// The plans of requests whose attributes have certain values, by attribute and value:
+    /// `{ account: { acme: pro } }`. They count before `attribute`. At most 100000. Default: `{}`.
+    pub(crate) assigned: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    /// The plan of requests that have none by `assigned` and `attribute`. Default: none, and then
+    /// each limit has its own numbers for them.
+    pub(crate) default: Option<String>,
+    /// The plans by name, 1 to 256. Each has the numbers of limits by their name, as an override
+    /// has them, or `unlimited`: `{ pro: { per-second: { rate: 50/s }, per-day: unlimited } }`. A
+    /// limit that a plan leaves out has its own numbers.
+    pub(crate) numbers: BTreeMap<String, BTreeMap<String, PlanNumbersConfig>>,
+}
+
+/// The numbers of a limit for a plan.
+#[derive(Debug)]
+pub(crate) enum PlanNumbersConfig {
+    /// A text; `unlimited` is the only one that is taken.
+    Text(String),
+    Numbers(Box<NumbersConfig>),
+}
+
+impl<'de> Deserialize<'de> for PlanNumbersConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self::Text(text)),
+            form => from_value(form).map(Box::new).map(Self::Numbers),
+        }
+    }
+}
+
+impl JsonSchema for PlanNumbersConfig {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "plan_numbers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<NumbersConfig>();
+        json_schema!({
+            "description": "The numbers of a limit for the requests of a plan, or `unlimited`.",
+            "anyOf": [{ "type": "string" }, form],
+        })
+    }
+}
+
+/// A row of the cost table: the cost of the requests that meet its conditions.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "cost_row")]
+pub(crate) struct CostRowConfig {
+    /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty
+    /// matches every request.
+    #[serde(rename = "match")]
+    pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
+    /// Their cost, in units of the limits; at least 1.
+    #[schemars(range(min = 1))]
+    pub(crate) cost: u64,
+}
