@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use smallvec::SmallVec;
 use tidegate_core::{Attributes, Cost, Refusal};
+use tidegate_engine::Engine;
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Peer, check_head};
@@ -182,7 +183,7 @@ async fn admit<'r, D: DecisionPoint>(
     let host = host.as_ref().map(CanonicalHost::name);
     let sent: Box<str> = head.uri.path().into();
     let path = PlainPath::read(&sent, PathRules::new(config.settings.unusual_paths))?;
-    let Some(route) = in_force.routes.find(&head.method, path.matched(), host) else {
+    let Some(route) = in_force.routes.find(head, path.matched(), host)? else {
         let path = shortened(path.matched(), 128);
         let fault = Fault::new(FaultCode::UnknownRoute, format_args!("no route of the proxy takes {path}"));
         return Err(fault.fix("see proxy.routes of the configuration").into());
@@ -291,8 +292,9 @@ async fn decide<D: DecisionPoint>(
     let pairs: SmallVec<[(&str, &str); 8]> =
         extracted.iter().map(|(name, value)| (*name, &**value)).collect();
     let read_at = proxy.context.driver.now();
-    let (cost, measured) = cost_of(routed);
-    let mut request = tidegate_engine::Request::new(routed.namespace, Attributes::new(&pairs)).cost(cost);
+    let attributes = Attributes::new(&pairs);
+    let (cost, measured) = cost_of(routed, attributes, (*in_force.policy).as_ref())?;
+    let mut request = tidegate_engine::Request::new(routed.namespace, attributes).cost(cost);
     let tenant = config.tenant.as_deref();
     request.tenant =
         tenant.and_then(|tenant| pairs.iter().find(|(name, _)| *name == tenant).map(|(_, value)| *value));
@@ -387,14 +389,37 @@ impl<'a> AccessValues<'a> {
 const FAR: Duration = Duration::from_hours(24 * 365);
 
 /// The cost of a request as far as it is known, and how the rest is to be measured.
-fn cost_of(routed: &RoutedRequest<'_>) -> (Cost, Option<(u64, u64)>) {
+fn cost_of(
+    routed: &RoutedRequest<'_>,
+    attributes: Attributes<'_>,
+    engine: &Engine,
+) -> Result<(Cost, Option<(u64, u64)>), Unforwarded> {
     let cost = &routed.route.config.cost;
-    let Some(unit) = cost.body_bytes else { return (cost.units, None) };
+    let said = match &cost.from {
+        Some(source) => said_cost(source, &routed.values)?,
+        None => None,
+    };
+    // A namespace that does not exist is reported where the request is decided.
+    let by_table = || engine.cost_of(routed.namespace, attributes).unwrap_or_default();
+    let units = said.or(cost.units).unwrap_or_else(by_table);
+    let Some(unit) = cost.body_bytes else { return Ok((units, None)) };
     if let Some(length) = routed.upload.length() {
-        let units = cost.units.units().saturating_add(length.div_ceil(unit.get()));
-        return (Cost::new(units).unwrap_or(cost.units), None);
+        let all = units.units().saturating_add(length.div_ceil(unit.get()));
+        return Ok((Cost::new(all).unwrap_or(units), None));
     }
-    (cost.units, Some((unit.get(), cost.units.units())))
+    Ok((units, Some((unit.get(), units.units()))))
+}
+
+/// The cost that a request says itself.
+fn said_cost(source: &ValueSource, values: &RequestValues<'_>) -> Result<Option<Cost>, Unforwarded> {
+    let Some(text) = values.value(source)? else { return Ok(None) };
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let cost = text.parse().ok().filter(|_| is_digits).and_then(Cost::new);
+    cost.map(Some).ok_or_else(|| {
+        let text = shortened(&text, 32);
+        let detail = format!("{source} \"{text}\" is not a whole number from 1 to {}", u64::MAX);
+        Fault::new(FaultCode::MalformedQuery, detail).fix("send digits only, or leave it out").into()
+    })
 }
 
 fn head_bytes(head: &Parts) -> usize {

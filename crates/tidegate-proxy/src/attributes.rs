@@ -8,9 +8,9 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::HeaderMap;
 use http::header::COOKIE;
 use http::request::Parts;
+use http::{HeaderMap, HeaderName};
 use tidegate_wire::text::shortened;
 
 use tidegate_net::query;
@@ -70,14 +70,7 @@ impl<'a> RequestValues<'a> {
 
     fn read(&self, source: &'a ValueSource) -> Result<Option<Cow<'a, str>>, Rejection> {
         Ok(match source {
-            ValueSource::Header(name) => {
-                let mut values = self.parts.headers.get_all(name).iter();
-                let first = values.next();
-                if values.next().is_some() {
-                    return Err(twice(source));
-                }
-                first.map(|value| text(source, value.as_bytes())).transpose()?
-            }
+            ValueSource::Header(name) => header_value(source, name, &self.parts.headers)?,
             ValueSource::Cookie(name) => cookie(source, &self.parts.headers, name)?,
             ValueSource::Query(name) => query_parameter(source, self.parts.uri.query().unwrap_or(""), name)?,
             ValueSource::Segment(index) => self.path.segment(*index).map(Cow::Borrowed),
@@ -98,6 +91,20 @@ impl<'a> RequestValues<'a> {
             _ => None,
         })
     }
+}
+
+/// The value of a header, which is `source`; `None` if the request lacks it.
+pub(crate) fn header_value<'a>(
+    source: &ValueSource,
+    name: &HeaderName,
+    headers: &'a HeaderMap,
+) -> Result<Option<Cow<'a, str>>, Rejection> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(twice(source));
+    }
+    first.map(|value| text(source, value.as_bytes())).transpose()
 }
 
 fn twice(source: &ValueSource) -> Rejection {

@@ -98,7 +98,13 @@ where
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let next = if self.rest.is_empty() {
-            Pin::new(&mut self.body).poll_frame(cx)
+            let next = Pin::new(&mut self.body).poll_frame(cx);
+            if let Poll::Ready(Some(Ok(frame))) = &next
+                && let Some(data) = frame.data_ref()
+            {
+                self.context.response_cost.read(data);
+            }
+            next
         } else {
             Poll::Ready(Some(Ok(Frame::data(core::mem::take(&mut self.rest)))))
         };

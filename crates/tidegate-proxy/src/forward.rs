@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
@@ -11,6 +10,7 @@ use tidegate_core::display::HumanDuration;
 use tidegate_core::error_chain;
 use tidegate_engine::{Completion, Outcome};
 use tidegate_net::Peer;
+use tidegate_policy::grammar::ResponseValue;
 use tidegate_policy::policy::proxy::{Retry, Timeouts};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use crate::headers::{self, HeaderRules, Sender};
 use crate::proxy_context::ProxyContext;
 use crate::request_body::{RequestBody, UploadError};
 use crate::request_context::RequestContext;
+use crate::response_cost::ResponseCost;
 use crate::routes::Route;
 use crate::tunnel;
 use crate::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
@@ -40,7 +41,8 @@ pub(super) struct UpstreamRequest {
     upstream: Arc<Upstream>,
     timeouts: Timeouts,
     retries: Retry,
-    cost_header: Option<HeaderName>,
+    /// Where the answer says the true cost.
+    cost_places: Arc<[ResponseValue]>,
     /// The protocol that the client wants to change to and the route allows, with the client's side
     /// of the connection.
     upgrade: Option<(String, OnUpgrade)>,
@@ -109,13 +111,16 @@ impl UpstreamRequest {
             head.headers.insert(http::header::CONNECTION, HeaderValue::from_static("upgrade"));
         }
         let config = &route.config;
+        if config.cost.reads_body() {
+            head.headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         Self {
             head,
             upload,
             upstream,
             timeouts: config.timeouts,
             retries: config.retry,
-            cost_header: config.cost.from_response.clone(),
+            cost_places: Arc::clone(&route.cost_places),
             upgrade,
             version,
         }
@@ -172,16 +177,16 @@ pub(super) async fn forward(
             pass_on(proxy, context, outgoing, response, until)
         }
         Err(failure) => {
-            let completion = match failure {
-                UpstreamFailure::Unreachable(_) => Outcome::Cancelled.into(),
+            let outcome = match failure {
+                UpstreamFailure::Unreachable(_) => Outcome::Cancelled,
                 // The client failed, not the upstream.
-                UpstreamFailure::Upload(_) => Completion::from(Outcome::Failed).unsampled(),
-                _ => Outcome::Failed.into(),
+                UpstreamFailure::Upload(_) => Outcome::Abandoned,
+                _ => Outcome::Failed,
             };
-            if let Some(held) = &mut context.held {
-                held.settle(completion);
-            }
             let fault = fault(&failure, &outgoing);
+            if let Some(held) = &mut context.held {
+                held.settle(Completion::from(outcome).with_status(fault.code.status()));
+            }
             let closes = matches!(failure, UpstreamFailure::Upload(_)) && outgoing.version < Version::HTTP_2;
             Err(Box::new(Unanswered { context, fault, closes }))
         }
@@ -370,10 +375,9 @@ fn pass_on(
     head.extensions.clear();
     let asked = outgoing.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
     headers::response(&mut head.headers, head.version);
-    if let Some(name) = &outgoing.cost_header
-        && let Some(cost) = head.headers.remove(name)
-    {
-        context.true_cost = cost.to_str().ok().and_then(|cost| cost.parse().ok());
+    if !outgoing.cost_places.is_empty() {
+        context.reads_cost = true;
+        context.response_cost = ResponseCost::of_head(&outgoing.cost_places, &mut head);
     }
     head.headers.extend(core::mem::take(&mut context.allowances));
     // Each connection has a version of its own.

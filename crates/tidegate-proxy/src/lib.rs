@@ -32,6 +32,7 @@ mod request_body;
 mod request_context;
 #[cfg(test)]
 mod request_fixture;
+mod response_cost;
 mod response_end;
 mod reverse_proxy;
 mod routes;

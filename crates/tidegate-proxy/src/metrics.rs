@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::response_cost::CostReading;
 use crate::response_end::ResponseEnd;
 
 /// The kinds of failures of a server, and the retry at another server.
@@ -34,6 +35,12 @@ struct ResponseEndLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CostReadingLabels {
+    route: Arc<str>,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FailureLabels {
     upstream: Arc<str>,
     failure: &'static str,
@@ -44,6 +51,7 @@ struct FailureLabels {
 pub(crate) struct ProxyMetrics {
     requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<ResponseEndLabels, Counter>,
+    costs: Family<CostReadingLabels, Counter>,
     failures: Family<FailureLabels, Counter>,
     /// The time from sending a request to the head of its answer, in seconds.
     pub(crate) upstream_duration: Histogram,
@@ -58,6 +66,7 @@ impl Default for ProxyMetrics {
         Self {
             requests: Family::default(),
             endings: Family::default(),
+            costs: Family::default(),
             failures: Family::default(),
             upstream_duration: Histogram::new(BUCKETS_SECONDS),
             in_flight: AtomicUsize::new(0),
@@ -71,6 +80,7 @@ impl ProxyMetrics {
     pub(crate) fn register(&self, registry: &mut Registry, help: fn(&str) -> &'static str) {
         registry.register("tidegate_proxy_requests", help("tidegate_proxy_requests"), self.requests.clone());
         registry.register("tidegate_proxy_endings", help("tidegate_proxy_endings"), self.endings.clone());
+        registry.register("tidegate_proxy_true_costs", help("tidegate_proxy_true_costs"), self.costs.clone());
         registry.register(
             "tidegate_proxy_upstream_failures",
             help("tidegate_proxy_upstream_failures"),
@@ -84,6 +94,7 @@ impl ProxyMetrics {
             route: name.into(),
             requests: self.requests.clone(),
             endings: self.endings.clone(),
+            costs: self.costs.clone(),
             usual: Default::default(),
         }
     }
@@ -96,6 +107,9 @@ impl ProxyMetrics {
         }
         for ending in ResponseEnd::ALL {
             self.endings.remove(&ResponseEndLabels { route: route.into(), ending: ending.as_str() });
+        }
+        for result in CostReading::ALL {
+            self.costs.remove(&CostReadingLabels { route: route.into(), result: result.as_str() });
         }
     }
 
@@ -118,6 +132,7 @@ pub(crate) struct RouteCounts {
     route: Arc<str>,
     requests: Family<ProxiedRequestLabels, Counter>,
     endings: Family<ResponseEndLabels, Counter>,
+    costs: Family<CostReadingLabels, Counter>,
     /// The usual answers, so that counting one costs no look-up.
     usual: [OnceLock<Counter>; USUAL_STATUSES.len()],
 }
@@ -138,6 +153,12 @@ impl RouteCounts {
             Some(usual) => self.usual[usual].get_or_init(create).inc(),
             None => create().inc(),
         };
+    }
+
+    /// Counts an answer of a route that takes the true cost from answers.
+    pub(crate) fn cost_read(&self, result: CostReading) {
+        let labels = CostReadingLabels { route: Arc::clone(&self.route), result: result.as_str() };
+        self.costs.get_or_create(&labels).inc();
     }
 
     /// Counts an answer that did not reach its end.

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use crate::metrics::RouteCounts;
 use crate::proxy_context::ProxyContext;
 use crate::request_body::RequestBody;
+use crate::response_cost::{CostReading, ResponseCost};
 use crate::response_end::ResponseEnd;
 
 /// Counts a request as active on its connection, until this is dropped.
@@ -82,7 +83,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.settle(Completion::from(Outcome::Failed).unsampled());
+        self.settle(Outcome::Abandoned.into());
     }
 }
 
@@ -95,8 +96,10 @@ pub(crate) struct RequestContext {
     pub(crate) record: AccessLogRecord,
     /// The body of the request, if the true cost depends on its length.
     pub(crate) upload: Option<RequestBody>,
-    /// The true cost, if the upstream reported one.
-    pub(crate) true_cost: Option<u64>,
+    /// The true cost, as far as the answer has said it.
+    pub(crate) response_cost: ResponseCost,
+    /// Whether the route takes the true cost from answers, and one has come.
+    pub(crate) reads_cost: bool,
     /// Bytes of body that weigh one unit, and the units of every request, where the body's length
     /// was not known.
     pub(crate) measured: Option<(u64, u64)>,
@@ -132,7 +135,8 @@ impl RequestContext {
             counts,
             record,
             upload: None,
-            true_cost: None,
+            response_cost: ResponseCost::Unsaid,
+            reads_cost: false,
             measured: None,
             allowances: HeaderMap::new(),
             is_tunnel: false,
@@ -153,14 +157,22 @@ impl RequestContext {
         if ending != ResponseEnd::Whole {
             self.counts.ended_early(ending.as_str());
         }
+        if self.reads_cost {
+            let is_said = self.response_cost.units().is_some();
+            self.counts.cost_read(if is_said { CostReading::Read } else { CostReading::Absent });
+        }
     }
 
     fn completion(&self, ending: ResponseEnd) -> Completion {
-        let is_success = ending == ResponseEnd::Whole && self.record.status < 500;
-        let mut completion = Completion::from(if is_success { Outcome::Succeeded } else { Outcome::Failed });
+        let outcome = match ending {
+            ResponseEnd::Abandoned => Outcome::Abandoned,
+            ResponseEnd::Whole if self.record.status < 500 => Outcome::Succeeded,
+            ResponseEnd::Whole | ResponseEnd::Broken | ResponseEnd::Late => Outcome::Failed,
+        };
+        let mut completion = Completion::from(outcome);
         completion.true_cost = self.measured_cost();
-        // A client that goes away cuts the work short.
-        if ending == ResponseEnd::Abandoned || self.is_tunnel {
+        completion.status = Some(self.record.status).filter(|status| *status > 0);
+        if self.is_tunnel {
             completion = completion.unsampled();
         }
         completion
@@ -172,7 +184,7 @@ impl RequestContext {
             let sent = self.upload.as_ref().and_then(RequestBody::seen).map_or(0, |seen| seen.bytes);
             units.saturating_add(sent.div_ceil(bytes.max(1)))
         });
-        self.true_cost.or(by_length)
+        self.response_cost.units().or(by_length)
     }
 }
 

@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use http::Method;
+use http::request::Parts;
+use tidegate_core::Matcher;
 use tidegate_engine::RoomBounds;
 use tidegate_net::file_backed::Refresh;
-use tidegate_policy::grammar::ValueSource;
+use tidegate_policy::grammar::{ResponseValue, ValueSource};
 use tidegate_policy::policy::proxy as policy;
 
+use crate::attributes::header_value;
 use crate::config::ProxyConfig;
 use crate::headers::HeaderRules;
 use crate::jwt::TokenReader;
 use crate::metrics::{ProxyMetrics, RouteCounts};
+use crate::rejection::Rejection;
 use crate::upstream::{Upstream, UpstreamTlsConfig};
 
 /// Bytes of the heads of all requests that wait. Above it a request is refused at once.
@@ -36,6 +39,8 @@ pub(crate) struct Route {
     pub(crate) config: policy::Route,
     /// Whether a source is a claim, so that the token of a request must be read.
     pub(crate) needs_claims: bool,
+    /// Where an answer says the true cost.
+    pub(crate) cost_places: Arc<[ResponseValue]>,
     pub(crate) upstream: Arc<Upstream>,
     pub(crate) counts: Arc<RouteCounts>,
 }
@@ -61,6 +66,7 @@ impl Routes {
                 upstream: named.map_or_else(none, Arc::clone),
                 counts: known.unwrap_or_else(|| Arc::new(metrics.route(&config.name))),
                 needs_claims: config.sources().any(|source| matches!(source, ValueSource::Claim(_))),
+                cost_places: config.cost.from_response.as_slice().into(),
                 config: config.clone(),
             }
         };
@@ -84,14 +90,24 @@ impl Routes {
     }
 
     /// The first route that takes such a request. `path` is in its plain spelling, `host` in lower
-    /// case and without port.
-    pub(crate) fn find(&self, method: &Method, path: &str, host: Option<&str>) -> Option<&Route> {
-        self.all.iter().find(|route| {
+    /// case and without port. A header that a route matches on is rejected where the service behind
+    /// the proxy might read another value: repeated, or not UTF-8.
+    pub(crate) fn find(
+        &self,
+        head: &Parts,
+        path: &str,
+        host: Option<&str>,
+    ) -> Result<Option<&Route>, Rejection> {
+        for route in &self.all {
             let config = &route.config;
-            (config.methods.is_empty() || config.methods.contains(method))
+            let fits = (config.methods.is_empty() || config.methods.contains(&head.method))
                 && config.path.as_ref().is_none_or(|pattern| pattern.matches(path))
-                && config.host.as_ref().is_none_or(|matcher| matcher.matches(host))
-        })
+                && config.host.as_ref().is_none_or(|matcher| matcher.matches(host));
+            if fits && has_headers(&config.headers, head)? {
+                return Ok(Some(route));
+            }
+        }
+        Ok(None)
     }
 
     /// Drops the series of routes and upstreams that were in force before and no longer are.
@@ -120,4 +136,15 @@ impl Routes {
     pub(crate) fn upstreams(&self) -> impl Iterator<Item = &Upstream> {
         self.upstreams.iter().map(|upstream| &**upstream)
     }
+}
+
+/// Whether a request has the headers that a route wants.
+fn has_headers(wanted: &[(ValueSource, Matcher)], head: &Parts) -> Result<bool, Rejection> {
+    for (source, matcher) in wanted {
+        let ValueSource::Header(name) = source else { return Ok(false) };
+        if !matcher.matches(header_value(source, name, &head.headers)?.as_deref()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
