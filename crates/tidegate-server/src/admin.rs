@@ -183,7 +183,8 @@ impl Desk<'_> {
             self.in_force.engine.namespaces().filter(|name| wanted.is_none_or(|wanted| wanted == *name))
         {
             let limits = self.in_force.engine.limits(name).into_iter().flatten();
-            namespaces.push(describe_namespace(name, limits, &self.in_force.config.statuses));
+            let settings = self.in_force.engine.namespace_settings(name).unwrap_or((None, &[]));
+            namespaces.push(describe_namespace(name, limits, settings, &self.in_force.config.statuses));
         }
         let domains = self.domains(wanted);
         if let (Some(wanted), true) = (wanted, namespaces.is_empty() && domains.is_empty()) {

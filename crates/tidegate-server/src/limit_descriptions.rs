@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 use tidegate_core::algorithm::WindowStart;
-use tidegate_core::limit::{Limit, Missing, Mode};
+use tidegate_core::limit::{Condition, CostRow, Limit, Missing, Mode, PlanNumbers, Plans};
 use tidegate_core::rate::format_span;
 use tidegate_core::{Algorithm, Reason};
-use tidegate_policy::Policy;
+use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_wire::reason::Meaning;
 use tidegate_wire::retry_after::millis_up;
 use utoipa::ToSchema;
@@ -20,6 +20,35 @@ pub struct NamespaceAnswer {
     name: String,
     /// Its limits, in the order of the policy.
     limits: Vec<LimitDescription>,
+    /// Its plans; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plans: Option<PlansDescription>,
+    /// The rows of its cost table; absent without any. The first row that a request meets counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    costs: Vec<CostDescription>,
+}
+
+/// The plans of a namespace.
+#[derive(Debug, Serialize, ToSchema)]
+struct PlansDescription {
+    /// Their names.
+    names: Vec<String>,
+    /// The attribute that names the plan of a request.
+    attribute: String,
+    /// How many values of attributes have a plan assigned.
+    assigned: usize,
+    /// The plan of all other requests; absent where each limit has its own numbers for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<String>,
+}
+
+/// A row of a cost table.
+#[derive(Debug, Serialize, ToSchema)]
+struct CostDescription {
+    /// The conditions on a request, in words; none for every request.
+    conditions: Vec<String>,
+    /// The cost of such a request, in units.
+    cost: u64,
 }
 
 /// One limit.
@@ -52,6 +81,28 @@ struct LimitDescription {
     status: u16,
     /// How many keys have numbers of their own.
     overrides: usize,
+    /// The numbers for the requests of plans; absent where no plan changes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    plans: Vec<PlanNumbersDescription>,
+    /// The attribute whose value is the time zone of a request; absent for limits without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zone_from: Option<String>,
+    /// The outcomes on which a charge is given back, as `failed, 404`; absent for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_on: Option<String>,
+}
+
+/// The numbers of a limit for the requests of a plan.
+#[derive(Debug, Serialize, ToSchema)]
+struct PlanNumbersDescription {
+    /// The plan.
+    plan: String,
+    /// The most it ever admits at once, in units; absent for a plan that is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
+    /// The numbers, in words for callers.
+    #[schema(example = "500/s, at most 1000 at once")]
+    allowance: String,
 }
 
 /// The namespaces of a policy with their limits, as `GET /v1/limits` of a daemon with this policy
@@ -59,23 +110,52 @@ struct LimitDescription {
 pub fn describe_policy(policy: &Policy) -> Vec<NamespaceAnswer> {
     let statuses = policy_config::statuses(policy);
     let namespaces = policy.namespaces.iter();
-    namespaces.map(|one| describe_namespace(&one.name, one.limits.iter(), &statuses)).collect()
+    let describe = |one: &NamespacePolicy| {
+        let settings = (one.plans.as_ref(), one.costs.as_slice());
+        describe_namespace(&one.name, one.limits.iter(), settings, &statuses)
+    };
+    namespaces.map(describe).collect()
 }
 
 pub(crate) fn describe_namespace<'l>(
     name: &str,
     limits: impl Iterator<Item = &'l Limit>,
+    (plans, costs): (Option<&Plans>, &[CostRow]),
     statuses: &Statuses,
 ) -> NamespaceAnswer {
     let status = |limit: &Limit| statuses.of_limit(name, &limit.name);
     NamespaceAnswer {
         name: name.to_owned(),
         limits: limits.map(|limit| describe(limit, status(limit))).collect(),
+        plans: plans.map(|plans| PlansDescription {
+            names: plans.names.clone(),
+            attribute: plans.attribute.clone(),
+            assigned: plans.assigned.len(),
+            default: plans.default.clone(),
+        }),
+        costs: costs
+            .iter()
+            .map(|row| CostDescription {
+                conditions: row.matches.iter().map(condition).collect(),
+                cost: row.cost.units(),
+            })
+            .collect(),
+    }
+}
+
+fn condition(one: &Condition) -> String {
+    format!("{}: {}", one.attribute, one.matcher)
+}
+
+fn plan_numbers(one: &PlanNumbers) -> PlanNumbersDescription {
+    PlanNumbersDescription {
+        plan: one.plan.clone(),
+        limit: one.algorithm.as_ref().map(Algorithm::limit),
+        allowance: one.algorithm.as_ref().map_or_else(|| "unlimited".to_owned(), allowance),
     }
 }
 
 fn describe(limit: &Limit, own_status: Option<u16>) -> LimitDescription {
-    let condition = |one: &tidegate_core::limit::Condition| format!("{}: {}", one.attribute, one.matcher);
     LimitDescription {
         name: limit.name.clone(),
         key: limit.key.iter().map(|part| part.attribute.clone()).collect(),
@@ -95,6 +175,9 @@ fn describe(limit: &Limit, own_status: Option<u16>) -> LimitDescription {
         },
         status: own_status.unwrap_or(Meaning::of(Reason::RateExceeded).status),
         overrides: limit.overrides.len(),
+        plans: limit.plans.iter().map(plan_numbers).collect(),
+        zone_from: limit.zone_from.clone(),
+        refund_on: Some(limit.refund_on.to_string()).filter(|outcomes| !outcomes.is_empty()),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name on the page, and its help text. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 82] = [
+pub const TABLE: [(&str, &str); 83] = [
     (
         "tidegate_decisions",
         "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
@@ -131,6 +131,7 @@ pub const TABLE: [(&str, &str); 82] = [
     ("tidegate_resp_commands", "Commands of Redis clients by name and whether the answer was an error"),
     ("tidegate_proxy_requests", "Proxied requests by route and status; no route where none takes them"),
     ("tidegate_proxy_endings", "Answers of upstreams that did not reach their end, by route and reason"),
+    ("tidegate_proxy_true_costs", "Answers of routes that take the true cost from them, by route and result"),
     ("tidegate_proxy_upstream_failures", "Requests that a server of an upstream failed, by kind of failure"),
     ("tidegate_proxy_upstream_duration_seconds", "Time from sending a request on to the head of its answer"),
     ("tidegate_proxy_in_flight", "Permits that proxied requests hold"),

@@ -228,15 +228,16 @@ impl Desk<'_> {
                 .find(|limit| limit.name == address.limit)
                 .ok_or_else(|| unknown_limit(&address))?;
             let numbers = Value::Object(body.numbers).to_string();
-            let algorithm = tidegate_policy::parse_numbers(limit, &numbers)
+            let numbers = tidegate_policy::parse_numbers(limit, &numbers)
                 .map_err(|problems| Fault::new(FaultCode::MalformedBody, problems).field("numbers"))?;
             let mut one = RuntimeOverride::new(
                 &address.namespace,
                 &address.limit,
                 address.when.clone(),
-                algorithm,
+                numbers.algorithm,
                 now,
             );
+            one.fixes_zone = numbers.fixes_zone;
             one.until = expires.map(|span| now.saturating_add(span));
             one.reason = body.reason;
             one.by = body.by;

@@ -36,6 +36,8 @@ pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
     let namespaces = policy.namespaces.iter();
     let config = |namespace: &policy::NamespacePolicy| {
         NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
+            .plans(namespace.plans.clone())
+            .costs(namespace.costs.iter().cloned())
     };
     namespaces.map(config).collect()
 }

@@ -112,10 +112,11 @@ pub fn engine_of(policy: &Policy) -> Result<Engine, PolicyError> {
     if policy.namespaces.iter().any(|namespace| !namespace.tables.is_empty()) {
         return daemon_only("tables", "remove them, or run `tidegate serve`");
     }
-    let namespaces = policy
-        .namespaces
-        .iter()
-        .map(|namespace| NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone()));
+    let namespaces = policy.namespaces.iter().map(|namespace| {
+        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
+            .plans(namespace.plans.clone())
+            .costs(namespace.costs.iter().cloned())
+    });
     let mut config = EngineConfig::default();
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;

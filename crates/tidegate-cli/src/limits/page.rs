@@ -59,11 +59,61 @@ fn limits_of(namespace: &NamespaceShown, text: &mut String) {
             text,
             "| {} | {} | {} | {} | {} |",
             code(&limit.name),
-            escaped(&limit.allowance),
+            allowance(namespace, limit),
             counted_for(limit),
             applies_to(limit),
             limit.status
         );
+    }
+    text.push('\n');
+    costs_of(namespace, text);
+}
+
+/// What it admits, for each plan. Its own numbers are those of requests without a plan, and of plans
+/// that it does not list.
+fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
+    let mut text = escaped(&limit.allowance);
+    if limit.zone_from.is_some() {
+        text.push_str(", or in the time zone of the caller");
+    }
+    if let Some(outcomes) = &limit.refund_on {
+        let _ = write!(text, "; not counted: {}", escaped(outcomes));
+    }
+    let Some(plans) = namespace.plans.as_ref().filter(|_| !limit.plans.is_empty()) else { return text };
+    let has_numbers = |plan: &str| limit.plans.iter().any(|one| one.plan == plan);
+    let others: Vec<String> = plans
+        .names
+        .iter()
+        .filter(|plan| !has_numbers(plan))
+        .map(|plan| format!("plan {}", code(plan)))
+        .collect();
+    let own = match (&plans.default, others.is_empty()) {
+        (Some(default), true) if has_numbers(default) => None,
+        (Some(default), false) if has_numbers(default) => Some(others.join(", ")),
+        (_, true) => Some("without a plan".to_owned()),
+        (_, false) => Some(format!("{}, and without a plan", others.join(", "))),
+    };
+    let mut rows: Vec<String> = own.iter().map(|whose| format!("{whose}: {text}")).collect();
+    for one in &limit.plans {
+        let default = if plans.default.as_ref() == Some(&one.plan) { " (the default)" } else { "" };
+        rows.push(format!("plan {}{default}: {}", code(&one.plan), escaped(&one.allowance)));
+    }
+    rows.join("<br>")
+}
+
+/// What requests cost that do not cost one unit.
+fn costs_of(namespace: &NamespaceShown, text: &mut String) {
+    if namespace.costs.is_empty() {
+        return;
+    }
+    text.push_str(
+        "The cost of a request is that of the first row that it meets, otherwise 1.\n\n\
+         | request | units |\n|---|---|\n",
+    );
+    for row in &namespace.costs {
+        let conditions: Vec<String> = row.conditions.iter().map(|one| escaped(one)).collect();
+        let conditions = if conditions.is_empty() { "every other".to_owned() } else { conditions.join("; ") };
+        let _ = writeln!(text, "| {conditions} | {} |", row.cost);
     }
     text.push('\n');
 }
@@ -154,6 +204,49 @@ mod tests {
                 "| `exports` | 5/s, at most 5 at once | all callers together | operation: \"Export\" | 503 |",
                 "| `grouped` | 5/s, at most 5 at once | `user` | all requests; those without `user` share one counter | 429 |",
             ]
+        );
+    }
+
+    #[test]
+    fn plans_and_costs_are_on_the_page() {
+        let numbers = |plan: &str, allowance: &str| json!({ "plan": plan, "allowance": allowance });
+        let with_plans = |name: &str, plans: Value| limit(name, |one| one["plans"] = plans);
+        let answer = |default: Option<&str>| {
+            json!({ "namespaces": [{
+                "name": "api",
+                "limits": [
+                    with_plans("reads", json!([numbers("free", "1/s"), numbers("pro", "unlimited")])),
+                    with_plans("writes", json!([numbers("pro", "9/s")])),
+                    limit("daily", |one| {
+                        one["zone_from"] = json!("zone");
+                        one["refund_on"] = json!("failed, 404");
+                    }),
+                ],
+                "plans": { "names": ["free", "pro"], "attribute": "plan", "assigned": 0, "default": default },
+                "costs": [{ "conditions": ["path: a value that starts with \"/search\""], "cost": 10 },
+                          { "conditions": [], "cost": 2 }],
+            }] })
+        };
+        let cells = |default: Option<&str>| -> Vec<String> {
+            let text = page(&answer(default), None);
+            let rows = text.lines().filter(|line| line.starts_with("| "));
+            rows.map(|row| row.split(" | ").nth(1).unwrap().trim_end_matches(" |").to_owned()).collect()
+        };
+        let own = "5/s, at most 5 at once";
+        assert_eq!(
+            cells(Some("free"))[1..],
+            [
+                "plan `free` (the default): 1/s<br>plan `pro`: unlimited".to_owned(),
+                format!("plan `free`, and without a plan: {own}<br>plan `pro`: 9/s"),
+                format!("{own}, or in the time zone of the caller; not counted: failed, 404"),
+                "units".to_owned(),
+                "10".to_owned(),
+                "2".to_owned(),
+            ]
+        );
+        assert_eq!(
+            cells(None)[1],
+            format!("without a plan: {own}<br>plan `free`: 1/s<br>plan `pro`: unlimited")
         );
     }
 

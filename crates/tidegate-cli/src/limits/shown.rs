@@ -39,6 +39,25 @@ pub(super) struct ErrorShown {
 pub(super) struct NamespaceShown {
     pub(super) name: String,
     pub(super) limits: Vec<LimitShown>,
+    #[serde(default)]
+    pub(super) plans: Option<PlansShown>,
+    #[serde(default)]
+    pub(super) costs: Vec<CostShown>,
+}
+
+/// The plans of a namespace.
+#[derive(Deserialize)]
+pub(super) struct PlansShown {
+    pub(super) names: Vec<String>,
+    #[serde(default)]
+    pub(super) default: Option<String>,
+}
+
+/// A row of a cost table.
+#[derive(Deserialize)]
+pub(super) struct CostShown {
+    pub(super) conditions: Vec<String>,
+    pub(super) cost: u64,
 }
 
 /// A domain of files of envoyproxy/ratelimit.
@@ -71,4 +90,17 @@ pub(super) struct LimitShown {
     pub(super) allowance: String,
     pub(super) missing: String,
     pub(super) status: u16,
+    #[serde(default)]
+    pub(super) plans: Vec<PlanNumbersShown>,
+    #[serde(default)]
+    pub(super) zone_from: Option<String>,
+    #[serde(default)]
+    pub(super) refund_on: Option<String>,
+}
+
+/// The numbers of a limit for a plan.
+#[derive(Deserialize)]
+pub(super) struct PlanNumbersShown {
+    pub(super) plan: String,
+    pub(super) allowance: String,
 }

@@ -139,7 +139,7 @@ namespaces:
 resources: {{ app: {{ concurrency: 8 }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
-  routes: [{{ name: all, upstream: app }}]
+  routes: [{{ name: all, upstream: app, cost: {{ from_response: header.x-cost }} }}]
 "
     ))
     .await;

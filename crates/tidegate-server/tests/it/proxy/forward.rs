@@ -298,7 +298,7 @@ async fn a_server_that_says_it_is_unwell_gets_no_requests() {
 async fn a_request_costs_what_the_server_says_in_the_end() {
     let (server, _) = answering("HTTP/1.1 200 OK\r\nx-cost: 3\r\ncontent-length: 2\r\n\r\nok").await;
     let mut costly = route("api");
-    costly.cost.from_response = Some(http::HeaderName::from_static("x-cost"));
+    costly.cost.from_response = vec!["header.x-cost".parse().unwrap()];
     let world = world(to(&[server], costly)).await;
     let answer = world.through("/", "x-user: ada\r\n").await;
     assert_eq!((answer.status, answer.header("x-cost")), (200, None));
