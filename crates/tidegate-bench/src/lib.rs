@@ -19,4 +19,5 @@ pub mod report;
 pub mod rival;
 pub mod scenario;
 pub mod timing;
+pub mod windows;
 pub mod workload;

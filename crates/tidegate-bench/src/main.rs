@@ -11,7 +11,7 @@ use tidegate_bench::instructions::{self, Kind};
 use tidegate_bench::memory::{self, Keeper};
 use tidegate_bench::report::{Extent, compare, write_between_markers};
 use tidegate_bench::timing::Effort;
-use tidegate_bench::{hammer, machine};
+use tidegate_bench::{hammer, machine, windows};
 
 #[derive(Debug, Parser)]
 #[command(about = "Measures Tidegate, and its rivals beside it when built with --features rivals")]
@@ -54,6 +54,8 @@ enum Command {
         #[arg(long, default_value_t = Flood::FULL.seconds)]
         seconds: u64,
     },
+    /// Admissions by the second of callers that ask for more than their limit, as JSON.
+    Windows,
     /// Counts instructions and allocations a call, if valgrind is installed.
     Instructions,
     /// Makes calls of one kind, for valgrind or perf.
@@ -109,6 +111,10 @@ fn main() -> ExitCode {
             let flooded = flood(&hard);
             print!("{}", describe(&hard, &flooded));
             verdict(flooded.holds(&hard))
+        }
+        Command::Windows => {
+            print!("{}", windows::report());
+            ExitCode::SUCCESS
         }
         Command::Instructions => {
             println!("{}", instructions::table());

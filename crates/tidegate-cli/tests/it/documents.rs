@@ -1,5 +1,6 @@
 //! The documents as their readers use them: policies are valid, links lead somewhere.
 
+mod curves;
 mod examples;
 
 use std::collections::{BTreeMap, HashMap};
