@@ -29,14 +29,14 @@ pub(crate) enum Command {
     /// to paste: a request that is admitted, one that is refused and explains itself, and the
     /// metrics.
     ///
-    /// SIGTERM and SIGINT end it: it answers every request that it has read, then exits. A second
-    /// signal ends it at once.
+    /// SIGTERM and SIGINT end the daemon: it answers every request that it has read, then exits. A
+    /// second signal ends it at once.
     ///
-    /// It follows its configuration: a changed file is taken over within a second, whole or not at
-    /// all, and what was used stays used. SIGHUP has it look at once, and open the decision log
-    /// anew.
+    /// It follows its configuration: a changed file is in force within a second, all of it or
+    /// nothing, and used units stay used. On SIGHUP the daemon looks at once, and opens the
+    /// decision log anew.
     ///
-    /// The environment variable `TIDEGATE_LOG` goes before log.level, as in
+    /// The environment variable `TIDEGATE_LOG` overrides log.level, as in
     /// `TIDEGATE_LOG=info,tidegate::refusal=off`.
     #[command(after_help = exit::HELP)]
     Serve(Serve),
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     /// --token-file or the environment variable `TIDEGATE_TOKEN`, never from the command line.
     #[command(after_help = exit::ASKING)]
     Check(request::Check),
-    /// Say which limits apply to a request and why the others do not, what is left of each, and
+    /// Show which limits apply to a request and why the others do not, what is left of each, and
     /// what each would answer
     ///
     /// Nothing is charged. With --config it reads a file, as if nothing had been charged yet;
@@ -95,23 +95,22 @@ pub(crate) enum Command {
     Leases(request::Leases),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
-    /// Several files are checked one after the other, each as a whole; `-` is standard input.
+    /// Several files are checked one after the other; `-` is standard input.
     /// Warnings are listed too; they do not make a configuration invalid, unless --deny-warnings is
     /// given. Warnings look across sections: limits that no route feeds, routes that are never
     /// reached or always refused, costs above a burst, slow limits without their store.
     ///
-    /// With --against it also says what becomes of each limit's counters when this configuration
-    /// takes the place of the other: kept, under other numbers, renamed, started fresh, or
-    /// forgotten; and which settings a running daemon takes over only when it is started anew.
-    /// Forgetting counters is allowed and said: the exit code is 0. Problems in either file are
-    /// listed, and the exit code is 1.
+    /// With --against it also lists the fate of each limit's counters when this configuration
+    /// replaces the other (kept, under other numbers, renamed, started fresh, or forgotten), and
+    /// the settings that need a restart of the daemon. Forgotten counters are listed and allowed:
+    /// the exit code is 0. Problems in either file are listed, and the exit code is 1.
     ///
     /// Files of envoyproxy/ratelimit are checked as well: one that begins with `domain`, or a
-    /// directory of them, as `envoy_ratelimit.path` of a configuration names. It also says where an
-    /// answer is not that of the other service.
+    /// directory of them, as `envoy_ratelimit.path` of a configuration names. It also lists the
+    /// differences from that service.
     #[command(after_help = exit::HELP)]
     Validate(Validate),
-    /// Run what Tidegate decides in a world of its own, where time, chance and whatever goes wrong
+    /// Simulate a fleet: the deciding code of the daemon in a world whose time, load and faults
     /// come from a seed
     Simulate(simulation::Simulate),
     /// Print a new token, its hash, and how to use each
@@ -120,15 +119,15 @@ pub(crate) enum Command {
     Schema,
     /// Print the reference of the configuration, as Markdown
     ///
-    /// The whole reference opens with an annotated policy, and has every key with its values and
-    /// its default. With SECTION it prints the page of one section.
+    /// The reference opens with an annotated policy, and has every key with its values and its
+    /// default. With SECTION it prints the page of one section.
     Reference {
         /// The section, one of the keys at the top of a policy, or `limits`, `tables` or `request`
         /// of a namespace [example: limits]
         #[arg(value_name = "SECTION", value_parser = reference::sections())]
         section: Option<String>,
     },
-    /// Print what completes this command in a shell
+    /// Print the completion script of a shell
     Completions {
         /// The shell
         #[arg(value_name = "SHELL")]
@@ -150,10 +149,10 @@ pub(crate) struct Serve {
     /// The same as --config FILE
     #[arg(value_name = "FILE", conflicts_with = "config")]
     file: Option<PathBuf>,
-    /// Where callers ask, instead of listen.http of the configuration [example: 127.0.0.1:0]
+    /// The address for callers, instead of listen.http of the configuration [example: 127.0.0.1:0]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<tidegate_server::Address>,
-    /// A service to stand in front of, as a reverse proxy: what the limits admit is passed on to it
+    /// The URL of a service behind the reverse proxy, which passes on admitted requests
     ///
     /// Without --config the limits are those of a built-in example: fifty requests a second for
     /// each address, two hundred at a time in all. With --config they are those of its only
@@ -161,10 +160,10 @@ pub(crate) struct Serve {
     /// more.
     #[arg(long, value_name = "URL")]
     pub(crate) upstream: Option<String>,
-    /// Where requests come that are passed on to --upstream
+    /// The address for requests that are passed on to --upstream
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000", requires = "upstream")]
     pub(crate) proxy: tidegate_server::Address,
-    /// How log lines are written, instead of log.format of the configuration
+    /// The format of log lines, instead of log.format of the configuration
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
 }
@@ -204,12 +203,12 @@ pub(crate) struct Validate {
     /// Exit with 1 if there are warnings
     #[arg(long)]
     pub(crate) deny_warnings: bool,
-    /// Let several files of envoyproxy/ratelimit speak of one domain, as
+    /// Let several files of envoyproxy/ratelimit have the same domain, as
     /// `envoy_ratelimit.merge_domains` does
     #[arg(long)]
     pub(crate) merge_domains: bool,
-    /// Check files of envoyproxy/ratelimit under these semantics, instead of those of the
-    /// configuration (strict, for files alone): what is said to differ depends on them
+    /// The semantics for files of envoyproxy/ratelimit, instead of those of the configuration
+    /// (strict, for files alone); the listed differences depend on them
     #[arg(long, value_enum, value_name = "SEMANTICS")]
     pub(crate) semantics: Option<EnvoySemantics>,
     /// Print one JSON object: {"file", "valid", "problems", "truncated", "warnings"}, with

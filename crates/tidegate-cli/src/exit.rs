@@ -43,7 +43,7 @@ pub(crate) const ASKING: &str = "\
 Exit codes:
   0  the request is admitted, or would be
   1  it is refused, or would be
-  2  the question cannot be taken: the command line, the configuration, or what the daemon says of it is wrong
+  2  the question is invalid: the command line or the configuration is wrong, or the daemon does not accept it
   3  a file cannot be read, the output cannot be written, or the daemon does not answer";
 
 /// The text of `--help` about exit codes of commands that look at a daemon or change what it
@@ -66,7 +66,7 @@ pub(crate) const SIMULATING: &str = "\
 Exit codes:
   0  no checker found anything
   1  a checker found something: the report says what, and the seed that shows it again
-  2  the command line is wrong, or says something that cannot be simulated
+  2  the command line is wrong, or has a value that cannot be simulated
   3  the output or the pictures cannot be written";
 
 /// Says on standard error why the command ends.

@@ -9,7 +9,7 @@ pub(crate) fn schema() -> Exit {
     answer(&(schema + "\n"), Exit::Done)
 }
 
-/// The whole reference, or the page of a section.
+/// The complete reference, or the page of a section.
 pub(crate) fn reference(section: Option<&str>) -> Exit {
     let Some(section) = section else { return answer(&tidegate_policy::reference(), Exit::Done) };
     let pages = tidegate_policy::reference_pages();

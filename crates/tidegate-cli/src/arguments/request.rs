@@ -27,7 +27,7 @@ pub(crate) struct CheckOptions {
     /// Only look: the same answer, and nothing is charged
     #[arg(long)]
     pub(crate) peek: bool,
-    /// How much the request matters; only the HTTP API can be told
+    /// The class of the request; only the HTTP API takes it
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
 }
@@ -59,9 +59,9 @@ pub(crate) struct Leases {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeasesAction {
-    /// Acknowledge that the store has lost its data: quotas count from what there is
+    /// Acknowledge that the store has lost its data, so that quotas count again
     ///
-    /// Until then, quotas do as their `on_store_failure` says until their windows end. One
+    /// Before that, quotas follow their `on_store_failure` until their windows end. One
     /// acknowledgement at any member counts for all of them. It needs the verb `change` in all
     /// namespaces.
     Acknowledge(Daemon),

@@ -14,17 +14,17 @@ pub(crate) struct Simulate {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Simulated {
-    /// Run a whole fleet that shares limits, in one thread and from one seed
+    /// Run a fleet that shares limits, in one thread and from one seed
     ///
     /// Members run the engine of the daemon, and the store is the one in memory; clients, messages,
-    /// clocks and what goes wrong are simulated. Checkers look on: that never more is admitted than
-    /// promised, that what is lent adds up, that a member decides alone only while the store is
-    /// silent and by its share only, that no caller within its limit is refused for longer than a
-    /// second, that refusals leave no charge, that limits are used in full and members treated
-    /// alike when all is well again. The same seed gives the same report, byte for byte.
+    /// clocks and faults are simulated. Checkers report a run in which more is admitted than
+    /// promised, leases do not add up, a member decides alone although the store answers or beyond
+    /// its share, a caller within its limit is refused for longer than a second, a refusal leaves a
+    /// charge, or a limit is not used and members are not treated alike after the faults. The same
+    /// seed gives the same report, byte for byte.
     ///
-    /// With --seeds, whatever is not said is drawn from each seed: small fleets, any limit, any
-    /// load, and all that can go wrong.
+    /// With --seeds, settings without a flag are drawn from each seed: small fleets, any limit, any
+    /// load, and any fault.
     #[command(after_help = exit::SIMULATING)]
     Fleet(Box<Fleet>),
 }
@@ -61,17 +61,16 @@ pub(crate) struct Fleet {
     /// Seconds in a window
     #[arg(long, value_name = "T", default_value_t = 60, requires = "quota")]
     pub(crate) window: u32,
-    /// The load: which requests arrive when [default: steady]
+    /// The load: the pattern of the requests [default: steady]
     #[arg(long, value_enum, value_name = "LOAD")]
     pub(crate) load: Option<Load>,
-    /// Requests a second, over all members and keys, tries again not counted [default: three times
-    /// the limit of a key]
+    /// First attempts a second, over all members and keys [default: three times the limit of a key]
     #[arg(long, value_name = "N")]
     pub(crate) requests_per_second: Option<u32>,
     /// Requests cost from 1 to this many units [default: 1]
     #[arg(long, value_name = "UNITS")]
     pub(crate) cost_max: Option<u32>,
-    /// How often clients of every second member try again when they were refused [default: 0]
+    /// How often clients of every second member retry a refused request [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
     /// Where the limit is decided [default: leased]
@@ -83,14 +82,13 @@ pub(crate) struct Fleet {
     /// How long members wait for the store, in milliseconds [default: 50]
     #[arg(long, value_name = "MS")]
     pub(crate) deadline_ms: Option<u32>,
-    /// Of how many keys one member holds a lease at once, at most [default: 65536]
+    /// The most keys of which one member holds a lease at once [default: 65536]
     #[arg(long, value_name = "N")]
     pub(crate) holders_max: Option<u32>,
     /// How long a lease lasts, in seconds, 4 to 60 [default: 5]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) lease_seconds: Option<u32>,
-    /// Write pictures to this folder, as SVG: what was admitted beside the limit, what was lent,
-    /// store calls
+    /// Write pictures to this folder, as SVG: admitted and lent units beside the limit, store calls
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
     /// Print one JSON object: the report, or with --seeds {"from", "seeds", "decisions",
@@ -122,7 +120,7 @@ pub(crate) enum Consistency {
     Local,
     /// In the store, one call for each request
     Exact,
-    /// At the members, from what the store has lent them
+    /// At the members, from units that the store has lent
     Leased,
 }
 

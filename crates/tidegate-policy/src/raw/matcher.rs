@@ -28,11 +28,11 @@ pub(crate) struct MatcherForm {
     pub(crate) prefix: Option<String>,
     /// It ends with this.
     pub(crate) suffix: Option<String>,
-    /// The whole of it is as this pattern has it: `*` stands for any characters, `?` for one,
+    /// The complete value matches this pattern: `*` stands for any characters, `?` for one,
     /// `[a-z]` for one of these, `[!a-z]` for one of the others, `{a,b}` for either; `\` takes the
     /// meaning from what follows. At most 4096 bytes.
     pub(crate) glob: Option<String>,
-    /// The whole of it is as this regular expression has it (syntax of the Rust crate `regex`, in
+    /// The complete value matches this regular expression (syntax of the Rust crate `regex`, in
     /// linear time). At most 4096 bytes.
     pub(crate) regex: Option<String>,
     /// It is an address in one of these networks, as `10.0.0.0/8`.

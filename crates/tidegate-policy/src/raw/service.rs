@@ -194,7 +194,7 @@ pub(crate) struct BoundsConfig {
     /// `10000`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) connections: Option<u32>,
-    /// How long a request may take to arrive whole, and its answer to be taken, 10ms to 1h.
+    /// How long a request may take to arrive, and its answer to be read, 10ms to 1h.
     /// Default: `10s`.
     pub(crate) request_timeout: Option<String>,
     /// How long requests that were read may take to be answered when the daemon stops, 0s to 1h.

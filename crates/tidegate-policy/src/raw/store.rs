@@ -55,7 +55,7 @@ pub(crate) struct StoreConfig {
     /// For `kind: redis`: how many members to assume until the store has reported how many there
     /// are, 1 to 10000. A member that cannot reach the store divides the rate and the burst of its
     /// limits by the number it was last told, otherwise by this one. Danger: with 1, each member of
-    /// a fleet that starts while the store is away admits whole limits. Default: `1`.
+    /// a fleet that starts while the store is away admits complete limits. Default: `1`.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) members: Option<u32>,
 }

@@ -55,7 +55,10 @@ fn every_curve_is_drawn_from_the_data_beside_it() {
         let output = command.env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
         assert!(output.status.success(), "{picture}: {}", String::from_utf8_lossy(&output.stderr));
         let read = |path| std::fs::read_to_string(path).unwrap();
-        assert!(read(drawn) == read(root().join(picture)), "{picture} is not what {script:?} draws of {data}");
+        assert!(
+            read(drawn) == read(root().join(picture)),
+            "{picture} is not what {script:?} draws of {data}"
+        );
     }
 }
 

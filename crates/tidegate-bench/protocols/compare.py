@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a decision costs at each door in two builds of the daemon, measured in turn.
 
-    python3 crates/tidegate-bench/doors/compare.py OLD NEW [--rounds 5] [--rows TEXT]
+    python3 crates/tidegate-bench/protocols/compare.py OLD NEW [--rounds 5] [--rows TEXT]
 
 OLD and NEW are paths to the binary `tidegate`. Both daemons run all the time on processor 0, the load on processor 1. Every
 round goes through all rows, and in each row through both daemons, the other one first in the next round. A row shows the

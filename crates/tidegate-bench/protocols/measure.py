@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a decision costs the server at each door, rivals beside it: the server on one processor, the load on another.
 
-    python3 crates/tidegate-bench/doors/measure.py target/dist/tidegate [throttlecrab-server] [--rounds 3]
+    python3 crates/tidegate-bench/protocols/measure.py target/dist/tidegate [throttlecrab-server] [--rounds 3]
 
 Needs redis-server, redis-cli, redis-benchmark, h2load, wrk and taskset. Without a path to throttlecrab-server
 (`cargo install throttlecrab-server`, which needs protoc) its rows are missing. Every round goes through all rows in turn, so
@@ -164,10 +164,10 @@ def measure(arguments, directory):
     ]
     if arguments.throttlecrab:
         here = "127.0.0.1"
-        doors = ["--http", "--http-host", here, "--http-port", str(CRAB_HTTP)]
-        doors += ["--grpc", "--grpc-host", here, "--grpc-port", str(CRAB_GRPC)]
-        doors += ["--redis", "--redis-host", here, "--redis-port", str(CRAB_RESP)]
-        servers.append(server(arguments.throttlecrab, *doors, "--log-level", "error"))
+        listeners = ["--http", "--http-host", here, "--http-port", str(CRAB_HTTP)]
+        listeners += ["--grpc", "--grpc-host", here, "--grpc-port", str(CRAB_GRPC)]
+        listeners += ["--redis", "--redis-host", here, "--redis-port", str(CRAB_RESP)]
+        servers.append(server(arguments.throttlecrab, *listeners, "--log-level", "error"))
     try:
         time.sleep(1.5)
         script = subprocess.run(
