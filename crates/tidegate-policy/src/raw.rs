@@ -43,32 +43,32 @@ use store::StoreConfig;
 pub(crate) struct Config {
     /// Where the daemon listens.
     pub(crate) listen: Option<ListenConfig>,
-    /// Where the counters of exact limits are kept.
+    /// The store: where exact limits are counted and leased limits are lent.
     pub(crate) store: Option<StoreConfig>,
     /// The memory for counters.
     pub(crate) memory: Option<MemoryConfig>,
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
-    /// "domain"). A request that names a namespace that is not here, nor a domain of
-    /// `envoy_ratelimit`, is an error to its sender.
+    /// "domain"). A request with a name that is neither a namespace nor a domain of
+    /// `envoy_ratelimit` is an error.
     pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
-    /// The nodes on which the partitions of all tables lie. Default: one node that can do what all
-    /// tables are promised.
+    /// The nodes on which the partitions of all tables lie. Default: one node with enough units for
+    /// all tables.
     pub(crate) nodes: Option<Vec<NodeConfig>>,
-    /// The things that requests are served by, each with its bound on requests in flight. An
-    /// upstream of the proxy is the resource of its name. Default: none, and then nothing is
-    /// bounded by resource.
+    /// The things that serve requests, each with its bound on requests in flight. An upstream of
+    /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
+    /// resource.
     pub(crate) resources: Option<BTreeMap<String, ResourceConfig>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.
     pub(crate) authorization: Option<Vec<GrantConfig>>,
-    /// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from.
+    /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`).
     pub(crate) authorize: Option<AuthorizeConfig>,
-    /// Which requests are passed on to services, and on what terms.
+    /// The reverse proxy: the requests that are passed on to services, and their terms.
     pub(crate) proxy: Option<ProxyConfig>,
     /// Files of envoyproxy/ratelimit to serve as they are, to Envoy's rate limit filter.
     pub(crate) envoy_ratelimit: Option<EnvoyRatelimitConfig>,
-    /// How HTTP is answered, and its bounds.
+    /// The headers and the bounds of the HTTP API.
     pub(crate) http: Option<HttpConfig>,
     /// The settings of the log.
     pub(crate) log: Option<LogConfig>,
@@ -82,15 +82,15 @@ pub(crate) struct NamespaceConfig {
     /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
     /// any, everything is admitted.
     pub(crate) limits: Option<Vec<LimitConfig>>,
-    /// Settings of all its limits that do not have their own.
+    /// The settings of limits that do not have their own.
     pub(crate) defaults: Option<DefaultsConfig>,
-    /// Numbers of its limits that depend on the plan of a caller.
+    /// The numbers of limits by the plan of the caller.
     pub(crate) plans: Option<PlansConfig>,
-    /// The costs of requests that do not say their cost: the first row that a request meets counts,
-    /// and a request that meets none costs 1. At most 1024.
+    /// The costs of requests that do not say their own: that of the first row that matches, otherwise
+    /// 1. At most 1024.
     pub(crate) costs: Option<Vec<CostRowConfig>>,
-    /// The tables whose throughput its requests are charged, if they say an `access`.
+    /// The tables whose throughput is charged by requests with an `access`.
     pub(crate) tables: Option<Vec<TableConfig>>,
-    /// Where requests say more about themselves: tenant, class, deadline, attempt and access.
+    /// The sources of further claims of requests: tenant, class, deadline, attempt and access.
     pub(crate) request: Option<RequestForm>,
 }

@@ -15,16 +15,16 @@ pub(crate) struct GrantConfig {
     /// list.
     pub(crate) name: Option<String>,
     /// A file with tokens, one in each line: as they are, or as `sha256:` and 64 hexadecimal
-    /// digits. Empty lines and those that begin with `#` are left out. Taken up within seconds when
-    /// it changes. A token has 16 to 1024 characters.
+    /// digits. Empty lines and lines that begin with `#` are ignored. A changed file is read within
+    /// seconds. A token has 16 to 1024 characters.
     pub(crate) token_file: Option<String>,
     /// The token, as `sha256:` and 64 hexadecimal digits, which `tidegate token` prints, or from
     /// the environment as `${NAME}`.
     pub(crate) token: Option<String>,
-    /// The name in a client's certificate, which `tls.client_ca` of the listener vouches for: a URI
+    /// The name in a client's certificate of an authority in `tls.client_ca` of the listener: a URI
     /// such as `spiffe://prod/checkout`, or a host name.
     pub(crate) certificate: Option<String>,
-    /// The namespaces it is for; `"*"` is all of them. `CL.THROTTLE` counts in the namespace
+    /// The namespaces of the grant; `"*"` is all of them. `CL.THROTTLE` counts in the namespace
     /// `resp`.
     pub(crate) namespaces: Vec<String>,
     /// The allowed verbs. Default: `[check]`.
@@ -39,19 +39,19 @@ pub(crate) struct GrantConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "verb")]
 pub(crate) enum VerbConfig {
-    /// Ask: check, peek, reserve, settle and release, gateway subrequests, Envoy's, `CL.THROTTLE`,
-    /// `TG.CHECK`.
+    /// Check: check, peek, reserve, settle and release, gateway subrequests, Envoy's,
+    /// `CL.THROTTLE`, `TG.CHECK`.
     Check,
-    /// Charge afterwards.
+    /// Charge work that is already done.
     Report,
-    /// Give back.
+    /// Give units back.
     Refund,
-    /// Forget what is used, `DEL`.
+    /// Forget used units, also `DEL`.
     Reset,
     /// Refuse a key for a while.
     Block,
-    /// Look at limits, refused keys, metrics and the description of the API. Those are not of one
-    /// namespace: it takes `"*"`.
+    /// Look at limits, refused keys, metrics and the description of the API. These are not of one
+    /// namespace, so the grant needs `"*"`.
     Inspect,
     /// Set and remove overrides, and place partitions of tables on nodes.
     Change,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Where a request says more about itself than the attributes that limits look at.
+/// Claims of a request beside the attributes that limits look at: tenant, class, deadline, attempt
+/// and access.
 ///
 /// For protocols that describe a request by names and values: Envoy's descriptors, `TG.CHECK`,
 /// gateway subrequests and the bodies of the API. A source is `entry.NAME`, the entry or attribute
@@ -15,12 +16,13 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "request")]
 pub(crate) struct RequestForm {
-    /// The source of the tenant, which says who pays. Default: `entry.tenant`.
+    /// The source of the tenant, which pays for the request. Default: `entry.tenant`.
     pub(crate) tenant: Option<String>,
     /// The source of the class, beside the member `class` of the API. Default: `{}`.
     pub(crate) class: Option<ClassForm>,
-    /// The classes of tenants: of their requests that claim none, and the highest that their
-    /// requests may claim, in place of the ceiling of `class`. At most 10000. Default: `{}`.
+    /// The classes of tenants: the class of their requests that claim none, and the highest class
+    /// that their requests may claim, in place of the ceiling of `class`. At most 10000. Default:
+    /// `{}`.
     pub(crate) tenants: Option<BTreeMap<String, ClassConfig>>,
     /// The source of how many milliseconds the caller waits. Default: `entry.tidegate-deadline-ms`.
     pub(crate) deadline: Option<String>,

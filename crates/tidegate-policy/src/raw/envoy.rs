@@ -9,27 +9,27 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "envoy_ratelimit")]
 pub(crate) struct EnvoyRatelimitConfig {
-    /// A file, or a directory whose `.yaml` and `.yml` files are read, in the order of their names,
-    /// those that begin with a dot left out; relative to where the daemon is started. 1 to 4096
-    /// bytes.
+    /// A file, or a directory whose `.yaml` and `.yml` files are read in the order of their names,
+    /// without names that begin with a dot. Relative to the directory in which the daemon is
+    /// started. 1 to 4096 bytes.
     pub(crate) path: String,
-    /// Whose way of counting is followed. Default: `strict`.
+    /// The way of counting. Default: `strict`.
     pub(crate) semantics: Option<SemanticsConfig>,
-    /// Whether every request is let through in the end; the statuses still say what is over its
-    /// limit. Default: `false`.
+    /// Whether every request passes; the statuses still show the limits that are exceeded. Default:
+    /// `false`.
     pub(crate) shadow: Option<bool>,
     /// Whether every descriptor is in quota mode: a request is refused only when all of its
     /// descriptors are over. Default: `false`.
     pub(crate) quota_mode: Option<bool>,
-    /// From which part of a limit on a hit is counted as near it, a decimal from 0 to 1. Default:
-    /// `0.8`.
+    /// The part of a limit from which a hit counts as near the limit, a decimal from 0 to 1.
+    /// Default: `0.8`.
     pub(crate) near_limit_ratio: Option<String>,
     /// The headers that answers carry.
     pub(crate) headers: Option<EnvoyHeadersConfig>,
     /// Whether answers carry dynamic metadata: the request's descriptors, and the `metadata` of
-    /// what has passed. Default: `false`.
+    /// passed descriptors. Default: `false`.
     pub(crate) dynamic_metadata: Option<bool>,
-    /// Whether several files may speak of one domain. Default: `false`, which makes that an error.
+    /// Whether several files may have the same domain. Default: `false`, which makes that an error.
     pub(crate) merge_domains: Option<bool>,
     /// For `semantics: strict`: whether a request that is over one limit is charged to none of
     /// them. Default: `false`.
@@ -56,9 +56,9 @@ pub(crate) struct EnvoyHeadersConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "semantics")]
 pub(crate) enum SemanticsConfig {
-    /// The peer's: each limit counts by itself, and what is refused counts as well.
+    /// As envoyproxy/ratelimit: each limit counts by itself, and a refused request counts as well.
     #[default]
     Strict,
-    /// A request is charged to all of its limits or to none, and what is refused is not charged.
+    /// A request is charged to all of its limits or to none, and a refused request is not charged.
     Tidegate,
 }

@@ -20,11 +20,11 @@ pub(crate) struct LimitConfig {
     /// another name is another limit, which starts with nothing used, unless `was` gives the old
     /// one.
     pub(crate) name: String,
-    /// The attributes it counts by: one counter for each distinct tuple. Entries are names, or
-    /// `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key
+    /// The attributes by which it counts: one counter for each distinct tuple. Entries are names,
+    /// or `{ attribute: peer, ipv6_prefix: 56 }`. At most 16. Default: `[]`. Danger: without a key
     /// there is one counter for all requests together.
     pub(crate) key: Option<Vec<KeyPartConfig>>,
-    /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty
+    /// The conditions on requests, by attribute; all of them must hold. Default: `{}`. Empty
     /// matches every request.
     #[serde(rename = "match")]
     pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
@@ -35,8 +35,8 @@ pub(crate) struct LimitConfig {
     /// `5/min`, `10/hour`, `1000/day`. At least 1 unit, a span of at most 365d, at most 10^9 units
     /// a second.
     pub(crate) rate: Option<String>,
-    /// For `rate`: how many units the bucket holds, which is what a caller that was quiet may use
-    /// at once. At least 1. Default: the units of `rate`.
+    /// For `rate`: the units that the bucket holds, which a caller may use at once after a pause.
+    /// At least 1. Default: the units of `rate`.
     pub(crate) burst: Option<u64>,
     /// For `rate`: how many units a request may overdraw as long as at least one is left; they are
     /// paid back before anything else is admitted. Default: `0`, which refuses costs above the
@@ -50,7 +50,7 @@ pub(crate) struct LimitConfig {
     pub(crate) calendar: Option<CalendarConfig>,
     /// Permits held at the same time.
     pub(crate) concurrency: Option<ConcurrencyConfig>,
-    /// Whether it refuses, or only says that it would. Default: `enforce`.
+    /// Whether it refuses, or only reports its refusals. Default: `enforce`.
     pub(crate) mode: Option<ModeConfig>,
     /// Where it is decided. Default: `exact` for limits over an hour or longer without `share`; for
     /// others `leased` where members share a store and the algorithm can be leased, and `local`
@@ -221,7 +221,7 @@ pub(crate) enum ModeConfig {
     /// It refuses.
     #[default]
     Enforce,
-    /// It charges and says what it would have refused, and refuses nothing.
+    /// It charges, reports the requests that it would have refused, and refuses nothing.
     Shadow,
 }
 

@@ -20,26 +20,26 @@ pub(crate) enum MatcherConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "match")]
 pub(crate) struct MatcherForm {
-    /// It is this.
+    /// The value is this text.
     pub(crate) exact: Option<String>,
-    /// It is one of these.
+    /// The value is one of these texts.
     pub(crate) one_of: Option<Vec<String>>,
-    /// It begins with this.
+    /// The value begins with this text.
     pub(crate) prefix: Option<String>,
-    /// It ends with this.
+    /// The value ends with this text.
     pub(crate) suffix: Option<String>,
-    /// The complete value matches this pattern: `*` stands for any characters, `?` for one,
-    /// `[a-z]` for one of these, `[!a-z]` for one of the others, `{a,b}` for either; `\` takes the
-    /// meaning from what follows. At most 4096 bytes.
+    /// The complete value matches this pattern: `*` stands for any characters, `?` for one, `[a-z]`
+    /// for one of these, `[!a-z]` for one of the others, `{a,b}` for either; `\` makes the next
+    /// character literal. At most 4096 bytes.
     pub(crate) glob: Option<String>,
     /// The complete value matches this regular expression (syntax of the Rust crate `regex`, in
     /// linear time). At most 4096 bytes.
     pub(crate) regex: Option<String>,
-    /// It is an address in one of these networks, as `10.0.0.0/8`.
+    /// The value is an address in one of these networks, as `10.0.0.0/8`.
     pub(crate) cidr: Option<TextOrTexts>,
     /// `true`: the request has the attribute; `false`: it lacks it.
     pub(crate) present: Option<bool>,
-    /// It is not like this. Holds where the attribute is missing, too.
+    /// The value does not match this. Also true if the attribute is missing.
     pub(crate) not: Option<MatcherConfig>,
 }
 

@@ -10,8 +10,8 @@ use serde::Deserialize;
 pub(crate) struct NodeConfig {
     /// Its name, unique.
     pub(crate) name: String,
-    /// The capacity units that it can do in a second, reads and writes together, 1 to 1000000. The
-    /// partitions that lie on it must not be promised more.
+    /// Its capacity units a second, reads and writes together, 1 to 1000000. The partitions on it
+    /// must not be promised more.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) units: u64,
 }
@@ -25,7 +25,7 @@ pub(crate) struct TableConfig {
     pub(crate) name: String,
     /// How its keys are cut into partitions. Default: `hash`.
     pub(crate) partition_by: Option<PartitionByConfig>,
-    /// The throughput that it is promised.
+    /// The promised throughput.
     pub(crate) provisioned: ProvisionedForm,
     /// How the throughput moves between partitions. Default: `static`.
     pub(crate) mode: Option<TableModeConfig>,
@@ -76,8 +76,8 @@ pub(crate) struct PartitionsForm {
     pub(crate) min: Option<u32>,
 }
 
-/// A thing that requests are served by: an upstream of the proxy of that name, or a name that
-/// requests say.
+/// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
+/// give.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "resource")]
@@ -98,8 +98,8 @@ pub(crate) struct ResourceConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "queue")]
 pub(crate) struct QueueForm {
-    /// The most requests that wait at a time, 1 to 1000000. When as many wait, a request of a
-    /// higher class takes the place of one of the lowest. Default: `10000`.
+    /// The most requests that wait at a time, 1 to 1000000. Then a request of a higher class takes
+    /// the place of one of the lowest. Default: `10000`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) requests: Option<u64>,
     /// The most memory of requests that wait, 64KiB to 64GiB. Default: `64MiB`.

@@ -30,16 +30,16 @@ pub(crate) struct ProxyConfig {
     /// How the tokens are checked that `jwt.CLAIM` is taken from. Default: none, and then such
     /// attributes are absent.
     pub(crate) jwt: Option<JwtConfig>,
-    /// Which requests go where. The first that matches counts; what none takes is answered 404. At
-    /// most 1024. Default: `[]`.
+    /// The routes of requests. The first that matches takes the request; a request without a route
+    /// gets 404. At most 1024. Default: `[]`.
     pub(crate) routes: Option<Vec<RouteConfig>>,
     /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused
     /// at once. Default: `1024`.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub(crate) waiting: Option<u32>,
-    /// Headers that pass from peers outside of `trusted` although they are what only a proxy may
-    /// say, such as `x-real-ip` and `x-original-url`, or have characters other than letters, digits
-    /// and hyphens in their names. At most 64. Default: `[]`. Danger: any client may write them.
+    /// Headers that pass from peers outside of `trusted` although only a proxy may send them, such
+    /// as `x-real-ip` and `x-original-url`, or although their names have other characters than
+    /// letters, digits and hyphens. At most 64. Default: `[]`. Danger: any client may write them.
     pub(crate) keep_headers: Option<Vec<String>>,
     /// Whether every request gets a line in the log, of target `tidegate::access`. Default:
     /// `false`.
@@ -53,7 +53,7 @@ pub(crate) enum UpstreamEntry {
     Form(Box<UpstreamForm>),
 }
 
-/// Servers that are as good as one another, with what belongs to them.
+/// Equivalent servers, with their settings.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "upstream")]
@@ -64,8 +64,8 @@ pub(crate) struct UpstreamForm {
     /// TLS to servers with https, 1.2 and 1.3. Default: `{}`. Renewed files are taken up within
     /// seconds, for new connections.
     pub(crate) tls: Option<UpstreamTlsForm>,
-    /// Whether they speak HTTP/2: without being asked, or with TLS as the only protocol that is
-    /// offered. Default: `false`, which is HTTP/1.1.
+    /// Whether the servers speak HTTP/2: without negotiation, or with TLS as the only offered
+    /// protocol. Default: `false`, which is HTTP/1.1.
     pub(crate) http2: Option<bool>,
     /// How long connecting may take, 1ms to 1h: looking up the name, TCP and TLS together. After it
     /// another server is tried, once. Default: `5s`.
@@ -73,35 +73,36 @@ pub(crate) struct UpstreamForm {
     /// How many idle connections are kept to each server, 0 to 10000. Default: `64`.
     #[schemars(range(min = 0, max = 10_000))]
     pub(crate) idle_connections: Option<u32>,
-    /// How many requests have to fail in a row for a server to be left out, 0 to 1000; 0 never
-    /// leaves one out. Default: `3`.
+    /// The failed requests in a row after which a server is left out, 0 to 1000; 0 never leaves one
+    /// out. Default: `3`.
     #[schemars(range(min = 0, max = 1000))]
     pub(crate) failures: Option<u32>,
-    /// How long it is left out, 1ms to 1h. Default: `10s`.
+    /// How long a server is left out, 1ms to 1h. Default: `10s`.
     pub(crate) out_for: Option<String>,
-    /// How servers are asked whether they are well. Default: none, only by the requests they get.
+    /// Health checks of the servers. Default: none; only requests show failures.
     pub(crate) health: Option<HealthConfig>,
 }
 
-/// TLS to servers: whom we believe, who we say we are, and their name. The files are in PEM.
+/// TLS to servers: the trusted authorities, the certificate of the proxy, and the name of the
+/// servers. The files are in PEM.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "upstream_tls")]
 pub(crate) struct UpstreamTlsForm {
-    /// Certificates that those of the servers must come from. Default: those that the machine
-    /// trusts, read at the start and not again.
+    /// Authorities of the servers' certificates. Default: those that the machine trusts, read at
+    /// the start.
     pub(crate) ca: Option<String>,
-    /// The certificate that we show to servers that ask for one, followed by those that lead to a
-    /// root. Default: none.
+    /// The certificate for servers that ask for one, followed by its chain up to a root. Default:
+    /// none.
     pub(crate) cert: Option<String>,
     /// Its private key. Default: none, and needed beside `cert`.
     pub(crate) key: Option<String>,
-    /// The name or address that the certificates of the servers must be for; a name is also what
-    /// they are asked for (SNI). Default: the host of each server.
+    /// The name or address in the certificates of the servers; a name is also sent as SNI. Default:
+    /// the host of each server.
     pub(crate) server_name: Option<String>,
 }
 
-/// How servers are asked whether they are well: a GET that is answered with 200 to 399.
+/// Health checks: a GET that is answered with 200 to 399.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "health")]

@@ -25,7 +25,7 @@ pub(crate) struct ListenConfig {
     /// gRPC: Envoy's rate limit service, health and reflection. An address with a port, or
     /// `unix:/path`. Default: nowhere.
     pub(crate) grpc: Option<ListenerConfig>,
-    /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and what clients send beside them. An address with
+    /// Redis clients: `CL.THROTTLE`, `TG.CHECK` and the usual commands of clients. An address with
     /// a port, or `unix:/path`. Default: nowhere.
     pub(crate) resp: Option<ListenerConfig>,
 }
@@ -52,9 +52,9 @@ pub(crate) struct ListenerForm {
     /// TLS 1.2 and 1.3, with HTTP/2 and HTTP/1.1 where HTTP is spoken. Default: none. Renewed files
     /// are taken up within seconds.
     pub(crate) tls: Option<TlsForm>,
-    /// Whether connections begin with the PROXY protocol, version 1 or 2, by which a balancer says
-    /// who the client is. For proxy only. Default: `false`. Then each must begin so and come from a
-    /// peer in `proxy.trusted`; others are closed.
+    /// Whether connections begin with the PROXY protocol, version 1 or 2, in which a balancer names
+    /// the client. For proxy only. Default: `false`. With `true`, a connection without it, or from
+    /// a peer outside of `proxy.trusted`, is closed.
     pub(crate) proxy_protocol: Option<bool>,
 }
 
@@ -63,12 +63,12 @@ pub(crate) struct ListenerForm {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "tls")]
 pub(crate) struct TlsForm {
-    /// The certificate, followed by those that lead to a root.
+    /// The certificate, followed by its chain up to a root.
     pub(crate) cert: String,
     /// Its private key.
     pub(crate) key: String,
-    /// Certificates that clients must come from; who brings none of theirs is not served. Default:
-    /// clients need none.
+    /// Authorities of client certificates: only clients with a certificate of one of them are
+    /// served. Default: clients need none.
     pub(crate) client_ca: Option<String>,
 }
 
@@ -115,8 +115,8 @@ impl JsonSchema for ListenerConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "memory")]
 pub(crate) struct MemoryConfig {
-    /// The size of the table of keys, 1MiB to 1TiB. Only what is used is ever touched; a key takes
-    /// 16 to 24 bytes. Default: `256MiB`.
+    /// The size of the table of keys, 1MiB to 1TiB. Memory is touched as it fills; a key takes 16
+    /// to 24 bytes. Default: `256MiB`.
     pub(crate) keys: Option<String>,
     /// The treatment of a new key when the table, or the disk of the store in files, is full.
     /// Default: `refuse`.
@@ -128,7 +128,7 @@ pub(crate) struct MemoryConfig {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "when_full")]
 pub(crate) enum WhenFullConfig {
-    /// The request is refused with reason `table_full`, to come back when there is room.
+    /// The request is refused with reason `table_full` and the time to come back.
     #[default]
     Refuse,
     /// The request is admitted and not counted. Danger: a caller that brings enough new keys
@@ -136,29 +136,29 @@ pub(crate) enum WhenFullConfig {
     Admit,
 }
 
-/// Where gateway subrequests (`/v1/authorize`) get their namespace and attributes from, beside the
+/// The source of namespace and attributes for gateway subrequests (`/v1/authorize`), beside the
 /// query.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "authorize")]
 pub(crate) struct AuthorizeConfig {
     /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`.
-    /// Danger: a header that the gateway does not set itself is whatever the caller says.
+    /// Danger: a header that the gateway does not set itself can have any value.
     pub(crate) headers: Option<BTreeMap<String, String>>,
     /// The namespace of requests that name none in their query. Default: none, which makes such
     /// requests an error.
     pub(crate) namespace: Option<String>,
 }
 
-/// How HTTP is answered, and its bounds.
+/// The headers and the bounds of the HTTP API.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "http")]
 pub(crate) struct HttpConfig {
-    /// Headers from before the IETF draft that answers carry beside `RateLimit` and
-    /// `RateLimit-Policy`. Default: `[]`.
+    /// Older headers that answers have beside `RateLimit` and `RateLimit-Policy` of the IETF draft.
+    /// Default: `[]`.
     pub(crate) legacy_headers: Option<Vec<LegacyHeadersConfig>>,
-    /// The most of everything a request may bring.
+    /// The bounds of requests and connections.
     pub(crate) bounds: Option<BoundsConfig>,
 }
 
@@ -173,7 +173,7 @@ pub(crate) enum LegacyHeadersConfig {
     XRateLimit,
 }
 
-/// The most of everything a request may bring; what is beyond is refused and its sender told.
+/// The bounds of requests and connections. A request beyond a bound is refused with an error.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "bounds")]
@@ -190,15 +190,15 @@ pub(crate) struct BoundsConfig {
     pub(crate) attributes: Option<u16>,
     /// The name and the value of one attribute, each, 16B to 64KiB. Default: `1KiB`.
     pub(crate) attribute: Option<String>,
-    /// Connections open at once on all listeners, 1 to 1000000. Beyond it new ones wait. Default:
+    /// Connections open at once on all listeners, 1 to 1000000. Further connections wait. Default:
     /// `10000`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) connections: Option<u32>,
     /// How long a request may take to arrive, and its answer to be read, 10ms to 1h.
     /// Default: `10s`.
     pub(crate) request_timeout: Option<String>,
-    /// How long requests that were read may take to be answered when the daemon stops, 0s to 1h.
-    /// Default: `30s`.
+    /// How long the daemon answers requests that it has read when it stops, 0s to 1h. Default:
+    /// `30s`.
     pub(crate) drain_timeout: Option<String>,
 }
 
@@ -211,8 +211,8 @@ pub(crate) struct LogConfig {
     pub(crate) level: Option<LevelConfig>,
     /// How lines are written. Default: `text`.
     pub(crate) format: Option<FormatConfig>,
-    /// At most so many lines about refusals for each reason, as lines/span; further ones are only
-    /// counted, but for one of each namespace. `off` writes none. Default: `10/s`.
+    /// The most lines about refusals for each reason, as lines/span. Further refusals are counted,
+    /// and each namespace gets at least one line. `off` writes none. Default: `10/s`.
     pub(crate) refusals: Option<String>,
     /// A file with one JSON object a line for each decision: its path, or a mapping. Default: none,
     /// which writes none. Danger: it holds the attributes of requests, which may name people or be
@@ -227,7 +227,7 @@ pub(crate) enum DecisionsConfig {
     Form(DecisionsForm),
 }
 
-/// The decision log. It never makes a caller wait: what it cannot take is dropped and counted.
+/// The decision log. No caller waits for it: lines beyond the queue are dropped and counted.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "decisions")]

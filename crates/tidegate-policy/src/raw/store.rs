@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Where the counters of exact limits are kept.
+/// The store: where exact limits are counted and leased limits are lent.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store")]
@@ -13,23 +13,24 @@ pub(crate) struct StoreConfig {
     /// in a file of `envoy_ratelimit`. Danger: `memory` forgets quotas at each restart.
     pub(crate) kind: Option<StoreKindConfig>,
     /// For `kind: embedded`: the directory of its files, relative to where the daemon is started.
-    /// It is made if only its last part is missing. 1 to 4096 bytes. Default: `./tidegate-data`;
-    /// under systemd with `StateDirectory=`, the first directory of `$STATE_DIRECTORY`. Danger: one
-    /// process at a time; another directory is another store, in which nothing is used.
+    /// The daemon makes its last part if that is missing. 1 to 4096 bytes. Default:
+    /// `./tidegate-data`; under systemd with `StateDirectory=`, the first directory of
+    /// `$STATE_DIRECTORY`. Danger: one process at a time; another directory is another store, in
+    /// which nothing is used.
     pub(crate) path: Option<String>,
     /// For `kind: embedded`: when a charge is on disk. Default: `sync`.
     pub(crate) durability: Option<DurabilityConfig>,
     /// For `durability: interval`: how long an answered charge may wait for the disk, 1ms to 1m,
-    /// which is what a crash of the machine or the process loses at most. Default: `100ms`.
+    /// which is the most that a crash loses. Default: `100ms`.
     pub(crate) interval: Option<String>,
     /// For `kind: embedded`: the memory for counters that are in use, 1MiB to 1TiB. Others are read
     /// from disk when they are asked for, which takes longer and forgets nothing. Default: `64MiB`.
     pub(crate) memory: Option<String>,
-    /// For `kind: embedded`: how much counters may take on disk, 1MiB to 1TiB; a counter is counted
-    /// as twice its bytes and those of its key, since pages are half full at worst. Half of it is
-    /// divided among the namespaces, so that none takes the share of another. Beyond it a new
-    /// counter is answered as `memory.when_full` says. Danger: the file does not become smaller
-    /// when this does. Default: `4GiB`.
+    /// For `kind: embedded`: the bound of counters on disk, 1MiB to 1TiB. A counter counts as twice
+    /// its bytes and those of its key, since pages are half full at worst. Half of the bound is
+    /// divided among the namespaces, so that none takes the share of another. A new counter without
+    /// room follows `memory.when_full`. Danger: a lower bound does not shrink the file. Default:
+    /// `4GiB`.
     pub(crate) disk: Option<String>,
     /// For `kind: redis`, and needed there: 1 to 64 addresses, each `redis://host:port`,
     /// `rediss://host:port` with TLS or `unix:///path`, with a database as `redis://host:port/2`.
@@ -43,19 +44,20 @@ pub(crate) struct StoreConfig {
     /// For `kind: redis`: the file with the password, read at the start. A line end behind it does
     /// not count. Default: none.
     pub(crate) password_file: Option<String>,
-    /// For `kind: redis` with `rediss://` addresses: whom we believe, and who we say we are.
+    /// For `kind: redis` with `rediss://` addresses: the trusted authorities and the certificate of
+    /// the daemon.
     pub(crate) tls: Option<StoreTlsConfig>,
-    /// For `kind: redis`: what every key begins with, 1 to 128 bytes without braces, so that
+    /// For `kind: redis`: the beginning of every key, 1 to 128 bytes without braces, so that
     /// several fleets may share one server. Danger: another prefix is another store, in which
     /// nothing is used. Default: `"tidegate:"`.
     pub(crate) prefix: Option<String>,
-    /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; then
-    /// `on_store_failure` of its limits says what happens. Default: `50ms`.
+    /// For `kind: redis`: how long a request waits for the answer, 1ms to 10s; later,
+    /// `on_store_failure` of its limits decides. Default: `50ms`.
     pub(crate) deadline: Option<String>,
-    /// For `kind: redis`: how many members to assume until the store has reported how many there
-    /// are, 1 to 10000. A member that cannot reach the store divides the rate and the burst of its
-    /// limits by the number it was last told, otherwise by this one. Danger: with 1, each member of
-    /// a fleet that starts while the store is away admits complete limits. Default: `1`.
+    /// For `kind: redis`: the number of members until the store has reported one, 1 to 10000. A
+    /// member that cannot reach the store divides the rate and the burst of its limits by the last
+    /// reported number, or by this one. Danger: with 1, each member of a fleet that starts while
+    /// the store is away admits complete limits. Default: `1`.
     #[schemars(range(min = 1, max = 10_000))]
     pub(crate) members: Option<u32>,
 }
@@ -65,9 +67,9 @@ pub(crate) struct StoreConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "store_tls")]
 pub(crate) struct StoreTlsConfig {
-    /// Certificates that the server's must come from. Default: those that the machine trusts.
+    /// Authorities of the server's certificate. Default: those that the machine trusts.
     pub(crate) ca: Option<String>,
-    /// The certificate that we show, followed by those that lead to a root. Default: none.
+    /// The certificate of the daemon, followed by its chain up to a root. Default: none.
     pub(crate) cert: Option<String>,
     /// Its private key. Default: none, and needed beside `cert`.
     pub(crate) key: Option<String>,
@@ -95,6 +97,6 @@ pub(crate) enum DurabilityConfig {
     /// write.
     #[default]
     Sync,
-    /// At most `interval` after the caller was answered.
+    /// At most `interval` after the caller is answered.
     Interval,
 }
