@@ -175,6 +175,7 @@ macro_rules! __conformance_cases {
             // counts
             waiting_as_told_is_enough_and_no_less_is
             changed_numbers_keep_what_is_used
+            a_shorter_window_reaches_no_further_ahead_of_a_clock_that_stepped_back
             permits_are_counted_by_holder
             permits_expire
             bucket_agrees_with_the_pure_code

@@ -267,6 +267,9 @@ local function general()
           -- Counts by these numbers from now on; what is used stays used.
           if not viewed then record.a, record.b, record.c = a, b, c end
           record.n, record.changed = n, true
+          -- An instant ahead of a clock that stepped back may lie further ahead than the new
+          -- window.
+          if n.algorithm == ROLLING then m.on_load(n, record.view) end
         end
       elseif kind == CHECK or kind == REPORT or kind == ACQUIRE then
         -- Another algorithm starts anew with its first charge; a block is on the key and stays.

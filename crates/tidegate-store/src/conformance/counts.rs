@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tidegate_core::algorithm::{Concurrency, Verdict};
+use tidegate_core::algorithm::{Concurrency, Rolling, Verdict};
 use tidegate_core::{Algorithm, Cost};
 
 use super::harness::ConformanceStore;
@@ -59,6 +59,23 @@ pub fn changed_numbers_keep_what_is_used<H: ConformanceStore>(trial: &Trial<'_, 
         ensure!(outcome.verdict != Verdict::Admit, "{name} lowered admits at once: {outcome:?}");
         ensure!(outcome.used == 2 * LIMIT && outcome.remaining == 0, "{name} lowered: {outcome:?}");
     }
+    Ok(())
+}
+
+/// An instant that lies further ahead of a clock than a new, shorter window is brought back to now.
+pub fn a_shorter_window_reaches_no_further_ahead_of_a_clock_that_stepped_back<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    let rolling = |window| Algorithm::Rolling(Rolling::new(LIMIT, window).expect("a window"));
+    let (long, short) = (rolling(WINDOW), rolling(WINDOW / 2));
+    trial.needs(&long)?;
+    let key = key("shorter window");
+    trial.advance(2 * WINDOW);
+    trial.one(trial.admit(&key, &long))?;
+    trial.set_now(trial.now().saturating_sub(WINDOW * 3 / 4));
+    let outcome = trial.one(trial.admit(&key, &short))?;
+    let until = trial.now().saturating_add(WINDOW / 2);
+    ensure!(outcome.used == 2 && outcome.reset_at == until, "{outcome:?}, not free at {until}");
     Ok(())
 }
 
