@@ -9,7 +9,9 @@ use redis::Value;
 use smallvec::SmallVec;
 use tidegate_core::limit::Mode;
 use tidegate_core::{Algorithm, Timestamp};
-use tidegate_store::{Batch, BatchMode, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError};
+use tidegate_store::{
+    Batch, BatchMode, CarryOver, Key, Kind, NoteChange, OnLedger, Operation, RequestId, StoreError,
+};
 
 use crate::bytes::{Reader, Writer};
 use crate::call_format;
@@ -186,7 +188,8 @@ fn runs(asked: &[&Asked]) -> Vec<Run> {
         let same = open.get(&check.key).copied().filter(|run| {
             let first = asked[runs[*run].of[0]];
             let numbers = Arc::ptr_eq(&first.numbers[0], &next.numbers[0]);
-            numbers && first.batch.operations[0].kind == check.kind
+            let before = &first.batch.operations[0];
+            numbers && before.kind == check.kind && before.carry_over == check.carry_over
         });
         if let Some(run) = same {
             runs[run].of.push(index);
@@ -353,7 +356,9 @@ impl Builder<'_> {
             // None of this version.
             _ => 0,
         };
-        bytes.byte(kind).byte(u8::from(operation.mode == Mode::Shadow));
+        let is_shadow = u8::from(operation.mode == Mode::Shadow);
+        let keeps_instant = u8::from(operation.carry_over == CarryOver::Instant);
+        bytes.byte(kind).byte(is_shadow | keeps_instant << 1);
         bytes.short(key).short(spec).short(first).short(second);
         match operation.kind {
             Kind::Check { cost } | Kind::Peek { cost } | Kind::Report { cost } | Kind::Refund { cost } => {

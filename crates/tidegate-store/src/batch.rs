@@ -163,7 +163,7 @@ pub struct Operation {
     /// The counter.
     pub key: Key,
     /// How it counts, with the numbers in force for this key. When they differ from those of an
-    /// earlier operation, what is used stays used.
+    /// earlier operation, what is used stays used, as [`Operation::carry_over`] says.
     ///
     /// A key belongs to one algorithm: it is part of the identity the key is made of. Another
     /// algorithm under the same key finds it empty, and takes it over when it charges.
@@ -172,6 +172,8 @@ pub struct Operation {
     /// [`Terms::PERIOD_MAX`]. Members may ask with different ones, as during a reload of a fleet:
     /// each ask is answered by its own, and leases on record end when they were to end.
     pub lease_period: Duration,
+    /// What stays of a bucket's usage when `algorithm` has other numbers than before.
+    pub carry_over: CarryOver,
     /// The action on the counter.
     pub kind: Kind,
     /// [`Mode::Enforce`]: refused, it refuses an all-or-nothing batch. [`Mode::Shadow`]: it is charged if there is
@@ -182,7 +184,14 @@ pub struct Operation {
 impl Operation {
     /// An operation that binds. Leases last for [`Terms::PERIOD`].
     pub fn new(key: Key, algorithm: Algorithm, kind: Kind) -> Self {
-        Self { key, algorithm, lease_period: Terms::PERIOD, kind, mode: Mode::Enforce }
+        let carry_over = CarryOver::Units;
+        Self { key, algorithm, lease_period: Terms::PERIOD, carry_over, kind, mode: Mode::Enforce }
+    }
+
+    /// The same operation, by which a bucket of other numbers is full again when it would have been.
+    #[must_use]
+    pub fn keeping_instant(self) -> Self {
+        Self { carry_over: CarryOver::Instant, ..self }
     }
 
     /// The same operation, with leases of `period`.
@@ -229,6 +238,20 @@ impl Operation {
         };
         Err(StoreError::Unsupported { what: what.to_owned() })
     }
+}
+
+/// What stays of the usage of a bucket when it is counted by other numbers.
+///
+/// Other algorithms have nothing to choose: they keep what [`tidegate_core::algorithm::Counter::carry_over`]
+/// keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CarryOver {
+    /// The used units, as for a limit of a policy whose numbers change.
+    #[default]
+    Units,
+    /// The instant at which the bucket is full again, as for a limit that arrives with the request
+    /// ([`tidegate_core::CarriedLimit`]). An undo takes back the time by which a charge moved it.
+    Instant,
 }
 
 /// An action on a counter.

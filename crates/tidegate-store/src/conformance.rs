@@ -175,10 +175,12 @@ macro_rules! __conformance_cases {
             // counts
             waiting_as_told_is_enough_and_no_less_is
             changed_numbers_keep_what_is_used
+            changed_numbers_keep_the_instant_where_that_is_asked_for
             a_shorter_window_reaches_no_further_ahead_of_a_clock_that_stepped_back
             permits_are_counted_by_holder
             permits_expire
             bucket_agrees_with_the_pure_code
+            bucket_that_keeps_its_instant_agrees_with_the_pure_code
             fixed_window_agrees_with_the_pure_code
             calendar_agrees_with_the_pure_code
             sliding_counter_agrees_with_the_pure_code

@@ -40,7 +40,7 @@ mod record;
 mod step;
 
 pub use answer::{Answer, Grants, Outcome, Outcomes};
-pub use batch::{Batch, BatchMode, Kind, OnLedger, Operation, Operations};
+pub use batch::{Batch, BatchMode, CarryOver, Kind, OnLedger, Operation, Operations};
 pub use error::StoreError;
 pub use id::{HolderId, RequestId};
 pub use keeper::Keeper;

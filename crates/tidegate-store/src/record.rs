@@ -26,7 +26,7 @@ use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
 pub use self::stored::Unreadable;
 use self::unit_log::UnitLog;
-use crate::{HolderId, Kind, Operation, Outcome, RequestId};
+use crate::{CarryOver, HolderId, Kind, Operation, Outcome, RequestId};
 
 /// One counter: what is used, by which numbers it was counted, and until when the key is blocked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Record {
     /// Whether `operation` would be admitted, changing nothing; kinds that are never refused are.
     pub(crate) fn verdict(&self, operation: &Operation, now: Timestamp) -> Verdict {
         let verdict = match operation.kind {
-            Kind::Check { cost } | Kind::Peek { cost } => self.room(&operation.algorithm, cost, now),
+            Kind::Check { cost } | Kind::Peek { cost } => self.room(operation, cost, now),
             Kind::Acquire { holder } => match self.ask(&operation.algorithm, holder, now) {
                 // A permit that was granted stays through a block.
                 Acquired::Renewed => return Verdict::Admit,
@@ -122,7 +122,8 @@ impl Record {
     }
 
     /// Whether there is room for `cost`, block or not.
-    fn room(&self, algorithm: &Algorithm, cost: Cost, now: Timestamp) -> Verdict {
+    fn room(&self, operation: &Operation, cost: Cost, now: Timestamp) -> Verdict {
+        let algorithm = &operation.algorithm;
         match (algorithm, &self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => log.decide(rolling, cost.units(), now),
             (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
@@ -130,7 +131,10 @@ impl Record {
             }
             (Algorithm::Rolling(rolling), _) => UnitLog::default().decide(rolling, cost.units(), now),
             (Algorithm::Concurrency(concurrency), _) => PermitSet::default().decide(concurrency, now),
-            _ => word::decide(algorithm, self.word_under(algorithm, now), cost, now).0,
+            _ => {
+                let state = self.word_under(algorithm, operation.carry_over, now);
+                word::decide(algorithm, state, cost, now).0
+            }
         }
     }
 
@@ -145,10 +149,10 @@ impl Record {
     }
 
     /// The word under the numbers of `algorithm`; empty if it is of another algorithm.
-    fn word_under(&self, algorithm: &Algorithm, now: Timestamp) -> State {
+    fn word_under(&self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) -> State {
         match self.usage {
             Usage::Word(state) if *self.algorithm == *algorithm => state,
-            Usage::Word(state) => word::carry_over(algorithm, state, &self.algorithm, now),
+            Usage::Word(state) => word::carry_over(algorithm, state, &self.algorithm, kept, now),
             Usage::Units(_) | Usage::Permits(_) | Usage::Ledger(_) => State::EMPTY,
         }
     }
@@ -158,8 +162,17 @@ impl Record {
         (self.blocked_until > now).then_some(self.blocked_until)
     }
 
+    /// The used and remaining units as an operation counts them, as an outcome that admits.
+    pub(crate) fn status_for(&self, operation: &Operation, now: Timestamp) -> Outcome {
+        self.status_under(&operation.algorithm, operation.carry_over, now)
+    }
+
     /// The used and remaining units under `algorithm`, as an outcome that admits.
-    pub(crate) fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
+    fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
+        self.status_under(algorithm, CarryOver::Units, now)
+    }
+
+    fn status_under(&self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) -> Outcome {
         let limit = algorithm.limit();
         let mut outcome = Outcome { blocked_until: self.blocked(now), ..Outcome::unused(limit, now) };
         match (algorithm, &self.usage) {
@@ -172,7 +185,7 @@ impl Record {
                 outcome.reset_at = permits.reset_at(now);
             }
             _ => {
-                let state = self.word_under(algorithm, now);
+                let state = self.word_under(algorithm, kept, now);
                 outcome.used = word::used(algorithm, state, now);
                 outcome.reset_at = word::reset_at(algorithm, state, now);
                 outcome.remaining = word::remaining(algorithm, state, now);
@@ -201,7 +214,7 @@ impl Record {
             // others came since.
             Kind::Reset | Kind::Block { .. } | Kind::Peek { .. } | Kind::Undo { .. } => {}
             _ if self.counts_as(&operation.algorithm) => {
-                self.take_numbers(&operation.algorithm, now);
+                self.take_numbers(&operation.algorithm, operation.carry_over, now);
             }
             // Another algorithm, or a counter where there was a ledger, starts anew with its first
             // charge; a block is on the key and stays.
@@ -217,8 +230,8 @@ impl Record {
             Kind::Refund { cost } => Applied { units: self.refund(cost.units(), now), ..Applied::NOTHING },
             Kind::Undo { .. } => {
                 // The last charge first: undoing it exactly leaves what the one before it left.
-                let units =
-                    charges.iter().rev().map(|made| self.undo(made, now)).fold(0, u64::saturating_add);
+                let undone = charges.iter().rev().map(|made| self.undo(made, operation.carry_over, now));
+                let units = undone.fold(0, u64::saturating_add);
                 Applied { units, ..Applied::NOTHING }
             }
             Kind::Acquire { holder } => self.acquire(holder, by, now),
@@ -244,12 +257,12 @@ impl Record {
     }
 
     /// Counts by the numbers of `algorithm`, the same one, from now on; what is used stays used.
-    fn take_numbers(&mut self, algorithm: &Algorithm, now: Timestamp) {
+    fn take_numbers(&mut self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) {
         if *self.algorithm == *algorithm {
             return;
         }
         if matches!(self.usage, Usage::Word(_)) {
-            self.usage = Usage::Word(self.word_under(algorithm, now));
+            self.usage = Usage::Word(self.word_under(algorithm, kept, now));
         }
         self.algorithm = Arc::new(algorithm.clone());
         // An instant ahead of a clock that stepped back may lie further ahead than the new window.
@@ -342,7 +355,7 @@ impl Record {
     }
 
     /// Takes a charge back, as far as it is still there. How many units.
-    fn undo(&mut self, made: &Made, now: Timestamp) -> u64 {
+    fn undo(&mut self, made: &Made, kept: CarryOver, now: Timestamp) -> u64 {
         if made.origin != self.origin {
             return 0;
         }
@@ -351,6 +364,13 @@ impl Record {
                 let before = word::used(numbers, *state, now);
                 *state = word::undo(numbers, *state, charged, now);
                 before.saturating_sub(word::used(numbers, *state, now))
+            }
+            (MadeOf::Word { numbers, charged }, Usage::Word(state))
+                if kept == CarryOver::Instant && matches!(**numbers, Algorithm::Bucket(_)) =>
+            {
+                let before = word::used(&self.algorithm, *state, now);
+                *state = word::undo_instant(&self.algorithm, *state, charged, numbers, now);
+                before.saturating_sub(word::used(&self.algorithm, *state, now))
             }
             (MadeOf::Word { numbers, charged }, _) => {
                 // Under the numbers in force the states mean something else: what has not yet

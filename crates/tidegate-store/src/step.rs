@@ -220,7 +220,7 @@ fn verdict(record: Option<&Record>, operation: &Operation, by: RequestId, now: T
 fn status(record: Option<&Record>, operation: &Operation, at: Moment) -> Outcome {
     match record {
         _ if matches!(operation.kind, Kind::Ledger(_)) => Record::ledger_status(record, operation, at),
-        Some(record) => record.status(&operation.algorithm, at.now),
+        Some(record) => record.status_for(operation, at.now),
         None => Outcome::unused(operation.algorithm.limit(), at.now),
     }
 }

@@ -153,8 +153,28 @@ impl Bucket {
         Self::on_scale(rate, burst, 0, Scale { unit, clock: Clock::new(4, 1) })
     }
 
-    /// The state of a key whose bucket has changed and whose instant is kept: what is used drains
-    /// when it would have drained, and is as many units as drain until then.
+    /// The state under these numbers of a key that was counted by `from`, keeping the instant at
+    /// which the bucket is full again: the used units are as many as drain until then.
+    ///
+    /// [`Counter::carry_over`] keeps the used units instead, and the instant follows from them.
+    /// Neither changes a state under the same numbers. The instant is kept to the tick, and to a
+    /// nanosecond and a tick later where both rates have more than four units a span (see *Ticks*
+    /// above).
+    pub fn carry_instant(&self, state: State, from: &Self, now: Timestamp) -> State {
+        self.keep_instant(state, from.scale.clock, now)
+    }
+
+    /// [`Counter::undo`] of a charge that was made under `from`, to a state that keeps its instant:
+    /// takes back the time that the charge moved it by.
+    pub fn undo_instant(&self, state: State, charged: &Charged, from: &Self, now: Timestamp) -> State {
+        let carry = |state| self.carry_instant(state, from, now);
+        let (before, after) = (carry(charged.before), carry(charged.after));
+        // The charge moved the instant from one to the other, whatever a unit is by now.
+        let cost = Cost::new(u64::MAX).unwrap_or(charged.cost);
+        self.undo(state, &Charged { before, after, cost }, now)
+    }
+
+    /// [`Bucket::carry_instant`] from a bucket of which only the clock is known.
     pub(crate) fn keep_instant(&self, state: State, from: Clock, now: Timestamp) -> State {
         if from == self.scale.clock {
             return state;

@@ -3,7 +3,8 @@
 //! `CL.THROTTLE`, Envoy's limit override and descriptor files are of this kind. The numbers of such
 //! a limit are not part of its counter's identity: a counter is a namespace, the kind of the limit
 //! with its window, and a key, and usage is kept when other numbers arrive. A bucket keeps the
-//! instant at which it is full again, as redis-cell does; a window keeps its count.
+//! instant at which it is full again, as redis-cell does; a window keeps its count. A rate and a
+//! quota ([`Algorithm::is_quota`]) of one key are two counters, wherever they are kept.
 
 use core::fmt;
 use core::hash::Hasher;
@@ -118,12 +119,27 @@ impl CarriedLimit<'_> {
     /// The identity of the counter, as bytes that no limit of a policy has: two carried limits of
     /// one key and one identity share a counter.
     pub fn identity(&self) -> Vec<u8> {
+        self.identity_as(self.algorithm.is_quota())
+    }
+
+    /// The identities of all counters that the key may have under this algorithm and window,
+    /// whatever other numbers come with it.
+    pub fn identities(&self) -> impl Iterator<Item = Vec<u8>> {
+        let other = matches!(*self.algorithm, Algorithm::Bucket(_)).then(|| !self.algorithm.is_quota());
+        [Some(self.algorithm.is_quota()), other]
+            .into_iter()
+            .flatten()
+            .map(|is_quota| self.identity_as(is_quota))
+    }
+
+    fn identity_as(&self, is_quota: bool) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(40);
         // Where a limit of a policy has the length of its name.
         bytes.extend(u64::MAX.to_be_bytes());
         bytes.extend(self.algorithm.name().as_bytes());
         bytes.push(0);
         match &*self.algorithm {
+            Algorithm::Bucket(_) if !is_quota => bytes.extend(b"rate"),
             Algorithm::Bucket(_) | Algorithm::Concurrency(_) => {}
             #[cfg(feature = "calendar")]
             Algorithm::Calendar(calendar) => bytes.extend(calendar.unit().as_str().as_bytes()),
@@ -147,11 +163,11 @@ impl CarriedLimit<'_> {
         bytes
     }
 
-    fn hash(&self, namespace: &str, table: &KeyTable) -> KeyHash {
+    fn hash(&self, namespace: &str, identity: &[u8], table: &KeyTable) -> KeyHash {
         let mut hasher = table.hasher();
         // Where the key of a limit of a policy has the hash of an identity.
         hasher.write_u64(u64::MAX);
-        for part in [namespace.as_bytes(), &self.identity()].into_iter().chain(self.key.iter().copied()) {
+        for part in [namespace.as_bytes(), identity].into_iter().chain(self.key.iter().copied()) {
             hasher.write_u64(part.len() as u64);
             hasher.write(part);
         }
@@ -261,9 +277,10 @@ impl KeyTable {
         Ok(self.carried_status(&line, now))
     }
 
-    /// Resets a carried limit and returns whether anything was used.
+    /// Resets a carried limit, whatever its numbers, and returns whether anything was used.
     pub fn reset_carried(&self, namespace: &str, limit: &CarriedLimit<'_>, now: Timestamp) -> bool {
-        self.forget(limit.hash(namespace, self), now)
+        let forget = |identity: Vec<u8>| self.forget(limit.hash(namespace, &identity, self), now);
+        limit.identities().map(forget).fold(false, |any, was_used| any | was_used)
     }
 
     /// The algorithm that a carried limit is decided by, and the spec of its states.
@@ -415,7 +432,8 @@ struct Numbers<'l> {
 impl<'l> Line<'l> {
     /// A line of a limit, before its counter is read.
     fn new(table: &KeyTable, namespace: &str, limit: &CarriedLimit<'_>, numbers: &'l Numbers<'_>) -> Self {
-        let probe = Probe::of_key(0, limit.hash(namespace, table), &numbers.algorithm, numbers.spec);
+        let key = limit.hash(namespace, &limit.identity(), table);
+        let probe = Probe::of_key(0, key, &numbers.algorithm, numbers.spec);
         Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }
     }
 

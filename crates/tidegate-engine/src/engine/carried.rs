@@ -164,11 +164,7 @@ impl Engine {
                 (Some(cost), Charging::Always) => Kind::Report { cost },
                 (Some(cost), _) => Kind::Check { cost },
             };
-            operations.push(Operation::new(
-                key_of(namespace, limit)?,
-                limit.algorithm.clone().into_owned(),
-                kind,
-            ));
+            operations.push(operation(namespace, limit, kind)?);
         }
         let owned = self.owned(namespace, limits);
         let id = self.next_batch_id();
@@ -213,7 +209,7 @@ impl Engine {
             return Ok(Progress::Done(self.shared.table.refund_carried(namespace, limit, now)?));
         }
         let kind = Cost::new(limit.cost).map_or(Kind::Peek { cost: Cost::ONE }, |cost| Kind::Refund { cost });
-        let operation = Operation::new(key_of(namespace, limit)?, limit.algorithm.clone().into_owned(), kind);
+        let operation = operation(namespace, limit, kind)?;
         let owned = self.owned(namespace, core::slice::from_ref(limit));
         Ok(Progress::ask(Batch::each(self.next_batch_id(), [operation]), move |step, batch| {
             let answer = step.answer.map_err(RequestError::Store)?;
@@ -233,14 +229,17 @@ impl Engine {
         if !self.shared.config.asks_store {
             return Ok(Progress::Done(self.shared.table.reset_carried(namespace, limit, now)));
         }
-        let key = key_of(namespace, limit)?;
-        let operation = |kind| Operation::new(key.clone(), limit.algorithm.clone().into_owned(), kind);
-        let operations = [operation(Kind::Peek { cost: Cost::ONE }), operation(Kind::Reset)];
+        let mut operations = Vec::new();
+        for identity in limit.identities() {
+            for kind in [Kind::Peek { cost: Cost::ONE }, Kind::Reset] {
+                operations.push(operation_on(key_of(namespace, &identity, limit)?, limit, kind));
+            }
+        }
         let batch = Batch::each(self.next_batch_id(), operations);
         let owned = Owned { limits: vec![owned_limit(limit, false)], namespace: namespace.to_owned() };
         Ok(Progress::ask(batch, move |step, _| {
             let answer = step.answer.map_err(RequestError::Store)?;
-            let was_stored = answer.outcomes.first().is_some_and(|one| one.used > 0);
+            let was_stored = answer.outcomes.iter().any(|one| one.used > 0);
             let table = &step.engine.shared.table;
             let was_here = owned.with_local(|limits| {
                 limits.iter().any(|limit| table.reset_carried(&owned.namespace, limit, step.now))
@@ -348,8 +347,17 @@ fn carry_all(
     Ok(Progress::ask(undo, move |_, _| Ok(Progress::Done(carried))))
 }
 
-fn key_of(namespace: &str, limit: &CarriedLimit<'_>) -> Result<Key, RequestError> {
-    Key::new(namespace, &limit.identity(), &limit.key_bytes()).map_err(RequestError::KeyTooLong)
+fn key_of(namespace: &str, identity: &[u8], limit: &CarriedLimit<'_>) -> Result<Key, RequestError> {
+    Key::new(namespace, identity, &limit.key_bytes()).map_err(RequestError::KeyTooLong)
+}
+
+/// What the store is asked about the counter of a limit.
+fn operation(namespace: &str, limit: &CarriedLimit<'_>, kind: Kind) -> Result<Operation, RequestError> {
+    Ok(operation_on(key_of(namespace, &limit.identity(), limit)?, limit, kind))
+}
+
+fn operation_on(key: Key, limit: &CarriedLimit<'_>, kind: Kind) -> Operation {
+    Operation::new(key, limit.algorithm.clone().into_owned(), kind).keeping_instant()
 }
 
 /// The status of each limit that the store was asked about.

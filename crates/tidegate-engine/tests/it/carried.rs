@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate_capacity::Access;
 use tidegate_core::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
 use tidegate_core::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
-use tidegate_engine::{EngineConfig, OfferOutcome, Request, RequestError};
+use tidegate_engine::{Engine, EngineConfig, LeaseConfig, OfferOutcome, Request, RequestError};
 use tidegate_store::StoreError;
 
 use crate::world::{Room, World, bucket, request, stored_by};
@@ -109,6 +109,33 @@ fn a_refund_and_a_reset_reach_the_store() {
     let rate = bucket(10, MINUTE);
     assert!(carry(&world, &[&rate], 6, Charging::AllOrNone).is_admitted);
     assert_eq!((reset(), reset(), used(&world, &rate)), (true, false, 0), "a reset knows no numbers");
+}
+
+/// A key asked with two periods: below an hour the counter is one, from an hour on it is another,
+/// and each keeps the instant at which it is full.
+#[test]
+fn other_periods_of_a_key_mean_the_same_in_memory_in_a_store_and_in_a_shared_store() {
+    let in_memory = World::of(Engine::builder(EngineConfig::seeded([1, 2, 3, 4])).build().unwrap());
+    let stored = World::with_limits([]);
+    let mut config = EngineConfig::seeded([1, 2, 3, 4]);
+    (config.asks_store, config.leases) = (true, Some(LeaseConfig::of(1)));
+    let shared = World::of(Engine::builder(config).build().unwrap());
+    for (world, kept) in [(in_memory, "nowhere"), (stored, "in a store"), (shared, "in a shared store")] {
+        let begun = world.now();
+        let ask = |period: Duration, cost| {
+            let status = carry(&world, &[&bucket(5, period)], cost, Charging::Each).limits[0];
+            let full_in = status.reset_at.saturating_since(begun).as_secs();
+            (status.verdict == Verdict::Admit, status.remaining, full_in)
+        };
+        assert_eq!(ask(MINUTE, 5), (true, 0, 60), "{kept}");
+        assert_eq!(ask(MINUTE * 10, 0), (true, 4, 60), "{kept}");
+        assert_eq!(ask(HOUR, 1), (true, 4, 720), "{kept}");
+        assert_eq!(ask(HOUR, 4), (true, 0, 3600), "{kept}");
+        assert_eq!(ask(HOUR * 2, 1), (true, 1, 3600 + 1440), "{kept}");
+        assert_eq!(ask(HOUR, 0), (false, 0, 3600 + 1440), "{kept}");
+        assert_eq!(ask(MINUTE * 10, 4), (true, 0, 60 + 480), "{kept}");
+        assert_eq!(ask(MINUTE, 1), (false, 0, 60 + 480), "{kept}");
+    }
 }
 
 #[test]

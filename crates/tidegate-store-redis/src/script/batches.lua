@@ -78,13 +78,14 @@ end
 
 -- The operation at `at` in the bytes of a batch, with room for what becomes of it.
 local function read_operation(bytes, at)
-  local kind, shadow, key, spec, aux1, aux2
-  kind, shadow, key, spec, aux1, aux2, at = read('>BBI2I2I2I2', bytes, at)
+  local kind, flags, key, spec, aux1, aux2
+  kind, flags, key, spec, aux1, aux2, at = read('>BBI2I2I2I2', bytes, at)
   if kind > GIVE_BACK then return ledgers().read_operation(bytes, at, kind, key, spec, aux1) end
   local n = numbers_of(ARGV[3 + spec])
   local op = {
-    kind = kind, shadow = shadow, key = key, n = n, aux1 = aux1, aux2 = aux2, units = 0, ticks_h = 0, ticks_l = 0,
-    admitted = true, before_a = 0, before_b = 0, before_c = 0, before_blocked = 0, units_moved = false, holder = false,
+    kind = kind, shadow = flags % 2, keeps_instant = flags >= 2, key = key, n = n, aux1 = aux1, aux2 = aux2, units = 0,
+    ticks_h = 0, ticks_l = 0, admitted = true, before_a = 0, before_b = 0, before_c = 0, before_blocked = 0,
+    units_moved = false, holder = false,
   }
   if kind <= REFUND then
     op.units, op.ticks_h, op.ticks_l, at = read('>dI4I4', bytes, at)
@@ -161,12 +162,14 @@ local function general()
 
   -- Takes one charge back from a counter, as far as it is still there. How many units, if they are
   -- to be counted.
-  local function undo(record, made, by, counts)
+  local function undo(record, made, op, counts)
     local n, m = record.n, record.n.m
     if made.kind == 1 then
       local used = counts and m.used(n, record.a, record.b, record.c)
       if made.spec == n.spec then
         record.a, record.b, record.c = m.undo(n, record.a, record.b, record.c, made)
+      elseif op.keeps_instant and m.undo_instant then
+        record.a, record.b, record.c = m.undo_instant(n, record.a, record.b, record.c, made, numbers_of(made.spec))
       else
         -- Under the numbers in force the states mean something else: what has not drained of the
         -- charge under its own is given back in units.
@@ -180,7 +183,7 @@ local function general()
     end
     if not record.view then return 0 end
     if made.kind == 2 then return m.take_out(record.view, made.at, made.units) end
-    return m.release(record.view, made.holder, by)
+    return m.release(record.view, made.holder, op.target)
   end
 
   -- The charge of a batch to the counter of an operation that is not undone yet, also not earlier
@@ -219,7 +222,7 @@ local function general()
       end
       op.units_moved = 0
     else
-      a, b, c = under(record, n)
+      a, b, c = under(record, n, op.keeps_instant)
       op.before_a, op.before_b, op.before_c = a, b, c
       if kind <= PEEK then
         op.admitted, next_a, next_b, next_c = m.admits(n, a, b, c, op)
@@ -250,7 +253,7 @@ local function general()
             local unmoved = record.a == made.after_a and record.b == made.after_b and record.c == made.after_c
             was = record.n.spec == made.spec and unmoved and was
           end
-          units = units + undo(record, made, op.target, counts)
+          units = units + undo(record, made, op, counts)
           if was then
             record.n = numbers_of(was.spec)
             if not record.view then record.a, record.b, record.c = was.a, was.b, was.c end
@@ -337,7 +340,7 @@ local function general()
     if n.viewed then
       a, b = n.m.usage(n, view_under(record, op))
     else
-      a, b, c = under(record, n)
+      a, b, c = under(record, n, op.keeps_instant)
     end
     local blocked, units = record.blocked, op.units_moved
     if blocked <= now then blocked = 0 end

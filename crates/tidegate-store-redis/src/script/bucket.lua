@@ -13,7 +13,7 @@ algorithms[BUCKET] = function()
       read('>I2I4I4I4I4I4I4I4I4I4I4I4I4I4', spec, at)
     local n = {
       limit = limit, debt = debt, per_us = per_us, unit_h = unit_h, unit_l = unit_l, full_h = full_h, full_l = full_l,
-      over_h = over_h, over_l = over_l, deep_h = deep_h, deep_l = deep_l, now_h = 0, now_l = 0,
+      over_h = over_h, over_l = over_l, deep_h = deep_h, deep_l = deep_l, now_h = 0, now_l = 0, whole = whole,
       -- How ticks are counted, to be compared as a whole.
       scale = string.sub(spec, from, from + 29),
       algorithm = 0, m = false, spec = false, viewed = false,
@@ -160,6 +160,42 @@ algorithms[BUCKET] = function()
       used_h, used_l = smaller(used_h, used_l, n.deep_h, n.deep_l)
       used_h, used_l = plus(n.now_h, n.now_l, used_h, used_l)
       return used_h, used_l, 0
+    end
+
+    -- The clock of a bucket as a ratio: so many ticks in so many nanoseconds.
+    local function clock(n)
+      local wide = big()
+      local units_h, units_l, per_h, per_l = read('>I4I4I4I4', n.spec, 2)
+      return wide.times(wide.of_pair(units_h, units_l), wide.of_pair(n.unit_h, n.unit_l)), wide.of_pair(per_h, per_l)
+    end
+
+    function m.keep_instant(n, a, b, c, from)
+      local wide = big()
+      local ticks, per = clock(n)
+      local from_ticks, from_per = clock(from)
+      if wide.compare(wide.times(ticks, from_per), wide.times(from_ticks, per)) == 0 then return a, b, 0 end
+      if at_most(a, b, from.now_h, from.now_l) then return 0, 0, 0 end
+      local level = wide.of_pair(a, b)
+      if n.whole > 0 or from.whole > 0 then
+        level = wide.over(wide.times(level, wide.times(ticks, from_per)), wide.times(from_ticks, per))
+      else
+        -- By way of the nanosecond, and a tick more.
+        level = wide.over(wide.times(level, from_per), from_ticks)
+        level = wide.over(wide.plus(wide.times(level, ticks), { 1 }), per)
+      end
+      local next_h, next_l = wide.pair(level)
+      return next_h, next_l, 0
+    end
+
+    function m.undo_instant(n, a, b, c, made, was)
+      local before_a, before_b = m.keep_instant(n, made.before_a, made.before_b, 0, was)
+      local after_a, after_b = m.keep_instant(n, made.after_a, made.after_b, 0, was)
+      -- The charge moved the instant from one to the other, whatever a unit is by now.
+      local moved = {
+        before_a = before_a, before_b = before_b, after_a = after_a, after_b = after_b, ticks_h = T32 - 1,
+        ticks_l = T32 - 1,
+      }
+      return m.undo(n, a, b, c, moved)
     end
 
     function m.on_load(n, a, b, c)

@@ -76,11 +76,13 @@ local function counter(op)
   return record
 end
 
--- The state under the numbers of an operation: three numbers, or a view.
-local function under(record, n)
+-- The state under the numbers of an operation, which may keep the instant at which a bucket is full:
+-- three numbers, or a view.
+local function under(record, n, keeps_instant)
   if not record.exists or record.n.algorithm ~= n.algorithm then return 0, 0, 0 end
   if record.n.spec == n.spec then return record.a, record.b, record.c end
-  return n.m.carry(n, record.a, record.b, record.c, record.n)
+  local carry = keeps_instant and n.m.keep_instant or n.m.carry
+  return carry(n, record.a, record.b, record.c, record.n)
 end
 
 -- How much longer than it takes to drain a counter is kept, for clocks that step back: ten seconds.

@@ -150,6 +150,8 @@ end
 --   undo(n, a, b, c, made)  the state without one earlier charge
 --   used(n, a, b, c)        units
 --   carry(n, a, b, c, from) the state under these numbers of units counted under others
+--   keep_instant(n, a, b, c, from), undo_instant(n, a, b, c, made, was)
+--                           of buckets: carry and undo of an operation that keeps the instant
 --   on_load(n, a, b, c)     the state brought back to what use explains, for a clock that has
 --                           stepped back
 --   drains(n, a, b, c)      in how many microseconds it will have drained, about

@@ -35,7 +35,7 @@ local function carry_out_same(bytes)
     elseif layout then
       answer = pack('>BBB', OTHER_LAYOUT, 0, layout)
     else
-      local a, b, c = under(record, n)
+      local a, b, c = under(record, n, op.keeps_instant)
       local fits, next_a, next_b, next_c = m.admits(n, a, b, c, op)
       local kept
       if fits and blocked == 0 then

@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate_core::algorithm::{
-    Bucket, Calendar, CivilUnit, Concurrency, Counter, Fixed, Rolling, SlidingCounter, State, Verdict,
-    Weekday, WindowStart,
+    Bucket, Calendar, Charged, CivilUnit, Concurrency, Counter, Fixed, Rolling, SlidingCounter, State,
+    Verdict, Weekday, WindowStart,
 };
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp, error_chain};
 use tidegate_store::conformance::Random;
 use tidegate_store::{
-    Answer, Batch, BatchMode, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange, NoteKind,
-    Operation, Outcome, RequestId, Store, StoreError,
+    Answer, Batch, BatchMode, CarryOver, HolderId, Key, Kind, MemoryConfig, MemoryStore, Note, NoteChange,
+    NoteKind, Operation, Outcome, RequestId, Store, StoreError,
 };
 use tidegate_store_redis::RedisStore;
 
@@ -203,7 +203,10 @@ impl Player {
         } else {
             self.families[family][0].clone()
         };
-        let key = Key::new("differential", &[family as u8], &[self.random.below(4) as u8]).unwrap();
+        let of_key = self.random.below(4) as u8;
+        let key = Key::new("differential", &[family as u8], &[of_key]).unwrap();
+        // Half of the keys are of limits that arrive with the request.
+        let carry_over = if of_key < 2 { CarryOver::Units } else { CarryOver::Instant };
         let wide = self.families[family][0].limit() > 1000;
         let units = Cost::new(match self.random.below(40) {
             0 => u64::MAX - self.random.below(3),
@@ -222,7 +225,7 @@ impl Player {
             60..75 if permits => Kind::Release { holder },
             60..67 => Kind::Report { cost: units },
             67..75 => Kind::Refund { cost: units },
-            75..85 => return self.undo(key, algorithm),
+            75..85 => return Operation { carry_over, ..self.undo(key, algorithm) },
             85..87 => Kind::Reset,
             87..90 => {
                 let until = self.now + self.random.below(1500 * MS);
@@ -232,7 +235,7 @@ impl Player {
             }
             _ => Kind::Peek { cost: units },
         };
-        let operation = Operation::new(key, algorithm, kind);
+        let operation = Operation { carry_over, ..Operation::new(key, algorithm, kind) };
         if self.random.once(10) { operation.shadow() } else { operation }
     }
 
@@ -398,5 +401,65 @@ async fn states_of_buckets_are_those_of_the_pure_code_to_the_tick() {
         let bytes: Vec<u8> = redis::cmd("GETDEL").arg(name).query(client).unwrap();
         let expected = bucket.decide(State::EMPTY, Cost::ONE, Timestamp::from_nanos(now)).1.to_bits();
         assert_eq!(kept_state(&bytes), expected, "{rate} at {now}");
+    }
+}
+
+/// Between any two rates, on a key that holds enough not to drain in between.
+#[tokio::test(flavor = "current_thread")]
+async fn a_kept_instant_is_that_of_the_pure_code_to_the_tick() {
+    let name = "a_kept_instant_is_that_of_the_pure_code_to_the_tick";
+    let Some(mut stand) = Stand::start() else { return skip(name) };
+    let Stand { store, hands, client, .. } = &mut stand;
+    let mut random = Random::new(11);
+    let mut bucket = || loop {
+        let per = 1000 + random.below(30 * DAY);
+        let digits = random.below(40);
+        let rate =
+            Rate::new(1 + random.below(per.min(1 + (1 << digits))), Duration::from_nanos(per)).unwrap();
+        // Some would take longer than a year to drain.
+        if let Ok(bucket) = Bucket::new(rate, 1 + random.below(1000)) {
+            break bucket;
+        }
+    };
+    for round in 0..2000_u64 {
+        let now = Timestamp::from_nanos(20_000 * DAY + round * 1_234_567_000);
+        hands.set(now);
+        let key = Key::new("tick", b"limit", &round.to_be_bytes()).unwrap();
+        let on = |bucket: &Bucket, kind| {
+            Operation::new(key.clone(), Algorithm::Bucket(bucket.clone()), kind).keeping_instant()
+        };
+        let [first, second] = [bucket(), bucket()];
+        // The answer to a batch of one check is written by another part of the script than that to
+        // several.
+        let mode = if round % 3 == 0 { BatchMode::Each } else { BatchMode::AllOrNothing };
+        let mut ids = 3 * u128::from(round);
+        let mut batch = |operation: Operation| {
+            ids += 1;
+            let operations = [operation].into_iter().collect();
+            Batch { id: RequestId(ids), mode, operations, notes: Vec::new() }
+        };
+        let filled = Cost::new(first.burst()).unwrap();
+        let fill = batch(on(&first, Kind::Check { cost: filled }));
+        store.run(&fill).await.unwrap();
+        let before = first.decide(State::EMPTY, filled, now).1;
+        let report = batch(on(&second, Kind::Report { cost: Cost::ONE }));
+        store.run(&report).await.unwrap();
+        let carried = second.carry_instant(before, &first, now);
+        let after = second.charge(carried, Cost::ONE, now);
+        let name: Vec<Vec<u8>> = redis::cmd("KEYS").arg("tidegate:{*}c:*").query(client).unwrap();
+        let [name] = name.as_slice() else { panic!("{name:?}") };
+        let kept = |client: &mut redis::Connection| {
+            // An empty counter is not kept.
+            let bytes: Option<Vec<u8>> = redis::cmd("GET").arg(name).query(client).unwrap();
+            bytes.map_or(0, |bytes| kept_state(&bytes))
+        };
+        assert_eq!(kept(client), after.to_bits(), "{} to {} at {now}", first.rate(), second.rate());
+
+        let undo = batch(Operation { kind: Kind::Undo { batch: fill.id }, ..fill.operations[0].clone() });
+        store.run(&undo).await.unwrap();
+        let charged = Charged { before: State::EMPTY, after: before, cost: filled };
+        let undone = second.undo_instant(after, &charged, &first, now);
+        assert_eq!(kept(client), undone.to_bits(), "{} undone, now {}", first.rate(), second.rate());
+        let _: () = redis::cmd("DEL").arg(name).query(client).unwrap();
     }
 }

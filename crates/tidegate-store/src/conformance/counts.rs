@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use tidegate_core::algorithm::{Concurrency, Rolling, Verdict};
-use tidegate_core::{Algorithm, Cost};
+use tidegate_core::algorithm::{Bucket, Concurrency, Rolling, Verdict};
+use tidegate_core::{Algorithm, Cost, Rate};
 
 use super::harness::ConformanceStore;
 use super::trial::{LIMIT, Passed, START, Trial, WINDOW, cost, ensure, every_algorithm, key};
-use crate::{Kind, Operation, Store};
+use crate::{Batch, Kind, Operation, Store};
 
 /// The instant a refusal names is the first at which the same is admitted.
 pub fn waiting_as_told_is_enough_and_no_less_is<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
@@ -62,6 +62,43 @@ pub fn changed_numbers_keep_what_is_used<H: ConformanceStore>(trial: &Trial<'_, 
     Ok(())
 }
 
+/// A bucket that keeps its instant is full again when it would have been, whatever its numbers are
+/// now, and an undo takes back the time that its charge took.
+pub fn changed_numbers_keep_the_instant_where_that_is_asked_for<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    let every = |seconds| {
+        let rate = Rate::new(1, Duration::from_secs(seconds)).expect("a rate");
+        Algorithm::Bucket(Bucket::new(rate, 5).expect("a bucket"))
+    };
+    let (fast, slow) = (every(12), every(720));
+    trial.needs(&fast)?;
+    trial.needs_answers(100)?;
+    let name = key("kept instant");
+    let check = |algorithm: &Algorithm, units| {
+        let kind = Kind::Check { cost: cost(units) };
+        Operation::new(name.clone(), algorithm.clone(), kind).keeping_instant()
+    };
+    let begun = trial.now();
+    let full = Batch::all_or_nothing(trial.id(), [check(&fast, 5)]);
+    let outcome = trial.run(&full)?.outcomes[0];
+    let after = |seconds| begun.saturating_add(Duration::from_secs(seconds));
+    ensure!(outcome.reset_at == after(60), "five units of 12 s: {outcome:?}");
+    let outcome = trial.peek(&check(&slow, 1))?;
+    ensure!(
+        outcome.verdict == Verdict::Admit && outcome.reset_at == after(60) && outcome.remaining == 4,
+        "a minute of a bucket that takes an hour: {outcome:?}"
+    );
+    let outcome = trial.one(check(&slow, 4))?;
+    ensure!(outcome.verdict == Verdict::Admit && outcome.reset_at == after(60 + 4 * 720), "{outcome:?}");
+    let outcome = trial.one(check(&fast, 1))?;
+    let until = after(60 + 4 * 720 - 4 * 12);
+    ensure!(outcome.verdict == Verdict::Wait { until }, "the fast bucket again: {outcome:?}, not {until}");
+    let undone = trial.run(&Batch::undo_of(&full, trial.id()))?.outcomes[0];
+    ensure!(undone.reset_at == after(4 * 720), "a minute taken back: {undone:?}");
+    Ok(())
+}
+
 /// An instant that lies further ahead of a clock than a new, shorter window is brought back to now.
 pub fn a_shorter_window_reaches_no_further_ahead_of_a_clock_that_stepped_back<H: ConformanceStore>(
     trial: &Trial<'_, H>,
@@ -110,11 +147,11 @@ pub fn permits_are_counted_by_holder<H: ConformanceStore>(trial: &Trial<'_, H>) 
     // A batch that took a permit takes back that one, not the one its holder took later.
     trial.needs_answers(100)?;
     let again = |kind| Operation::new(key("permits taken again"), algorithm.clone(), kind);
-    let batch = crate::Batch::all_or_nothing(trial.id(), [again(Kind::Acquire { holder: first })]);
+    let batch = Batch::all_or_nothing(trial.id(), [again(Kind::Acquire { holder: first })]);
     trial.run(&batch)?;
     trial.one(again(Kind::Release { holder: first }))?;
     trial.one(again(Kind::Acquire { holder: first }))?;
-    let outcome = trial.run(&crate::Batch::undo_of(&batch, trial.id()))?.outcomes[0];
+    let outcome = trial.run(&Batch::undo_of(&batch, trial.id()))?.outcomes[0];
     ensure!(
         outcome.units == 0 && outcome.used == 1,
         "a permit that was given back and taken again: {outcome:?}"

@@ -11,7 +11,7 @@ use super::harness::ConformanceStore;
 use super::model::Model;
 use super::random::Random;
 use super::trial::{Passed, Trial, cost, ensure, key};
-use crate::{Answer, Batch, BatchMode, HolderId, Key, Kind, Operation, Outcome, RequestId, Store};
+use crate::{Answer, Batch, BatchMode, CarryOver, HolderId, Key, Kind, Operation, Outcome, RequestId, Store};
 
 /// How many keys a list plays on: few, so that they meet.
 const KEYS: u64 = 5;
@@ -21,6 +21,13 @@ const HOLDERS: u64 = 9;
 /// Token buckets with whole and with odd rates.
 pub fn bucket_agrees_with_the_pure_code<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     compare(trial, vec![buckets()])
+}
+
+/// Token buckets that keep the instant at which they are full when their numbers change.
+pub fn bucket_that_keeps_its_instant_agrees_with_the_pure_code<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    compare_keeping(trial, vec![buckets()], CarryOver::Instant)
 }
 
 /// Windows aligned to the epoch and to the first hit.
@@ -109,10 +116,18 @@ fn concurrency() -> LimitFamily {
 
 /// Plays a random list on the store and on the model.
 fn compare<H: ConformanceStore>(trial: &Trial<'_, H>, families: Vec<LimitFamily>) -> Passed {
+    compare_keeping(trial, families, CarryOver::Units)
+}
+
+fn compare_keeping<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+    families: Vec<LimitFamily>,
+    carry_over: CarryOver,
+) -> Passed {
     for algorithm in families.iter().flatten() {
         trial.needs(algorithm)?;
     }
-    let mut moves = ListPlayer { random: trial.random(), families, sent: Vec::new(), wait: None };
+    let mut moves = ListPlayer { random: trial.random(), families, carry_over, sent: Vec::new(), wait: None };
     let mut model = Model::default();
     let mut played = 0;
     while played < trial.can.operations {
@@ -156,6 +171,7 @@ fn told<H: ConformanceStore>(trial: &Trial<'_, H>, answer: Answer) -> Answer {
 struct ListPlayer {
     random: Random,
     families: Vec<LimitFamily>,
+    carry_over: CarryOver,
     /// Batches with their answers, the latest last.
     sent: Vec<(Batch, Answer)>,
     /// The latest instant a refusal said to wait for.
@@ -233,7 +249,8 @@ impl ListPlayer {
             }
             _ => Kind::Peek { cost: units },
         };
-        let operation = Operation::new(name, algorithm, kind);
+        let carry_over = self.carry_over;
+        let operation = Operation { carry_over, ..Operation::new(name, algorithm, kind) };
         if self.random.once(10) { operation.shadow() } else { operation }
     }
 
@@ -246,7 +263,8 @@ impl ListPlayer {
             .filter(|(_, operation)| operation.kind.may_charge())
             .collect();
         if charged.is_empty() || self.random.once(30) {
-            return Operation::new(key, algorithm, Kind::Undo { batch: RequestId(1) });
+            let kind = Kind::Undo { batch: RequestId(1) };
+            return Operation { carry_over: self.carry_over, ..Operation::new(key, algorithm, kind) };
         }
         let (batch, operation) = *self.random.pick(&charged);
         Operation { kind: Kind::Undo { batch }, ..operation.clone() }

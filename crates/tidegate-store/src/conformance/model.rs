@@ -11,7 +11,7 @@ use tidegate_core::limit::Mode;
 use tidegate_core::ring::RING_DEBT_LIMITS;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
-use crate::{Answer, Batch, BatchMode, HolderId, Key, Kind, Operation, Outcome, RequestId};
+use crate::{Answer, Batch, BatchMode, CarryOver, HolderId, Key, Kind, Operation, Outcome, RequestId};
 
 /// Every counter of a store, and what each batch charged.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +93,7 @@ impl Model {
 
     fn status(&self, operation: &Operation, now: Timestamp) -> Outcome {
         let unused = Outcome::unused(operation.algorithm.limit(), now);
-        self.counters.get(&operation.key).map_or(unused, |counter| counter.status(&operation.algorithm, now))
+        self.counters.get(&operation.key).map_or(unused, |counter| counter.status_for(operation, now))
     }
 
     fn apply(&mut self, operation: &Operation, by: RequestId, now: Timestamp) -> Outcome {
@@ -103,10 +103,10 @@ impl Model {
         let mut units = 0;
         if verdict == Verdict::Admit && !matches!(operation.kind, Kind::Peek { .. }) {
             if !matches!(operation.kind, Kind::Reset | Kind::Block { .. } | Kind::Undo { .. }) {
-                counter.take_numbers(&operation.algorithm, now);
+                counter.take_numbers(operation, now);
             }
             units = match operation.kind {
-                Kind::Undo { batch } => self.undo(&mut counter, &operation.key, batch, now),
+                Kind::Undo { batch } => self.undo(&mut counter, operation, batch, now),
                 kind => {
                     let (units, charge) = counter.apply(kind, by, now);
                     let charge = charge.map(|charge| (operation.key.clone(), charge));
@@ -120,7 +120,7 @@ impl Model {
                     .for_each(|charges| charges.retain(|(key, _)| *key != operation.key));
             }
         }
-        let outcome = Outcome { verdict, units, ..counter.status(&operation.algorithm, now) };
+        let outcome = Outcome { verdict, units, ..counter.status_for(operation, now) };
         // A counter begun anew does not know the charges of the one before it.
         if counter.is_empty() {
             self.charges.values_mut().for_each(|charges| charges.retain(|(key, _)| *key != operation.key));
@@ -130,12 +130,19 @@ impl Model {
         outcome
     }
 
-    fn undo(&mut self, counter: &mut Modelled, key: &Key, batch: RequestId, now: Timestamp) -> u64 {
+    fn undo(
+        &mut self,
+        counter: &mut Modelled,
+        operation: &Operation,
+        batch: RequestId,
+        now: Timestamp,
+    ) -> u64 {
         let Some(charges) = self.charges.get_mut(&batch) else { return 0 };
-        let (undone, kept) = charges.drain(..).partition(|(of, _)| of == key);
+        let (undone, kept) = charges.drain(..).partition(|(of, _)| *of == operation.key);
         *charges = kept;
         let undone: Vec<_> = undone;
-        undone.into_iter().rev().map(|(_, charge)| counter.undo(&charge, batch, now)).sum()
+        let undone = undone.into_iter().rev();
+        undone.map(|(_, charge)| counter.undo(&charge, operation.carry_over, batch, now)).sum()
     }
 }
 
@@ -158,11 +165,14 @@ impl Modelled {
             }
     }
 
-    fn state(&self, algorithm: &Algorithm, now: Timestamp) -> State {
+    fn state(&self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) -> State {
         let ModelUsage::Word(state) = self.usage else { unreachable!("asked for a word") };
         match (algorithm, &self.algorithm) {
             (to, from) if to == from => state,
-            (Algorithm::Bucket(to), Algorithm::Bucket(from)) => to.carry_over(state, from, now),
+            (Algorithm::Bucket(to), Algorithm::Bucket(from)) => match kept {
+                CarryOver::Units => to.carry_over(state, from, now),
+                CarryOver::Instant => to.carry_instant(state, from, now),
+            },
             (Algorithm::Fixed(to), Algorithm::Fixed(from)) => to.carry_over(state, from, now),
             (Algorithm::Calendar(to), Algorithm::Calendar(from)) => to.carry_over(state, from, now),
             (Algorithm::SlidingCounter(to), Algorithm::SlidingCounter(from)) => {
@@ -172,11 +182,11 @@ impl Modelled {
         }
     }
 
-    fn take_numbers(&mut self, algorithm: &Algorithm, now: Timestamp) {
+    fn take_numbers(&mut self, operation: &Operation, now: Timestamp) {
         if let ModelUsage::Word(_) = self.usage {
-            self.usage = ModelUsage::Word(self.state(algorithm, now));
+            self.usage = ModelUsage::Word(self.state(&operation.algorithm, operation.carry_over, now));
         }
-        self.algorithm = algorithm.clone();
+        self.algorithm = operation.algorithm.clone();
     }
 
     fn verdict(&self, operation: &Operation, now: Timestamp) -> Verdict {
@@ -187,9 +197,9 @@ impl Modelled {
                 if held {
                     return Verdict::Admit;
                 }
-                self.room(&operation.algorithm, Cost::ONE, now)
+                self.room(operation, Cost::ONE, now)
             }
-            Kind::Check { cost } | Kind::Peek { cost } => self.room(&operation.algorithm, cost, now),
+            Kind::Check { cost } | Kind::Peek { cost } => self.room(operation, cost, now),
             _ => return Verdict::Admit,
         };
         match (room, blocked) {
@@ -199,11 +209,14 @@ impl Modelled {
         }
     }
 
-    fn room(&self, algorithm: &Algorithm, cost: Cost, now: Timestamp) -> Verdict {
-        match algorithm {
+    fn room(&self, operation: &Operation, cost: Cost, now: Timestamp) -> Verdict {
+        match &operation.algorithm {
             Algorithm::Rolling(rolling) => room_in_window(rolling, self.units(), cost.units(), now),
             Algorithm::Concurrency(concurrency) => room_for_permit(concurrency, self.permits(), now),
-            _ => counter!(algorithm, counter => counter.decide(self.state(algorithm, now), cost, now).0),
+            algorithm => {
+                let state = self.state(algorithm, operation.carry_over, now);
+                counter!(algorithm, counter => counter.decide(state, cost, now).0)
+            }
         }
     }
 
@@ -216,6 +229,14 @@ impl Modelled {
     }
 
     fn status(&self, algorithm: &Algorithm, now: Timestamp) -> Outcome {
+        self.status_under(algorithm, CarryOver::Units, now)
+    }
+
+    fn status_for(&self, operation: &Operation, now: Timestamp) -> Outcome {
+        self.status_under(&operation.algorithm, operation.carry_over, now)
+    }
+
+    fn status_under(&self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) -> Outcome {
         let (used, reset_at, remaining) = match algorithm {
             Algorithm::Rolling(rolling) => {
                 let used = in_window(rolling, self.units(), now).count() as u64;
@@ -229,7 +250,7 @@ impl Modelled {
                 (used, reset_at, concurrency.limit().saturating_sub(used))
             }
             _ => {
-                let state = self.state(algorithm, now);
+                let state = self.state(algorithm, kept, now);
                 counter!(algorithm, counter => (
                     counter.used(state, now),
                     counter.reset_at(state, now),
@@ -339,10 +360,16 @@ impl Modelled {
         }
     }
 
-    fn undo(&mut self, charge: &Charge, batch: RequestId, now: Timestamp) -> u64 {
+    fn undo(&mut self, charge: &Charge, kept: CarryOver, batch: RequestId, now: Timestamp) -> u64 {
         let used = self.status(&self.algorithm, now).used;
         match (charge, &mut self.usage) {
             (Charge::Word { algorithm, charged }, ModelUsage::Word(state)) => {
+                if let (true, CarryOver::Instant, Algorithm::Bucket(from), Algorithm::Bucket(to)) =
+                    (*algorithm != self.algorithm, kept, algorithm, &self.algorithm)
+                {
+                    *state = to.undo_instant(*state, charged, from, now);
+                    return used.saturating_sub(self.status(&self.algorithm, now).used);
+                }
                 if *algorithm != self.algorithm {
                     let used = |state| counter!(algorithm, counter => counter.used(state, now));
                     let left =

@@ -3,6 +3,8 @@
 use tidegate_core::algorithm::{Algorithm, Charged, Counter, State, Verdict};
 use tidegate_core::{Cost, Timestamp};
 
+use crate::CarryOver;
+
 /// Evaluates `$body` with `$counter` bound to the word algorithm in `$algorithm`, or `$otherwise`.
 macro_rules! with_counter {
     ($algorithm:expr, $counter:ident => $body:expr, $otherwise:expr) => {
@@ -61,13 +63,38 @@ pub(super) fn on_load(algorithm: &Algorithm, state: State, now: Timestamp) -> St
     with_counter!(algorithm, counter => counter.on_load(state, now), state)
 }
 
-/// The state under `to` of what was `state` under `from`, both the same algorithm.
-pub(super) fn carry_over(to: &Algorithm, state: State, from: &Algorithm, now: Timestamp) -> State {
+/// The state under `to` of what was `state` under `from`, both the same algorithm, keeping what
+/// `kept` says.
+pub(super) fn carry_over(
+    to: &Algorithm,
+    state: State,
+    from: &Algorithm,
+    kept: CarryOver,
+    now: Timestamp,
+) -> State {
     match (to, from) {
-        (Algorithm::Bucket(to), Algorithm::Bucket(from)) => to.carry_over(state, from, now),
+        (Algorithm::Bucket(to), Algorithm::Bucket(from)) => match kept {
+            CarryOver::Units => to.carry_over(state, from, now),
+            CarryOver::Instant => to.carry_instant(state, from, now),
+        },
         (Algorithm::Fixed(to), Algorithm::Fixed(from)) => to.carry_over(state, from, now),
         (Algorithm::Calendar(to), Algorithm::Calendar(from)) => to.carry_over(state, from, now),
         (Algorithm::SlidingCounter(to), Algorithm::SlidingCounter(from)) => to.carry_over(state, from, now),
         _ => State::EMPTY,
+    }
+}
+
+/// The state under `to`, a bucket that keeps its instant, without a charge that was made under
+/// `from`.
+pub(super) fn undo_instant(
+    to: &Algorithm,
+    state: State,
+    charged: &Charged,
+    from: &Algorithm,
+    now: Timestamp,
+) -> State {
+    match (to, from) {
+        (Algorithm::Bucket(to), Algorithm::Bucket(from)) => to.undo_instant(state, charged, from, now),
+        _ => state,
     }
 }

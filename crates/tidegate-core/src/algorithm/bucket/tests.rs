@@ -135,7 +135,9 @@ proptest! {
                     prop_assert!(bucket.undo(state, &charged, now).to_bits() <= bits || after == bits);
                     prop_assert!(bucket.on_load(state, now).to_bits() <= bits);
                     let _ = (bucket.used(state, now), bucket.reset_at(state, now), bucket.is_drained(state, now));
-                    let _ = bucket.carry_over(state, &other, now);
+                    let _ = (bucket.carry_over(state, &other, now), bucket.carry_instant(state, &other, now));
+                    let undone = bucket.undo_instant(state, &charged, &other, now);
+                    prop_assert!(undone.to_bits() <= bits || undone == bucket.carry_instant(state, &other, now));
                 }
             }
         }
@@ -148,6 +150,36 @@ proptest! {
         let (before, after) = (bucket.used(state, at(now)), next.used(carried, at(now)));
         let deepest = next.burst() * (1 + REPORT_DEBT_LIMITS);
         prop_assert_eq!(after, before.min(deepest));
+    }
+}
+
+proptest! {
+    /// To the nanosecond, and a nanosecond and a tick later where neither clock makes a whole
+    /// number of ticks a nanosecond.
+    #[test]
+    fn another_rate_that_keeps_the_instant_is_full_when_it_would_have_been(
+        (bucket, state, now) in buckets(), rate in rates(), burst in 1..2000_u64,
+    ) {
+        let Ok(next) = Bucket::new(rate, burst) else { return Ok(()) };
+        let carried = next.carry_instant(state, &bucket, at(now));
+        let (before, after) = (bucket.reset_at(state, at(now)), next.reset_at(carried, at(now)));
+        let later = after.as_nanos().checked_sub(before.as_nanos());
+        prop_assert!(later.is_some_and(|later| later <= 2), "{before} became {after}");
+    }
+
+    #[test]
+    fn a_charge_of_before_the_numbers_changed_is_taken_back_as_the_time_it_took(
+        (bucket, state, now) in buckets(), rate in rates(), burst in 1..2000_u64, units in 1..50_u64,
+    ) {
+        let Ok(next) = Bucket::new(rate, burst) else { return Ok(()) };
+        let now = at(now);
+        let after = bucket.charge(state, cost(units), now);
+        let charged = Charged { before: state, after, cost: cost(units) };
+        let carry = |state| next.carry_instant(state, &bucket, now);
+        prop_assert_eq!(next.undo_instant(carry(after), &charged, &bucket, now), carry(state));
+        let more = next.charge(carry(after), Cost::ONE, now);
+        let undone = next.undo_instant(more, &charged, &bucket, now);
+        prop_assert!(undone.to_bits() <= more.to_bits());
     }
 }
 
