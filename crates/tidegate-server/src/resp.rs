@@ -19,6 +19,7 @@ mod counts;
 mod server;
 mod session;
 mod throttle;
+mod transaction;
 mod unanswered;
 
 pub(crate) use connection::serve;

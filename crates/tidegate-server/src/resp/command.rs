@@ -17,6 +17,9 @@ pub(crate) enum Command {
     Config,
     Info,
     Select,
+    Multi,
+    Exec,
+    Discard,
     Reset,
     Quit,
 }
@@ -36,6 +39,8 @@ pub(super) struct About {
     pub(super) summary: &'static str,
     /// How it is written, behind its name.
     pub(super) form: &'static str,
+    /// The words that may follow its name, in upper case; none where any may.
+    pub(super) subcommands: &'static [&'static str],
 }
 
 const PLAIN: About = About {
@@ -46,13 +51,14 @@ const PLAIN: About = About {
     last_key: 0,
     summary: "",
     form: "",
+    subcommands: &[],
 };
 
 const WRITES: &[&str] = &["write", "fast"];
 
 impl Command {
     /// Every command, in the order of the documentation.
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 19] = [
         Self::Throttle,
         Self::ThrottleMillis,
         Self::Check,
@@ -67,6 +73,9 @@ impl Command {
         Self::Config,
         Self::Info,
         Self::Select,
+        Self::Multi,
+        Self::Exec,
+        Self::Discard,
         Self::Reset,
         Self::Quit,
     ];
@@ -88,6 +97,7 @@ impl Command {
                 last_key: 1,
                 summary: "Charges a bucket whose numbers arrive with the command; waits in seconds",
                 form: "key max_burst count period [quantity]",
+                ..PLAIN
             },
             Self::ThrottleMillis => &About {
                 name: "tg.throttle",
@@ -97,6 +107,7 @@ impl Command {
                 last_key: 1,
                 summary: "As CL.THROTTLE, with waits in milliseconds",
                 form: "key max_burst count period [quantity]",
+                ..PLAIN
             },
             Self::Check => &About {
                 name: "tg.check",
@@ -122,6 +133,7 @@ impl Command {
                 last_key: -1,
                 summary: "Forgets what CL.THROTTLE has counted of keys",
                 form: "key [key ...]",
+                ..PLAIN
             },
             Self::Ping => &About { name: "ping", arity: -1, summary: "Answers", form: "[message]", ..PLAIN },
             Self::Echo => {
@@ -146,6 +158,7 @@ impl Command {
                 arity: -2,
                 summary: "Names the connection",
                 form: "GETNAME|ID|SETINFO attribute value|SETNAME name",
+                subcommands: &["GETNAME", "ID", "SETINFO", "SETNAME"],
                 ..PLAIN
             },
             Self::Describe => &About {
@@ -153,6 +166,7 @@ impl Command {
                 arity: -1,
                 summary: "Describes commands",
                 form: "[COUNT|DOCS [name ...]|INFO [name ...]|LIST]",
+                subcommands: &["COUNT", "DOCS", "INFO", "LIST"],
                 ..PLAIN
             },
             Self::Config => &About {
@@ -160,6 +174,7 @@ impl Command {
                 arity: -2,
                 summary: "Answers what tools ask of a Redis server",
                 form: "GET name [name ...]",
+                subcommands: &["GET"],
                 ..PLAIN
             },
             Self::Info => &About {
@@ -172,9 +187,37 @@ impl Command {
             Self::Select => {
                 &About { name: "select", arity: 2, summary: "Takes database 0", form: "0", ..PLAIN }
             }
+            Self::Multi => &About { name: "multi", summary: "Begins a transaction", ..PLAIN },
+            Self::Exec => {
+                &About { name: "exec", summary: "Decides the commands since MULTI in order", ..PLAIN }
+            }
+            Self::Discard => &About { name: "discard", summary: "Forgets the commands since MULTI", ..PLAIN },
             Self::Reset => &About { name: "reset", summary: "Begins the connection anew", ..PLAIN },
             Self::Quit => &About { name: "quit", arity: -1, summary: "Closes the connection", ..PLAIN },
         }
+    }
+
+    /// Whether it is carried out at once, also between `MULTI` and `EXEC`.
+    pub(super) const fn is_never_queued(self) -> bool {
+        matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Reset | Self::Quit)
+    }
+
+    /// About how many bytes its reply has beyond the arguments that it repeats.
+    pub(super) const fn reply_bytes(self) -> usize {
+        match self {
+            Self::Throttle | Self::ThrottleMillis => 64,
+            Self::Describe => 8 << 10,
+            Self::Check | Self::Info | Self::Hello => 1 << 10,
+            _ => 256,
+        }
+    }
+
+    /// Whether the word behind its name, if there is one, is one that it knows.
+    pub(super) fn knows(self, subcommand: Option<&[u8]>) -> bool {
+        let known = self.about().subcommands;
+        subcommand.is_none_or(|word| {
+            known.is_empty() || known.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+        })
     }
 
     /// Whether it accepts this number of arguments, its name among them.

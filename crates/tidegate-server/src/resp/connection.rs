@@ -63,6 +63,8 @@ struct Connection<S> {
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
+    /// The bytes of commands that wait for `EXEC`.
+    queued: usize,
     answering: UnansweredCommands,
     /// The bytes that it holds beyond [`FREE_BYTES`].
     buffered: Buffered,
@@ -93,6 +95,7 @@ where
         has_more: false,
         output: Vec::new(),
         written: 0,
+        queued: 0,
         buffered: Buffered::of(Arc::clone(&line)),
         is_starved: false,
         answering: UnansweredCommands::new(line),
@@ -110,6 +113,7 @@ where
         let Connection { input, output, answering, .. } = &mut connection;
         let turn = session.turn(server, input, output, answering).await;
         connection.took(turn);
+        connection.queued = session.bytes();
         if session.ending.is_some() {
             connection.is_read_closed = true;
             connection.has_more = false;
@@ -141,7 +145,7 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
                 return Poll::Ready(false);
             }
             let waiting = self.output.len() - self.written;
-            if !self.has_budget(0) && (waiting > 0 || self.input.len() > FREE_BYTES) {
+            if !self.has_budget(0) && (waiting > 0 || self.input.len() + self.queued > FREE_BYTES) {
                 self.is_starved = true;
                 return Poll::Ready(false);
             }
@@ -208,7 +212,8 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
     /// was room for it.
     fn has_budget(&mut self, more: usize) -> bool {
         let input = self.input.capacity().max(self.input.len() + more);
-        self.buffered.resize((input + self.output.capacity()).saturating_sub(FREE_BYTES)).is_ok()
+        let held = input + self.output.capacity() + self.queued;
+        self.buffered.resize(held.saturating_sub(FREE_BYTES)).is_ok()
     }
 
     /// Lets go of buffers that are empty, while nothing comes.

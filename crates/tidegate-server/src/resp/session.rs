@@ -15,6 +15,7 @@ use super::command_error::{CommandError, EscapedBytes, unknown, unknown_subcomma
 use super::counts::{CommandTally, RespMetrics};
 use super::server::RespServer;
 use super::throttle::{LastBucket, RUN_MAX, ThrottleRequest, ThrottleRun, any_bucket};
+use super::transaction::{TRANSACTION_BYTES_MAX, Transaction, TransactionFull};
 use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
 use crate::context::Desk;
@@ -49,6 +50,41 @@ pub(super) struct Session {
     /// Whether it ends when its replies are written.
     pub(super) ending: Option<CloseReason>,
     last: LastBucket,
+    /// The commands since `MULTI`, where one has come.
+    transaction: Option<Transaction>,
+}
+
+/// What one turn answers with.
+struct Answers<'t> {
+    metrics: &'t RespMetrics,
+    desk: Desk<'t>,
+    now: Timestamp,
+    replies: Replies<'t>,
+    tally: CommandTally,
+}
+
+impl Answers<'_> {
+    /// Decides the `CL.THROTTLE` commands that were collected, if any.
+    async fn decide(&mut self, run: &mut ThrottleRun<'_>) {
+        if run.is_empty() {
+            return;
+        }
+        let decided = self.desk.throttle(&self.metrics.throttled, run, self.now, &mut self.replies).await;
+        for asking in run.iter() {
+            self.tally.count(Some(asking.command), decided.is_err());
+        }
+        if decided != Ok(false) {
+            // The store was asked, and meanwhile time has passed.
+            self.now = self.desk.daemon.clock.now();
+        }
+        run.clear();
+    }
+
+    /// Answers a command by an error.
+    fn refuse(&mut self, command: Option<Command>, refused: &CommandError) {
+        refused.write(self.desk.daemon, &mut self.replies);
+        self.tally.count(command, true);
+    }
 }
 
 /// Why a connection ends.
@@ -84,6 +120,7 @@ impl Session {
             failed_logins: 0,
             ending: None,
             last: LastBucket::default(),
+            transaction: None,
         }
     }
 
@@ -100,28 +137,33 @@ impl Session {
         let desk = Desk { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
-        let mut replies = Replies::new(out, self.protocol);
-        let mut tally = CommandTally::new();
+        let mut answers = Answers {
+            metrics: &server.metrics,
+            desk,
+            // One instant for all that came together.
+            now: daemon.clock.now(),
+            replies: Replies::new(out, self.protocol),
+            tally: CommandTally::new(),
+        };
         let mut turn = TurnProgress { taken: 0, is_cut_short: false, bytes_missing: 1 };
-        // One instant for all that came together.
-        let mut now = daemon.clock.now();
         let mut arguments = Arguments::new();
         let mut run = ThrottleRun::new();
         loop {
-            if replies.bytes() >= until || self.ending.is_some() {
+            if answers.replies.bytes() >= until || self.ending.is_some() {
                 turn.is_cut_short = self.ending.is_none();
                 break;
             }
-            let bytes = match read_command(&input[turn.taken..], &mut arguments) {
+            let rest = &input[turn.taken..];
+            let bytes = match read_command(rest, &mut arguments) {
                 Ok(Read::Command { bytes }) => bytes,
                 Ok(Read::Unfinished { bytes_missing }) => {
                     turn.bytes_missing = bytes_missing;
                     break;
                 }
                 Err(error) => {
-                    self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
+                    answers.decide(&mut run).await;
                     daemon.metrics.fault_of_protocol("malformed_resp");
-                    replies.error("ERR", format_args!("Protocol error: {error}"));
+                    answers.replies.error("ERR", format_args!("Protocol error: {error}"));
                     self.ending = Some(CloseReason::Malformed);
                     continue;
                 }
@@ -130,71 +172,144 @@ impl Session {
             let Some(name) = arguments.first() else { continue };
             answering.begin();
             let command = Command::find(name);
-            if let Some(command @ (Command::Throttle | Command::ThrottleMillis)) = command
-                && command.takes(arguments.len())
-            {
-                let permitted = self.identity.may_send(command);
-                let asking = permitted.and_then(|()| {
-                    ThrottleRequest::read(command, &mut arguments, &mut self.last).map_err(CommandError::err)
-                });
-                match asking {
-                    Ok(asking) => {
-                        if run.len() == RUN_MAX || run.first().is_some_and(|first| !first.goes_with(&asking))
-                        {
-                            self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally)
-                                .await;
-                        }
-                        if run.len() == 1 {
-                            run.reserve(RUN_MAX - 1);
-                        }
-                        run.push(asking);
-                    }
-                    Err(refused) => {
-                        self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally)
-                            .await;
-                        refused.write(daemon, &mut replies);
-                        tally.count(Some(command), true);
-                    }
+            if self.transaction.is_some() && command.is_none_or(|command| !command.is_never_queued()) {
+                match self.queue(command, &arguments, &rest[..bytes]) {
+                    Ok(()) => answers.replies.simple("QUEUED"),
+                    Err(refused) => answers.refuse(command, &refused),
                 }
-                continue;
+            } else if let Some(Command::Exec) = command {
+                answers.decide(&mut run).await;
+                self.execute(&mut answers, arguments.len()).await;
+            } else {
+                self.carry_out(&mut answers, &mut run, command, &mut arguments).await;
             }
-            self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
-            let is_error = match self.answer(&desk, command, &arguments, &mut now, &mut replies).await {
-                Ok(()) => false,
-                Err(refused) => {
-                    refused.write(daemon, &mut replies);
-                    true
-                }
-            };
-            tally.count(command, is_error);
         }
-        self.decide(&server.metrics, &desk, &mut run, &mut now, &mut replies, &mut tally).await;
-        tally.add_to(&server.metrics);
+        answers.decide(&mut run).await;
+        answers.tally.add_to(&server.metrics);
         turn
     }
 
-    /// Decides the `CL.THROTTLE` commands that were collected, if any.
-    async fn decide(
-        &self,
-        metrics: &RespMetrics,
-        desk: &Desk<'_>,
-        run: &mut ThrottleRun<'_>,
-        now: &mut Timestamp,
-        replies: &mut Replies<'_>,
-        tally: &mut CommandTally,
+    /// Carries out one command; `CL.THROTTLE` may wait in `run` for those behind it.
+    async fn carry_out<'i>(
+        &mut self,
+        answers: &mut Answers<'_>,
+        run: &mut ThrottleRun<'i>,
+        command: Option<Command>,
+        arguments: &mut Arguments<'i>,
     ) {
-        if run.is_empty() {
+        if let Some(command @ (Command::Throttle | Command::ThrottleMillis)) = command
+            && command.takes(arguments.len())
+        {
+            let permitted = self.identity.may_send(command);
+            let asking = permitted.and_then(|()| {
+                ThrottleRequest::read(command, arguments, &mut self.last).map_err(CommandError::err)
+            });
+            match asking {
+                Ok(asking) => {
+                    if run.len() == RUN_MAX || run.first().is_some_and(|first| !first.goes_with(&asking)) {
+                        answers.decide(run).await;
+                    }
+                    if run.len() == 1 {
+                        run.reserve(RUN_MAX - 1);
+                    }
+                    run.push(asking);
+                }
+                Err(refused) => {
+                    answers.decide(run).await;
+                    answers.refuse(Some(command), &refused);
+                }
+            }
             return;
         }
-        let decided = desk.throttle(&metrics.throttled, run, *now, replies).await;
-        for asking in run.iter() {
-            tally.count(Some(asking.command), decided.is_err());
+        answers.decide(run).await;
+        let Answers { desk, now, replies, .. } = answers;
+        match self.answer(desk, command, arguments, now, replies).await {
+            Ok(()) => answers.tally.count(command, false),
+            Err(refused) => answers.refuse(command, &refused),
         }
-        if decided != Ok(false) {
-            // The store was asked, and meanwhile time has passed.
-            *now = desk.daemon.clock.now();
+    }
+
+    /// Keeps a command for `EXEC`, if it could be carried out by then.
+    fn queue(
+        &mut self,
+        command: Option<Command>,
+        arguments: &[Cow<'_, [u8]>],
+        bytes: &[u8],
+    ) -> Result<(), CommandError> {
+        let checked = self.known(command, arguments).and_then(|command| {
+            self.identity.may_send(command)?;
+            if !command.takes(arguments.len()) {
+                return Err(wrong_number(command));
+            }
+            let subcommand = arguments.get(1).map(|word| &**word);
+            if !command.knows(subcommand) {
+                return Err(unknown_subcommand(command, subcommand.unwrap_or_default()));
+            }
+            Ok(command)
+        });
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
+        match checked {
+            Ok(command) => transaction.queue(command, bytes).map_err(|TransactionFull| {
+                CommandError::err(format!(
+                    "the transaction holds {TRANSACTION_BYTES_MAX} bytes of commands and replies; send EXEC sooner, or send the \
+                     commands without MULTI"
+                ))
+            }),
+            Err(refused) => {
+                transaction.abort();
+                Err(refused)
+            }
         }
-        run.clear();
+    }
+
+    /// Answers `EXEC`: carries out the commands since `MULTI` in order.
+    async fn execute(&mut self, answers: &mut Answers<'_>, arguments: usize) {
+        let command = Command::Exec;
+        let aborted =
+            |text: &str| CommandError::Text("EXECABORT", format!("Transaction discarded because of{text}"));
+        let finished = match self.identity.may_send(command).map(|()| self.transaction.take()) {
+            Err(refused) => Err(refused),
+            Ok(Some(_)) if !command.takes(arguments) => {
+                Err(aborted(": wrong number of arguments for 'exec' command"))
+            }
+            Ok(None) if !command.takes(arguments) => Err(wrong_number(command)),
+            Ok(None) => Err(CommandError::err("EXEC without MULTI".to_owned())),
+            Ok(Some(transaction)) => transaction.finish().ok_or_else(|| aborted(" previous errors.")),
+        };
+        let (count, bytes) = match finished {
+            Ok(finished) => finished,
+            Err(refused) => return answers.refuse(Some(command), &refused),
+        };
+        answers.tally.count(Some(command), false);
+        answers.replies.array(count);
+        let (mut rest, mut run) = (&bytes[..], ThrottleRun::new());
+        let mut arguments = Arguments::new();
+        while let Ok(Read::Command { bytes }) = read_command(rest, &mut arguments) {
+            rest = &rest[bytes..];
+            let command = arguments.first().and_then(|name| Command::find(name));
+            self.carry_out(answers, &mut run, command, &mut arguments).await;
+        }
+        answers.decide(&mut run).await;
+    }
+
+    /// The bytes that the session holds beyond those of its connection.
+    pub(super) fn bytes(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Transaction::bytes)
+    }
+
+    /// The command of these arguments, or the error for an unknown one.
+    fn known(
+        &mut self,
+        command: Option<Command>,
+        arguments: &[Cow<'_, [u8]>],
+    ) -> Result<Command, CommandError> {
+        if let Some(command) = command {
+            return Ok(command);
+        }
+        // Before the question who it is, which a request from a browser does not answer either.
+        self.end_http(&arguments[0])?;
+        self.identity.caller()?;
+        Err(unknown(arguments))
     }
 
     /// Answers one command that is not `CL.THROTTLE`.
@@ -206,18 +321,16 @@ impl Session {
         now: &mut Timestamp,
         replies: &mut Replies<'_>,
     ) -> Result<(), CommandError> {
-        let Some(command) = command else {
-            // Before the question who it is, which a request from a browser does not answer either.
-            self.end_http(&arguments[0])?;
-            self.identity.caller()?;
-            return Err(unknown(arguments));
-        };
+        let command = self.known(command, arguments)?;
         self.identity.may_send(command)?;
         if !command.takes(arguments.len()) {
+            if let Some(transaction) = &mut self.transaction {
+                transaction.abort();
+            }
             return Err(wrong_number(command));
         }
         match command {
-            Command::Throttle | Command::ThrottleMillis => return Err(wrong_number(command)),
+            Command::Throttle | Command::ThrottleMillis | Command::Exec => return Err(wrong_number(command)),
             Command::Check => {
                 let namespace = String::from_utf8_lossy(&arguments[1]);
                 let caller = self.identity.caller()?;
@@ -278,7 +391,21 @@ impl Session {
                 Ok(_) => return Err(CommandError::err("DB index is out of range; use 0".to_owned())),
                 Err(text) => return Err(CommandError::err(text)),
             },
+            Command::Multi if self.transaction.is_some() => {
+                return Err(CommandError::err("MULTI calls can not be nested".to_owned()));
+            }
+            Command::Multi => {
+                self.transaction = Some(Transaction::default());
+                replies.simple("OK");
+            }
+            Command::Discard => {
+                if self.transaction.take().is_none() {
+                    return Err(CommandError::err("DISCARD without MULTI".to_owned()));
+                }
+                replies.simple("OK");
+            }
             Command::Reset => {
+                self.transaction = None;
                 self.protocol = Protocol::Two;
                 self.name.clear();
                 self.identity.log_out(&desk.in_force.config);

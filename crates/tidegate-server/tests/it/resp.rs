@@ -8,6 +8,7 @@ mod drain;
 mod protocol;
 mod store;
 mod throttle;
+mod transactions;
 
 use std::fmt;
 use std::net::SocketAddr;
