@@ -13,6 +13,7 @@ use tidegate_core::{Cost, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_engine::{LimitReport, Request};
 use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
+use tidegate_wire::retry_after::seconds;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::carried_keys::Hashes;
@@ -96,17 +97,16 @@ impl Desk<'_> {
         let answer = resolved.answer(terms.now);
         let decisions = resolved.decisions(terms.now);
         let refusal = is_over(&answer).then(|| refusal_of(&domain, &descriptors, &decisions));
-        let reports = reports_of(&decisions);
         if !is_peek {
             self.daemon.metrics.envoy_hits.decided(&answer);
             match &refusal {
                 Some(refusal) => self.note_refusal(series(), &asked, refusal, terms.now),
-                None => self.note_reports(series(), &asked, &reports, terms.now),
+                None => self.note_reports(series(), &asked, &reports_of(&decisions), terms.now),
             }
         }
         Ok(match &refusal {
             Some(refusal) => self.refused(refusal, terms),
-            None => self.admitted(&domain, None, &reports, terms),
+            None => self.admitted(&domain, None, &enforced_reports_of(&decisions), terms),
         })
     }
 
@@ -192,7 +192,8 @@ pub(crate) fn malformed(error: RequestError) -> Fault {
     Fault::new(FaultCode::MalformedBody, error).field("attributes")
 }
 
-fn is_over(answer: &Answer<'_>) -> bool {
+/// Whether the request is refused.
+pub(crate) fn is_over(answer: &Answer<'_>) -> bool {
     answer.overall_code == Code::OverLimit
 }
 
@@ -218,18 +219,30 @@ fn refusal_of(domain: &str, descriptors: &[Descriptor<'_>], decisions: &[Descrip
     refusal
 }
 
-/// The reports of the limits; of rules in shadow mode only those that are over.
+/// The seconds after which a request that these decisions refuse has room again: the longest of
+/// them; `None` if it never has.
+pub(crate) fn retry_after(decisions: &[DescriptorDecision<'_>], now: Timestamp) -> Option<u64> {
+    let refusing = decisions.iter().filter(|one| !one.is_shadow).filter_map(|one| one.refusal);
+    let longest = refusing.map(|(_, retry)| retry).min_by(|one, other| Retry::longest_first(*one, *other));
+    longest.and_then(|retry| seconds(retry, now))
+}
+
+/// The reports of all limits.
 fn reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
-    let shown = decisions.iter().filter(|one| !one.is_shadow || one.refusal.is_some());
-    shown
-        .map(|one| {
-            let mut report = LimitReport::new(name_of(one), one.limit, one.remaining, one.reset_at);
-            report.window = one.window;
-            // Also for a rule in quota mode, which refuses only together with all others.
-            report.shadow_refused = one.refusal.is_some();
-            report
-        })
-        .collect()
+    decisions.iter().map(report_of).collect()
+}
+
+/// The reports of the limits that callers should heed: of rules in shadow mode there is none.
+fn enforced_reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
+    decisions.iter().filter(|one| !one.is_shadow).map(report_of).collect()
+}
+
+fn report_of(one: &DescriptorDecision<'_>) -> LimitReport {
+    let mut report = LimitReport::new(name_of(one), one.limit, one.remaining, one.reset_at);
+    report.window = one.window;
+    // Also for a rule in quota mode, which refuses only together with all others.
+    report.shadow_refused = one.refusal.is_some();
+    report
 }
 
 fn name_of(one: &DescriptorDecision<'_>) -> String {

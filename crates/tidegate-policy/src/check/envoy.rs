@@ -54,6 +54,7 @@ fn headers(raw: Option<&EnvoyHeadersConfig>, path: &Path, report: &mut Report<'_
     let mut headers = Headers::default();
     let Some(raw) = raw else { return headers };
     headers.enabled = raw.enabled.unwrap_or(false);
+    headers.retry_after = raw.retry_after.unwrap_or(false);
     for (key, given, name) in [
         ("limit", &raw.limit, &mut headers.limit),
         ("remaining", &raw.remaining, &mut headers.remaining),

@@ -289,8 +289,11 @@ fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9]
         Semantics::Tidegate => "tidegate".to_owned(),
     };
     let headers = |settings: &Settings| {
-        let Headers { enabled, limit, remaining, reset } = &settings.headers;
-        if *enabled { format!("{limit}, {remaining}, {reset}") } else { "off".to_owned() }
+        let Headers { enabled, limit, remaining, reset, retry_after } = &settings.headers;
+        let of_peer = enabled.then_some([limit.as_str(), remaining, reset]);
+        let own = retry_after.then_some("Retry-After");
+        let all: Vec<&str> = of_peer.into_iter().flatten().chain(own).collect();
+        if all.is_empty() { "off".to_owned() } else { all.join(", ") }
     };
     [
         ("envoy_ratelimit.path", envoy.map_or_else(none, |envoy| envoy.path.clone())),

@@ -55,7 +55,8 @@ pub struct FileRule<'a> {
     /// The keys on the way to it, each with the value that it wants; `None` for any. Both may be
     /// patterns with `*`.
     pub entries: Vec<(&'a str, Option<&'a str>)>,
-    /// Whether it only says what it would refuse.
+    /// Whether it only says what it would refuse: because of its own `shadow_mode`, or because all
+    /// rules are in shadow mode.
     pub is_shadow: bool,
     /// Its limits; none if it lets everything through.
     pub limits: Vec<&'a Algorithm>,
@@ -130,7 +131,7 @@ impl Files {
         Some(domain.rules().map(|rule| FileRule {
             name: &rule.metric_key,
             entries: rule.entries.iter().map(|(key, value)| (&**key, value.as_deref())).collect(),
-            is_shadow: rule.shadow_mode,
+            is_shadow: rule.shadow_mode || self.settings.shadow,
             limits: rule.limits.iter().map(|limit| &limit.algorithm).collect(),
         }))
     }

@@ -63,7 +63,7 @@ pub enum Semantics {
 /// The headers that answers carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Whether there are any; default no.
+    /// Whether answers carry those of the peer; default no.
     pub enabled: bool,
     /// The name of the one with the limit; default `RateLimit-Limit`.
     pub limit: String,
@@ -71,6 +71,8 @@ pub struct Headers {
     pub remaining: String,
     /// The name of the one with the seconds until the window ends; default `RateLimit-Reset`.
     pub reset: String,
+    /// Whether refusals carry `Retry-After`, which the peer does not send; default no.
+    pub retry_after: bool,
 }
 
 impl Default for Headers {
@@ -80,6 +82,7 @@ impl Default for Headers {
             limit: "RateLimit-Limit".to_owned(),
             remaining: "RateLimit-Remaining".to_owned(),
             reset: "RateLimit-Reset".to_owned(),
+            retry_after: false,
         }
     }
 }

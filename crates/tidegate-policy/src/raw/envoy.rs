@@ -41,7 +41,8 @@ pub(crate) struct EnvoyRatelimitConfig {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "envoy_headers")]
 pub(crate) struct EnvoyHeadersConfig {
-    /// Whether there are any, on admitted and on refused requests. Default: `false`.
+    /// Whether answers carry the headers of the peer, on admitted and on refused requests. Default:
+    /// `false`.
     pub(crate) enabled: Option<bool>,
     /// The header with the limit. Default: `RateLimit-Limit`.
     pub(crate) limit: Option<String>,
@@ -49,6 +50,9 @@ pub(crate) struct EnvoyHeadersConfig {
     pub(crate) remaining: Option<String>,
     /// The header with the seconds until its window ends. Default: `RateLimit-Reset`.
     pub(crate) reset: Option<String>,
+    /// Whether refusals carry `Retry-After`, the seconds until the same request has room again, also
+    /// without the other headers. The peer sends none. Default: `false`.
+    pub(crate) retry_after: Option<bool>,
 }
 
 /// Whose way of counting is followed.

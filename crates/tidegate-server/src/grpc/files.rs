@@ -10,6 +10,10 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::context::Desk;
 use crate::envoy_files::CurrentFiles;
+use crate::file_domains::{is_over, retry_after};
+
+/// The header that says when to come back, which the peer does not send.
+const RETRY_AFTER: &str = "Retry-After";
 
 impl Desk<'_> {
     /// Answers by `files`, whether or not they know the domain.
@@ -25,9 +29,16 @@ impl Desk<'_> {
         let descriptors = descriptors.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
         let mut resolved = files.resolve(domain, &descriptors, request.hits_addend).map_err(malformed)?;
         self.ask_files(&mut resolved, domain, now).await?;
-        let answer = resolved.answer(now);
+        let mut answer = resolved.answer(now);
+        let decisions = resolved.decisions(now);
         self.daemon.metrics.envoy_hits.decided(&answer);
-        self.note_descriptors(files, domain, &descriptors, (&answer, &resolved.decisions(now)), now);
+        self.note_descriptors(files, domain, &descriptors, (&answer, &decisions), now);
+        if files.settings().headers.retry_after
+            && is_over(&answer)
+            && let Some(seconds) = retry_after(&decisions, now)
+        {
+            answer.headers.push((RETRY_AFTER, seconds.to_string()));
+        }
         Ok(message(answer))
     }
 }

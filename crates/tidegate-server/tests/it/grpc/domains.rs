@@ -35,6 +35,63 @@ fn folder() -> Folder {
     folder
 }
 
+/// Under `shadow: true` every rule only says what it would refuse; decisions still count under
+/// their rule.
+#[tokio::test]
+async fn where_all_rules_are_in_shadow_mode_they_are_listed_so_and_admissions_name_their_rule() {
+    let folder = folder();
+    let mut shadowed = Settings::default();
+    shadowed.shadow = true;
+    let world = world(&folder, shadowed).await;
+    let mut envoy = Envoy::of(&world).await;
+    let number = descriptor(&[("to_number", "1")]);
+    for _ in 0..2 {
+        assert!(!lefts(&envoy.call(request("messaging", &[number.clone()])).await.unwrap())[0].0);
+    }
+    assert_eq!(check(&world, r#"{"to_number":"1"}"#, "").await.0, 200);
+    let limits = world.client().await.get("/v1/limits").await.json();
+    let modes = limits["domains"][0]["rules"].as_array().unwrap().iter().map(|rule| &rule["mode"]);
+    assert_eq!(modes.collect::<Vec<_>>(), ["shadow"; 3], "{limits}");
+    let page = world.client().await.get("/metrics").await.body;
+    for (protocol, count) in [("rls", 2), ("http", 1)] {
+        let line = format!(
+            r#"tidegate_decisions_total{{namespace="messaging",limit="messaging.to_number",decision="admit",reason="",protocol="{protocol}"}} {count}"#
+        );
+        assert!(page.lines().any(|one| one == line), "{line}\n{page}");
+    }
+}
+
+/// The peer sends no `Retry-After`, so it is sent where the policy says so.
+#[tokio::test]
+async fn refusals_carry_retry_after_through_envoy_where_that_is_asked_for() {
+    for (semantics, retry_after) in
+        [(Semantics::Strict, false), (Semantics::Strict, true), (Semantics::Tidegate, true)]
+    {
+        let folder = folder();
+        let mut with_header = settings(semantics);
+        with_header.headers.retry_after = retry_after;
+        let world = world(&folder, with_header).await;
+        let mut envoy = Envoy::of(&world).await;
+        let marketing = descriptor(&[("message_type", "marketing"), ("to_number", "1")]);
+        let number = descriptor(&[("to_number", "1")]);
+        for used in 1..=6 {
+            let answer =
+                envoy.call(request("messaging", &[marketing.clone(), number.clone()])).await.unwrap();
+            let headers: Vec<_> = answer
+                .response_headers_to_add
+                .iter()
+                .map(|one| (one.key.as_str(), one.value.as_str()))
+                .collect();
+            let expected: &[_] = if used > 5 && retry_after { &[("Retry-After", "60")] } else { &[] };
+            assert_eq!(headers, expected, "{semantics:?}, {used} used");
+        }
+        let mut never = request("messaging", &[number.clone()]);
+        never.hits_addend = 1000;
+        let answer = envoy.call(never).await.unwrap();
+        assert!(answer.response_headers_to_add.is_empty(), "coming back is of no use: {answer:?}");
+    }
+}
+
 async fn check(world: &World, attributes: &str, rest: &str) -> (u16, Value) {
     let body = format!(r#"{{"namespace":"messaging","attributes":{attributes}{rest}}}"#);
     let answer = world.post("/v1/check", &body).await;
