@@ -63,6 +63,6 @@ pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
 pub use refusal_details::{
     AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, RefusalDetails,
 };
-pub use table::{KeyTable, TableConfig, TableStats, WhenFull};
+pub use table::{KeyTable, TableConfig, TableStats, WhenFull, full_retry};
 pub use text::Text;
 pub use time::Timestamp;

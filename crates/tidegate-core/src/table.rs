@@ -32,6 +32,7 @@
 mod blocks;
 mod carried_specs;
 mod first_slots;
+mod full_retry;
 mod handles;
 mod places;
 mod reclaimer;
@@ -54,6 +55,7 @@ use core::hash::{BuildHasher, Hasher};
 pub(crate) use blocks::Blocks;
 pub(crate) use carried_specs::CarriedSpecs;
 use first_slots::FirstSlots;
+pub use full_retry::full_retry;
 use reclaimer::Reclaimer;
 pub use refund_sets::RefundSet;
 pub(crate) use refund_sets::RefundSets;
@@ -67,7 +69,7 @@ use crate::gate::WorkEnd;
 use crate::limit::RefundOn;
 use crate::permits::Permits;
 use crate::ring::Rings;
-use crate::shares::{Namespaces, Shares};
+use crate::shares::{Namespaces, Owner, Shares};
 use crate::sync::{AtomicBool, AtomicU64, AtomicU128, Mutex, Ordering, lock};
 use crate::time::Timestamp;
 
@@ -142,6 +144,10 @@ pub struct TableStats {
     /// tables of at most [`KeyTable::SAMPLE_LINES`] lines, otherwise estimated from a sample of so
     /// many.
     pub keys: usize,
+    /// Words that all namespaces may take together: all of them for one namespace, 11 of 16 where
+    /// several divide the table. One namespace may then take half of these and its share of the
+    /// other half; see [`crate::shares`].
+    pub keys_max: usize,
     /// Bytes in use by rings and permits.
     pub ring_bytes: usize,
     /// Requests refused because there was no room for a new key.
@@ -206,12 +212,6 @@ struct Stripe(Mutex<()>);
 /// words in 10 are taken, 4 in 10 000 at 7 in 10, 12 in 1000 at 8 in 10.
 fn shared_places(words: usize) -> u64 {
     (words / 16 * 11).max(1) as u64
-}
-
-/// The latest retry instant of a refusal because the table is full. Other keys may be reset or
-/// removed, and a namespace may get below its share, long before the first drain of those words.
-fn full_until_max(now: Timestamp) -> Timestamp {
-    now.saturating_add(core::time::Duration::from_mins(1))
 }
 
 impl KeyTable {
@@ -300,6 +300,11 @@ impl KeyTable {
             bytes: self.config.bytes,
             slots: self.lines * LINE,
             keys: self.keys(now),
+            keys_max: if self.shares.is_divided() {
+                usize::try_from(shared_places(self.lines * LINE)).unwrap_or(usize::MAX)
+            } else {
+                self.lines * LINE
+            },
             ring_bytes: self.rings.bytes_used() + self.permits.bytes_used(),
             full_refusals: self.full_refusals.load(Ordering::Relaxed),
             full_admissions: self.full_admissions.load(Ordering::Relaxed),
@@ -465,9 +470,15 @@ impl KeyTable {
             Some(far)
         });
         let owner = self.owner_of(word);
-        let Some((slot, old)) = choice.filter(|_| self.take_place(key, owner, now)) else {
-            return Err(Unwritten::Full { until: self.first_drain(key, now).min(full_until_max(now)) });
+        let Some((slot, old)) = choice else {
+            let earliest = self.first_drain(key, None, now);
+            return Err(Unwritten::Full { until: self.retry_when_full(key, earliest, now) });
         };
+        if !self.take_place(key, owner, now) {
+            // Only a word of its own namespace gives room to a namespace that is at its share.
+            let earliest = self.first_drain(key, Some(owner), now);
+            return Err(Unwritten::Full { until: self.retry_when_full(key, earliest, now) });
+        }
         let old_owner = self.owner_of(old);
         // A newcomer with another lock may have taken the word since: the caller looks again and
         // comes back.
@@ -518,14 +529,22 @@ impl KeyTable {
         (choice, free)
     }
 
-    /// When the first of the words that `key` may take drains.
-    fn first_drain(&self, key: KeyHash, now: Timestamp) -> Timestamp {
+    /// When the first of the words that `key` may take drains, or the first of those that belong to
+    /// `owner`; `now` if there is none.
+    fn first_drain(&self, key: KeyHash, owner: Option<Owner>, now: Timestamp) -> Timestamp {
         let lines = self.lines_of(key).into_iter().chain(self.further_lines_of(key));
         lines
             .flat_map(|start| start..start + LINE as u32)
-            .map(|slot| self.drains_at(self.word(slot).load(Ordering::Acquire), now))
+            .map(|slot| self.word(slot).load(Ordering::Acquire))
+            .filter(|word| owner.is_none_or(|owner| *word != 0 && self.owner_of(*word) == owner))
+            .map(|word| self.drains_at(word, now))
             .min()
             .unwrap_or(now)
+    }
+
+    /// When a key that found no room may come back, given that there may be room at `earliest`.
+    pub(crate) fn retry_when_full(&self, key: KeyHash, earliest: Timestamp, now: Timestamp) -> Timestamp {
+        full_retry(key.next().0, earliest, now)
     }
 
     /// Whether the state in `word` has the same future as an absent key.

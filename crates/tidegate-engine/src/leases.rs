@@ -34,7 +34,7 @@ use tidegate_core::algorithm::WindowStart;
 use tidegate_core::lease::{Balance, Grant, Holder, LedgerLevel, SPACING, Share, Stamp, Take, Terms};
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::table::RefundSet;
-use tidegate_core::{Algorithm, Cost, Timestamp};
+use tidegate_core::{Algorithm, Cost, Timestamp, full_retry};
 use tidegate_store::{Answer, Batch, Outcome, RequestId, StoreError};
 
 pub use self::flight::Landing;
@@ -590,7 +590,7 @@ impl Leases {
             }
         }
         let next = shard.looks.peek().map(|Reverse((at, _))| *at);
-        Err(next.unwrap_or(now.saturating_add(Terms::PERIOD)).max(now.saturating_add(LOOK_MIN)))
+        Err(full_retry(key, next.unwrap_or(now.saturating_add(Terms::PERIOD)), now))
     }
 
     /// Gives all leases back, for good: the last asks of this member. Keys that are asked for

@@ -42,6 +42,10 @@ pub const TABLE: [(&str, &str); 83] = [
     ("tidegate_table_bytes", "Budget of keyed state"),
     ("tidegate_table_slots", "Places in the table of keyed state"),
     ("tidegate_table_keys", "Places in use: exact for the first 4096, otherwise estimated from a sample"),
+    (
+        "tidegate_table_keys_max",
+        "Places that all namespaces may take together; where several divide the table, each is refused at its share of them",
+    ),
     ("tidegate_table_ring_bytes", "Bytes in use by rolling windows and permits"),
     ("tidegate_table_full_refusals", "Requests refused because there was no room for a new key"),
     ("tidegate_table_full_admissions", "Requests admitted uncounted because there was no room for a new key"),

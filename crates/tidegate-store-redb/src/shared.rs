@@ -205,10 +205,11 @@ impl Shared {
         for reads in 0.. {
             let mut state = self.state();
             let now = self.now();
+            // A peek is answered as the check would be that it stands for.
+            if let (Some(failure), false) = (&state.failing, batch.is_empty()) {
+                return Err(self.unavailable(failure.clone(), false));
+            }
             if !batch.is_read_only() {
-                if let Some(failure) = &state.failing {
-                    return Err(self.unavailable(failure.clone(), false));
-                }
                 if state.keeper.unsaved() >= CHANGED_MAX {
                     return Ok(Step::Later(self.wait_for_commit(&mut state)));
                 }

@@ -109,6 +109,11 @@ impl Batch {
         self.operations.iter().try_for_each(Operation::check)
     }
 
+    /// Whether it is about nothing, and answers with the store's time alone.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty() && self.notes.is_empty()
+    }
+
     /// Whether it changes nothing whatever the answer.
     pub fn is_read_only(&self) -> bool {
         self.notes.is_empty()

@@ -33,7 +33,7 @@ pub use self::space::{Space, SpaceConfig, SpaceUsage};
 pub use crate::record::Unreadable;
 use crate::record::{Made, Moment, Numbers, Record};
 use crate::step::{self, Done, Few, Keyed, Slot};
-use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, StoreError};
+use crate::{Answer, Batch, Key, Kind, MemoryConfig, MemoryStats, Note, NoteKind, Operation, StoreError};
 
 /// Counters, notes and answers in memory. Its owner brings the time and sees that one batch runs at
 /// a time.
@@ -348,6 +348,7 @@ impl Keeper {
             keyed.distinct.iter().for_each(|key| self.shelf.on_load(key, now));
         }
         self.latest = self.latest.max(now);
+        self.check_peeked_space(&keyed, now)?;
 
         let charges = self.charges(batch);
         let records: Few<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
@@ -399,6 +400,28 @@ impl Keeper {
             self.answers.remember(batch, Remembered::new(&answer, made.collect()), now);
         }
         Ok(Ran { answer, again: false, changed })
+    }
+
+    /// The error of a check in the place of each peek, where the key has no counter yet and there is
+    /// no space for one where counters are written.
+    fn check_peeked_space(&self, keyed: &Keyed<'_>, now: Timestamp) -> Result<(), StoreError> {
+        let only_peeks = |batch: &Batch| {
+            batch.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
+        };
+        let refuses = self.space.config().is_some_and(|config| config.when_full == WhenFull::Refuse);
+        // What is on the way is counted as more than it will take; a check waits until that is known.
+        if !refuses || self.space.is_estimated() || !only_peeks(keyed.batch) {
+            return Ok(());
+        }
+        let has_space = |operation: &Operation| {
+            let key = &operation.key;
+            let growth = Record::growth(None, &operation.algorithm, 1) + Shelf::entry_bytes(key);
+            self.shelf.get(key).is_some() || self.space.has_room(key.as_bytes(), growth_of(growth))
+        };
+        if keyed.batch.operations.iter().all(has_space) {
+            return Ok(());
+        }
+        Err(StoreError::Full { until: self.space.room_again(now) })
     }
 
     /// Whether there is space where counters are written for all a batch adds.

@@ -261,7 +261,9 @@ impl KeyTable {
             match self.with_room(now, charge, |error| *error == RingRefusal::Full) {
                 Ok(charge) => return Ok((backing, charge)),
                 Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(RingRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
+                Err(RingRefusal::Full) => {
+                    return Err(Answer::Full { until: self.room_again(probe.key, now) });
+                }
                 Err(RingRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -285,7 +287,9 @@ impl KeyTable {
             match self.with_room(now, acquire, |error| *error == PermitsRefusal::Full) {
                 Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
-                Err(PermitsRefusal::Full) => return Err(Answer::Full { until: room_again(now) }),
+                Err(PermitsRefusal::Full) => {
+                    return Err(Answer::Full { until: self.room_again(probe.key, now) });
+                }
                 Err(PermitsRefusal::Stale) => self.look_past(probe),
             }
         }
@@ -345,7 +349,7 @@ impl KeyTable {
             }
             let owner = self.specs.namespace(probe.spec.number());
             let created = create(owner).or_else(|| self.sweep_until(now, || create(owner)));
-            let (handle, bits) = created.ok_or(Answer::Full { until: room_again(now) })?;
+            let (handle, bits) = created.ok_or(Answer::Full { until: self.room_again(probe.key, now) })?;
             match self.write(probe.key, probe.entry, probe.spec.number(), State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;
@@ -361,6 +365,12 @@ impl KeyTable {
                 }
             }
         }
+    }
+
+    /// When a key may come back for which there is no ring or permit: it is not known which of them
+    /// is freed first.
+    fn room_again(&self, key: KeyHash, now: Timestamp) -> Timestamp {
+        self.retry_when_full(key, now.saturating_add(Duration::from_secs(1)), now)
     }
 
     /// Charges a probe whether or not there is room, and returns the new state. Work that is
@@ -464,12 +474,6 @@ impl KeyTable {
             }
         }
     }
-}
-
-/// When to look again for room among rings and permits: it is not known which of them is freed
-/// first.
-fn room_again(now: Timestamp) -> Timestamp {
-    now.saturating_add(core::time::Duration::from_secs(1))
 }
 
 /// Whether a charge is refused where there is no room.

@@ -96,17 +96,57 @@ fn a_full_table_turns_newcomers_away_and_keeps_what_it_has() {
 }
 
 #[test]
-fn a_newcomer_is_told_when_the_first_word_drains_and_is_taken_then() {
+fn a_newcomer_is_told_about_when_the_first_word_drains_and_is_taken_then() {
     let table = table(TableConfig::BYTES_MIN);
-    let bucket = Bucket::new(Rate::per_minute(1).unwrap(), 1).unwrap();
+    let bucket = Bucket::new(Rate::per_minute(4).unwrap(), 1).unwrap();
     let id = spec(&table, Owner::NONE, bucket.clone());
-    let turned_away = (0..2000).find(|name| charge(&table, &bucket, *name, NOW).is_none()).unwrap();
-    let key = key(&table, turned_away);
+    let turned_away: Vec<_> =
+        (0..2000).filter(|name| charge(&table, &bucket, *name, NOW).is_none()).take(100).collect();
     let (_, next) = bucket.decide(State::EMPTY, Cost::ONE, NOW);
-    let full = table.write(key, table.look(key), id, next, NOW);
-    assert_eq!(full, Err(Unwritten::Full { until: NOW.saturating_add(Duration::from_mins(1)) }));
-    let drained = NOW.saturating_add(Duration::from_mins(1));
+    let told = |name: u64| {
+        let key = key(&table, name);
+        match table.write(key, table.look(key), id, next, NOW) {
+            Err(Unwritten::Full { until }) => until,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut instants: Vec<_> = turned_away.iter().map(|name| told(*name)).collect();
+    let drained = NOW.saturating_add(Duration::from_secs(15));
+    let last = drained.saturating_add(Duration::from_millis(7500));
+    assert!(instants.iter().all(|until| (drained..last).contains(until)), "{instants:?}");
+    assert_eq!(told(turned_away[0]), instants[0], "the same key comes back at the same instant");
+    instants.sort_unstable();
+    instants.dedup();
+    assert!(instants.len() > 95, "the keys of a moment come back in {} moments", instants.len());
+    let key = key(&table, turned_away[0]);
     assert!(table.write(key, table.look(key), id, next, drained).is_ok());
+}
+
+/// A namespace at its share is refused while there are words that nobody has; that they are free is
+/// no reason to come back at once.
+#[test]
+fn a_namespace_at_its_share_is_told_when_its_own_words_drain() {
+    let table = table(1 << 20);
+    let bucket = Bucket::new(Rate::per_minute(10).unwrap(), 10).unwrap();
+    let (orders, _) = (table.join("orders"), table.join("search"));
+    let id = spec(&table, orders, bucket.clone());
+    let (_, next) = bucket.decide(State::EMPTY, Cost::ONE, NOW);
+    let mut instants = Vec::new();
+    let mut taken = 0;
+    for name in 0..60_000 {
+        let key = key(&table, name);
+        match table.write(key, table.look(key), id, next, NOW) {
+            Ok(_) => taken += 1,
+            Err(Unwritten::Full { until }) => instants.push(until),
+            Err(Unwritten::Moved) => panic!("nobody else writes"),
+        }
+    }
+    let stats = table.stats(NOW);
+    assert_eq!(stats.keys_max, stats.slots / 16 * 11);
+    assert_eq!(taken, stats.keys_max / 4 * 3, "half, and its share of the other half");
+    let (first, last) = (instants.iter().min().unwrap(), instants.iter().max().unwrap());
+    let drain = NOW.saturating_add(Duration::from_secs(6));
+    assert!(*first >= drain && *last <= NOW.saturating_add(Duration::from_secs(9)), "{first} to {last}");
 }
 
 #[test]

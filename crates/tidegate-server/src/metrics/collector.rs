@@ -152,6 +152,7 @@ impl Collector for DaemonCollector {
             ("tidegate_table_bytes", stats.table.bytes as u64),
             ("tidegate_table_slots", stats.table.slots as u64),
             ("tidegate_table_keys", stats.table.keys as u64),
+            ("tidegate_table_keys_max", stats.table.keys_max as u64),
             ("tidegate_table_ring_bytes", stats.table.ring_bytes as u64),
             ("tidegate_permits_kept", stats.permits_kept as u64),
             ("tidegate_permits_kept_max", stats.permits_max as u64),

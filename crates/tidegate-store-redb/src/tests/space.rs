@@ -43,9 +43,13 @@ impl World {
 
     /// One unit of two an hour.
     fn charge(&self, store: &RedbStore, namespace: &str, name: &str) -> Result<Outcome, StoreError> {
+        self.ask(store, namespace, name, Kind::Check { cost: Cost::ONE })
+    }
+
+    fn ask(&self, store: &RedbStore, namespace: &str, name: &str, kind: Kind) -> Result<Outcome, StoreError> {
         let two = Algorithm::Fixed(Fixed::new(2, HOUR, WindowStart::FirstHit).unwrap());
         let key = Key::new(namespace, b"limit", name.as_bytes()).unwrap();
-        let operation = Operation::new(key, two, Kind::Check { cost: Cost::ONE });
+        let operation = Operation::new(key, two, kind);
         let id = RequestId(u128::from(self.ids.fetch_add(1, Ordering::Relaxed)));
         Ok(wait(store.run(&Batch::all_or_nothing(id, [operation])))?.outcomes[0])
     }
@@ -82,6 +86,24 @@ fn one_namespace_cannot_take_the_share_of_another() {
     assert!(honest * 4 >= hostile, "{honest} keys of a quarter, {hostile} of three quarters");
     wait(store.flush()).unwrap();
     assert!(store.stats().space_used <= DISK, "{:?}", store.stats());
+}
+
+/// What explains a request looks by peeks, and must not say that it would be admitted.
+#[test]
+fn a_peek_at_a_new_key_for_which_there_is_no_space_is_answered_as_a_check() {
+    let world = World::new();
+    let store = world.open(|_| {});
+    world.fill(&store, "api");
+    let new = "n".repeat(400);
+    while !matches!(world.charge(&store, "api", &new), Err(StoreError::Full { .. })) {}
+    wait(store.flush()).unwrap();
+    let peek = |name: &str| world.ask(&store, "api", name, Kind::Peek { cost: Cost::ONE });
+    assert!(
+        matches!(peek(&new), Err(StoreError::Full { until }) if until >= second_later(START)),
+        "{:?}",
+        peek(&new)
+    );
+    assert_eq!(peek("0").unwrap().used, 1, "a counter that is there goes on");
 }
 
 #[test]
