@@ -201,6 +201,15 @@ impl Algorithm {
         }
     }
 
+    /// The largest cost that it ever admits at once: its limit, and of a bucket its burst with its
+    /// debt.
+    pub fn largest_cost(&self) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.burst().saturating_add(bucket.debt()),
+            other => other.limit(),
+        }
+    }
+
     /// When all of it is there again at the latest, if nothing else is charged after `now`: the end
     /// of a window, a full drain for everything else. `now` for concurrency.
     pub fn full_again(&self, now: Timestamp) -> Timestamp {

@@ -54,7 +54,7 @@ pub enum Reason {
     Blocked,
     /// The request lacks an attribute that the limit requires.
     AttributeMissing,
-    /// The cost is larger than the limit ever holds.
+    /// The cost is larger than the limit ever admits at once.
     CostExceedsLimit,
     /// The table is over its provisioned throughput.
     TableThroughputExceeded,
@@ -228,7 +228,8 @@ pub struct Violated {
     pub reason: Reason,
     /// When it would admit the request.
     pub retry: Retry,
-    /// The largest number of units it ever admits at once.
+    /// The units of the limit, as a bucket holds when it is full; for a cost that it never admits
+    /// the largest cost that it does, with the debt of a bucket.
     pub limit: u64,
     /// The units that were left; 0 while the key is blocked, and for a request without a counter
     /// because it lacks an attribute.

@@ -169,7 +169,9 @@ pub(crate) enum Taken {
         left: u64,
     },
     /// It is more than the limit ever has.
-    Never,
+    Never {
+        left: u64,
+    },
     /// The store is silent and the lease has not what is asked for, or it has lost what was used of
     /// the quota.
     Silent(Silent),
@@ -347,7 +349,7 @@ impl Leases {
                 renew,
                 ..LeaseCharge::fixed(about(slot), Some(asked.cost), now)
             }),
-            Take::Never { .. } => Taken::Never,
+            Take::Never { .. } => Taken::Never { left: left(slot) },
             Take::Wait { until, .. } => Taken::Wait { until, left: left(slot) },
             Take::Alone { .. } => {
                 slot.may_be_alone = true;

@@ -79,6 +79,8 @@ impl Desk<'_> {
         }
         let explained = self.complete(self.in_force.engine.explain(&request, now)).await?;
         let cost_row = cost_row(&self.in_force.engine, &request).filter(|_| cost.is_none());
+        // Waits count from the answer: the store may have taken a while.
+        let now = self.daemon.clock.now();
         let body = ExplanationBody { cost_row, ..body_of(&request, &explained, now) };
         Ok(reply::json(StatusCode::OK, &body))
     }
@@ -354,9 +356,13 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
             };
             match counting.level {
                 Some(Level { outlook: Outlook::Refuse { reason, retry }, limit, remaining, .. }) => {
+                    let of = match reason {
+                        Reason::CostExceedsLimit => counting.algorithm.largest_cost(),
+                        _ => limit,
+                    };
                     LimitExplanation {
                         would: Some(Would::Refuse),
-                        because: refusal(reason, retry, cost, (remaining, limit), now),
+                        because: refusal(reason, retry, cost, (remaining, of), now),
                         ..refused(counted, reason, retry, now)
                     }
                 }
@@ -458,7 +464,7 @@ fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
         gate::NumbersOf::Plan(_) => (NumbersOf::Plan, None, None),
         gate::NumbersOf::Policy { when } => (NumbersOf::Policy, Some(pairs(when)), None),
         gate::NumbersOf::RunTime { when, until } => {
-            (NumbersOf::RunTime, Some(pairs(when)), until.map(|until| until.to_string()))
+            (NumbersOf::RunTime, Some(pairs(when)), until.map(|until| until.to_whole_millis().to_string()))
         }
     };
     CounterExplanation {

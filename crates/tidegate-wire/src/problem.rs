@@ -185,7 +185,7 @@ impl fmt::Display for Sentence<'_> {
             (None, Reason::Blocked) => write!(f, "limit \"{name}\" is blocked{of}")?,
             (None, Reason::CostExceedsLimit) => {
                 let most = Quantity(first.limit, "unit");
-                write!(f, "the cost is larger than limit \"{name}\" ever holds, {most}")?;
+                write!(f, "the cost is larger than limit \"{name}\" ever admits at once, {most}")?;
             }
             (None, Reason::TableFull) => write!(f, "there is no memory for another key of limit \"{name}\"")?,
             (None, Reason::StoreUnavailable) => {

@@ -412,7 +412,10 @@ impl Gate {
             name: limit.name.clone(),
             reason: reason_for(probe),
             retry,
-            limit: probe.algorithm.limit(),
+            limit: match probe.answer {
+                Answer::Never { largest } => largest,
+                _ => probe.algorithm.limit(),
+            },
             remaining: self.table.remaining(probe, now),
             window: probe.algorithm.window(),
         }

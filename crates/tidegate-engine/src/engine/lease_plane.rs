@@ -115,7 +115,7 @@ impl Engine {
                     continue;
                 }
                 Ok(Taken::Wait { until, left }) => (limit.reason, Retry::At(until), left),
-                Ok(Taken::Never) => (Reason::CostExceedsLimit, Retry::Never, 0),
+                Ok(Taken::Never { left }) => (Reason::CostExceedsLimit, Retry::Never, left),
                 Ok(Taken::Silent(silent)) => {
                     silence = Some(silent.why);
                     match limit.on_store_failure {
@@ -235,12 +235,14 @@ impl Engine {
         operations
     }
 
-    /// The quota that leased limits had left when a permit was given.
+    /// The quota that leased limits had left when a permit was given. A limit that admits uncounted
+    /// while the store is away has no report: nobody knows what is left of it.
     pub(super) fn leased_reports(
         held: &[LeaseCharge],
         now: Timestamp,
     ) -> impl Iterator<Item = LimitReport> + '_ {
-        held.iter().map(move |charge| {
+        let is_known = |charge: &&LeaseCharge| charge.cost.is_some() || charge.shadow_refused;
+        held.iter().filter(is_known).map(move |charge| {
             let algorithm = &charge.about.algorithm;
             LimitReport {
                 name: charge.about.names()[0].1.to_owned(),

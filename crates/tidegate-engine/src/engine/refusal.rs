@@ -92,7 +92,10 @@ pub(super) fn denied_by_store(
             name: name.name.clone(),
             reason,
             retry,
-            limit: name.limit,
+            limit: match outcome.verdict {
+                Verdict::Never { largest } => largest,
+                _ => name.limit,
+            },
             remaining: outcome.left(),
             window: name.window,
         };

@@ -5,7 +5,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use tidegate_core::gate::{DecidedBy, Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::{Consistency, OnStoreFailure};
-use tidegate_core::{Cost, Limit, Reason, Retry};
+use tidegate_core::{Algorithm, Cost, Limit, Reason, Retry};
 use tidegate_engine::{Decision, Explained, Request, RequestError};
 
 use crate::world::{USER, World, bucket};
@@ -80,6 +80,17 @@ fn without_the_store_each_limit_says_what_its_policy_makes_of_that() {
     assert_eq!(levels[1], None, "it passes, uncounted");
     assert_eq!(levels[2].as_ref().unwrap().remaining, 50);
     assert_eq!(all.is_admitted(), world.admit(1).is_some());
+}
+
+/// A bucket admits more at once than it holds where it may be overdrawn.
+#[test]
+fn a_cost_that_the_store_never_admits_is_told_the_largest_that_it_does() {
+    let Algorithm::Bucket(one) = bucket(10, Duration::from_hours(1)) else { panic!("a bucket") };
+    let limit = Limit::new("quota", Algorithm::Bucket(one.with_debt(5).unwrap())).key(["user"]);
+    let world = World::with_limits([limit.consistency(Consistency::Exact)]);
+    let Decision::Refuse(refusal) = world.decide(&request(16)) else { panic!("never admitted") };
+    assert_eq!((refusal.reason(), refusal.violated[0].limit), (Reason::CostExceedsLimit, 15));
+    assert!(world.admit(15).is_some());
 }
 
 #[test]

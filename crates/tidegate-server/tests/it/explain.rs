@@ -86,3 +86,16 @@ async fn what_cannot_be_explained_says_why_and_get_is_not_taken() {
     let answer = daemon.get("/v1/explain").await;
     assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
 }
+
+/// A bucket admits more at once than it holds where it may be overdrawn.
+#[tokio::test]
+async fn a_cost_that_is_never_admitted_is_told_the_largest_that_is_with_the_debt() {
+    let limits = "  api: { limits: [{ name: per-user, key: [user], rate: 1/m, burst: 10, debt: 5 }] }\n";
+    let daemon = RestartableDaemon::start(Kept::Memory, limits, START).await;
+    let all = explain(&daemon, r#"{"user":"ada"}"#, 16).await;
+    assert_eq!(all["limits"][0]["because"], "a cost of 16 is more than it ever admits at once, 15");
+    let body = r#"{"namespace":"api","attributes":{"user":"ada"},"cost":16}"#;
+    let refused = daemon.client().await.post("/v1/check", body).await.json();
+    let detail = "the cost is larger than limit \"per-user\" ever admits at once, 15 units; the same request will never be admitted";
+    assert_eq!(refused["detail"], detail, "{refused}");
+}

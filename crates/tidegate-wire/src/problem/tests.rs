@@ -147,7 +147,7 @@ fn one_permit_and_one_unit_are_singular() {
     };
     let held = told(Reason::ConcurrencyExceeded);
     assert!(held.starts_with("the only permit of limit \"per-user\" is held for user=ada"), "{held}");
-    assert!(told(Reason::CostExceedsLimit).contains("ever holds, 1 unit;"));
+    assert!(told(Reason::CostExceedsLimit).contains("ever admits at once, 1 unit;"));
 }
 
 #[test]

@@ -231,3 +231,21 @@ fn a_permit_tells_what_each_limit_had_left() {
     assert_eq!(statuses[0].reset_at, after(Duration::from_millis(400)));
     assert!(!permit.must_be_settled());
 }
+
+#[test]
+fn a_cost_that_never_fits_is_told_the_largest_that_does_with_the_debt() {
+    let bucket = Bucket::new(Rate::per_second(1).unwrap(), 10).unwrap().with_debt(5).unwrap();
+    let gate = gate([Limit::new("user", Algorithm::Bucket(bucket)).key(["user"])]);
+    let refusal = gate.check(&[("user", "x")], cost(16), NOW).into_result().unwrap_err();
+    assert_eq!(
+        (refusal.reason(), refusal.violated[0].limit, refusal.remaining()),
+        (Reason::CostExceedsLimit, 15, 10)
+    );
+    assert!(gate.check(&[("user", "x")], cost(15), NOW).is_admit());
+    let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
+    assert_eq!(
+        (refusal.reason(), refusal.violated[0].limit),
+        (Reason::RateExceeded, 10),
+        "what the bucket holds"
+    );
+}

@@ -21,7 +21,8 @@ fn a_cold_key_without_the_store_does_as_its_limit_says() {
     let mut allows = Fleet::new(1, &[failing("rate", rate.clone(), OnStoreFailure::Allow)]);
     allows.is_down = true;
     for _ in 0..5000 {
-        assert!(allows.admit(0, 1).is_some());
+        let permit = allows.admit(0, 1).unwrap();
+        assert_eq!(allows.members[0].statuses(&permit), [], "nobody knows what is left");
     }
 
     let mut shares = Fleet::new(1, &[failing("rate", rate, OnStoreFailure::Local)]);

@@ -20,7 +20,7 @@ async fn a_check_says_what_is_left_or_which_limit_refuses_why_and_for_how_long()
     assert_eq!(
         client.ask("TG.CHECK api COST 9 user ada").await,
         "[decision, refuse, reason, cost_exceeds_limit, limit, per-user, remaining, 0, retry_after_ms, null, \
-         detail, the cost is larger than limit \\\"per-user\\\" ever holds, 3 units; the same request will never be admitted]"
+         detail, the cost is larger than limit \\\"per-user\\\" ever admits at once, 3 units; the same request will never be admitted]"
     );
     client.ask("HELLO 3").await;
     assert_eq!(
