@@ -84,7 +84,7 @@ impl Desk<'_> {
         }
         match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
             Step::Decided(decision) => {
-                self.conclude(&Asked::borrowed(request, terms.style.protocol()), decision, terms)
+                self.conclude(&Asked::borrowed(request, terms.style.protocol()), decision, terms.now, terms)
             }
             Step::Ask(pending) => {
                 let keeps_attributes = self.daemon.decisions.is_some();
@@ -108,18 +108,19 @@ impl Desk<'_> {
             let begun = match waiting {
                 Waiting::Decision(waiting) => {
                     let WaitingDecision { asked, pending, terms } = *waiting;
-                    self.conclude(&asked, pending.decided().await.decision, terms)?
+                    let decision = pending.decided().await.decision;
+                    self.conclude(&asked, decision, terms.now, self.answered(terms))?
                 }
                 Waiting::Permit(waiting) => {
                     let WaitingPermit { namespace, asking, limits, terms } = *waiting;
                     let id = self.complete(Ok(Progress::Ask(asking))).await?;
-                    RequestProgress::Done(self.admitted(&namespace, Some(id), &limits, terms))
+                    RequestProgress::Done(self.admitted(&namespace, Some(id), &limits, self.answered(terms)))
                 }
                 Waiting::Domain(check) => RequestProgress::Done(self.check_domain(*check).await?),
                 Waiting::Peek(waiting) => {
                     let WaitingPeek { namespace, asking, terms } = *waiting;
                     let peek = self.complete(Ok(Progress::Ask(asking))).await?;
-                    RequestProgress::Done(self.peeked(&namespace, &peek, terms))
+                    RequestProgress::Done(self.peeked(&namespace, &peek, self.answered(terms)))
                 }
             };
             waiting = match begun {
@@ -141,15 +142,22 @@ impl Desk<'_> {
         self.daemon.driver.complete(begun.map_err(fault)?).await.map_err(fault)
     }
 
-    /// Counts a decision, keeps its permit if the caller is to settle it, and makes the answer.
+    /// The terms of a request whose decision took time: waits count from the answer.
+    fn answered(&self, terms: Terms) -> Terms {
+        Terms { now: self.daemon.clock.now(), ..terms }
+    }
+
+    /// Counts a decision about a request of `asked_at`, keeps its permit if the caller is to settle
+    /// it, and makes the answer.
     fn conclude(
         &self,
         asked: &Asked<'_>,
         decision: Decision,
+        asked_at: Timestamp,
         terms: Terms,
     ) -> Result<RequestProgress, Fault> {
         let now = terms.now;
-        let (permit, limits) = match self.note(asked, decision, now) {
+        let (permit, limits) = match self.note(asked, decision, asked_at) {
             Noted::Admitted(permit, limits) => (permit, limits),
             Noted::Refused(refusal) => return Ok(RequestProgress::Done(self.refused(&refusal, terms))),
         };

@@ -3,7 +3,9 @@
 //! along. The answer says how many members there are and whether a shared setting was changed; only
 //! then settings are read.
 //!
-//! A member without a heartbeat for [`Members::GONE_AFTER`] is gone. Decisions depend on the number
+//! A member without a heartbeat for [`Members::GONE_AFTER`] is gone. Its note outlasts that, so a
+//! note that is not there any more was lost with the data of the store: the member is taken to be
+//! there for as long again, in which it sends its next heartbeat. Decisions depend on the number
 //! of members in two ways only: how a limit is divided with `share: auto`, and by which share a
 //! member decides alone while the store does not answer.
 
@@ -43,7 +45,7 @@ pub(crate) struct Members {
     pub(crate) id: u64,
     address: String,
     since: Timestamp,
-    seen: Mutex<BTreeMap<u64, MemberBody>>,
+    seen: Mutex<BTreeMap<u64, SeenMember>>,
     beat: Mutex<HeartbeatReply>,
     /// A shared setting has changed, as far as the last heartbeat showed.
     pub(crate) changed: Notify,
@@ -51,6 +53,17 @@ pub(crate) struct Members {
     pub(crate) gone: AtomicU64,
     /// Tokens that are gone, by the ledgers of this member's leases, when they were looked at last.
     pub(crate) gone_tokens: AtomicU64,
+}
+
+/// A member as it was seen last.
+#[derive(Clone, Debug)]
+struct SeenMember {
+    body: MemberBody,
+    /// How long its last note is kept.
+    until: Timestamp,
+    /// Whether the store has no note of it any more, so that `until` counts from when that was
+    /// noticed.
+    is_missing: bool,
 }
 
 /// The answer to the last heartbeat.
@@ -119,14 +132,25 @@ impl Members {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<u64, MemberBody>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<u64, SeenMember>> {
         // Every change is one assignment.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are, as far as is known; at least this one.
+    /// How many there are, as far as is known; at least this one, and those whose notes the store
+    /// has lost.
     pub(crate) fn count(&self) -> u64 {
-        self.beat().count.max(1)
+        let told = self.beat().count.max(1);
+        let seen = self.seen();
+        if seen.values().any(|one| one.is_missing) {
+            return told.max(seen.values().filter(|one| !one.body.is_leaving).count() as u64);
+        }
+        told
+    }
+
+    /// Whether the store has lost the note of a member that is taken to be there.
+    pub(crate) fn misses_others(&self) -> bool {
+        self.seen().values().any(|one| one.is_missing)
     }
 
     fn this(&self, engine: &Engine, is_leaving: bool, now: Timestamp) -> MemberBody {
@@ -163,18 +187,24 @@ impl Members {
     pub(crate) fn saw(&self, notes: &[Note], now: Timestamp) {
         let read = |note: &Note| {
             let id = u64::from_be_bytes((&*note.name).try_into().ok()?);
-            Some((id, (note.until, serde_json::from_slice::<MemberBody>(&note.value).ok()?)))
+            let body = serde_json::from_slice::<MemberBody>(&note.value).ok()?;
+            Some((id, SeenMember { body, until: note.until, is_missing: false }))
         };
-        let heartbeats: BTreeMap<u64, (Timestamp, MemberBody)> = notes.iter().filter_map(read).collect();
+        let mut known: BTreeMap<u64, SeenMember> = notes.iter().filter_map(read).collect();
+        let mut seen = self.seen();
+        for (id, member) in &*seen {
+            let until = if member.is_missing { member.until } else { now.saturating_add(REMEMBERED) };
+            let missing = || SeenMember { until, is_missing: true, ..member.clone() };
+            known.entry(*id).or_insert_with(missing);
+        }
         let is_there =
-            |until: Timestamp| now.saturating_add(REMEMBERED) < until.saturating_add(Self::GONE_AFTER);
-        let there = heartbeats.iter().filter(|(_, (until, _))| is_there(*until));
-        let there: BTreeMap<u64, MemberBody> = there.map(|(id, (_, member))| (*id, member.clone())).collect();
-        let before = std::mem::replace(&mut *self.seen(), there.clone());
-        for (id, member) in before {
-            // Its last note, if that is still there.
-            let member = heartbeats.get(&id).map_or(member, |(_, member)| member.clone());
-            if there.contains_key(&id) || member.is_leaving || id == self.id {
+            |one: &SeenMember| now.saturating_add(REMEMBERED) < one.until.saturating_add(Self::GONE_AFTER);
+        let (there, silent): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            known.into_iter().partition(|(_, member)| is_there(member));
+        let before = std::mem::replace(&mut *seen, there);
+        drop(seen);
+        for (id, SeenMember { body: member, .. }) in silent {
+            if !before.contains_key(&id) || member.is_leaving || id == self.id {
                 continue;
             }
             self.gone.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +220,10 @@ impl Members {
 
     /// The members and the leases of each.
     pub(crate) fn answer(&self, engine: &Engine, now: Timestamp) -> LeasesBody {
-        let mut members = self.seen().clone();
+        let seen = self.seen();
+        let mut members: BTreeMap<u64, MemberBody> =
+            seen.iter().map(|(id, member)| (*id, member.body.clone())).collect();
+        drop(seen);
         // This also counts the tokens that are gone.
         members.insert(self.id, self.this(engine, false, now));
         LeasesBody {
@@ -238,4 +271,72 @@ pub(crate) fn places() -> Algorithm {
 pub(crate) fn changes() -> Algorithm {
     let window = Fixed::new(1_000_000_000, Duration::from_mins(59), WindowStart::FirstHit);
     Algorithm::Fixed(window.expect("the numbers are in range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Timestamp = Timestamp::from_secs(1_800_000_000);
+
+    fn engine() -> Engine {
+        Engine::builder(tidegate_engine::EngineConfig::seeded([1, 2, 3, 4])).build().unwrap()
+    }
+
+    /// The answer to a heartbeat that finds so many places taken.
+    fn heard(members: &Members, count: u64, now: Timestamp) {
+        let mut places = Outcome::unused(100, now);
+        places.used = count;
+        members.heard(&[places, Outcome::unused(100, now)], now);
+    }
+
+    #[test]
+    fn a_member_whose_note_the_store_has_lost_is_there_until_its_next_heartbeat_is_overdue() {
+        let engine = engine();
+        let (one, other) = (Members::new(1, None, START), Members::new(2, None, START));
+        let note = |members: &Members, now| members.note(&engine, false, now);
+        heard(&one, 2, START);
+        one.saw(&[note(&one, START), note(&other, START)], START);
+        // The store loses everything, five minutes after the notes were read last.
+        let lost = START.saturating_add(Duration::from_mins(5));
+        heard(&one, 1, lost);
+        one.saw(&[note(&one, lost)], lost);
+        let gone = || one.gone.load(Ordering::Relaxed);
+        assert_eq!(
+            (one.count(), gone(), one.misses_others()),
+            (2, 0, true),
+            "it runs, and has not yet said so"
+        );
+        let later = lost.saturating_add(Members::BEAT_EVERY);
+        heard(&one, 2, later);
+        one.saw(&[note(&one, later), note(&other, later)], later);
+        assert_eq!((one.count(), gone(), one.misses_others()), (2, 0, false));
+
+        // Another loss, and this time the other member has died with it.
+        let lost = later.saturating_add(Duration::from_mins(5));
+        heard(&one, 1, lost);
+        for seconds in [0, 5, 10] {
+            let now = lost.saturating_add(Duration::from_secs(seconds));
+            one.saw(&[note(&one, now)], now);
+            assert_eq!((one.count(), gone()), (2, 0), "{seconds} s after the loss");
+        }
+        let now = lost.saturating_add(Members::GONE_AFTER);
+        one.saw(&[note(&one, now)], now);
+        assert_eq!((one.count(), gone(), one.misses_others()), (1, 1, false));
+    }
+
+    #[test]
+    fn a_member_that_dies_is_gone_when_its_note_is_old_and_one_that_leaves_never_is() {
+        let engine = engine();
+        let (one, other) = (Members::new(1, None, START), Members::new(2, None, START));
+        one.saw(&[one.note(&engine, false, START), other.note(&engine, false, START)], START);
+        let later = START.saturating_add(Members::GONE_AFTER);
+        one.saw(&[one.note(&engine, false, later), other.note(&engine, false, START)], later);
+        assert_eq!(one.gone.load(Ordering::Relaxed), 1);
+        let third = Members::new(3, None, START);
+        one.saw(&[third.note(&engine, false, later)], later);
+        one.saw(&[third.note(&engine, true, later)], later);
+        one.saw(&[third.note(&engine, true, later)], later.saturating_add(Members::GONE_AFTER));
+        assert_eq!(one.gone.load(Ordering::Relaxed), 1);
+    }
 }

@@ -89,6 +89,9 @@ impl DaemonContext {
             }
             if members.is_due(self.clock.now()) {
                 self.beat().await?;
+                if members.misses_others() {
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ use crate::protocol::Protocol;
 /// How a request that may be decided later is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// When it was asked.
+    /// When it was asked; once the store was called for it, when it is answered, from which waits
+    /// count.
     pub(crate) now: Timestamp,
     pub(crate) keep: Keep,
     pub(crate) style: Style,

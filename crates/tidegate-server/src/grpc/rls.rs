@@ -136,6 +136,8 @@ impl Desk<'_> {
             .map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, self, caller));
         let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect::<Result<_, _>>()?;
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
+        // Waits count from the answer: the store may have taken a while.
+        let now = self.daemon.clock.now();
         Ok(answer(&outcomes, now, self.in_force.config.older_headers))
     }
 

@@ -95,6 +95,37 @@ async fn what_the_store_refuses_is_refused_and_nothing_stays_charged() {
     assert_eq!((left("local"), left("exact")), (Some(2), Some(1)), "three were admitted: {after}");
 }
 
+/// A wait that counted from the question would be longer than it is by the time the store took, and
+/// a second of it would be told as two.
+#[tokio::test]
+async fn a_wait_counts_from_the_answer_however_long_the_store_took() {
+    let clock = Arc::new(ManualClock::new(START));
+    let (store, mut asked, lets) = Slow::new(&clock);
+    let exact = fixed("exact", 1, Duration::from_mins(1)).key(["user"]).consistency(Consistency::Exact);
+    let namespaces = [NamespaceConfig::new("api", [exact])];
+    let world = World::asking(namespaces, loopback(), clock, store).await;
+    lets.add_permits(1);
+    assert_eq!(world.check(r#"{"user":"ada"}"#).await.status, 200);
+    next(&mut asked).await;
+    let body = |rest: &str| format!(r#"{{"namespace":"api","attributes":{{"user":"ada"}}{rest}}}"#);
+    let asks = [
+        ("/v1/check", body(""), "59000"),
+        ("/v1/check", body(r#","peek":true"#), "58000"),
+        ("/v1/explain", body(""), "57000"),
+    ];
+    for (path, body, wait) in asks {
+        let answer = async {
+            next(&mut asked).await;
+            world.clock.advance(Duration::from_secs(1));
+            lets.add_permits(1);
+        };
+        let (answer, ()) = tokio::join!(world.post(path, &body), answer);
+        let json = answer.json();
+        let told = json["retry_after_ms"].as_u64().or_else(|| json["limits"][0]["retry_after_ms"].as_u64());
+        assert_eq!(told.map(|told| told.to_string()).as_deref(), Some(wait), "{path} {json}");
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_does_not_answer_stalls_no_request() {
     let mut config = loopback();
