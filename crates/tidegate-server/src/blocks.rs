@@ -59,7 +59,7 @@ impl Desk<'_> {
             namespace: block.namespace,
             limit: block.limit,
             key: block.scope.into_iter().collect(),
-            until: block.until.to_string(),
+            until: block.until.to_whole_millis().to_string(),
             remaining_ms: millis_up(block.until.saturating_since(now)),
             why: match block.cause {
                 BlockCause::Operation => "operation",

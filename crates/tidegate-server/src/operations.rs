@@ -374,7 +374,7 @@ impl Desk<'_> {
             outcome: if span.is_zero() { "the block of a key was lifted" } else { "a key was blocked" },
         };
         self.daemon.audit.operation(caller, &operation, now);
-        let blocked_until = (!span.is_zero()).then(|| until.to_string());
+        let blocked_until = (!span.is_zero()).then(|| until.to_whole_millis().to_string());
         Ok(reply::json(StatusCode::OK, &BlockAnswer { blocked_until }))
     }
 }

@@ -242,7 +242,7 @@ impl Desk<'_> {
             one.reason = body.reason;
             one.by = body.by;
             let audit = AuditEntry {
-                at: now.to_string(),
+                at: now.to_whole_millis().to_string(),
                 change: Cow::Borrowed("set"),
                 namespace: address.namespace.clone(),
                 limit: address.limit.clone(),
@@ -290,7 +290,7 @@ impl Desk<'_> {
                 return Err(Fault::new(FaultCode::UnknownLimit, detail).fix("see GET /v1/overrides").into());
             };
             let audit = AuditEntry {
-                at: now.to_string(),
+                at: now.to_whole_millis().to_string(),
                 change: Cow::Borrowed("removed"),
                 namespace: address.namespace.clone(),
                 limit: address.limit.clone(),
@@ -417,10 +417,10 @@ fn describe(one: &RuntimeOverride, state: &OverrideState) -> OverrideAnswer {
         numbers: one.numbers_in_words(),
         state,
         why,
-        until: one.until.map(|until| until.to_string()),
+        until: one.until.map(|until| until.to_whole_millis().to_string()),
         reason: one.reason.clone(),
         by: one.by.clone(),
-        set_at: one.set_at.to_string(),
+        set_at: one.set_at.to_whole_millis().to_string(),
     }
 }
 

@@ -56,7 +56,7 @@ impl Desk<'_> {
             limits: permit.limits,
             cost: permit.cost.units(),
             age_ms: permit.kept_at.map(|at| millis_up(now.saturating_since(at))),
-            expires: permit.expires.to_string(),
+            expires: permit.expires.to_whole_millis().to_string(),
             remaining_ms: millis_up(permit.expires.saturating_since(now)),
         };
         let permits = permits.into_iter().map(body).collect();

@@ -41,11 +41,18 @@ pub(crate) async fn follow(daemon: Arc<DaemonContext>, mut file: PolicyFile, mut
             PolicyFileLook::Changed(bytes) => {
                 let fingerprint = fingerprint(&bytes);
                 if fingerprint == last {
-                    if is_asked {
-                        tracing::info!(policy = %file.path().display(), "the policy is as it was");
-                    }
+                    let policy = file.path().display();
                     // An error of the file in between is over.
-                    daemon.changes.status().last_error = None;
+                    let was_rejected = daemon.changes.status().last_error.take().is_some();
+                    if was_rejected {
+                        let version = daemon.in_force.load().version.number;
+                        tracing::info!(
+                            target: "tidegate::reload", %policy, version,
+                            "the policy file is valid again, and the same as the policy in force"
+                        );
+                    } else if is_asked {
+                        tracing::info!(target: "tidegate::reload", %policy, "the policy is as it was");
+                    }
                     continue;
                 }
                 match take_over(&daemon, &file, &policy, &bytes, fingerprint.clone()).await {

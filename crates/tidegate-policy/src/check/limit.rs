@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::algorithm::{WINDOW_MAX, WINDOW_MIN};
-use tidegate_core::lease::Terms;
+use tidegate_core::lease::{Terms, TermsError};
 use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override, RefundOn};
 use tidegate_core::{Algorithm, GateError, Timestamp};
 
@@ -273,7 +273,10 @@ pub(super) fn decided_where(
         Some(ConsistencyConfig::Exact) => Consistency::Exact,
         Some(ConsistencyConfig::Leased) if !is_shared => alone,
         Some(ConsistencyConfig::Leased) => {
-            if let Err(error) = &leasable {
+            // An algorithm without this consistency is a problem that was reported already.
+            if let Err(error) = &leasable
+                && !matches!(error, TermsError::Algorithm(_))
+            {
                 let fix = "use `consistency: exact`";
                 report.value(&path.key("consistency"), error.to_string(), fix);
             }

@@ -320,7 +320,11 @@ fn a_consistency_is_refused_unless_the_algorithm_has_it_and_this_version_does() 
                 assert!(check(&with_limit(&limit)).is_ok(), "{limit}");
                 continue;
             };
-            assert_eq!(limit_problems(&limit), [expected]);
+            assert_eq!(limit_problems(&limit), [expected.as_str()]);
+            // Nor is it said twice where members share a store.
+            let shared = "store: { kind: redis, urls: [\"redis://127.0.0.1:6379\"] }\n";
+            let problems = check(&format!("{shared}{}", with_limit(&limit))).unwrap_err().problems.len();
+            assert_eq!(problems, 1, "{limit}");
         }
     }
     assert_limits(&[

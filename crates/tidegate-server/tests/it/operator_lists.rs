@@ -67,6 +67,33 @@ async fn blocks_by_operations_and_by_limits_are_listed_until_they_end_or_are_lif
     }
 }
 
+/// People read them, so no instant has more than milliseconds.
+#[tokio::test]
+async fn instants_are_shown_in_milliseconds() {
+    let limits = vec![fixed("per-user", 100, Duration::from_mins(1)).key(["user"])];
+    let world = World::with([NamespaceConfig::new("api", limits)], loopback()).await;
+    world.clock.advance(Duration::from_nanos(123_456_789));
+    let ada = r#"{"namespace":"api","attributes":{"user":"ada"}"#;
+    let blocked =
+        world.post("/v1/block", &format!(r#"{ada},"limit":"per-user","for_ms":60000}}"#)).await.json();
+    assert_eq!(blocked["blocked_until"], "2026-11-20T23:01:00.123Z");
+    assert_eq!(get(&world, "/v1/blocks").await["blocks"][0]["until"], blocked["blocked_until"]);
+    let body = r#"{"numbers":{"limit":4},"expires_ms":60000,"reason":"r"}"#;
+    let set = world.client().await.request("PUT", "/v1/overrides/api/per-user?user=bob", body).await.json();
+    assert_eq!(
+        (&set["until"], &set["set_at"]),
+        (&json!("2026-11-20T23:01:00.123Z"), &json!("2026-11-20T23:00:00.123Z"))
+    );
+    let history = get(&world, "/v1/overrides").await["history"][0]["at"].clone();
+    assert_eq!(history, "2026-11-20T23:00:00.123Z");
+    let bob = r#"{"namespace":"api","attributes":{"user":"bob"}}"#;
+    let explained = world.post("/v1/explain", bob).await.json();
+    assert_eq!(explained["limits"][0]["counter"]["until"], set["until"], "{explained}");
+    world.post("/v1/reserve", r#"{"namespace":"api","attributes":{"user":"bob"},"expires_ms":60000}"#).await;
+    let permits = get(&world, "/v1/permits").await;
+    assert_eq!(permits["permits"][0]["expires"], "2026-11-20T23:01:00.123Z", "{permits}");
+}
+
 #[tokio::test]
 async fn blocks_and_permits_are_listed_after_a_reload_and_a_restart() {
     let namespaces = "  api: { limits: [\
