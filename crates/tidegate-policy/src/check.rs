@@ -124,8 +124,10 @@ fn namespaces(
     report: &mut Report<'_>,
 ) -> Vec<NamespacePolicy> {
     let Some(raw) = config.namespaces.as_ref().filter(|raw| !raw.is_empty()) else {
-        // A policy that only names files of envoyproxy/ratelimit needs no namespace.
-        if config.envoy_ratelimit.is_none() {
+        // Neither a policy that only names files of envoyproxy/ratelimit needs a namespace, nor one
+        // whose limits arrive with `CL.THROTTLE`.
+        let serves_resp = config.listen.as_ref().is_some_and(|listen| listen.resp.is_some());
+        if config.envoy_ratelimit.is_none() && !serves_resp {
             report.warn(
                 path,
                 "there is no namespace, so every check is answered 404",

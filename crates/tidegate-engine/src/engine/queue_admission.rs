@@ -101,8 +101,8 @@ impl Engine {
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
     /// so that it does not take what they wait for. It is offered to its resource when it joins,
-    /// unless it was before. `None` if there is no such line, or no room, or if the request cannot
-    /// be decided at all, which its attempt reports.
+    /// unless it was before. `None` if there is no such line, or no room, or if its limits refuse it
+    /// for longer than it may wait, or if it cannot be decided at all, which its attempt reports.
     #[cold]
     fn join_line(
         &self,
@@ -119,6 +119,13 @@ impl Engine {
         let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
         if until <= now {
+            return None;
+        }
+        // Its own limits are looked at, not charged: a request that they refuse for longer than it
+        // may wait gains nothing in a line. Its attempt reports that.
+        if let Some(refusal) = gate.peek(request.attributes, request.cost, now).refusal
+            && self.obstacle_of(&refusal, request, now).is_none_or(|(_, ask_at)| ask_at > until)
+        {
             return None;
         }
         let seat = Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns)?;

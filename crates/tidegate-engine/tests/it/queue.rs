@@ -132,6 +132,32 @@ fn at_ten_times_the_load_the_store_is_asked_once_for_each_admitted_request() {
     assert_eq!((stats.in_flight, stats.undecided(), world.engine.waiting()), (0, 0, 0));
 }
 
+/// The refusal names the instant, so it is known when the request comes that no turn is in time.
+#[test]
+fn a_request_whose_own_limit_refuses_it_for_longer_than_it_may_wait_joins_no_line() {
+    let world = World::new(Room { local: 1, in_flight: 1, ..Room::WIDE });
+    let held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let bob = enter(&world, &patient(&BOB, Class::Critical));
+    let ask = |wait| world.begin(&patient(&USER, Class::Critical).may_wait_until(after(wait)));
+    let is_told_of_the_rate = |stage: Stage| {
+        let Stage::Refused(refusal) = stage else { panic!("waits, or is admitted") };
+        let expected = (Reason::RateExceeded, Retry::At(after(MINUTE)));
+        assert_eq!((refusal.reason(), refusal.retry()), expected);
+    };
+    // Others wait for the place, which this request would need as well.
+    is_told_of_the_rate(ask(10_000 * MS));
+    assert_eq!(world.engine.waiting(), 1);
+    let long = ask(MINUTE).waits();
+    // Another waits for the counter itself.
+    is_told_of_the_rate(ask(MINUTE - MS));
+    assert_eq!(world.engine.waiting(), 2);
+    world.finish(world.engine.settle(held, Outcome::Succeeded, world.now()));
+    assert!(is_called(&bob) && !is_called(&long));
+    drop(world.resume(bob).admitted());
+    let stats = world.stats();
+    assert_eq!(stats.undecided(), 1, "only the one that waits is undecided");
+}
+
 #[test]
 fn a_waiting_request_holds_nothing_and_leaves_its_limits_as_they_were() {
     let world = places(1);

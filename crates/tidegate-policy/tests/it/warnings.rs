@@ -61,6 +61,8 @@ fn what_does_nothing_is_warned_about() {
             "t.yaml:1:1: namespaces: there is no namespace, so every check is answered 404; add one under `namespaces:`"
         ]
     );
+    // `CL.THROTTLE` needs none.
+    assert_eq!(warnings("listen: { resp: 127.0.0.1:6380 }"), [""; 0]);
 }
 
 #[test]
