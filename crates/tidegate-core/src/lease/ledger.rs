@@ -147,10 +147,16 @@ impl Ledger {
     /// Answers `ask` at `now`, the store's time. `terms` are those of the limit at `now`, `epoch`
     /// is the store's.
     ///
-    /// A record of another epoch is begun anew first. The same ask again gets the same tokens and
-    /// debits nothing; one that a later ask has overtaken gets no answer. `now` may step back:
-    /// nothing drains then, and no window that has ended comes back. Of a quota nothing is granted
-    /// while lost usage could still count.
+    /// A record of another epoch is begun anew first. `now` may step back: nothing drains then, and
+    /// no window that has ended comes back. Of a quota nothing is granted while lost usage could
+    /// still count.
+    ///
+    /// The same ask again gets the same `lump`, `held` and `rate`, for the rest of their time, and
+    /// debits nothing. What the first answer said beside the tokens (`keep`, `is_scarce`, `again`)
+    /// is not remembered: the holder is told to keep nothing and to ask again soon, as after a grant
+    /// that was not enough. An ask that a later one has overtaken gets no answer. A holder for which
+    /// there was no place has no record, so its same ask again is another spot grant, debited like
+    /// the first.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
         self.enter(terms, epoch);
         let now_us = micros(now);

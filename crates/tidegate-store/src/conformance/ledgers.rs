@@ -64,7 +64,8 @@ pub fn a_ledger_of_too_many_holders_serves_them_as_the_pure_code_does<H: Conform
     Ok(())
 }
 
-/// An answer that was lost is given again, under whatever id it is asked for, and costs nothing.
+/// The tokens of an answer that was lost are given again, under whatever id they are asked for, and
+/// cost nothing. The rest of the answer may differ.
 pub fn a_repeated_ask_gets_the_same_grant_and_changes_nothing<H: ConformanceStore>(
     trial: &Trial<'_, H>,
 ) -> Passed {

@@ -212,3 +212,29 @@ fn what_a_record_grows_by_is_known_before() {
     assert_eq!(ledger.holders().count(), HOLDERS_MAX);
     assert_eq!(Ledger::heap_growth(Some(&ledger), 50), 0);
 }
+
+#[test]
+fn the_same_ask_again_gets_the_same_tokens_and_a_holder_without_a_place_another_spot_grant() {
+    let algorithm = bucket(10_000, 10_000);
+    let terms = Terms::of(&algorithm, at(0)).unwrap();
+    let mut ledger = Ledger::begin(&terms, &EPOCH);
+    let asked = ask(0, 300, 7);
+    let first = ledger.ask(at(0), &terms, &EPOCH, &asked).grant.unwrap();
+    let used = ledger.used(at(0), &terms);
+    let again = ledger.ask(at(0), &terms, &EPOCH, &asked).grant.unwrap();
+    assert_eq!((again.lump, again.held, again.rate, again.ttl), (first.lump, first.held, first.rate, first.ttl));
+    assert_eq!(ledger.used(at(0), &terms), used);
+    // The rest is not remembered.
+    assert!(first.keep > 0);
+    assert_eq!((again.keep, again.is_scarce, again.again), (0, false, SPACING));
+    for member in 1..HOLDERS_MAX as u64 {
+        ledger.ask(at(0), &terms, &EPOCH, &ask(member, 1, 1));
+    }
+    let without = ask(HOLDERS_MAX as u64, 7, 7);
+    let used = ledger.used(at(0), &terms);
+    for times in 1..=2 {
+        let grant = ledger.ask(at(0), &terms, &EPOCH, &without).grant.unwrap();
+        assert!(grant.is_spot() && grant.lump == 7, "{grant:?}");
+        assert_eq!(ledger.used(at(0), &terms), used + 7 * times);
+    }
+}
