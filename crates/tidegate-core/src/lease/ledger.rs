@@ -153,10 +153,10 @@ impl Ledger {
     ///
     /// The same ask again gets the same `lump`, `held` and `rate`, for the rest of their time, and
     /// debits nothing. What the first answer said beside the tokens (`keep`, `is_scarce`, `again`)
-    /// is not remembered: the holder is told to keep nothing and to ask again soon, as after a grant
-    /// that was not enough. An ask that a later one has overtaken gets no answer. A holder for which
-    /// there was no place has no record, so its same ask again is another spot grant, debited like
-    /// the first.
+    /// is not remembered: the holder is told to keep nothing, that tokens are scarce, and to ask
+    /// again soon. An ask that a later one has overtaken gets no answer. A holder for which there
+    /// was no place has no record, so its same ask again is another spot grant, debited like the
+    /// first.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
         self.enter(terms, epoch);
         let now_us = micros(now);
