@@ -75,6 +75,7 @@ impl Settings {
             None => request.attributes.get("tenant").map(Cow::Borrowed),
         };
         request.tenant = tenant.as_deref();
+        request.resource = self.resource.as_deref();
         if let Some(extract) = &self.class
             && let Some(class) = take("class", &**extract, head)?
         {

@@ -93,6 +93,7 @@ impl AdmitLayer {
         let settings = Settings {
             driver,
             namespace,
+            resource: None,
             attributes: Vec::new(),
             tenant: None,
             class: None,
@@ -110,6 +111,40 @@ impl AdmitLayer {
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
+    }
+
+    /// The resource of the engine's overload plane by which requests are served: its bound on
+    /// requests in flight, its line and its cursor apply to them, so that layers of one engine before
+    /// different services do not take each other's places. Default: the default resource. An error
+    /// if the engine has no such resource.
+    ///
+    /// ```
+    /// use tidegate_core::Limit;
+    /// use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
+    /// use tidegate_overload::{Overload, ResourceConfig};
+    /// use tidegate_tower::AdmitLayer;
+    ///
+    /// let overload = Overload::builder(7).resource("search", ResourceConfig::new(64)).build()?;
+    /// let limit = Limit::rate("all", "1000/s")?;
+    /// let engine = Engine::builder(EngineConfig::default())
+    ///     .namespace(NamespaceConfig::new("api", [limit]))
+    ///     .overload(overload)
+    ///     .build()?;
+    /// let layer = AdmitLayer::new(engine, "api")?.resource("search")?;
+    /// assert!(layer.resource("serach").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn resource(self, name: impl Into<Arc<str>>) -> Result<Self, LayerError> {
+        let name = name.into();
+        let now = self.settings.driver.now();
+        let engine = self.settings.driver.engine();
+        let known = engine.resource_stats(now).filter_map(|one| one.name.map(str::to_owned));
+        let known: Vec<String> = known.collect();
+        drop(engine);
+        if !known.iter().any(|one| **one == *name) {
+            return Err(LayerError::UnknownResource { resource: name.to_string(), known });
+        }
+        Ok(self.with(|settings| settings.resource = Some(name)))
     }
 
     /// Adds an attribute that limits match on and count by. Where a name is given twice, the first

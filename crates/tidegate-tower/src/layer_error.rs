@@ -14,6 +14,13 @@ pub enum LayerError {
         /// Those that the engine has.
         known: Vec<String>,
     },
+    /// The engine has no such resource.
+    UnknownResource {
+        /// The resource that was asked for.
+        resource: String,
+        /// Those that the engine has.
+        known: Vec<String>,
+    },
     /// No limit of the namespace looks at an attribute of the layer.
     UnusedAttribute {
         /// The namespace.
@@ -30,6 +37,15 @@ impl fmt::Display for LayerError {
         match self {
             Self::UnknownNamespace { namespace, known } => {
                 write!(f, "namespace \"{namespace}\" does not exist; use {}", Choices(known))
+            }
+            Self::UnknownResource { resource, known } if known.is_empty() => {
+                write!(
+                    f,
+                    "resource \"{resource}\" does not exist; give the engine an overload plane that has it"
+                )
+            }
+            Self::UnknownResource { resource, known } => {
+                write!(f, "resource \"{resource}\" does not exist; use {}", Choices(known))
             }
             Self::UnusedAttribute { namespace, attribute, known } => write!(
                 f,

@@ -23,6 +23,8 @@ pub(crate) type OnSettled = Arc<dyn Fn(Outcome) + Send + Sync>;
 pub(crate) struct Settings {
     pub(crate) driver: Driver,
     pub(crate) namespace: Arc<str>,
+    /// The resource that its requests are served by; `None`: the default resource.
+    pub(crate) resource: Option<Arc<str>>,
     pub(crate) attributes: Vec<(Box<str>, Arc<dyn Extract>)>,
     pub(crate) tenant: Option<Arc<dyn Extract>>,
     pub(crate) class: Option<Arc<dyn Extract>>,

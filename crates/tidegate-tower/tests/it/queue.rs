@@ -331,3 +331,26 @@ async fn many_that_wait_are_all_served_and_never_more_at_a_time_than_may() {
     assert_eq!((*under_way.lock().unwrap(), world.layer.waiting()), ((0, 3), 0));
     assert_eq!(world.left(), [("rate".to_owned(), 800), ("parallel".to_owned(), 3)]);
 }
+
+/// Two services behind layers of one engine: neither takes a place of the other.
+#[tokio::test]
+async fn layers_that_name_their_resources_have_places_of_their_own() {
+    let overload = Overload::builder(5)
+        .resource("search", ResourceConfig::new(1))
+        .resource("orders", ResourceConfig::new(1))
+        .build()
+        .unwrap();
+    let World { layer, .. } = World::new(builder([]).overload(overload));
+    let search = layer.clone().resource("search").unwrap();
+    let orders = layer.clone().resource("orders").unwrap();
+    let ask = async |layer: &AdmitLayer| layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
+    let held = ask(&search).await;
+    assert_eq!(held.status(), 200);
+    assert_eq!(ask(&search).await.status(), 503);
+    let other = ask(&orders).await;
+    assert_eq!((other.status().as_u16(), ask(&orders).await.status().as_u16()), (200, 503));
+    drop(held);
+    assert_eq!(ask(&search).await.status(), 200);
+    let error = layer.resource("serach").err().unwrap().to_string();
+    assert_eq!(error, "resource \"serach\" does not exist; use \"search\" or \"orders\"");
+}
