@@ -1,6 +1,7 @@
 //! Permits kept for callers that settle by name: bounded, expiring, settled at most once.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siphasher::sip128::SipHasher24;
@@ -108,6 +109,8 @@ pub(crate) struct KeptPermits {
     max: usize,
     shares: Shares,
     held: Mutex<Held>,
+    /// Permits that have expired since the last tick and were let go before it. Relaxed: a metric.
+    expired: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -130,6 +133,7 @@ impl KeptPermits {
             max,
             shares: Shares::new(max as u64),
             held: Mutex::new(Held { issued: 0, permits, expiries: BTreeSet::new() }),
+            expired: AtomicUsize::new(0),
         }
     }
 
@@ -203,8 +207,21 @@ impl KeptPermits {
         taken
     }
 
-    /// Takes out all permits that have expired by `now`.
-    pub(crate) fn expire(&self, now: Timestamp) -> Vec<Kept> {
+    /// Lets go all permits that have expired by `now`. The next tick counts them.
+    pub(crate) fn expire(&self, now: Timestamp) {
+        let expired = self.take_expired(now);
+        if !expired.is_empty() {
+            self.expired.fetch_add(expired.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Lets go all permits that have expired by `now`; how many have since it was asked last.
+    pub(crate) fn count_expired(&self, now: Timestamp) -> usize {
+        self.expire(now);
+        self.expired.swap(0, Ordering::Relaxed)
+    }
+
+    fn take_expired(&self, now: Timestamp) -> Vec<Kept> {
         let mut held = self.held();
         let mut expired = Vec::new();
         while let Some((expires, id)) = held.expiries.first().copied() {

@@ -220,11 +220,15 @@ impl Room {
         Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call })
     }
 
-    /// Calls all waiting requests, so that they are refused; and every one that enters from now on.
+    /// Calls all waiting requests in order of their arrival, so that they are refused; and every one
+    /// that enters from now on.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
-        let all: Vec<_> = self.state().calls.values().map(Arc::clone).collect();
-        for call in &all {
+        let mut waiting: Vec<(Position, Arc<Call>)> =
+            self.state().calls.iter().map(|(position, call)| (*position, Arc::clone(call))).collect();
+        // The order of a hash map is another in each process.
+        waiting.sort_unstable_by_key(|(position, _)| *position);
+        for (_, call) in &waiting {
             call.make(CallReason::Drained);
         }
     }

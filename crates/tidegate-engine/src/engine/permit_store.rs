@@ -107,7 +107,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Settled, RequestError> {
         // One that has expired but was not yet collected is as unknown as one that was.
-        drop(self.shared.kept.expire(now));
+        self.shared.kept.expire(now);
         let Kept { holds, is_noted, .. } =
             self.shared.kept.take(id).ok_or(RequestError::UnknownPermit(id))?;
         let mut settled = match holds {

@@ -47,7 +47,7 @@ impl Engine {
     /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
     pub fn tick(&self, now: Timestamp) -> Tick {
         let mut actions = SmallVec::new();
-        let expired = self.shared.kept.expire(now).len();
+        let expired = self.shared.kept.count_expired(now);
         if expired > 0 {
             actions.push(TickAction::CountExpiredPermits(expired));
         }

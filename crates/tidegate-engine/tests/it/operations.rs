@@ -74,6 +74,12 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
     ));
     let peek = done(engine.peek(&Request::new("api", &USER), expires));
     assert_eq!(peek.limits[1].remaining, 2);
+    // One that a settlement lets go before the tick is counted by the tick.
+    let later = expires.saturating_add(Duration::from_secs(10));
+    let [kept, _] = [(); 2].map(|()| done(engine.keep(admit(&engine, expires).unwrap(), later, expires)));
+    assert!(engine.settle_kept(kept, Outcome::Succeeded, later).is_err());
+    assert_eq!(engine.tick(later).actions[..], [TickAction::CountExpiredPermits(2)]);
+    assert!(engine.tick(later).actions.is_empty());
 }
 
 #[test]

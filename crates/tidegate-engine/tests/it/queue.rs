@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake};
 
 use tidegate_capacity::Access;
@@ -417,4 +417,27 @@ fn a_drain_refuses_every_waiting_request_at_once_and_lets_no_later_one_wait() {
     };
     assert!(says_when(&later));
     assert_eq!((world.engine.waiting(), world.stats().undecided()), (0, 0));
+}
+
+/// Notes the order in which waiting requests are woken.
+struct Order(usize, Arc<Mutex<Vec<usize>>>);
+
+impl Wake for Order {
+    fn wake(self: Arc<Self>) {
+        self.1.lock().unwrap().push(self.0);
+    }
+}
+
+#[test]
+fn a_drain_wakes_waiting_requests_in_order_of_their_arrival() {
+    let world = places(1);
+    let _held = world.begin(&patient(&USER, Class::Critical)).admitted();
+    let waiting: Vec<_> = (0..100).map(|_| enter(&world, &patient(&BOB, Class::Critical))).collect();
+    let order = Arc::new(Mutex::new(Vec::new()));
+    for (number, pending) in waiting.iter().enumerate() {
+        let waker = Arc::new(Order(number, Arc::clone(&order))).into();
+        assert!(core::pin::pin!(turn(pending)).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    world.engine.drain_waiting();
+    assert!(order.lock().unwrap().iter().copied().eq(0..100), "{order:?}");
 }
