@@ -32,6 +32,7 @@ pub mod hex;
 pub mod lease;
 pub mod limit;
 pub mod matcher;
+mod namespace;
 pub mod permits;
 #[cfg_attr(not(tidegate_planted_faults), doc(hidden))]
 pub mod planted_fault;
@@ -58,11 +59,12 @@ pub use gate::{Carried, CarriedLimit, CarriedStatus, CarryError, Charging};
 pub use gate::{Decision, Gate, GateBuilder, GateError, LimitStatus, Peek, Permit};
 pub use limit::{Limit, LimitError};
 pub use matcher::Matcher;
+pub use namespace::NamespaceConfig;
 pub use rate::{Rate, RateError};
 pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
 pub use refusal_details::{
     AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, RefusalDetails,
 };
-pub use table::{KeyTable, TableConfig, TableStats, WhenFull, full_retry};
+pub use table::{KeyTable, TableConfig, TableStats, WhenFull, full_retry, random_seed};
 pub use text::Text;
 pub use time::Timestamp;

@@ -59,6 +59,7 @@ pub use full_retry::full_retry;
 use reclaimer::Reclaimer;
 pub use refund_sets::RefundSet;
 pub(crate) use refund_sets::RefundSets;
+pub use seed::random_seed;
 use specs::SpecGuard;
 pub(crate) use specs::{Spec, SpecId, SpecNumber, SpecOwner, SpecPin, Specs};
 pub(crate) use word::{Entry, KeyHash, Unwritten};
@@ -128,7 +129,7 @@ impl TableConfig {
 impl Default for TableConfig {
     /// The default size, with a random seed.
     fn default() -> Self {
-        Self::seeded(seed::random())
+        Self::seeded(random_seed())
     }
 }
 

@@ -46,12 +46,12 @@ use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases};
 use crate::lineage::Lineage;
-use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
+use tidegate_core::NamespaceConfig;
 
 /// The settings that all namespaces of an engine share.
 ///

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_core::{Limit, Timestamp};
 use tidegate_store::{Note, NoteChange, NoteKind};
 
-use crate::namespace::NamespaceConfig;
 use crate::notes::{self, NoteError};
 use crate::stable_hash::name_of;
+use tidegate_core::NamespaceConfig;
 
 /// How many limits are remembered, those that a policy no longer has among them. When there are
 /// more, limits that are gone are forgotten first, then limits that count under their own name;

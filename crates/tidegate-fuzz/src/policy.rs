@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use tidegate_core::limit::OnExceed;
 use tidegate_core::{Cost, Timestamp};
-use tidegate_engine::{
-    Completion, Decision, Engine, EngineConfig, NamespaceConfig, Outcome, Permit, Request, Step,
-};
+use tidegate_engine::{Completion, Decision, Engine, EngineConfig, Outcome, Permit, Request, Step};
 use tidegate_policy::policy::NamespacePolicy;
 use tidegate_policy::{Fate, Policy, compare, parse_bytes};
 
@@ -100,13 +98,7 @@ fn engine(policy: &Policy) -> Engine {
     let mut config = EngineConfig::seeded([1, 2, 3, 4]);
     config.table.bytes = TABLE_BYTES;
     config.table.when_full = policy.memory.when_full;
-    let namespaces = policy.namespaces.iter();
-    let namespaces = namespaces.map(|namespace| {
-        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
-            .plans(namespace.plans.clone())
-            .costs(namespace.costs.iter().cloned())
-    });
-    let built = Engine::builder(config).namespaces(namespaces).build();
+    let built = Engine::builder(config).namespaces(policy.namespace_configs()).build();
     built.unwrap_or_else(|error| panic!("accepted, and makes no engine: {error}"))
 }
 

@@ -1,5 +1,6 @@
 //! Checked settings: what the daemon runs on. Immutable; every number in it is one that works.
 
+mod address;
 pub mod authorization;
 pub mod claims;
 pub mod envoy;
@@ -7,11 +8,10 @@ pub mod planes;
 pub mod proxy;
 pub mod store;
 
-use core::fmt;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
+pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
@@ -23,7 +23,7 @@ use http::HeaderName;
 pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
 use tidegate_core::limit::{CostRow, Plans};
-use tidegate_core::{Limit, Rate, WhenFull};
+use tidegate_core::{Limit, NamespaceConfig, Rate, WhenFull};
 
 /// A checked configuration.
 ///
@@ -74,6 +74,11 @@ impl Policy {
     /// The namespace called `name`.
     pub fn namespace(&self, name: &str) -> Option<&NamespacePolicy> {
         self.namespaces.iter().find(|namespace| namespace.name == name)
+    }
+
+    /// The namespaces as an engine takes them.
+    pub fn namespace_configs(&self) -> impl Iterator<Item = NamespaceConfig> {
+        self.namespaces.iter().map(NamespacePolicy::config)
     }
 
     /// The limits that a store decides where there is one, each with the name of its namespace:
@@ -136,37 +141,6 @@ pub struct Tls {
     pub client_ca: Option<String>,
 }
 
-/// Where a listener listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// An IP address and a port; port 0 takes any free one.
-    Tcp(SocketAddr),
-    /// The path of a Unix socket, 1 to [`Address::SOCKET_PATH_BYTES_MAX`] bytes.
-    Unix(String),
-}
-
-impl Address {
-    /// The longest path of a Unix socket in bytes, on the strictest system.
-    pub const SOCKET_PATH_BYTES_MAX: usize = 103;
-
-    /// Whether only this machine can reach it: a loopback address or a Unix socket.
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
-            Self::Unix(_) => true,
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{path}"),
-        }
-    }
-}
-
 /// The longest path of a file or a directory in bytes.
 pub const PATH_BYTES_MAX: usize = 4096;
 
@@ -213,6 +187,13 @@ pub struct NamespacePolicy {
 }
 
 impl NamespacePolicy {
+    /// The namespace as an engine takes it.
+    pub fn config(&self) -> NamespaceConfig {
+        NamespaceConfig::new(self.name.clone(), self.limits.iter().cloned())
+            .plans(self.plans.clone())
+            .costs(self.costs.iter().cloned())
+    }
+
     /// The longest name in bytes.
     pub const NAME_BYTES_MAX: usize = 128;
     /// The most namespaces in one configuration.

@@ -10,7 +10,6 @@ use tidegate_engine::{BuildError, Engine};
 use tidegate_policy::{Comparison, Policy, Problems};
 use tidegate_store::{NoteChange, StoreError};
 
-use crate::address::Address;
 use crate::config::ServerConfig;
 use crate::context::DaemonContext;
 use crate::in_force::{InForce, PolicyVersion};
@@ -19,6 +18,7 @@ use crate::planes::with_planes;
 use crate::policy_config::{self, ConfigError};
 use crate::quota_store;
 use crate::reload_status::LastError;
+use tidegate_policy::policy::Address;
 
 /// The first listener of `opened` that `policy` would leave without any protection, with its
 /// address.
@@ -46,8 +46,7 @@ fn unprotected_listener<'a>(
         .filter_map(|(name, address, tls, written)| Some((name, address.as_ref()?, tls, written)));
     http.chain(others).find_map(|(name, address, tls, written)| {
         let asks_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        let is_insecure = written
-            .is_some_and(|written| written.insecure && policy_config::address(&written.address) == *address);
+        let is_insecure = written.is_some_and(|written| written.insecure && written.address == *address);
         (!address.is_local() && !asks_certificates && !is_insecure).then_some((name, address))
     })
 }

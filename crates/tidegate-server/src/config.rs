@@ -9,12 +9,12 @@ use tidegate_net::tls::TlsFiles;
 use tidegate_proxy::ProxyConfig;
 use tidegate_wire::Meaning;
 
-use crate::address::Address;
 use crate::authorization::Authorization;
 use crate::claims::ClaimSettings;
 use crate::envoy_files::EnvoyFiles;
 use crate::planes::PlaneSettings;
 pub use tidegate_net::reply::OlderHeaders;
+use tidegate_policy::policy::Address;
 
 /// How a daemon listens and answers. Everything but the addresses has a default.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use tidegate_core::display::{CivilInstant, HumanDuration};
 use tidegate_core::gate::{
     self, Counting, Explanation, FoundPlan, FoundZone, Level, Outlook, PlanSource, Standing,
 };
-use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp, random_seed};
 use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::Policy;
@@ -37,7 +37,6 @@ use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
-use crate::random_seed::random_seed;
 use crate::route::{Route, RouteAccess};
 
 /// The route of explanations.

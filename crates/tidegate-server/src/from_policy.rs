@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Timestamp, random_seed};
 use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError, RuntimeOverride};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
@@ -21,7 +21,6 @@ use crate::policy_config::namespaces;
 pub use crate::policy_config::{ConfigError, server_config};
 use crate::policy_follower::fingerprint;
 use crate::quota_store::{self, UnusableStore};
-use crate::random_seed::random_seed;
 use crate::server::{DaemonParts, Handle, Server};
 use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
 use tidegate_clock::{Clock, SystemClock};
@@ -207,7 +206,7 @@ fn warn_if_readable(store: &RedbStore) {
     }
 }
 
-/// The engine of a policy, all in memory. `seed` must be random: see [`crate::random_seed`].
+/// The engine of a policy, all in memory. `seed` must be random: see [`tidegate_core::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, BuildError> {
     // One machine with its memory: every limit is decided here, exact ones too.
     let engine =
@@ -247,10 +246,14 @@ async fn engine_from(
     Ok(engine)
 }
 
+/// A secret that names of permits are made with.
+fn permit_key() -> [u64; 2] {
+    [(); 2].map(|()| getrandom::u64().expect("the operating system gives random numbers"))
+}
+
 fn engine_config(policy: &Policy, seed: [u64; 4], asks_store: bool) -> EngineConfig {
     let mut config = EngineConfig::seeded(seed);
-    let [first, second, ..] = random_seed();
-    config.permit_key = [first, second];
+    config.permit_key = permit_key();
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;
     config.asks_store = asks_store;

@@ -28,7 +28,6 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
-mod address;
 mod admin;
 mod audit;
 mod authorization;
@@ -81,7 +80,6 @@ mod process_metrics;
 mod protocol;
 mod protocol_hooks;
 mod quota_store;
-mod random_seed;
 mod readiness;
 mod refusal_log;
 mod refused_keys;
@@ -97,7 +95,6 @@ mod store_hooks;
 mod tables;
 mod terms;
 
-pub use address::{Address, NotAnAddress};
 pub use authorization::{Authorization, AuthorizationError, new_token};
 #[doc(hidden)]
 pub use authorize::{AuthorizeQuery, read_authorize_query};
@@ -111,11 +108,12 @@ pub use listener::ListenError;
 pub use no_store::NoStore;
 pub use planes::PlaneSettings;
 pub use quota_store::UnusableStore;
-pub use random_seed::random_seed;
 pub use refused_keys::KEYS_MAX as REFUSED_KEYS_MAX;
 pub use routes::openapi_document;
 pub use server::{Drained, Handle, Server};
 pub use shared_store::SharedStoreError;
 pub use tidegate_clock::{Clock, Drift, ManualClock, SystemClock};
+pub use tidegate_core::random_seed;
 pub use tidegate_net::{Bounds, tls};
+pub use tidegate_policy::policy::{Address, NotAnAddress};
 pub use tidegate_proxy::ProxyConfig;

@@ -10,7 +10,7 @@ use tidegate_net::tls::TlsError;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
-use crate::address::Address;
+use tidegate_policy::policy::Address;
 
 mod preamble;
 

@@ -21,7 +21,7 @@ use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
 use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};
 use tokio::sync::Notify;
 
-use crate::address::Address;
+use tidegate_policy::policy::Address;
 
 /// How many leases are in the note of a member: those with the most demand.
 const LEASES_TOLD: usize = 16;

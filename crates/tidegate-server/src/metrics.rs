@@ -31,7 +31,7 @@ pub(crate) use self::limits::{LimitFamilies, LimitSeries, NamespaceTable, OVERRI
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Every metric: its name on the page, and its help text. The page ends counters with `_total`.
-pub const TABLE: [(&str, &str); 83] = [
+pub const TABLE: &[(&str, &str)] = &[
     (
         "tidegate_decisions",
         "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",

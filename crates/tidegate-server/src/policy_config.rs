@@ -9,7 +9,6 @@ use tidegate_policy::Policy;
 use tidegate_policy::policy;
 use tidegate_proxy::{ProxyConfig, ProxyError};
 
-use crate::address::Address;
 use crate::authorization::{Authorization, AuthorizationError};
 use crate::claims::ClaimSettings;
 use crate::config::{OlderHeaders, ServerConfig, Statuses};
@@ -33,13 +32,7 @@ pub enum ConfigError {
 
 /// The limits of a policy as an engine takes them.
 pub(crate) fn namespaces(policy: &Policy) -> Vec<NamespaceConfig> {
-    let namespaces = policy.namespaces.iter();
-    let config = |namespace: &policy::NamespacePolicy| {
-        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
-            .plans(namespace.plans.clone())
-            .costs(namespace.costs.iter().cloned())
-    };
-    namespaces.map(config).collect()
+    policy.namespace_configs().collect()
 }
 
 /// The statuses of limits that have one of their own.
@@ -56,15 +49,15 @@ pub(crate) fn statuses(policy: &Policy) -> Statuses {
 /// How a daemon with this policy listens and answers.
 pub fn server_config(policy: &Policy) -> Result<ServerConfig, ConfigError> {
     Ok(ServerConfig {
-        http: vec![address(&policy.listen.http.address)],
-        admin: policy.listen.admin.as_ref().map(|listener| address(&listener.address)),
-        proxy: policy.listen.proxy.as_ref().map(|listener| address(&listener.address)),
+        http: vec![policy.listen.http.address.clone()],
+        admin: policy.listen.admin.as_ref().map(|listener| listener.address.clone()),
+        proxy: policy.listen.proxy.as_ref().map(|listener| listener.address.clone()),
         proxy_tls: policy.listen.proxy.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         envoy_ratelimit: policy.envoy_ratelimit.as_ref().map(EnvoyFiles::open).transpose()?,
-        grpc: policy.listen.grpc.as_ref().map(|listener| address(&listener.address)),
+        grpc: policy.listen.grpc.as_ref().map(|listener| listener.address.clone()),
         grpc_tls: policy.listen.grpc.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxy_protocol: policy.listen.proxy.as_ref().is_some_and(|listener| listener.proxy_protocol),
-        resp: policy.listen.resp.as_ref().map(|listener| address(&listener.address)),
+        resp: policy.listen.resp.as_ref().map(|listener| listener.address.clone()),
         resp_tls: policy.listen.resp.as_ref().and_then(|listener| listener.tls.as_ref()).map(tls_files),
         proxying: ProxyConfig::open(policy.proxy.clone())?
             .with_value_bytes_max(policy.http.bounds.attribute_bytes),
@@ -94,14 +87,6 @@ fn authorization(policy: &Policy) -> Result<Option<Authorization>, Authorization
 fn tls_files(tls: &policy::Tls) -> TlsFiles {
     let client_ca = tls.client_ca.as_ref().map(PathBuf::from);
     TlsFiles { cert: PathBuf::from(&tls.cert), key: PathBuf::from(&tls.key), client_ca }
-}
-
-/// An address of a policy as a listener takes it.
-pub(crate) fn address(address: &policy::Address) -> Address {
-    match address {
-        policy::Address::Tcp(socket) => Address::Tcp(*socket),
-        policy::Address::Unix(path) => Address::Unix(path.into()),
-    }
 }
 
 fn bounds(bounds: &policy::Bounds) -> Bounds {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use tidegate_core::random_seed;
 use tidegate_driver::Driver;
 use tidegate_engine::{Engine, TickAction};
 use tidegate_net::connections::{ConnectionCommand, ConnectionSlots, Connections, ListenerId};
@@ -19,7 +20,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::acceptor::{Acceptor, connections_max};
-use crate::address::Address;
 use crate::audit::Audit;
 use crate::config::ServerConfig;
 use crate::context::DaemonContext;
@@ -36,12 +36,12 @@ use crate::override_history::History;
 use crate::policy_file::PolicyFile;
 use crate::policy_follower::follow;
 use crate::protocol::RESP_NAMESPACE;
-use crate::random_seed::random_seed;
 use crate::refused_keys::RefusedKeys;
 use crate::reload_status::Changes;
 use crate::shared_store::SharedStore;
 use crate::store_hooks::DaemonHooks;
 use tidegate_clock::Clock;
+use tidegate_policy::policy::Address;
 
 /// How long the last write to the disk may take at the end.
 const CLOSE_MAX: Duration = Duration::from_secs(10);

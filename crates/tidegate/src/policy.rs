@@ -17,7 +17,7 @@
 use core::fmt;
 use std::path::Path;
 
-use tidegate_engine::{BuildError, Engine, EngineConfig, NamespaceConfig};
+use tidegate_engine::{BuildError, Engine, EngineConfig};
 use tidegate_policy::policy::StoreKind;
 pub use tidegate_policy::{Policy, Problem, Problems};
 
@@ -112,13 +112,8 @@ pub fn engine_of(policy: &Policy) -> Result<Engine, PolicyError> {
     if policy.namespaces.iter().any(|namespace| !namespace.tables.is_empty()) {
         return daemon_only("tables", "remove them, or run `tidegate serve`");
     }
-    let namespaces = policy.namespaces.iter().map(|namespace| {
-        NamespaceConfig::new(namespace.name.clone(), namespace.limits.clone())
-            .plans(namespace.plans.clone())
-            .costs(namespace.costs.iter().cloned())
-    });
     let mut config = EngineConfig::default();
     config.table.bytes = policy.memory.keys_bytes;
     config.table.when_full = policy.memory.when_full;
-    Engine::builder(config).namespaces(namespaces).build().map_err(PolicyError::Engine)
+    Engine::builder(config).namespaces(policy.namespace_configs()).build().map_err(PolicyError::Engine)
 }

@@ -131,6 +131,7 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-redis-server", kind: Apart, may_use: &[] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
 ];
 

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tidegate_redis_server::{RedisServer, skip};
 
 use crate::command::{TemporaryFile, TemporaryFolder};
 use crate::gateways::stand::{free_address, until};
@@ -21,70 +22,13 @@ mod leases;
 
 const ADA: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
 
-/// A server that keeps nothing on disk and is killed when dropped; `None`, said past the test
-/// harness, if it is missing.
-struct Redis {
-    program: PathBuf,
-    child: Child,
-    port: u16,
-    folder: TemporaryFolder,
-}
-
-impl Redis {
-    fn start(test: &str) -> Option<Self> {
-        let program = find_or_skip("redis-server", test)?;
-        let folder = TemporaryFolder::new();
-        let port = free_address().rsplit(':').next().unwrap().parse().unwrap();
-        let child = Self::spawn(&program, port, &folder);
-        Some(Self { program, child, port, folder })
+/// A Redis server; `None`, said past the test harness, if the program is missing.
+fn redis_or_skip(test: &str) -> Option<RedisServer> {
+    let server = RedisServer::start(&[]);
+    if server.is_none() {
+        skip(test);
     }
-
-    fn spawn(program: &PathBuf, port: u16, folder: &TemporaryFolder) -> Child {
-        let mut command = Command::new(program);
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        command.arg("--dir").arg(folder.path());
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        until("redis-server listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-        child
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    fn start_again(&mut self) {
-        self.child = Self::spawn(&self.program, self.port, &self.folder);
-    }
-
-    fn forget_everything(&self) {
-        self.send("FLUSHALL");
-    }
-
-    /// Has the server carry a command out that it answers with OK.
-    fn send(&self, command: &str) {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
-        let mut reply = [0; 5];
-        stream.read_exact(&mut reply).unwrap();
-        assert_eq!(&reply, b"+OK\r\n");
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    server
 }
 
 /// A member on the Redis of this port, which waits long for its store.
@@ -121,12 +65,12 @@ fn body(text: &str) -> Value {
 
 #[test]
 fn ten_members_admit_together_what_one_limit_has_and_not_one_more() {
-    let Some(redis) = Redis::start("ten_members_admit_together_what_one_limit_has_and_not_one_more") else {
+    let Some(redis) = redis_or_skip("ten_members_admit_together_what_one_limit_has_and_not_one_more") else {
         return;
     };
     // One more comes every five minutes.
     let members: Vec<_> =
-        (0..10).map(|_| member(redis.port, "{ name: a, key: [user], rate: 288/d, burst: 300 }")).collect();
+        (0..10).map(|_| member(redis.port(), "{ name: a, key: [user], rate: 288/d, burst: 300 }")).collect();
     let admitted = AtomicU64::new(0);
     thread::scope(|scope| {
         for (_, address, _) in &members {
@@ -155,10 +99,10 @@ fn ten_members_admit_together_what_one_limit_has_and_not_one_more() {
 #[test]
 fn a_member_that_refuses_without_its_store_is_ready_when_the_store_answers() {
     let name = "a_member_that_refuses_without_its_store_is_ready_when_the_store_answers";
-    let Some(mut redis) = Redis::start(name) else { return };
+    let Some(mut redis) = redis_or_skip(name) else { return };
     redis.kill();
     let (_daemon, address, _file) = member(
-        redis.port,
+        redis.port(),
         "{ name: day, key: [user], rate: 100/d }, { name: short, key: [app], rate: 2/h, consistency: local }",
     );
     let (status, text) = get(&address, "/readyz");
@@ -170,7 +114,7 @@ fn a_member_that_refuses_without_its_store_is_ready_when_the_store_answers() {
     let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
     let statuses: Vec<_> = (0..3).map(|_| post(&address, "/v1/check", app).0).collect();
     assert_eq!(statuses, [200, 200, 429], "what needs no store is decided without it");
-    redis.start_again();
+    redis.start_again(&[]);
     until("it is ready", || is_ready(&address));
     assert_eq!(post(&address, "/v1/check", ADA).0, 200);
 }
@@ -178,10 +122,10 @@ fn a_member_that_refuses_without_its_store_is_ready_when_the_store_answers() {
 #[test]
 fn a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone() {
     let name = "a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone";
-    let Some(mut redis) = Redis::start(name) else { return };
+    let Some(mut redis) = redis_or_skip(name) else { return };
     redis.kill();
     let (_daemon, address, _file) = member_of(
-        redis.port,
+        redis.port(),
         "50ms",
         "{ name: exact, key: [user], rate: 100/s, consistency: exact }, \
          { name: open, key: [app], rate: 100/d, on_store_failure: allow }",
@@ -190,7 +134,7 @@ fn a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone() {
     assert_eq!(status, 200, "{text}");
     let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
     assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
-    redis.start_again();
+    redis.start_again(&[]);
     until("it has joined", || get(&address, "/metrics").1.contains("\ntidegate_store_circuit_open 0\n"));
     assert!(is_ready(&address));
     assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
@@ -199,9 +143,9 @@ fn a_member_that_starts_while_its_store_is_away_is_ready_and_decides_alone() {
 #[test]
 fn a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready() {
     let name = "a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready";
-    let Some(redis) = Redis::start(name) else { return };
+    let Some(redis) = redis_or_skip(name) else { return };
     let limit = "{ name: rate, key: [user], rate: 100/s, consistency: exact }";
-    let (_daemon, address, _file) = member(redis.port, limit);
+    let (_daemon, address, _file) = member(redis.port(), limit);
     until("it is ready", || is_ready(&address));
     redis.send("SET tidegate:epoch 0123.1800000000.1800000000000000.0.3");
     until("it is not ready", || !is_ready(&address));
@@ -215,8 +159,8 @@ fn a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready()
 #[test]
 fn a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it() {
     let name = "a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it";
-    let Some(redis) = Redis::start(name) else { return };
-    let (_daemon, address, _file) = member_of(redis.port, "2s", "{ name: slow, key: [user], rate: 5/m }");
+    let Some(redis) = redis_or_skip(name) else { return };
+    let (_daemon, address, _file) = member_of(redis.port(), "2s", "{ name: slow, key: [user], rate: 5/m }");
     until("it is ready", || is_ready(&address));
     for remaining in (0..5).rev() {
         let (status, text) = post(&address, "/v1/check", ADA);
@@ -232,9 +176,9 @@ fn a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it() {
 #[test]
 fn keys_that_a_member_has_never_seen_are_admitted_while_the_store_is_away() {
     let name = "keys_that_a_member_has_never_seen_are_admitted_while_the_store_is_away";
-    let Some(mut redis) = Redis::start(name) else { return };
+    let Some(mut redis) = redis_or_skip(name) else { return };
     let limits = "{ name: fast, key: [app], rate: 100/s }, { name: slow, key: [user], rate: 5/m }";
-    let (_daemon, address, _file) = member_of(redis.port, "50ms", limits);
+    let (_daemon, address, _file) = member_of(redis.port(), "50ms", limits);
     until("it is ready", || is_ready(&address));
     redis.kill();
     for attribute in ["app", "user"] {
@@ -281,9 +225,9 @@ fn delaying(to: u16, delay_ms: &Arc<AtomicU64>) -> u16 {
 #[test]
 fn what_a_late_store_charged_for_refused_requests_is_undone() {
     let name = "what_a_late_store_charged_for_refused_requests_is_undone";
-    let Some(redis) = Redis::start(name) else { return };
+    let Some(redis) = redis_or_skip(name) else { return };
     let delay_ms = Arc::new(AtomicU64::new(0));
-    let port = delaying(redis.port, &delay_ms);
+    let port = delaying(redis.port(), &delay_ms);
     let limit = "{ name: quota, key: [user], rate: 1000/d, consistency: exact }";
     let (_daemon, address, _file) = member_of(port, "50ms", limit);
     until("it is ready", || is_ready(&address));
@@ -312,10 +256,10 @@ fn what_a_late_store_charged_for_refused_requests_is_undone() {
 
 #[test]
 fn an_override_set_at_one_member_applies_at_the_others() {
-    let Some(redis) = Redis::start("an_override_set_at_one_member_applies_at_the_others") else { return };
+    let Some(redis) = redis_or_skip("an_override_set_at_one_member_applies_at_the_others") else { return };
     let limit = "{ name: a, key: [user], rate: 10/d }";
-    let (_first, one, _one_file) = member(redis.port, limit);
-    let (_second, other, _other_file) = member(redis.port, limit);
+    let (_first, one, _one_file) = member(redis.port(), limit);
+    let (_second, other, _other_file) = member(redis.port(), limit);
     until("both are ready", || is_ready(&one) && is_ready(&other));
     let limit_at = |address: &str| {
         let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;
@@ -340,14 +284,14 @@ fn an_override_set_at_one_member_applies_at_the_others() {
 #[test]
 fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     let name = "a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so";
-    let Some(redis) = Redis::start(name) else { return };
+    let Some(redis) = redis_or_skip(name) else { return };
     let limits = "{ name: quota, key: [user], rate: 10/d }, { name: rate, key: [app], rate: 1000/s, consistency: exact }";
-    let (_daemon, address, _file) = member(redis.port, limits);
-    let (_other_daemon, other, _other_file) = member(redis.port, limits);
+    let (_daemon, address, _file) = member(redis.port(), limits);
+    let (_other_daemon, other, _other_file) = member(redis.port(), limits);
     until("both are ready", || is_ready(&address) && is_ready(&other));
     let app = r#"{"namespace":"api","attributes":{"app":"shop"}}"#;
     assert_eq!((post(&address, "/v1/check", ADA).0, post(&address, "/v1/check", app).0), (200, 200));
-    redis.forget_everything();
+    redis.send("FLUSHALL");
     for _ in 0..3 {
         let (status, text) = post(&address, "/v1/check", ADA);
         assert_eq!((status, &body(&text)["reason"]), (503, &"store_unavailable".into()), "{text}");
@@ -356,7 +300,7 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
     assert!(get(&address, "/metrics").1.contains("\ntidegate_store_loss 1\n"));
     assert_eq!(post(&other, "/v1/check", ADA).0, 503);
     // A member that starts after the loss follows it, too.
-    let (_late_daemon, late, _late_file) = member(redis.port, limits);
+    let (_late_daemon, late, _late_file) = member(redis.port(), limits);
     until("it is ready", || is_ready(&late));
     assert_eq!(post(&late, "/v1/check", ADA).0, 503);
     // One acknowledgement, at a member that need not have noticed the loss, counts for all with
@@ -375,12 +319,12 @@ fn a_store_that_has_lost_its_data_decides_no_quota_until_somebody_says_so() {
 
 #[test]
 fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
-    let Some(mut redis) = Redis::start("a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back")
+    let Some(mut redis) = redis_or_skip("a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back")
     else {
         return;
     };
     let limit = "{ name: a, key: [user], rate: 100000/s, consistency: exact, on_store_failure: refuse }";
-    let (_daemon, address, _file) = member_of(redis.port, "500ms", limit);
+    let (_daemon, address, _file) = member_of(redis.port(), "500ms", limit);
     until("it is ready", || is_ready(&address));
     assert_eq!(post(&address, "/v1/check", ADA).0, 200);
     redis.kill();
@@ -394,7 +338,7 @@ fn a_store_that_is_killed_is_told_of_and_serves_again_when_it_is_back() {
         let (_, page) = get(&address, "/metrics");
         page.split_once(rejected).is_some_and(|(_, count)| !count.starts_with('0'))
     });
-    redis.start_again();
+    redis.start_again(&[]);
     let since = Instant::now();
     until("it serves again", || post(&address, "/v1/check", ADA).0 == 200);
     assert!(since.elapsed() < Duration::from_secs(1), "after {:?}", since.elapsed());

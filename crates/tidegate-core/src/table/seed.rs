@@ -2,12 +2,18 @@
 
 use core::hash::BuildHasher;
 
-/// A random seed, from the randomness of the operating system.
+/// A random seed, unknown outside of the process: that of [`TableConfig::default`], and for
+/// whatever else wants one, such as [`TableConfig::seeded`] and stores in memory.
 ///
-/// This is the one place of the pure crates where anything comes from outside: a program that names
-/// no seed must be safe from strangers who choose keys. Simulations and tests pass a seed.
+/// This is the one source of seeds, and the one place of the pure crates where anything comes from
+/// outside: a program that names no seed must be safe from strangers who choose keys. Simulations
+/// and tests pass a seed. Secrets, such as tokens and the key of permit names, are no seeds and come
+/// from the operating system directly.
+///
+/// [`TableConfig::default`]: super::TableConfig
+/// [`TableConfig::seeded`]: super::TableConfig::seeded
 #[expect(clippy::disallowed_types, reason = "the one place where a seed is drawn")]
-pub(super) fn random() -> [u64; 4] {
+pub fn random_seed() -> [u64; 4] {
     // Each state has keys of its own, and the hash of a number under unknown keys is as good as a
     // random number.
     let state = std::collections::hash_map::RandomState::new();
@@ -20,7 +26,7 @@ mod tests {
 
     #[test]
     fn two_seeds_differ_in_each_part() {
-        let (one, other) = (random(), random());
+        let (one, other) = (random_seed(), random_seed());
         assert!(one.iter().zip(&other).all(|(one, other)| one != other), "{one:?} {other:?}");
     }
 }

@@ -10,9 +10,9 @@ use tidegate_core::{Gate, Timestamp};
 use super::{Engine, Shared, hasher};
 use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
-use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
+use tidegate_core::NamespaceConfig;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.
@@ -72,7 +72,7 @@ impl Engine {
         let mut gates = self.gates.clone();
         // Dormant overrides may name a namespace that is gone.
         if let Some(index) = self.by_name.get(namespace) {
-            let namespace = NamespaceConfig::of(&gates[*index]);
+            let namespace = NamespaceConfig::from(&*gates[*index]);
             gates[*index] = Arc::new(build_gate(&self.shared, namespace, &self.lineage, &overrides)?);
         }
         Ok(Self {
@@ -133,7 +133,7 @@ fn build_gate(
     lineage: &Lineage,
     overrides: &Overrides,
 ) -> Result<Gate, BuildError> {
-    let NamespaceConfig { name: namespace, limits, plans, costs } = namespace;
+    let NamespaceConfig { name: namespace, limits, plans, costs, .. } = namespace;
     let namespace = namespace.as_str();
     // Relaxed: whoever changes the number makes the gates anew.
     let members = shared.members.load(Ordering::Relaxed);

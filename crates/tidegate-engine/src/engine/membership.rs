@@ -8,8 +8,8 @@ use tidegate_store::NoteChange;
 use super::Engine;
 use crate::error::BuildError;
 use crate::lineage::Lineage;
-use crate::namespace::NamespaceConfig;
 use crate::overrides::{Overrides, RuntimeOverride};
+use tidegate_core::NamespaceConfig;
 
 impl Engine {
     /// Another engine over the same state and with the same limits, under the names and overrides
@@ -78,6 +78,6 @@ impl Engine {
     }
 
     fn as_configured(&self) -> Vec<NamespaceConfig> {
-        self.gates.iter().map(|gate| NamespaceConfig::of(gate)).collect()
+        self.gates.iter().map(|gate| NamespaceConfig::from(&**gate)).collect()
     }
 }

@@ -11,8 +11,8 @@ use tidegate_store::NoteChange;
 
 use super::Engine;
 use crate::error::BuildError;
-use crate::namespace::NamespaceConfig;
 use crate::numbers::in_words;
+use tidegate_core::NamespaceConfig;
 
 /// The changes that a reload made to every limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -162,7 +162,7 @@ fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
             let fix = format!("write unix: and a path of 1 to {} bytes", Address::SOCKET_PATH_BYTES_MAX);
             return Err((what, fix));
         }
-        return Ok(Address::Unix(socket.to_owned()));
+        return Ok(Address::Unix(socket.into()));
     }
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Address::Tcp(address));

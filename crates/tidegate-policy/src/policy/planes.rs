@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use tidegate_capacity::{CapacityBuilder, TableConfig};
 use tidegate_core::Class;
 
 /// A node on which partitions of tables lie.
@@ -16,9 +17,9 @@ pub struct NodePolicy {
 
 impl NodePolicy {
     /// The longest name of a node or table in bytes.
-    pub const NAME_BYTES_MAX: usize = 255;
+    pub const NAME_BYTES_MAX: usize = TableConfig::NAME_BYTES_MAX;
     /// The most nodes in one configuration.
-    pub const COUNT_MAX: usize = 10_000;
+    pub const COUNT_MAX: usize = CapacityBuilder::NODES_MAX;
 }
 
 /// A table with provisioned throughput, cut into partitions by a hash of the key.
@@ -37,13 +38,13 @@ pub struct TablePolicy {
 
 impl TablePolicy {
     /// The most capacity units a second of a table or node.
-    pub const UNITS_MAX: u64 = 1_000_000;
+    pub const UNITS_MAX: u64 = TableConfig::UNITS_PER_SECOND_MAX;
     /// The most partitions of a table.
-    pub const PARTITIONS_MAX: u32 = 1000;
+    pub const PARTITIONS_MAX: u32 = TableConfig::PARTITIONS_MAX;
     /// The most tables in one configuration.
-    pub const COUNT_MAX: usize = 10_000;
+    pub const COUNT_MAX: usize = CapacityBuilder::TABLES_MAX;
     /// The most partitions of all tables of a configuration together.
-    pub const ALL_PARTITIONS_MAX: usize = 1_000_000;
+    pub const ALL_PARTITIONS_MAX: usize = CapacityBuilder::PARTITIONS_MAX;
 
     /// The thousandths of a unit a second that a partition, counted from 0, is promised, reads and
     /// writes together: the total cut evenly, the remainder to the first partitions.

@@ -270,7 +270,7 @@ fn listeners_are_addresses_or_sockets_alone_or_with_what_belongs_to_them() {
     let http = |text: &str| settings(&format!("listen: {{ http: {text} }}")).listen.http;
     assert_eq!(http("127.0.0.1:0").address.to_string(), "127.0.0.1:0");
     assert_eq!(http("\"[::1]:80\"").address.to_string(), "[::1]:80");
-    assert_eq!(http("unix:/run/t.sock").address, Address::Unix("/run/t.sock".to_owned()));
+    assert_eq!(http("unix:/run/t.sock").address, Address::Unix("/run/t.sock".into()));
     assert!(http("{ address: 0.0.0.0:80, insecure: true }").insecure);
     assert!(http("\"[::ffff:127.0.0.1]:80\"").address.is_local());
     assert_eq!(http("\"127.0.0.1:${PORT}\"").address.to_string(), "127.0.0.1:9090");

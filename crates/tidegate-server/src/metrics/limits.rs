@@ -94,7 +94,7 @@ impl LimitFamilies {
         &self,
         namespaces: impl Iterator<Item = (&'a str, L)>,
     ) -> NamespaceTable {
-        let [a, b, c, d] = crate::random_seed::random_seed();
+        let [a, b, c, d] = tidegate_core::random_seed();
         let mut table = HashMap::with_hasher(ahash::RandomState::with_seeds(a, b, c, d));
         for (name, limits) in namespaces {
             let namespace: Arc<str> = name.into();

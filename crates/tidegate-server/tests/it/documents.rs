@@ -86,7 +86,7 @@ fn add_files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_metric_is_documented() {
-    for (name, _) in metrics::TABLE.into_iter().chain(metrics::PROCESS_TABLE) {
+    for (name, _) in metrics::TABLE.iter().copied().chain(metrics::PROCESS_TABLE) {
         let rows = [format!("| `{name}` |"), format!("| `{name}_total` | counter |")];
         let is_there = METRICS.lines().any(|line| rows.iter().any(|row| line.starts_with(row)));
         assert!(is_there, "no row for {name}");

@@ -1,40 +1,19 @@
 //! A shared store that is out of memory: what callers are told, and what decides instead.
 
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use tidegate_redis_server::{RedisServer, skip};
 use tidegate_server::{ManualClock, from_policy};
 
 use crate::client::Client;
 use crate::world::START;
 
-/// A Redis that is killed when dropped.
-struct Redis(Child);
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::test]
 async fn a_store_out_of_memory_is_unavailable_and_not_a_full_table() {
     let name = "a_store_out_of_memory_is_unavailable_and_not_a_full_table";
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--maxmemory", "1"]);
-    command.current_dir(std::env::temp_dir()).stdout(Stdio::null());
-    let Ok(server) = command.spawn() else {
-        return println!("skipped: {name}: redis-server is not installed");
-    };
-    let _server = Redis(server);
-    let since = Instant::now();
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(since.elapsed() < Duration::from_secs(20), "redis-server does not listen");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let Some(server) = RedisServer::start(&["--maxmemory", "1"]) else { return skip(name) };
+    let port = server.port();
     let text = format!(
         "listen: {{ http: 127.0.0.1:0 }}
 store: {{ kind: redis, urls: [\"redis://127.0.0.1:{port}\"], deadline: 5s }}

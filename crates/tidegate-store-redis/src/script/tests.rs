@@ -1,49 +1,15 @@
-use std::io::Write;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-use redis::{Connection, Script};
+use redis::Script;
+use tidegate_redis_server::{RedisServer, skip};
 
 use super::TEXT;
 use crate::call_format::CALL_FORMAT;
 
-/// A server that keeps nothing and is killed when dropped.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A server with a connection to it; `None` if the program is missing.
-fn server() -> Option<(Server, Connection)> {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let mut command = Command::new("redis-server");
-    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-    let server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?);
-    let client = redis::Client::open(("127.0.0.1", port)).unwrap();
-    let started = Instant::now();
-    loop {
-        match client.get_connection() {
-            Ok(connection) => return Some((server, connection)),
-            Err(error) if started.elapsed() > Duration::from_secs(20) => panic!("{error}"),
-            Err(_) => std::thread::yield_now(),
-        }
-    }
-}
-
 #[test]
 fn a_call_of_another_format_is_an_error_and_writes_nothing() {
-    let Some((_server, mut connection)) = server() else {
-        let _ = writeln!(
-            std::io::stdout(),
-            "skipped: a_call_of_another_format_is_an_error_and_writes_nothing: redis-server is not installed"
-        );
-        return;
+    let Some(server) = RedisServer::start(&[]) else {
+        return skip("a_call_of_another_format_is_an_error_and_writes_nothing");
     };
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
     let mut run = |format: u8| {
         let mut header = vec![0_u8; 57];
         header[0] = format;

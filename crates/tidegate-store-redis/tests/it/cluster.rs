@@ -80,7 +80,7 @@ impl Cluster {
 
     /// Kills all nodes.
     pub(crate) fn stop(&mut self) {
-        self.nodes.iter_mut().for_each(Server::kill);
+        self.nodes.iter_mut().for_each(|node| node.kill());
     }
 
     /// Starts all nodes again, and waits until they say that the cluster serves.
@@ -97,7 +97,7 @@ impl Cluster {
     }
 
     pub(crate) fn config(&self) -> RedisConfig {
-        let mut config = patient(RedisConfig::new(self.nodes.iter().take(2).map(Server::url)));
+        let mut config = patient(RedisConfig::new(self.nodes.iter().take(2).map(|node| node.url())));
         config.cluster = true;
         config
     }

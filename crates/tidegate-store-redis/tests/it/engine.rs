@@ -1,142 +1,47 @@
-//! Servers that the tests start and stop.
+//! Servers and stores that the tests start and stop.
 
-use std::collections::BTreeSet;
-use std::io::Write;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-
 use tidegate_core::Timestamp;
+use tidegate_redis_server::RedisServer;
+pub(crate) use tidegate_redis_server::{free_port, program, skip};
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
 
-/// The program, if the machine has it.
-pub(crate) fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join("redis-server")).find(|program| program.is_file())
-}
-
-/// Says past the test harness that a test could not run.
-pub(crate) fn skip(test: &str) {
-    let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
-}
-
-/// A port nobody listens on, of which the port 10 000 above is free too, as a cluster needs. No
-/// other test gets it: its server may not listen yet.
-pub(crate) fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    let mut given = GIVEN.lock().unwrap();
-    for _ in 0..1000 {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        // Ports that the system hands out are high; those of clusters leave room for their bus.
-        let port = 20_000 + port % 10_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok()
-            && TcpListener::bind(("127.0.0.1", port + 10_000)).is_ok()
-            && given.insert(port)
-        {
-            return port;
-        }
-    }
-    panic!("no free port")
-}
-
-/// One server, which keeps nothing on disk and is killed when dropped.
+/// One server, with connections of the client and the store to it.
 #[derive(Debug)]
-pub(crate) struct Server {
-    child: Child,
-    port: u16,
-    folder: PathBuf,
+pub(crate) struct Server(RedisServer);
+
+impl Deref for Server {
+    type Target = RedisServer;
+
+    fn deref(&self) -> &RedisServer {
+        &self.0
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut RedisServer {
+        &mut self.0
+    }
 }
 
 impl Server {
     /// A server with these further arguments; `None` if the program is missing.
     pub(crate) fn start(arguments: &[&str]) -> Option<Self> {
-        Self::start_on(free_port(), arguments)
+        RedisServer::start(arguments).map(Self)
     }
 
     pub(crate) fn start_on(port: u16, arguments: &[&str]) -> Option<Self> {
-        let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
-        let program = program()?;
-        std::fs::create_dir_all(&folder).unwrap();
-        let child = Self::spawn(program, port, &folder, arguments);
-        let server = Self { child, port, folder };
-        server.wait();
-        Some(server)
-    }
-
-    /// Starts the program in `folder`, where it finds what it kept there.
-    fn spawn(program: PathBuf, port: u16, folder: &Path, arguments: &[&str]) -> Child {
-        let mut command = Command::new(program);
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        command.args(["--dir"]).arg(folder).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        RedisServer::start_on(port, arguments).map(Self)
     }
 
     /// A server on a copy of the dump at `path`.
     pub(crate) fn start_on_dump(path: &Path) -> Option<Self> {
-        let port = free_port();
-        let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
-        let program = program()?;
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::copy(path, folder.join("dump.rdb")).unwrap();
-        let child = Self::spawn(program, port, &folder, &[]);
-        let server = Self { child, port, folder };
-        server.wait();
-        Some(server)
-    }
-
-    /// Kills the process, and keeps its port and its files.
-    pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    /// Starts it again after [`Self::kill`].
-    pub(crate) fn start_again(&mut self, arguments: &[&str]) {
-        self.child = Self::spawn(program().unwrap(), self.port, &self.folder, arguments);
-        self.wait();
-    }
-
-    fn wait(&self) {
-        let since = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(
-                since.elapsed() < Duration::from_secs(20),
-                "redis-server does not listen on {}",
-                self.port
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    pub(crate) fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Where it keeps its files.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    /// The process, for signals.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        RedisServer::start_on_dump(path).map(Self)
     }
 
     pub(crate) fn client(&self) -> redis::Connection {
@@ -146,14 +51,6 @@ impl Server {
     /// A configuration that waits long, since tests run beside others.
     pub(crate) fn config(&self) -> RedisConfig {
         patient(RedisConfig::new([self.url()]))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,53 +1,22 @@
 //! `Admission` for workers, where something it needs is not there.
 
 use core::time::Duration;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
 
 use tidegate::limit::{Consistency, OnStoreFailure};
 use tidegate::redis::RedisStore;
 use tidegate::{Admission, Limit, Reason, Request};
+use tidegate_redis_server::{RedisServer, skip};
 
 #[path = "../../examples/worker.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example is a program of its own")]
 mod worker;
 
-/// A Redis that is killed when dropped.
-struct Redis(Child);
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Redis {
-    /// A server on this port; `None` where Redis is not installed.
-    fn start(port: u16) -> Option<Self> {
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        let server = command.current_dir(std::env::temp_dir()).stdout(Stdio::null()).spawn().ok()?;
-        let server = Self(server);
-        let since = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(since.elapsed() < Duration::from_secs(20), "redis-server does not listen");
-            std::thread::yield_now();
-        }
-        Some(server)
-    }
-}
-
 #[tokio::test]
 async fn the_worker_spends_what_the_store_has_lent_it_and_returns_the_rest() {
-    let port = closed_port();
-    let Some(_server) = Redis::start(port) else {
-        return println!(
-            "skipped: the_worker_spends_what_the_store_has_lent_it_and_returns_the_rest: \
-             redis-server is not installed"
-        );
+    let Some(server) = RedisServer::start(&[]) else {
+        return skip("the_worker_spends_what_the_store_has_lent_it_and_returns_the_rest");
     };
-    let url = format!("redis://127.0.0.1:{port}");
+    let url = server.url();
     let (one, other) = (worker::admission(&url).unwrap(), worker::admission(&url).unwrap());
     for _ in 0..10 {
         one.until_ready(&request()).await.unwrap().succeeded();

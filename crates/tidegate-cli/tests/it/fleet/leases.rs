@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{ADA, Redis, body, get, is_ready, member};
+use super::{ADA, body, get, is_ready, member, redis_or_skip};
 use crate::command::{TemporaryFile, run};
 use crate::gateways::stand::until;
 use crate::process::{Daemon, answer, post, send};
@@ -73,8 +73,8 @@ const DAY: &str = "{ name: day, key: [user], fixed: { limit: 600, window: 24h },
 #[test]
 fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile() {
     let name = "a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile";
-    let Some(redis) = Redis::start(name) else { return };
-    let members: Vec<_> = (0..3).map(|_| member(redis.port, DAY)).collect();
+    let Some(redis) = redis_or_skip(name) else { return };
+    let members: Vec<_> = (0..3).map(|_| member(redis.port(), DAY)).collect();
     for (_, address, _) in &members {
         until("it is ready", || is_ready(address));
     }
@@ -109,10 +109,10 @@ fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile(
 #[test]
 fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() {
     let name = "a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed";
-    let Some(redis) = Redis::start(name) else { return };
-    let (_stays, address, _file) = member(redis.port, DAY);
-    let (mut stops, stopping, _file2) = member(redis.port, DAY);
-    let (mut dies, dying, _file3) = member(redis.port, DAY);
+    let Some(redis) = redis_or_skip(name) else { return };
+    let (_stays, address, _file) = member(redis.port(), DAY);
+    let (mut stops, stopping, _file2) = member(redis.port(), DAY);
+    let (mut dies, dying, _file3) = member(redis.port(), DAY);
     for address in [&address, &stopping, &dying] {
         until("it is ready", || is_ready(address));
     }
@@ -150,10 +150,10 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
 #[test]
 fn a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has() {
     let name = "a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has";
-    let Some(mut redis) = Redis::start(name) else { return };
+    let Some(mut redis) = redis_or_skip(name) else { return };
     let (_daemon, address, _file) =
-        member(redis.port, "{ name: rate, key: [user], rate: 1000/s, burst: 1000 }");
-    let (_other, quota, _other_file) = member(redis.port, DAY);
+        member(redis.port(), "{ name: rate, key: [user], rate: 1000/s, burst: 1000 }");
+    let (_other, quota, _other_file) = member(redis.port(), DAY);
     until("both are ready", || is_ready(&address) && is_ready(&quota));
     let (mut rate, mut day) = (Caller::new(&address), Caller::new(&quota));
     // Its lease covers what it is asked for.
@@ -173,17 +173,17 @@ fn a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has() {
     assert!(spent < 599, "{spent}");
     let refusal = day.ask().unwrap_err();
     assert_eq!(refusal["reason"], "store_unavailable", "it is not the caller who is over: {refusal}");
-    redis.start_again();
+    redis.start_again(&[]);
     until("it is lent again", || rate.ask().is_ok());
 }
 
 #[test]
 fn members_divide_a_local_limit_and_take_over_what_another_leaves() {
     let name = "members_divide_a_local_limit_and_take_over_what_another_leaves";
-    let Some(redis) = Redis::start(name) else { return };
+    let Some(redis) = redis_or_skip(name) else { return };
     let limit = "{ name: each, key: [user], rate: 1/h, burst: 100, consistency: local, share: auto }";
-    let (_one, address, _file) = member(redis.port, limit);
-    let (mut two, other, _other_file) = member(redis.port, limit);
+    let (_one, address, _file) = member(redis.port(), limit);
+    let (mut two, other, _other_file) = member(redis.port(), limit);
     until("both are ready", || is_ready(&address) && is_ready(&other));
     let part = |address: &str| {
         let peek = r#"{"namespace":"api","attributes":{"user":"ada"},"peek":true}"#;

@@ -1,13 +1,12 @@
 //! A namespace as it is configured.
 
-use tidegate_core::limit::{CostRow, Plans};
-use tidegate_core::{Gate, Limit};
+use crate::gate::Gate;
+use crate::limit::{CostRow, Limit, Plans};
 
 /// A namespace: an isolated set of limits.
 ///
 /// ```
-/// # use tidegate_core::Limit;
-/// # use tidegate_engine::NamespaceConfig;
+/// # use tidegate_core::{Limit, NamespaceConfig};
 /// let api = NamespaceConfig::new("api", [Limit::rate("per-user", "100/s")?.key(["user"])]);
 /// assert_eq!((api.name.as_str(), api.limits.len()), ("api", 1));
 /// # Ok::<(), tidegate_core::GateError>(())
@@ -49,9 +48,11 @@ impl NamespaceConfig {
         self.costs.extend(rows);
         self
     }
+}
 
-    /// The namespace that a gate was made of.
-    pub(crate) fn of(gate: &Gate) -> Self {
+impl From<&Gate> for NamespaceConfig {
+    /// The namespace that the gate was made of.
+    fn from(gate: &Gate) -> Self {
         Self {
             name: gate.namespace().to_owned(),
             limits: gate.limits().cloned().collect(),

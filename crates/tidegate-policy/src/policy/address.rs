@@ -10,12 +10,15 @@ use std::path::PathBuf;
 pub enum Address {
     /// A TCP address; port 0 takes any free one.
     Tcp(SocketAddr),
-    /// The path of a Unix socket.
+    /// The path of a Unix socket; in a policy of 1 to [`Address::SOCKET_PATH_BYTES_MAX`] bytes.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Whether only this machine can reach it.
+    /// The longest path of a Unix socket in bytes, on the strictest system.
+    pub const SOCKET_PATH_BYTES_MAX: usize = 103;
+
+    /// Whether only this machine can reach it: a loopback address or a Unix socket.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),

@@ -1,0 +1,187 @@
+//! Redis servers that tests start and stop.
+//!
+//! A [`RedisServer`] listens on loopback, on a port that nobody else listens on, and writes only to a
+//! folder of its own. It is stopped by the id of its process, and its folder removed, when it is
+//! dropped. A machine without the program has none: a test then prints [`skip`] and returns.
+//!
+//! ```
+//! use tidegate_redis_server::{RedisServer, skip};
+//!
+//! let Some(server) = RedisServer::start(&[]) else { return skip("this example") };
+//! assert!(std::net::TcpStream::connect(("127.0.0.1", server.port())).is_ok());
+//! ```
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a server may take until it listens.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How often a new server is asked whether it listens.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How many ports are tried until one is free.
+const PORTS_TRIED_MAX: usize = 1000;
+
+/// The program, if the machine has it.
+pub fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join("redis-server")).find(|program| program.is_file())
+}
+
+/// Says past the test harness that `test` could not run because the program is missing.
+pub fn skip(test: &str) {
+    let _ = writeln!(std::io::stdout(), "skipped: {test}: redis-server is not installed");
+}
+
+/// A port on which nothing listens, of which the port 10 000 above is free too, as a cluster needs.
+/// No other test of this process gets it: its server may not listen yet.
+///
+/// # Panics
+///
+/// If the machine has no such port.
+pub fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    for _ in 0..PORTS_TRIED_MAX {
+        let any = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let any = any.expect("a port of loopback is free").port();
+        // Ports that the system hands out are high; those of clusters leave room for their bus.
+        let port = 20_000 + any % 10_000;
+        if is_free(port) && is_free(port + 10_000) && given.insert(port) {
+            return port;
+        }
+    }
+    panic!("no free port after {PORTS_TRIED_MAX} tries")
+}
+
+/// One server, which writes no snapshots and is stopped when dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    child: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+impl RedisServer {
+    /// A server with these further arguments on a free port; `None` if the program is missing.
+    ///
+    /// # Panics
+    ///
+    /// If it does not listen within 20 seconds, as each function that starts one.
+    pub fn start(arguments: &[&str]) -> Option<Self> {
+        Self::start_on(free_port(), arguments)
+    }
+
+    /// The same on this port.
+    pub fn start_on(port: u16, arguments: &[&str]) -> Option<Self> {
+        let folder = new_folder(port);
+        Self::start_in(port, folder, arguments)
+    }
+
+    /// A server that begins with a copy of the dump at `path`.
+    ///
+    /// # Panics
+    ///
+    /// Also if the dump cannot be copied.
+    pub fn start_on_dump(path: &Path) -> Option<Self> {
+        program()?;
+        let port = free_port();
+        let folder = new_folder(port);
+        std::fs::copy(path, folder.join("dump.rdb")).expect("the dump can be copied");
+        Self::start_in(port, folder, &[])
+    }
+
+    fn start_in(port: u16, folder: PathBuf, arguments: &[&str]) -> Option<Self> {
+        let child = spawn(&program()?, port, &folder, arguments);
+        let server = Self { child, port, folder };
+        server.wait();
+        Some(server)
+    }
+
+    /// Kills the process; its port and its files stay.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Starts it again after [`RedisServer::kill`].
+    ///
+    /// # Panics
+    ///
+    /// Also if the program is gone.
+    pub fn start_again(&mut self, arguments: &[&str]) {
+        let program = program().expect("the program was there before");
+        self.child = spawn(&program, self.port, &self.folder, arguments);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        let since = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(since.elapsed() < START_MAX, "redis-server does not listen on {}", self.port);
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// The port of loopback that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address as a URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends it a command, written as a line, that is answered with OK.
+    ///
+    /// # Panics
+    ///
+    /// If the answer is another one.
+    pub fn send(&self, command: &str) {
+        let mut reply = [0; 5];
+        let sent = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
+            stream.write_all(format!("{command}\r\n").as_bytes())?;
+            stream.read_exact(&mut reply)
+        });
+        assert!(sent.is_ok() && &reply == b"+OK\r\n", "{command}: {sent:?} {}", reply.escape_ascii());
+    }
+
+    /// Where it keeps its files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The id of its process, for signals.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn new_folder(port: u16) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("tidegate-redis-{}-{port}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the directory for temporary files can be written");
+    folder
+}
+
+fn spawn(program: &Path, port: u16, folder: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(program);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    command.arg("--dir").arg(folder).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("redis-server can be started")
+}
