@@ -473,12 +473,12 @@ impl KeyTable {
         let owner = self.owner_of(word);
         let Some((slot, old)) = choice else {
             let earliest = self.first_drain(key, None, now);
-            return Err(Unwritten::Full { until: self.retry_when_full(key, earliest, now) });
+            return Err(Unwritten::Full { until: Self::retry_when_full(key, earliest, now) });
         };
         if !self.take_place(key, owner, now) {
             // Only a word of its own namespace gives room to a namespace that is at its share.
             let earliest = self.first_drain(key, Some(owner), now);
-            return Err(Unwritten::Full { until: self.retry_when_full(key, earliest, now) });
+            return Err(Unwritten::Full { until: Self::retry_when_full(key, earliest, now) });
         }
         let old_owner = self.owner_of(old);
         // A newcomer with another lock may have taken the word since: the caller looks again and
@@ -544,7 +544,7 @@ impl KeyTable {
     }
 
     /// When a key that found no room may come back, given that there may be room at `earliest`.
-    pub(crate) fn retry_when_full(&self, key: KeyHash, earliest: Timestamp, now: Timestamp) -> Timestamp {
+    pub(crate) fn retry_when_full(key: KeyHash, earliest: Timestamp, now: Timestamp) -> Timestamp {
         full_retry(key.next().0, earliest, now)
     }
 

@@ -209,10 +209,8 @@ impl Shared {
             if let (Some(failure), false) = (&state.failing, batch.is_empty()) {
                 return Err(self.unavailable(failure.clone(), false));
             }
-            if !batch.is_read_only() {
-                if state.keeper.unsaved() >= CHANGED_MAX {
-                    return Ok(Step::Later(self.wait_for_commit(&mut state)));
-                }
+            if !batch.is_read_only() && state.keeper.unsaved() >= CHANGED_MAX {
+                return Ok(Step::Later(self.wait_for_commit(&mut state)));
             }
             let unknown = state.keeper.unknown(batch);
             if !unknown.is_empty() && !read.is_of(&unknown, state.commits) {

@@ -3,8 +3,6 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -13,9 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_redis_server::{RedisServer, skip};
 
-use crate::command::{TemporaryFile, TemporaryFolder};
-use crate::gateways::stand::{free_address, until};
-use crate::gateways::tools::find_or_skip;
+use crate::command::TemporaryFile;
+use crate::gateways::stand::until;
 use crate::process::{Daemon, answer, post, send};
 
 mod leases;

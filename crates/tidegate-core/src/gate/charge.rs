@@ -262,7 +262,7 @@ impl KeyTable {
                 Ok(charge) => return Ok((backing, charge)),
                 Err(RingRefusal::Verdict(verdict)) => return Err(verdict.into()),
                 Err(RingRefusal::Full) => {
-                    return Err(Answer::Full { until: self.room_again(probe.key, now) });
+                    return Err(Answer::Full { until: Self::room_again(probe.key, now) });
                 }
                 Err(RingRefusal::Stale) => self.look_past(probe),
             }
@@ -288,7 +288,7 @@ impl KeyTable {
                 Ok(slot) => return Ok((backing, slot)),
                 Err(PermitsRefusal::Verdict(verdict)) => return Err(verdict.into()),
                 Err(PermitsRefusal::Full) => {
-                    return Err(Answer::Full { until: self.room_again(probe.key, now) });
+                    return Err(Answer::Full { until: Self::room_again(probe.key, now) });
                 }
                 Err(PermitsRefusal::Stale) => self.look_past(probe),
             }
@@ -349,7 +349,7 @@ impl KeyTable {
             }
             let owner = self.specs.namespace(probe.spec.number());
             let created = create(owner).or_else(|| self.sweep_until(now, || create(owner)));
-            let (handle, bits) = created.ok_or(Answer::Full { until: self.room_again(probe.key, now) })?;
+            let (handle, bits) = created.ok_or(Answer::Full { until: Self::room_again(probe.key, now) })?;
             match self.write(probe.key, probe.entry, probe.spec.number(), State::from_bits(bits), now) {
                 Ok(entry) => {
                     probe.entry = entry;
@@ -369,8 +369,8 @@ impl KeyTable {
 
     /// When a key may come back for which there is no ring or permit: it is not known which of them
     /// is freed first.
-    fn room_again(&self, key: KeyHash, now: Timestamp) -> Timestamp {
-        self.retry_when_full(key, now.saturating_add(Duration::from_secs(1)), now)
+    fn room_again(key: KeyHash, now: Timestamp) -> Timestamp {
+        Self::retry_when_full(key, now.saturating_add(Duration::from_secs(1)), now)
     }
 
     /// Charges a probe whether or not there is room, and returns the new state. Work that is

@@ -149,7 +149,7 @@ fn a_request_whose_own_limit_refuses_it_for_longer_than_it_may_wait_joins_no_lin
     assert_eq!(world.engine.waiting(), 1);
     let long = ask(MINUTE).waits();
     // Another waits for the counter itself.
-    is_told_of_the_rate(ask(MINUTE - MS));
+    is_told_of_the_rate(ask(59_999 * MS));
     assert_eq!(world.engine.waiting(), 2);
     world.finish(world.engine.settle(held, Outcome::Succeeded, world.now()));
     assert!(is_called(&bob) && !is_called(&long));

@@ -56,6 +56,15 @@ const PLAIN: About = About {
 
 const WRITES: &[&str] = &["write", "fast"];
 
+const THROTTLE: About = About {
+    arity: -5,
+    flags: WRITES,
+    first_key: 1,
+    last_key: 1,
+    form: "key max_burst count period [quantity]",
+    ..PLAIN
+};
+
 impl Command {
     /// Every command, in the order of the documentation.
     pub(super) const ALL: [Self; 19] = [
@@ -91,23 +100,13 @@ impl Command {
         match self {
             Self::Throttle => &About {
                 name: "cl.throttle",
-                arity: -5,
-                flags: WRITES,
-                first_key: 1,
-                last_key: 1,
                 summary: "Charges a bucket whose numbers arrive with the command; waits in seconds",
-                form: "key max_burst count period [quantity]",
-                ..PLAIN
+                ..THROTTLE
             },
             Self::ThrottleMillis => &About {
                 name: "tg.throttle",
-                arity: -5,
-                flags: WRITES,
-                first_key: 1,
-                last_key: 1,
                 summary: "As CL.THROTTLE, with waits in milliseconds",
-                form: "key max_burst count period [quantity]",
-                ..PLAIN
+                ..THROTTLE
             },
             Self::Check => &About {
                 name: "tg.check",

@@ -46,7 +46,7 @@ async fn where_all_rules_are_in_shadow_mode_they_are_listed_so_and_admissions_na
     let mut envoy = Envoy::of(&world).await;
     let number = descriptor(&[("to_number", "1")]);
     for _ in 0..2 {
-        assert!(!lefts(&envoy.call(request("messaging", &[number.clone()])).await.unwrap())[0].0);
+        assert!(!lefts(&envoy.call(request("messaging", std::slice::from_ref(&number))).await.unwrap())[0].0);
     }
     assert_eq!(check(&world, r#"{"to_number":"1"}"#, "").await.0, 200);
     let limits = world.client().await.get("/v1/limits").await.json();
@@ -85,7 +85,7 @@ async fn refusals_carry_retry_after_through_envoy_where_that_is_asked_for() {
             let expected: &[_] = if used > 5 && retry_after { &[("Retry-After", "60")] } else { &[] };
             assert_eq!(headers, expected, "{semantics:?}, {used} used");
         }
-        let mut never = request("messaging", &[number.clone()]);
+        let mut never = request("messaging", std::slice::from_ref(&number));
         never.hits_addend = 1000;
         let answer = envoy.call(never).await.unwrap();
         assert!(answer.response_headers_to_add.is_empty(), "coming back is of no use: {answer:?}");
