@@ -4,6 +4,8 @@ use std::io::Read;
 use std::net::TcpStream;
 
 use crate::command::TemporaryFile;
+use crate::gateways::exchange::send as send_request;
+use crate::gateways::stand::until;
 use crate::process::{Daemon, answer, post, send};
 
 /// The JSON body in the first line that holds a check.
@@ -170,4 +172,28 @@ fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_
     );
     assert_eq!((second["limit"].as_str(), second["scope"]["user"].as_str()), (Some("per-user"), Some("ada")));
     assert_eq!(second["attributes"]["user"], "ada", "{second}");
+}
+
+#[test]
+fn a_rejected_file_and_its_return_to_the_policy_in_force_are_logged() {
+    let policy =
+        "listen: { http: 127.0.0.1:0 }\nnamespaces: { api: { limits: [{ name: all, rate: 1/s }] } }\n";
+    let file = TemporaryFile::new(policy);
+    let mut daemon = Daemon::start(&[file.as_str()]);
+    let address = daemon.address();
+    let is_rejected =
+        || send_request(&address, "GET", "/v1/limits", &[], b"").text().contains("\"last_error\":{");
+    for (text, rejected) in [("rate: 1/s, burst: 0", true), ("rate: 1/s", false)] {
+        std::fs::write(file.path(), policy.replace("rate: 1/s", text)).unwrap();
+        daemon.signal("HUP");
+        until("the file was read", || is_rejected() == rejected);
+    }
+    daemon.signal("TERM");
+    let (code, err) = daemon.end();
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<&str> = err.lines().filter(|line| line.contains("tidegate::reload")).collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(lines[0].contains("the policy in force stays"), "{err}");
+    let again = "the policy file is valid again, and the same as the policy in force";
+    assert!(lines[1].contains(again) && lines[1].contains("version=1"), "{err}");
 }

@@ -17,6 +17,12 @@ async function main() {
     checks.push(JSON.stringify(await client.call("TG.CHECK", "api", "user", "ioredis")));
   }
   assert.deepEqual(checks.map((check) => check.includes("rate_exceeded")), [...Array(5).fill(false), true]);
+  const transaction = client.multi();
+  for (let number = 0; number < 8; number += 1) {
+    transaction.call("CL.THROTTLE", "ioredis-at-once", 4, 5, 600);
+  }
+  const decided = (await transaction.exec()).map(([error, reply]) => error ?? reply[0]);
+  assert.deepEqual(decided, [...Array(5).fill(0), ...Array(3).fill(1)]);
   await client.quit();
   console.log("held");
 }

@@ -17,6 +17,12 @@ async function main() {
     checks.push(JSON.stringify(await client.sendCommand(["TG.CHECK", "api", "user", "node-redis"])));
   }
   assert.deepEqual(checks.map((check) => check.includes("rate_exceeded")), [...Array(5).fill(false), true]);
+  const transaction = client.multi();
+  for (let number = 0; number < 8; number += 1) {
+    transaction.addCommand(["CL.THROTTLE", "node-redis-at-once", "4", "5", "600"]);
+  }
+  const decided = (await transaction.exec()).map((reply) => reply[0]);
+  assert.deepEqual(decided, [...Array(5).fill(0), ...Array(3).fill(1)]);
   await client.close();
   console.log("held");
 }

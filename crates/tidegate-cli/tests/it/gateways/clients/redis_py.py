@@ -21,5 +21,23 @@ for protocol in (None, 2, 3):
         for _ in range(40):
             pipeline.execute_command("CL.THROTTLE", key + "-pipelined", 4, 5, 600)
         assert [reply[0] for reply in pipeline.execute()] == [0] * 5 + [1] * 35
+    # By default a pipeline is a transaction.
+    with client.pipeline() as pipeline:
+        for _ in range(40):
+            pipeline.execute_command("CL.THROTTLE", key + "-at-once", 4, 5, 600)
+        pipeline.execute_command("TG.CHECK", "api", "user", key + "-at-once")
+        replies = pipeline.execute()
+    assert [reply[0] for reply in replies[:40]] == [0] * 5 + [1] * 35, replies
+    assert "admit" in str(replies[40]), replies
+    # A command that cannot be queued makes all of them void: nothing is charged.
+    with client.pipeline() as pipeline:
+        pipeline.execute_command("CL.THROTTLE", key + "-void", 0, 5, 600)
+        pipeline.execute_command("GET", "x")
+        try:
+            replies = pipeline.execute()
+            raise AssertionError(f"{replies} were answered")
+        except redis.exceptions.ResponseError as error:
+            assert "unknown command" in str(error), error
+    assert client.execute_command("CL.THROTTLE", key + "-void", 0, 5, 600)[0] == 0
     client.close()
 print("held")
