@@ -2,4 +2,5 @@
 
 mod allocations;
 mod flood;
+mod governor;
 mod hammer;

@@ -10,16 +10,16 @@ use crate::command::{TemporaryFolder, tidegate};
 
 /// A block of code in a document.
 #[derive(Debug)]
-struct Block<'d> {
+pub(crate) struct Block<'d> {
     /// The line of its fence, from 1.
     line: usize,
-    language: &'d str,
+    pub(crate) language: &'d str,
     /// The line before the fence, where a comment may say something about the block.
     before: &'d str,
-    text: String,
+    pub(crate) text: String,
 }
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
@@ -52,7 +52,7 @@ fn documents() -> BTreeMap<PathBuf, String> {
     documents
 }
 
-fn blocks(document: &str) -> Vec<Block<'_>> {
+pub(crate) fn blocks(document: &str) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     let (mut is_open, mut before) = (false, "");
     for (index, line) in document.lines().enumerate() {

@@ -14,6 +14,7 @@ mod durable;
 mod fleet;
 mod gateways;
 mod kill;
+mod migration;
 mod operator_commands;
 mod process;
 mod ratelimit_files;

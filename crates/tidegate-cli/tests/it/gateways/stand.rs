@@ -106,20 +106,7 @@ impl Stand {
     /// Starts the gateway in the folder, and returns when it takes connections.
     pub(crate) fn start_gateway(&mut self, command: &mut Command) {
         self.gateway = None;
-        let log = self.file("gateway.log");
-        let file = File::create(&log).unwrap();
-        command.current_dir(self.folder.path()).stdin(Stdio::null());
-        command.stdout(file.try_clone().unwrap()).stderr(file);
-        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut gateway = Gateway(child);
-        let public = &self.public;
-        until("the gateway takes connections", || {
-            if let Some(status) = gateway.0.try_wait().unwrap() {
-                panic!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
-            }
-            TcpStream::connect(public).is_ok()
-        });
-        self.gateway = Some(gateway);
+        self.gateway = Some(Gateway::start(command, self.folder.path(), &self.public));
     }
 
     /// The output of the gateway.
@@ -140,7 +127,27 @@ impl Drop for Stand {
 }
 
 /// A gateway that is gone when the test is.
-struct Gateway(Child);
+pub(crate) struct Gateway(Child);
+
+impl Gateway {
+    /// Starts a gateway in the folder, where its output goes to `gateway.log`, and returns when it
+    /// takes connections at this address.
+    pub(crate) fn start(command: &mut Command, folder: &Path, public: &str) -> Self {
+        let log = folder.join("gateway.log");
+        let file = File::create(&log).unwrap();
+        command.current_dir(folder).stdin(Stdio::null());
+        command.stdout(file.try_clone().unwrap()).stderr(file);
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut gateway = Self(child);
+        until("the gateway takes connections", || {
+            if let Some(status) = gateway.0.try_wait().unwrap() {
+                panic!("it ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
+            }
+            TcpStream::connect(public).is_ok()
+        });
+        gateway
+    }
+}
 
 impl Drop for Gateway {
     fn drop(&mut self) {
@@ -182,7 +189,7 @@ pub(crate) fn free_address() -> String {
 
 /// The text with one address in place of another, in either spelling, where it is not the beginning
 /// of a longer one.
-fn exchange(text: &str, from: &str, to: &str) -> String {
+pub(crate) fn exchange(text: &str, from: &str, to: &str) -> String {
     let in_two = |address: &str| address.replace(':', ", port_value: ");
     [(from.to_owned(), to.to_owned()), (in_two(from), in_two(to))].iter().fold(
         text.to_owned(),
