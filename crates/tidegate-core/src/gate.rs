@@ -48,7 +48,7 @@ pub use explain::{
 pub use leased::{LeasedLimit, StoreName};
 pub use located::LocatedRequest;
 pub use operations::{Peek, TableFull};
-pub use permit::{LimitStatus, Permit, WorkEnd};
+pub use permit::{LimitStatus, Permit};
 pub use store_limits::{CounterPlace, ExactLimit, LocalLimit, Located};
 
 pub use crate::scope::KeyBytes;

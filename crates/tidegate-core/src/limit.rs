@@ -11,7 +11,7 @@ use core::time::Duration;
 pub use cost_table::CostRow;
 pub use error::{LimitError, LimitProblem};
 pub use plan::{PlanAssignment, PlanNumbers, Plans};
-pub use refund_on::{Outcome, RefundOn, RefundOnError};
+pub use refund_on::{Outcome, RefundOn, RefundOnError, WorkEnd};
 
 use crate::algorithm::Algorithm;
 use crate::lease::Terms;
@@ -52,8 +52,8 @@ pub struct Limit {
     pub refund_on: RefundOn,
     /// Other numbers for some keys. The one with the most attributes wins, then the first.
     pub overrides: Vec<Override>,
-    /// Other numbers for the requests of some plans, at most one for each plan of the namespace; see
-    /// [`Plans`]. An override wins over them.
+    /// Other numbers for the requests of some plans, at most one for each plan of the namespace;
+    /// see [`Plans`]. An override wins over them.
     pub plans: Vec<PlanNumbers>,
     /// The attribute whose value is the time zone of a calendar limit, as an IANA name. The zone of
     /// the algorithm counts for requests that lack it or name no zone. Default `None`.

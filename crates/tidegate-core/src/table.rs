@@ -66,8 +66,8 @@ pub(crate) use word::{Entry, KeyHash, Unwritten};
 use word::{LINE, SPEC_MASK, STATE_BITS, TAG_SHIFT};
 
 use crate::algorithm::State;
-use crate::gate::WorkEnd;
 use crate::limit::RefundOn;
+use crate::limit::WorkEnd;
 use crate::permits::Permits;
 use crate::ring::Rings;
 use crate::shares::{Namespaces, Owner, Shares};
@@ -531,7 +531,7 @@ impl KeyTable {
     }
 
     /// When the first of the words that `key` may take drains, or the first of those that belong to
-    /// `owner`; `now` if there is none.
+    /// `owner`; `now` without any.
     fn first_drain(&self, key: KeyHash, owner: Option<Owner>, now: Timestamp) -> Timestamp {
         let lines = self.lines_of(key).into_iter().chain(self.further_lines_of(key));
         lines

@@ -9,8 +9,8 @@ use crate::driver::Driver;
 /// The permit of an admitted request, with the driver that settles it. It is settled once.
 ///
 /// Dropping it settles it as [abandoned](Outcome::Abandoned), and in a panic as
-/// [failed](Outcome::Failed): what is lent is given back, what was spent stays spent, since the work
-/// was begun. Its end is then no sample of latency.
+/// [failed](Outcome::Failed): what is lent is given back, what was spent stays spent, since the
+/// work was begun. Its end is then no sample of latency.
 ///
 /// ```
 /// # use tidegate_core::{Cost, Limit};

@@ -30,7 +30,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use smallvec::SmallVec;
 use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
 use tidegate_core::limit::{CostRow, Plans};
-use tidegate_core::{Attributes, Cost, Gate, KeyTable, Limit, TableConfig, TableStats, Timestamp};
+use tidegate_core::{
+    Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
+};
 use tidegate_overload::{
     Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
 };
@@ -51,7 +53,6 @@ use crate::permit::Holds;
 use crate::planes::Planes;
 use crate::refunds::{REFUND_KEYS_MAX, RefundKeys};
 use crate::waiting_room::Room;
-use tidegate_core::NamespaceConfig;
 
 /// The settings that all namespaces of an engine share.
 ///

@@ -15,12 +15,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Limit, Timestamp};
+use tidegate_core::{Limit, NamespaceConfig, Timestamp};
 use tidegate_store::{Note, NoteChange, NoteKind};
 
 use crate::notes::{self, NoteError};
 use crate::stable_hash::name_of;
-use tidegate_core::NamespaceConfig;
 
 /// How many limits are remembered, those that a policy no longer has among them. When there are
 /// more, limits that are gone are forgotten first, then limits that count under their own name;

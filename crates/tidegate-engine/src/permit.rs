@@ -5,8 +5,8 @@ use std::vec;
 
 use smallvec::SmallVec;
 use tidegate_capacity::{Units, UnitsHold};
-use tidegate_core::gate::WorkEnd;
 pub use tidegate_core::limit::Outcome;
+use tidegate_core::limit::WorkEnd;
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_overload::LatencySample;

@@ -220,8 +220,8 @@ impl Room {
         Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call })
     }
 
-    /// Calls all waiting requests in order of their arrival, so that they are refused; and every one
-    /// that enters from now on.
+    /// Calls all waiting requests in order of their arrival, so that they are refused; and every
+    /// one that enters from now on.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
         let mut waiting: Vec<(Position, Arc<Call>)> =

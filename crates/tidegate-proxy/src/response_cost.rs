@@ -2,7 +2,8 @@
 //! of a stream.
 //!
 //! A body is read as it passes, in pieces of any size, and nothing of it is kept but the numbers
-//! that are looked for. So an answer of any length costs the same memory, and no byte of it is late.
+//! that are looked for. So an answer of any length costs the same memory, and no byte of it is
+//! late.
 
 mod event_numbers;
 mod json_numbers;
@@ -15,7 +16,7 @@ use tidegate_policy::grammar::ResponseValue;
 use event_numbers::EventNumbers;
 use json_numbers::JsonNumbers;
 
-/// What is known of the true cost of a request.
+/// The knowledge so far of the true cost of a request.
 #[derive(Debug, Default)]
 pub(crate) enum ResponseCost {
     /// The answer does not say it, or is not read for it.

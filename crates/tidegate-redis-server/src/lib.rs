@@ -1,7 +1,7 @@
 //! Redis servers that tests start and stop.
 //!
-//! A [`RedisServer`] listens on loopback, on a port that nobody else listens on, and writes only to a
-//! folder of its own. It is stopped by the id of its process, and its folder removed, when it is
+//! A [`RedisServer`] listens on loopback, on a port that nobody else listens on, and writes only to
+//! a folder of its own. It is stopped by the id of its process, and its folder removed, when it is
 //! dropped. A machine without the program has none: a test then prints [`skip`] and returns.
 //!
 //! ```

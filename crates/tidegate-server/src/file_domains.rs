@@ -232,7 +232,7 @@ fn reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
     decisions.iter().map(report_of).collect()
 }
 
-/// The reports of the limits that callers should heed: of rules in shadow mode there is none.
+/// The reports of the limits that callers should heed: those of rules in shadow mode are left out.
 fn enforced_reports_of(decisions: &[DescriptorDecision<'_>]) -> Vec<LimitReport> {
     decisions.iter().filter(|one| !one.is_shadow).map(report_of).collect()
 }

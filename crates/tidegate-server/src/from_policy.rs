@@ -206,7 +206,8 @@ fn warn_if_readable(store: &RedbStore) {
     }
 }
 
-/// The engine of a policy, all in memory. `seed` must be random: see [`tidegate_core::random_seed`].
+/// The engine of a policy, all in memory. `seed` must be random: see
+/// [`tidegate_core::random_seed`].
 pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, BuildError> {
     // One machine with its memory: every limit is decided here, exact ones too.
     let engine =

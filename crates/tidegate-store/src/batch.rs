@@ -177,7 +177,7 @@ pub struct Operation {
     /// [`Terms::PERIOD_MAX`]. Members may ask with different ones, as during a reload of a fleet:
     /// each ask is answered by its own, and leases on record end when they were to end.
     pub lease_period: Duration,
-    /// What stays of a bucket's usage when `algorithm` has other numbers than before.
+    /// The usage of a bucket that is kept when `algorithm` has other numbers than before.
     pub carry_over: CarryOver,
     /// The action on the counter.
     pub kind: Kind,
@@ -193,7 +193,8 @@ impl Operation {
         Self { key, algorithm, lease_period: Terms::PERIOD, carry_over, kind, mode: Mode::Enforce }
     }
 
-    /// The same operation, by which a bucket of other numbers is full again when it would have been.
+    /// The same operation, by which a bucket of other numbers is full again when it would have
+    /// been.
     #[must_use]
     pub fn keeping_instant(self) -> Self {
         Self { carry_over: CarryOver::Instant, ..self }
@@ -245,10 +246,10 @@ impl Operation {
     }
 }
 
-/// What stays of the usage of a bucket when it is counted by other numbers.
+/// The usage of a bucket that is kept when it is counted by other numbers.
 ///
-/// Other algorithms have nothing to choose: they keep what [`tidegate_core::algorithm::Counter::carry_over`]
-/// keeps.
+/// Other algorithms have nothing to choose: they keep what
+/// [`tidegate_core::algorithm::Counter::carry_over`] keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CarryOver {
     /// The used units, as for a limit of a policy whose numbers change.

@@ -402,14 +402,15 @@ impl Keeper {
         Ok(Ran { answer, again: false, changed })
     }
 
-    /// The error of a check in the place of each peek, where the key has no counter yet and there is
-    /// no space for one where counters are written.
+    /// The error of a check in the place of each peek, where the key has no counter yet and there
+    /// is no space for one where counters are written.
     fn check_peeked_space(&self, keyed: &Keyed<'_>, now: Timestamp) -> Result<(), StoreError> {
         let only_peeks = |batch: &Batch| {
             batch.operations.iter().all(|operation| matches!(operation.kind, Kind::Peek { .. }))
         };
         let refuses = self.space.config().is_some_and(|config| config.when_full == WhenFull::Refuse);
-        // What is on the way is counted as more than it will take; a check waits until that is known.
+        // Writes in flight are counted as more than they will take; a check waits until that is
+        // known.
         if !refuses || self.space.is_estimated() || !only_peeks(keyed.batch) {
             return Ok(());
         }

@@ -114,9 +114,9 @@ impl AdmitLayer {
     }
 
     /// The resource of the engine's overload plane by which requests are served: its bound on
-    /// requests in flight, its line and its cursor apply to them, so that layers of one engine before
-    /// different services do not take each other's places. Default: the default resource. An error
-    /// if the engine has no such resource.
+    /// requests in flight, its line and its cursor apply to them, so that layers of one engine
+    /// before different services do not take each other's places. Default: the default resource. An
+    /// error if the engine has no such resource.
     ///
     /// ```
     /// use tidegate_core::Limit;

@@ -207,7 +207,7 @@ pub struct Settle<'a> {
 }
 
 impl Settle<'_> {
-    /// The fault of a cost of work that was never started, or of a status that is none.
+    /// The fault of a cost of work that was never started, or of a number that is not a status.
     pub fn fault(&self) -> Option<Fault> {
         if let Some(status) = self.status.filter(|status| !(100..600).contains(status)) {
             let detail = format_args!("status {status} is out of range; it takes 100 to 599");
@@ -230,8 +230,8 @@ pub enum OutcomeBody {
     /// It was tried and failed; what was spent stays spent, unless a limit gives it back
     /// (`refund_on`).
     Failed,
-    /// Its caller went away before the end; what was spent stays spent, unless a limit gives it back
-    /// by the status.
+    /// Its caller went away before the end; what was spent stays spent, unless a limit gives it
+    /// back by the status.
     Abandoned,
     /// It was never started: everything is given back.
     Cancelled,
@@ -366,7 +366,7 @@ impl<'de> Deserialize<'de> for Weight {
     }
 }
 
-/// A cost that is there; `null` is none.
+/// A cost if it is given; `null` counts as not given.
 fn weight<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Weight>, D::Error> {
     Weight::deserialize(deserializer).map(Some)
 }

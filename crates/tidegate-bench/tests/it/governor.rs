@@ -50,7 +50,8 @@ fn gate(limit: Limit) -> Result<Gate, Box<dyn Error>> {
     Ok(Gate::builder("api").limit(limit).build()?)
 }
 
-/// Pauses between 300 attempts: first a burst, then pauses up to three times the period of one unit.
+/// Pauses between 300 attempts: first a burst, then pauses up to three times the period of one
+/// unit.
 fn pauses(period: Duration) -> impl Iterator<Item = Duration> {
     (0..300_u32)
         .map(move |number| if number < 60 { Duration::ZERO } else { period * (number * number % 13) / 4 })

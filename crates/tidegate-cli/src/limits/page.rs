@@ -69,8 +69,8 @@ fn limits_of(namespace: &NamespaceShown, text: &mut String) {
     costs_of(namespace, text);
 }
 
-/// What it admits, for each plan. Its own numbers are those of requests without a plan, and of plans
-/// that it does not list.
+/// The numbers of the limit for each plan. Its own numbers count for requests without a plan, and
+/// for plans that it does not list.
 fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
     let mut text = escaped(&limit.allowance);
     if limit.zone_from.is_some() {
@@ -101,7 +101,7 @@ fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
     rows.join("<br>")
 }
 
-/// What requests cost that do not cost one unit.
+/// The costs of requests that do not cost one unit.
 fn costs_of(namespace: &NamespaceShown, text: &mut String) {
     if namespace.costs.is_empty() {
         return;

@@ -202,7 +202,7 @@ impl KeyTable {
         charging: Charging,
         now: Timestamp,
     ) -> Result<Carried, CarryError> {
-        let mut numbers: SmallVec<[Numbers<'_>; 1]> = SmallVec::with_capacity(limits.len());
+        let mut numbers: SmallVec<[CarriedAlgorithm<'_>; 1]> = SmallVec::with_capacity(limits.len());
         for limit in limits {
             numbers.push(self.numbers_of(namespace, limit)?);
         }
@@ -288,7 +288,7 @@ impl KeyTable {
         &self,
         namespace: &str,
         limit: &'l CarriedLimit<'_>,
-    ) -> Result<Numbers<'l>, CarryError> {
+    ) -> Result<CarriedAlgorithm<'l>, CarryError> {
         let owner = self.find_owner(namespace);
         let find = |spec, max| self.carried_specs.find(&self.specs, owner, spec, max);
         let algorithm = Cow::Borrowed(&*limit.algorithm);
@@ -296,12 +296,12 @@ impl KeyTable {
             Algorithm::Concurrency(_) => return Err(CarryError::Concurrency),
             Algorithm::Bucket(bucket) => {
                 if let Some(spec) = find(Spec::Bucket(bucket.clock()), CarriedSpecs::WITH_OWN_CLOCK_MAX) {
-                    return Ok(Numbers { algorithm, spec });
+                    return Ok(CarriedAlgorithm { algorithm, spec });
                 }
                 let bucket = bucket.on_shared_clock();
                 let spec =
                     find(Spec::Bucket(bucket.clock()), usize::MAX).ok_or(CarryError::TooManyWindows)?;
-                return Ok(Numbers { algorithm: Cow::Owned(Algorithm::Bucket(bucket)), spec });
+                return Ok(CarriedAlgorithm { algorithm: Cow::Owned(Algorithm::Bucket(bucket)), spec });
             }
             // A window is read without its limit.
             Algorithm::Fixed(fixed) => match Fixed::new(0, fixed.window(), fixed.start()) {
@@ -310,7 +310,10 @@ impl KeyTable {
             },
             other => Spec::Algorithm(other.clone()),
         };
-        Ok(Numbers { algorithm, spec: find(spec, CarriedSpecs::MAX).ok_or(CarryError::TooManyWindows)? })
+        Ok(CarriedAlgorithm {
+            algorithm,
+            spec: find(spec, CarriedSpecs::MAX).ok_or(CarryError::TooManyWindows)?,
+        })
     }
 
     /// Reads the counter of a line and decides, writing nothing.
@@ -424,14 +427,19 @@ impl KeyTable {
 }
 
 /// The algorithm a carried limit is decided by, and how its states are read.
-struct Numbers<'l> {
+struct CarriedAlgorithm<'l> {
     algorithm: Cow<'l, Algorithm>,
     spec: SpecId,
 }
 
 impl<'l> Line<'l> {
     /// A line of a limit, before its counter is read.
-    fn new(table: &KeyTable, namespace: &str, limit: &CarriedLimit<'_>, numbers: &'l Numbers<'_>) -> Self {
+    fn new(
+        table: &KeyTable,
+        namespace: &str,
+        limit: &CarriedLimit<'_>,
+        numbers: &'l CarriedAlgorithm<'_>,
+    ) -> Self {
         let key = limit.hash(namespace, &limit.identity(), table);
         let probe = Probe::of_key(0, key, &numbers.algorithm, numbers.spec);
         Self { probe, cost: Cost::new(limit.cost), charge: None, state: State::EMPTY }

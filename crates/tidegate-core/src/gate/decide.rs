@@ -209,8 +209,8 @@ impl Gate {
         plan: Option<PlanIndex>,
         now: Timestamp,
     ) -> Option<LocatedCounter<'g>> {
-        // No store is asked about an incomplete key, so a request that lacks a part of it is refused
-        // here.
+        // No store is asked about an incomplete key, so a request that lacks a part of it is
+        // refused here.
         if (limit.is_elsewhere && limit.limit.missing != Missing::Refuse) || !limit.matches(values) {
             return None;
         }

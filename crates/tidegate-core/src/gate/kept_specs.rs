@@ -56,8 +56,8 @@ impl<K: Eq, const LISTS: usize> KeptSpecs<K, LISTS> {
                         self.kept.fetch_add(1, Ordering::Relaxed);
                         return;
                     }
-                    // Another thread was first: it has put the same spec here, or the list continues
-                    // behind it.
+                    // Another thread was first: it has put the same spec here, or the list
+                    // continues behind it.
                     Err(own) => one = own,
                 },
             }

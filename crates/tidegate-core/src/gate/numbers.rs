@@ -1,5 +1,5 @@
-//! Which numbers of a limit count for a request: an override's, those of a plan, or the limit's own,
-//! and in which time zone.
+//! Which numbers of a limit count for a request: an override's, those of a plan, or the limit's
+//! own, and in which time zone.
 
 use super::Gate;
 use super::build::{Compiled, OverrideNumbers, PlanFoundBy, PlanIndex, PlanSpec};

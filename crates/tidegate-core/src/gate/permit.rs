@@ -10,7 +10,7 @@ use super::Gate;
 use super::charge::{Beside, Charge, ChargeKind, remaining, reset_at};
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
-use crate::limit::Outcome;
+use crate::limit::WorkEnd;
 use crate::table::{KeyTable, SpecPin};
 use crate::time::Timestamp;
 
@@ -41,17 +41,6 @@ pub struct Permit {
     /// Set only while a permit of a concurrency limit is held, so that other requests share nothing
     /// with each other.
     lender: Option<Arc<KeyTable>>,
-}
-
-/// The end of the work of an admitted request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkEnd {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The status of its answer, 100 to 599, if it had one.
-    pub status: Option<u16>,
-    /// What it truly cost, in units. `None`: what was charged.
-    pub true_units: Option<u64>,
 }
 
 /// The status of one limit after a request was admitted.

@@ -152,8 +152,8 @@ impl Ledger {
     /// still count.
     ///
     /// The same ask again gets the same `lump`, `held` and `rate`, for the rest of their time, and
-    /// debits nothing. What the first answer said beside the tokens (`keep`, `is_scarce`, `again`)
-    /// is not remembered: the holder is told to keep nothing, that tokens are scarce, and to ask
+    /// debits nothing. The rest of the first answer (`keep`, `is_scarce`, `again`) is not
+    /// remembered: the holder is told to keep nothing, that tokens are scarce, and to ask
     /// again soon. An ask that a later one has overtaken gets no answer. A holder for which there
     /// was no place has no record, so its same ask again is another spot grant, debited like the
     /// first.

@@ -17,6 +17,17 @@ pub enum Outcome {
     Cancelled,
 }
 
+/// The end of the work of an admitted request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkEnd {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The status of its answer, 100 to 599, if it had one.
+    pub status: Option<u16>,
+    /// Its true cost in units. `None`: the cost that was charged.
+    pub true_units: Option<u64>,
+}
+
 /// The endings of work on which a limit gives its charge back, although the work was done or tried.
 ///
 /// ```
@@ -70,7 +81,7 @@ impl RefundOn {
         Ok(all)
     }
 
-    /// Whether there is none: charges stay.
+    /// Whether no ending is named: charges stay.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use crate::time::Timestamp;
 
-/// The shortest wait. What drains sooner is taken by newcomers before a refused caller is back.
+/// The shortest wait. Newcomers take a place that is free sooner before a refused caller is back.
 const WAIT_MIN: Duration = Duration::from_millis(500);
 
 /// The longest wait before it is spread. Other keys may be reset or removed, and a namespace may

@@ -7,8 +7,8 @@ use core::hash::BuildHasher;
 ///
 /// This is the one source of seeds, and the one place of the pure crates where anything comes from
 /// outside: a program that names no seed must be safe from strangers who choose keys. Simulations
-/// and tests pass a seed. Secrets, such as tokens and the key of permit names, are no seeds and come
-/// from the operating system directly.
+/// and tests pass a seed. Secrets, such as tokens and the key of permit names, are no seeds and
+/// come from the operating system directly.
 ///
 /// [`TableConfig::default`]: super::TableConfig
 /// [`TableConfig::seeded`]: super::TableConfig::seeded

@@ -351,7 +351,7 @@ fn key_of(namespace: &str, identity: &[u8], limit: &CarriedLimit<'_>) -> Result<
     Key::new(namespace, identity, &limit.key_bytes()).map_err(RequestError::KeyTooLong)
 }
 
-/// What the store is asked about the counter of a limit.
+/// The question to the store about the counter of a limit.
 fn operation(namespace: &str, limit: &CarriedLimit<'_>, kind: Kind) -> Result<Operation, RequestError> {
     Ok(operation_on(key_of(namespace, &limit.identity(), limit)?, limit, kind))
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tidegate_core::{Gate, Timestamp};
+use tidegate_core::{Gate, NamespaceConfig, Timestamp};
 
 use super::{Engine, Shared, hasher};
 use crate::error::BuildError;
 use crate::lineage::{Ignored, Lineage};
 use crate::overrides::{Overrides, RuntimeOverride};
 use crate::planes::Planes;
-use tidegate_core::NamespaceConfig;
 
 impl Engine {
     /// An engine with these limits over the state there is; and which `was` it does not obey.

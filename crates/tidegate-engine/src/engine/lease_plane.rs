@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::algorithm::Verdict;
-use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest, WorkEnd};
+use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::limit::WorkEnd;
 use tidegate_core::{Cost, Gate, Permit, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Obstacle;
 use tidegate_store::{Answer, Key, OnLedger, Operation, Outcome, StoreError};
@@ -207,8 +208,8 @@ impl Engine {
         held.iter().rev().for_each(|charge| leases.undo(charge, now));
     }
 
-    /// Brings what was taken to what the end of the work says; what the store is to do, where leases
-    /// do not have it.
+    /// Brings what was taken to what the end of the work says; what the store is to do, where
+    /// leases do not have it.
     pub(super) fn settle_leased(
         &self,
         held: &[LeaseCharge],

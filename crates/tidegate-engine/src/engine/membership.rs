@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tidegate_core::NamespaceConfig;
 use tidegate_store::NoteChange;
 
 use super::Engine;
 use crate::error::BuildError;
 use crate::lineage::Lineage;
 use crate::overrides::{Overrides, RuntimeOverride};
-use tidegate_core::NamespaceConfig;
 
 impl Engine {
     /// Another engine over the same state and with the same limits, under the names and overrides

@@ -60,9 +60,9 @@ impl Engine {
     /// Charges the limits whether or not there is room, as for work already done; what they have
     /// left then. Concurrency limits are left alone.
     ///
-    /// A limit that blocks keys that exceed it ([`OnExceed::Block`](tidegate_core::limit::OnExceed))
-    /// blocks the key when the report leaves nothing of it: an exact limit in the store, for every
-    /// member, other limits at this member.
+    /// A limit that blocks keys that exceed it
+    /// ([`OnExceed::Block`](tidegate_core::limit::OnExceed)) blocks the key when the report leaves
+    /// nothing of it: an exact limit in the store, for every member, other limits at this member.
     ///
     /// While the store is away, exact limits are charged as their [`OnStoreFailure`] says; if one
     /// of them refuses, nothing is charged and the error says so.

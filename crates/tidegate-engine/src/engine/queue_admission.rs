@@ -101,8 +101,9 @@ impl Engine {
 
     /// Lets a new request join the line of others that wait for one of its counters or for a place,
     /// so that it does not take what they wait for. It is offered to its resource when it joins,
-    /// unless it was before. `None` if there is no such line, or no room, or if its limits refuse it
-    /// for longer than it may wait, or if it cannot be decided at all, which its attempt reports.
+    /// unless it was before. `None` if there is no such line, or no room, or if its limits refuse
+    /// it for longer than it may wait, or if it cannot be decided at all, which its attempt
+    /// reports.
     #[cold]
     fn join_line(
         &self,

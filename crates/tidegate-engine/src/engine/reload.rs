@@ -2,17 +2,14 @@
 
 use core::fmt::{self, Write};
 use core::mem::discriminant;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use tidegate_core::limit::PlanAssignment;
-use tidegate_core::{Algorithm, Gate, Limit};
+use tidegate_core::{Algorithm, Gate, Limit, NamespaceConfig};
 use tidegate_store::NoteChange;
 
 use super::Engine;
 use crate::error::BuildError;
 use crate::numbers::in_words;
-use tidegate_core::NamespaceConfig;
 
 /// The changes that a reload made to every limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,9 +18,6 @@ pub struct ReloadReport {
     /// One for each limit there is or was: those of the new policy in its order, then those that
     /// are gone.
     pub limits: Vec<LimitChange>,
-    /// The changes of what the limits of a namespace share: its plans and its cost table. Each is a
-    /// sentence for people, with the namespace.
-    pub settings: Vec<(String, String)>,
     /// The notes that a store should keep about the reload: see [`Engine::note_batches`].
     pub notes: Vec<NoteChange>,
 }
@@ -110,11 +104,9 @@ impl Engine {
             overrides,
         )?;
         let notes = engine.lineage.changes_since(&self.lineage);
-        let mut report = ReloadReport { limits: Vec::new(), settings: Vec::new(), notes };
+        let mut report = ReloadReport { limits: Vec::new(), notes };
         for gate in &engine.gates {
             let before = self.gate(gate.namespace()).ok();
-            let changed = before.map(|before| changed_settings(before, gate)).unwrap_or_default();
-            report.settings.extend(changed.into_iter().map(|change| (gate.namespace().to_owned(), change)));
             for (limit, counts_as) in gate.identities() {
                 let old = before
                     .and_then(|gate| gate.identities().find(|(_, name)| *name == counts_as))
@@ -235,41 +227,3 @@ fn changed_numbers(old: &Limit, new: &Limit) -> Option<(String, String)> {
 
 /// How many changed plans of a limit a report shows.
 const PLANS_SHOWN: usize = 8;
-
-fn assigned(gate: &Gate) -> HashSet<&PlanAssignment> {
-    gate.plans().into_iter().flat_map(|plans| &plans.assigned).collect()
-}
-
-/// The changes of what the limits of a namespace share, each as a sentence.
-fn changed_settings(old: &Gate, new: &Gate) -> Vec<String> {
-    let mut changes = Vec::new();
-    let plans = |gate: &Gate| gate.plans().map_or_else(Vec::new, |plans| plans.names.clone());
-    let default = |gate: &Gate| gate.plans().and_then(|plans| plans.default.clone());
-    let attribute = |gate: &Gate| gate.plans().map(|plans| plans.attribute.clone());
-    let named = |name: Option<String>| name.unwrap_or_else(|| "none".to_owned());
-    if plans(old) != plans(new) {
-        let list = |gate| match plans(gate) {
-            plans if plans.is_empty() => "none".to_owned(),
-            plans => plans.join(", "),
-        };
-        changes.push(format!("plans were {} and are {}, usage kept", list(old), list(new)));
-    }
-    if default(old) != default(new) {
-        changes.push(format!("default plan was {} and is {}", named(default(old)), named(default(new))));
-    }
-    if attribute(old) != attribute(new) {
-        let (old, new) = (named(attribute(old)), named(attribute(new)));
-        changes.push(format!("attribute that plans the plan was {old} and is {new}"));
-    }
-    let (before, after) = (assigned(old), assigned(new));
-    let (added, gone) = (after.difference(&before).count(), before.difference(&after).count());
-    if added + gone > 0 {
-        changes.push(format!("plan assignments: {added} added or changed, {gone} removed or changed"));
-    }
-    let rows = |gate: &Gate| format!("{:?}", gate.costs());
-    if rows(old) != rows(new) {
-        let (old, new) = (old.costs().len(), new.costs().len());
-        changes.push(format!("cost table had {old} rows and has {new}, at least one of them changed"));
-    }
-    changes
-}

@@ -1,7 +1,7 @@
 //! Gives the limits of a namespace the settings that the namespace has for all of them.
 //!
-//! A default counts for the limits that can have it, and is no problem of the others. What the
-//! settings say is checked once, where they are written; from then on a limit is checked as if its
+//! A default counts for the limits that can have it, and is no problem of the others. The
+//! settings are checked once, where they are written; from then on a limit is checked as if its
 //! defaults stood in it.
 
 use std::collections::BTreeSet;
@@ -93,8 +93,8 @@ fn keep_if_good<'r, T>(
     }
 }
 
-/// Gives a limit the defaults that it can have and does not set itself, and adds to `used` those that
-/// not every limit can have.
+/// Gives a limit the defaults that it can have and does not set itself, and adds to `used` those
+/// that not every limit can have.
 fn complete(
     raw: &mut LimitConfig,
     defaults: &DefaultsConfig,
@@ -115,7 +115,7 @@ fn complete(
             used.insert("zone_from");
         }
     }
-    // What is wrong with the limit is reported when it is checked.
+    // Faults of the limit are reported when it is checked.
     let mut unreported = Report::new("");
     let top = Path::default();
     let Some(written) = WrittenAlgorithm::new(raw, &top, &mut unreported) else { return };

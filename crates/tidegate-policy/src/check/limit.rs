@@ -382,8 +382,8 @@ fn overrides(
     all
 }
 
-/// The attributes of an override with their values, and the time zone it sets. `zone` is a number of
-/// a calendar, unless the limit counts by an attribute of this name.
+/// The attributes of an override with their values, and the time zone it sets. `zone` is a number
+/// of a calendar, unless the limit counts by an attribute of this name.
 fn split_zone<'r>(
     raw: &'r OverrideConfig,
     written: Option<&WrittenAlgorithm<'_>>,

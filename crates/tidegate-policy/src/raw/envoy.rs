@@ -50,8 +50,8 @@ pub(crate) struct EnvoyHeadersConfig {
     pub(crate) remaining: Option<String>,
     /// The header with the seconds until its window ends. Default: `RateLimit-Reset`.
     pub(crate) reset: Option<String>,
-    /// Whether refusals carry `Retry-After`, the seconds until the same request has room again, also
-    /// without the other headers. The peer sends none. Default: `false`.
+    /// Whether refusals carry `Retry-After`, the seconds until the same request has room again,
+    /// also without the other headers. The peer sends none. Default: `false`.
     pub(crate) retry_after: Option<bool>,
 }
 

@@ -150,7 +150,7 @@ pub(crate) struct CalendarConfig {
     /// The IANA time zone, as `Europe/Berlin`. Default: `UTC`.
     pub(crate) zone: Option<String>,
     /// The attribute whose value is the time zone of a request, as an IANA name. `zone` counts for
-    /// requests that lack the attribute or name no zone. What a key has used is kept when its zone
+    /// requests that lack the attribute or name no zone. The usage of a key is kept when its zone
     /// changes. Default: none. Danger: a caller that writes the attribute itself chooses when its
     /// window ends.
     pub(crate) zone_from: Option<String>,

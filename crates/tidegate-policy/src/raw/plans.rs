@@ -45,8 +45,8 @@ pub(crate) struct DefaultsConfig {
     pub(crate) zone_from: Option<String>,
 }
 
-/// The plans of a namespace: numbers of its limits that depend on what the caller has bought. What
-/// a key has used is kept when its plan changes. An override wins over a plan.
+/// The plans of a namespace: numbers of its limits that depend on what the caller has bought. The
+/// usage of a key is kept when its plan changes. An override wins over a plan.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "plans")]

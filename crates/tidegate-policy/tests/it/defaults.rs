@@ -65,8 +65,8 @@ fn a_default_counts_for_the_limits_that_can_have_it_and_do_not_say_otherwise() {
         (tokyo.algorithm.civil_zone(), tokyo.zone_from.as_deref()),
         (Some("Asia/Tokyo"), Some("other"))
     );
-    // What cannot be leased is decided as without the default, and its failure of the store counts
-    // only where a store decides.
+    // A limit that cannot be leased is decided as without the default, and its failure of the
+    // store counts only where a store decides.
     assert_eq!(
         (limit("rolling").consistency, limit("rolling").on_store_failure),
         (Consistency::Local, OnStoreFailure::Refuse)

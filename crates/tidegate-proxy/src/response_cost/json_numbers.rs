@@ -335,7 +335,7 @@ mod tests {
             (r#"{"x":"\\","a":2}"#, "a", Some(2)),
             (r#"{"a":{},"b":[],"c":[1,[2,{}]],"n":4}"#, "n", Some(4)),
             (r#"{"a":true,"b":null,"c":false,"n":4}"#, "n", Some(4)),
-            // What is no cost.
+            // Values that are no cost.
             (r#"{"a":"5"}"#, "a", None),
             (r#"{"a":-5}"#, "a", None),
             (r#"{"a":null}"#, "a", None),

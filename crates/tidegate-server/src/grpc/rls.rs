@@ -42,7 +42,8 @@ type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
 struct DescriptorLine<'a> {
     descriptor: &'a Descriptor<'a>,
     attributes: &'a [(&'a str, &'a str)],
-    /// The request that its entries describe, of the cost that the cost table of the namespace says.
+    /// The request that its entries describe, of the cost that the cost table of the namespace
+    /// says.
     request: Request<'a>,
 }
 

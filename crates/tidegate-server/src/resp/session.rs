@@ -54,7 +54,7 @@ pub(super) struct Session {
     transaction: Option<Transaction>,
 }
 
-/// What one turn answers with.
+/// The answers of one turn.
 struct Answers<'t> {
     metrics: &'t RespMetrics,
     desk: Desk<'t>,

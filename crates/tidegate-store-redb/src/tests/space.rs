@@ -88,7 +88,7 @@ fn one_namespace_cannot_take_the_share_of_another() {
     assert!(store.stats().space_used <= DISK, "{:?}", store.stats());
 }
 
-/// What explains a request looks by peeks, and must not say that it would be admitted.
+/// An explanation reads by peeks, and must not say that the request would be admitted.
 #[test]
 fn a_peek_at_a_new_key_for_which_there_is_no_space_is_answered_as_a_check() {
     let world = World::new();

@@ -76,8 +76,8 @@ local function counter(op)
   return record
 end
 
--- The state under the numbers of an operation, which may keep the instant at which a bucket is full:
--- three numbers, or a view.
+-- The state under the numbers of an operation, which may keep the instant at which a bucket is
+-- full: three numbers, or a view.
 local function under(record, n, keeps_instant)
   if not record.exists or record.n.algorithm ~= n.algorithm then return 0, 0, 0 end
   if record.n.spec == n.spec then return record.a, record.b, record.c end

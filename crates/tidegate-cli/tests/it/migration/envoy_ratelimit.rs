@@ -1,5 +1,5 @@
-//! envoyproxy/ratelimit: its files under Tidegate, first as a shadow beside the old service and then
-//! alone, with a real Envoy in front.
+//! envoyproxy/ratelimit: its files under Tidegate, first as a shadow beside the old service and
+//! then alone, with a real Envoy in front.
 //!
 //! A second Tidegate with the same files takes the place of the old service, as the page says.
 
@@ -16,8 +16,8 @@ use crate::gateways::stand::until;
 use crate::gateways::tools::{fetched_or_skip, find_or_skip};
 use crate::process::post;
 
-/// Where the old service listens, in place of the page's example: gRPC, and HTTP for the daemon that
-/// takes its place.
+/// Where the old service listens, in place of the page's example: gRPC, and HTTP for the daemon
+/// that takes its place.
 const OLD_GRPC: u16 = 8091;
 const OLD_HTTP: u16 = 8090;
 

@@ -15,8 +15,8 @@ const REFILLED: Duration = Duration::from_millis(2200);
 /// The bursts of each step.
 const BURSTS: usize = 3;
 
-/// How many more than on the page may be admitted in a step: on a busy machine a burst lasts longer than
-/// a tenth of a second, and a unit comes back meanwhile.
+/// How many more than on the page may be admitted in a step: on a busy machine a burst lasts longer
+/// than a tenth of a second, and a unit comes back meanwhile.
 const MORE_MAX: usize = 9;
 
 /// How many requests the two may decide differently in a step: they read their clocks at different

@@ -1,5 +1,5 @@
-//! nginx `limit_req` and `limit_conn`: the tables of the page, nginx and the proxy of Tidegate side by
-//! side.
+//! nginx `limit_req` and `limit_conn`: the tables of the page, nginx and the proxy of Tidegate side
+//! by side.
 
 use std::time::Duration;
 

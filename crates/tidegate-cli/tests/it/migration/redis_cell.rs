@@ -15,7 +15,7 @@ fn workshop(page: &Section) -> Workshop {
     workshop
 }
 
-/// What `redis-cli` prints for the command, from the port of the page.
+/// The output of `redis-cli` for the command, from the port of the page.
 fn cli(workshop: &Workshop, command: &str) -> String {
     workshop.run(&format!("redis-cli -p 6380 {command}")).trim_end().to_owned()
 }

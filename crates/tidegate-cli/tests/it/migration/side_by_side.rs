@@ -113,8 +113,8 @@ pub(super) fn at_once(workshop: &Workshop, count: usize, path: &str, header: &st
     Answers { statuses, took: began.elapsed() }
 }
 
-/// Tries until it holds, at most three times: on a busy machine the requests of a burst may not come
-/// at once, and the limits have room for one more meanwhile.
+/// Tries until it holds, at most three times: on a busy machine the requests of a burst may not
+/// come at once, and the limits have room for one more meanwhile.
 pub(super) fn tried<T>(mut attempt: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -> T {
     for _ in 0..2 {
         let found = attempt();

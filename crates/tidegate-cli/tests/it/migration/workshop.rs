@@ -53,7 +53,7 @@ impl Section {
     }
 }
 
-/// Where the blocks are carried out. What is started in it ends with it.
+/// Where the blocks are carried out. Processes that are started in it end with it.
 pub(super) struct Workshop {
     // Before the folder, so that no program outlives its files.
     gateway: Option<Gateway>,
@@ -154,7 +154,7 @@ impl Workshop {
         }
     }
 
-    /// What the command prints, with the addresses of the page. It must succeed.
+    /// The output of the command, with the addresses of the page. It must succeed.
     pub(super) fn run(&self, command: &str) -> String {
         // Where its output is no terminal, the client of Redis prints bare values.
         let command = match command.strip_prefix("redis-cli ") {

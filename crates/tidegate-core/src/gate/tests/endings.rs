@@ -1,7 +1,7 @@
 //! Limits that give their charge back on some endings of the work.
 
 use super::*;
-use crate::limit::{Outcome, RefundOn};
+use crate::limit::{Outcome, RefundOn, WorkEnd};
 
 fn refund_on(endings: &[&str]) -> RefundOn {
     RefundOn::parse(endings.iter().copied()).unwrap()
