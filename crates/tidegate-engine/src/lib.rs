@@ -2,8 +2,8 @@
 //! partitioned store can do (capacity), and what the system can bear right now (overload).
 //!
 //! Pure and sans-IO: it takes requests, events and `now`, and returns decisions, batches for a
-//! store, and the next instant at which it wants to be called. Doors, proxy, layers and simulator
-//! call nothing else.
+//! store, and the next instant at which it wants to be called. Protocols, proxy, layers and
+//! simulator call nothing else.
 //!
 //! ```
 //! use tidegate_core::{Algorithm, Limit, Rate, Timestamp};

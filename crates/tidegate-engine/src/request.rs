@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use tidegate_capacity::{Access, AccessKind};
 use tidegate_core::{Attributes, Class, Cost, Timestamp};
 
-/// A request as a door describes it. Everything but the namespace and the attributes has a default.
+/// A request as a protocol describes it. Everything but the namespace and the attributes has a
+/// default.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -30,7 +30,7 @@ pub struct Bounds {
     /// no more until one closes; new ones wait in the backlog of the kernel.
     pub connections: usize,
     /// The most connections of the admin listener, if it has an address of its own. Default 64.
-    /// They do not count as callers', so that a full door leaves metrics and health in reach.
+    /// They do not count as callers', so that a full listener leaves metrics and health in reach.
     pub admin_connections: usize,
     /// How many connections the kernel keeps waiting. Default 1024.
     pub backlog: u32,

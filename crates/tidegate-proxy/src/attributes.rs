@@ -1,7 +1,7 @@
 //! The values of a proxied request: the parts of it that identify the caller, and what the request
 //! says about itself.
 //!
-//! A duplicate value is rejected, as at the other doors, because the proxy does not know which
+//! A duplicate value is rejected, as at the other protocols, because the proxy does not know which
 //! one the service behind it would read. A missing value is absent, and the policy decides
 //! about that. A value that is too long is rejected, because cutting it would join counters.
 

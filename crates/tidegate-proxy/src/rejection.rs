@@ -1,7 +1,7 @@
 //! The answer to a request that is malformed and therefore not proxied.
 //!
 //! A rejection is not a refusal: nothing was decided and nothing was charged. Its body is a problem
-//! (RFC 9457) of type `about:blank`, as that of a fault at the other doors.
+//! (RFC 9457) of type `about:blank`, as that of a fault at the other protocols.
 
 use core::fmt;
 

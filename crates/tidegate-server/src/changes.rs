@@ -247,41 +247,42 @@ mod tests {
     #[test]
     fn a_policy_is_held_against_the_listeners_that_are_open_and_not_against_those_it_writes() {
         const TLS: &str = "tls: { cert: c, key: k, client_ca: ca }";
-        for (door, port) in [("http", 8080), ("admin", 8082), ("grpc", 8081), ("resp", 6380)] {
+        for (listener, port) in [("http", 8080), ("admin", 8082), ("grpc", 8081), ("resp", 6380)] {
             let address = format!("0.0.0.0:{port}");
-            let open = format!("listen: {{ {door}: \"{address}\" }}\n");
-            let with = |form: &str| format!("listen: {{ {door}: {{ address: \"{address}\", {form} }} }}\n");
-            let expected = Some(format!("{door} {address}"));
+            let open = format!("listen: {{ {listener}: \"{address}\" }}\n");
+            let with =
+                |form: &str| format!("listen: {{ {listener}: {{ address: \"{address}\", {form} }} }}\n");
+            let expected = Some(format!("{listener} {address}"));
             for (case, new) in [
                 ("a client CA that is not in force", with(TLS)),
-                ("a loopback address", format!("listen: {{ {door}: \"127.0.0.1:{port}\" }}\n")),
+                ("a loopback address", format!("listen: {{ {listener}: \"127.0.0.1:{port}\" }}\n")),
                 ("no listener at all", String::new()),
                 (
                     "insecure, on another address",
-                    format!("listen: {{ {door}: {{ address: \"10.0.0.1:{port}\", insecure: true }} }}\n"),
+                    format!("listen: {{ {listener}: {{ address: \"10.0.0.1:{port}\", insecure: true }} }}\n"),
                 ),
             ] {
-                assert_eq!(unprotected(&open, &new), expected, "{door}: {case}");
+                assert_eq!(unprotected(&open, &new), expected, "{listener}: {case}");
             }
-            assert_eq!(unprotected(&open, GRANT), None, "{door}: grants stay");
-            assert_eq!(unprotected(&open, &with("insecure: true")), None, "{door}: insecure is written");
+            assert_eq!(unprotected(&open, GRANT), None, "{listener}: grants stay");
+            assert_eq!(unprotected(&open, &with("insecure: true")), None, "{listener}: insecure is written");
             assert_eq!(
                 unprotected(&with(TLS), ""),
                 None,
-                "{door}: certificates are asked for until a restart"
+                "{listener}: certificates are asked for until a restart"
             );
             let tls = with("tls: { cert: c, key: k }");
-            assert_eq!(unprotected(&tls, &with(TLS)), expected, "{door}: TLS alone protects nobody");
-            let local = format!("listen: {{ {door}: \"127.0.0.1:{port}\" }}\n");
-            assert_eq!(unprotected(&local, ""), None, "{door}: only this machine reaches it");
+            assert_eq!(unprotected(&tls, &with(TLS)), expected, "{listener}: TLS alone protects nobody");
+            let local = format!("listen: {{ {listener}: \"127.0.0.1:{port}\" }}\n");
+            assert_eq!(unprotected(&local, ""), None, "{listener}: only this machine reaches it");
         }
     }
 
     #[test]
     fn a_unix_socket_and_the_reverse_proxy_need_no_grants() {
-        for door in ["http", "grpc", "resp"] {
-            let socket = format!("listen: {{ {door}: \"unix:/run/tidegate.sock\" }}\n");
-            assert_eq!(unprotected(&socket, ""), None, "{door}");
+        for listener in ["http", "grpc", "resp"] {
+            let socket = format!("listen: {{ {listener}: \"unix:/run/tidegate.sock\" }}\n");
+            assert_eq!(unprotected(&socket, ""), None, "{listener}");
         }
         let proxy = "listen: { proxy: { address: \"0.0.0.0:80\", insecure: true } }\n";
         assert_eq!(unprotected(proxy, ""), None);

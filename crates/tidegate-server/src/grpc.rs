@@ -1,4 +1,4 @@
-//! The gRPC door: it dispatches calls to services, and applies the bounds that all calls share.
+//! The gRPC listener: it dispatches calls to services, and applies the bounds that all calls share.
 //!
 //! Calls come over the same connections as HTTP requests, with their bounds, their sweep and their
 //! drain; only the services behind are tonic's. The caller is authenticated by the head, before any

@@ -1,7 +1,7 @@
-//! The Tidegate daemon as a library: HTTP doors before an engine, with metrics, health and a drain
-//! that loses nothing.
+//! The Tidegate daemon as a library: HTTP listeners before an engine, with metrics, health and a
+//! drain that loses nothing.
 //!
-//! A door reads a message, asks the engine, and answers; it holds no limit logic of its own.
+//! A listener reads a message, asks the engine, and answers; it holds no limit logic of its own.
 //! [`Server::start`] opens the listeners, and tests start the very same server on port 0 with a
 //! [`ManualClock`].
 //!

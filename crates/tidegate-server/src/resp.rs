@@ -1,4 +1,4 @@
-//! The door for Redis clients: `CL.THROTTLE` and friends.
+//! The listener for Redis clients: `CL.THROTTLE` and friends.
 //!
 //! A connection is read as far as its client has sent, and everything that has come whole is one
 //! *turn*: decided at one instant, answered in order, written at once. Limits that arrive with

@@ -115,27 +115,28 @@ impl Server {
         clock: Arc<dyn Clock>,
         parts: DaemonParts,
     ) -> Result<Handle, ListenError> {
-        let mut doors = Doors { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
+        let mut listeners =
+            OpenListeners { backlog: config.bounds.backlog, opened: Vec::new(), tls: Vec::new() };
         let mut http = Vec::new();
-        let http_tls = doors.tls(config.http_tls.as_ref())?;
+        let http_tls = listeners.tls(config.http_tls.as_ref())?;
         for address in &config.http {
-            let (listener, bound) = Listener::open(address, doors.backlog).await?;
+            let (listener, bound) = Listener::open(address, listeners.backlog).await?;
             let operators = config.admin.is_none() && bound.is_local();
             let is_plain_loopback = is_plain_loopback(&bound, http_tls.is_some());
             let serves =
                 ListenerRole { callers: true, operators, speaks: ListenerProtocol::Api, is_plain_loopback };
             http.push(bound);
-            doors.opened.push((listener, serves, http_tls.clone()));
+            listeners.opened.push((listener, serves, http_tls.clone()));
         }
         let admin =
-            doors.open(config.admin.as_ref(), config.admin_tls.as_ref(), ListenerRole::OPERATORS).await?;
+            listeners.open(config.admin.as_ref(), config.admin_tls.as_ref(), ListenerRole::OPERATORS).await?;
         let admin = admin.or_else(|| http.iter().find(|address| address.is_local()).cloned());
         let serves = ListenerRole::callers(ListenerProtocol::Proxy);
-        let proxy = doors.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
+        let proxy = listeners.open(config.proxy.as_ref(), config.proxy_tls.as_ref(), serves).await?;
         let serves = ListenerRole::callers(ListenerProtocol::Grpc);
-        let grpc = doors.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
+        let grpc = listeners.open(config.grpc.as_ref(), config.grpc_tls.as_ref(), serves).await?;
         let serves = ListenerRole::callers(ListenerProtocol::Resp);
-        let resp = doors.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
+        let resp = listeners.open(config.resp.as_ref(), config.resp_tls.as_ref(), serves).await?;
         let connections = Arc::new(Connections::default());
         let mut metrics = Metrics::new();
         let DaemonParts { fingerprint, embedded, shared, member, history, decisions } = parts;
@@ -188,10 +189,10 @@ impl Server {
         let daemon = Arc::new(protocols.over(context));
         let context = &daemon.context;
         context.tell_readiness().await;
-        let callers = doors.opened.iter().filter(|(_, serves, _)| serves.callers).count();
+        let callers = listeners.opened.iter().filter(|(_, serves, _)| serves.callers).count();
         let mut callers = ConnectionSlots::divide(connections_max(&context.config), callers).into_iter();
         let mut operators = ConnectionSlots::divide(context.config.bounds.admin_connections, 1).into_iter();
-        let accept = |(index, (listener, serves, tls)): (usize, Door)| {
+        let accept = |(index, (listener, serves, tls)): (usize, OpenListener)| {
             let places = if serves.callers { callers.next() } else { operators.next() };
             let acceptor = Acceptor {
                 daemon: Arc::clone(&daemon),
@@ -205,8 +206,8 @@ impl Server {
             };
             tokio::spawn(acceptor.run(stop.subscribe()))
         };
-        let acceptors = doors.opened.into_iter().enumerate().map(accept).collect();
-        let tasks = spawn_tasks(context, doors.tls);
+        let acceptors = listeners.opened.into_iter().enumerate().map(accept).collect();
+        let tasks = spawn_tasks(context, listeners.tls);
         Ok(Handle { daemon, http, admin, proxy, grpc, resp, stop, acceptors, tasks })
     }
 }
@@ -251,15 +252,15 @@ fn join_namespaces_of_requests(engine: &Engine, config: &ServerConfig) {
 
 /// The listeners of a daemon that is starting, and the certificates that are looked at while it
 /// runs.
-struct Doors {
+struct OpenListeners {
     backlog: u32,
-    opened: Vec<Door>,
+    opened: Vec<OpenListener>,
     tls: Vec<Arc<Tls>>,
 }
 
-type Door = (Listener, ListenerRole, Option<Arc<Tls>>);
+type OpenListener = (Listener, ListenerRole, Option<Arc<Tls>>);
 
-impl Doors {
+impl OpenListeners {
     /// Opens one listener, if it is wanted; where it listens.
     async fn open(
         &mut self,

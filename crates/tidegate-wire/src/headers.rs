@@ -1,5 +1,5 @@
 //! The header fields of answers: `Retry-After`, the `RateLimit` fields and Tidegate's own, the same
-//! at every door.
+//! at every protocol.
 
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};

@@ -3,7 +3,7 @@
 //! service.
 //!
 //! Everything here is a pure function from values to bytes or from bytes to values, so that each
-//! door answers with the same words. The start is [`reason::Meaning`]: what a
+//! protocol answers with the same words. The start is [`reason::Meaning`]: what a
 //! [`tidegate_core::Reason`] is called in every protocol.
 //!
 //! ```

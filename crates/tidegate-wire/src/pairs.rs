@@ -16,7 +16,7 @@ pub const TEXT_BYTES_MAX: usize = 64 << 10;
 /// The attributes of a request as they stand in its body, in the order they were written.
 ///
 /// At most [`Attributes::MAX`], each name once, names of 1 and values of 0 to [`TEXT_BYTES_MAX`]
-/// bytes; anything else is an error, and a door may allow less with [`Pairs::within`]. An empty
+/// bytes; anything else is an error, and a protocol may allow less with [`Pairs::within`]. An empty
 /// value is not the same as an absent one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs<'a>(SmallVec<[(Text<'a>, Text<'a>); 8]>);

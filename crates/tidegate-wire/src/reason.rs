@@ -1,4 +1,4 @@
-//! The form of each [`Reason`] in every protocol: one table, so that all doors agree.
+//! The form of each [`Reason`] in every protocol: one table, so that all protocols agree.
 
 use tidegate_core::Reason;
 

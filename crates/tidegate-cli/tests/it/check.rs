@@ -1,4 +1,4 @@
-//! `tidegate check` and `tidegate explain` against a real daemon through each of its doors, and
+//! `tidegate check` and `tidegate explain` against a real daemon through each of its protocols, and
 //! `tidegate token`.
 
 use std::io::{Read, Write};
@@ -82,8 +82,8 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
             expected
         );
         assert!(answer["retry_after_ms"].as_u64().unwrap() > 0, "{answer}");
-        let door = [(&http, "http"), (&grpc, "grpc"), (&resp, "resp")];
-        assert_eq!(answer["protocol"], door.iter().find(|(one, _)| *one == at).unwrap().1);
+        let protocol = [(&http, "http"), (&grpc, "grpc"), (&resp, "resp")];
+        assert_eq!(answer["protocol"], protocol.iter().find(|(one, _)| *one == at).unwrap().1);
     }
     // A protocol that cannot carry an option reports an error; it does not drop the option.
     for at in [&grpc, &resp] {

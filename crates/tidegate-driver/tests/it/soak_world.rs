@@ -1,9 +1,9 @@
 //! The world of the soak tests: an engine with all its planes and a store in memory, in virtual
 //! time, under random traffic.
 //!
-//! A soak sends [`REQUESTS`] requests by a door that its test brings (an `Admission`, or a service
-//! behind a layer). Meanwhile the world reloads the engine, presses on its resources, lets the
-//! store fail, and drains the engine and starts another one on the same store. Callers leave at
+//! A soak sends [`REQUESTS`] requests by an interface that its test brings (an `Admission`, or a
+//! service behind a layer). Meanwhile the world reloads the engine, presses on its resources, lets
+//! the store fail, and drains the engine and starts another one on the same store. Callers leave at
 //! random instants. After each drain and at the end no request may hold anything, and each resource
 //! has one outcome for each offered request.
 //!
@@ -228,8 +228,9 @@ fn namespace(limits: Vec<Limit>) -> NamespaceConfig {
     NamespaceConfig::new(NAMESPACE, limits)
 }
 
-/// Sends [`REQUESTS`] requests by the doors that `open` makes, one for each engine that starts.
-/// `call` sends one request of a random user to a door and works on its answer.
+/// Sends [`REQUESTS`] requests by the interfaces that `open` makes, one for each engine that
+/// starts.
+/// `call` sends one request of a random user to an interface and works on its answer.
 pub(crate) async fn soak<D, F>(
     seed: u64,
     open: impl Fn(&SoakWorld) -> D,
@@ -241,7 +242,7 @@ where
 {
     let given = std::env::var("TIDEGATE_SOAK_SEED").ok().map(|text| text.parse().unwrap());
     let mut world = SoakWorld::new(given.unwrap_or(seed));
-    let mut door = open(&world);
+    let mut interface = open(&world);
     world.engine.engine().set_waiting_bounds(WAITING);
     for wave in 0..REQUESTS / REQUESTS_OF_A_WAVE {
         let drained_at = (wave % 8 == 7).then(|| world.random.below(REQUESTS_OF_A_WAVE as u64));
@@ -257,7 +258,7 @@ where
             let mut random = world.random.fork();
             let leaves_after = random.one_in(2).then(|| random.under_ms(60));
             let caller = CallerRequest { random, stage: Stage::Undecided, ends: Arc::clone(&world.ends) };
-            let call = call(door.clone(), caller);
+            let call = call(interface.clone(), caller);
             callers.spawn(async move {
                 match leaves_after {
                     // The caller leaves: the future is dropped wherever it is.
@@ -271,7 +272,7 @@ where
         if drained_at.is_some() {
             world.come_to_rest().await;
             world.start();
-            door = open(&world);
+            interface = open(&world);
             world.engine.engine().set_waiting_bounds(WAITING);
         }
     }

@@ -14,7 +14,7 @@ struct CallLabels {
     code: &'static str,
 }
 
-/// The counters of the gRPC door.
+/// The counters of the gRPC listener.
 #[derive(Debug, Default)]
 pub(crate) struct GrpcMetrics {
     calls: Family<CallLabels, Counter>,

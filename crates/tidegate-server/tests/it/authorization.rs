@@ -1,4 +1,4 @@
-//! Tokens and certificates of callers at the doors that speak HTTP.
+//! Tokens and certificates of callers at the listeners that speak HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -168,7 +168,7 @@ async fn one_connection_too_many_waits_until_another_closes() {
     }
     let mut three = world.client().await;
     three.send("GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n").await;
-    // The operators' door is not full.
+    // The operators' listener is not full.
     let mut admin = Client::connect(world.handle.admin().unwrap().tcp().unwrap()).await;
     let page = admin.get("/metrics").await.body;
     assert!(page.contains("tidegate_connections 3\n"), "two callers and this one: {page}");

@@ -134,6 +134,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.stream.read_buf(&mut self.buffer).await.is_ok_and(|count| count > 0)
     }
 
+    /// Waits until these bytes have come, in an answer that may still go on.
+    pub(crate) async fn has_received(&mut self, bytes: &str) {
+        while !self.buffer.windows(bytes.len()).any(|window| window == bytes.as_bytes()) {
+            assert!(self.fill().await, "the connection ended before {bytes:?}");
+        }
+    }
+
     /// Waits until the server ends the connection, and sees that it says nothing more.
     pub(crate) async fn is_ended(&mut self) -> bool {
         while self.fill().await {}

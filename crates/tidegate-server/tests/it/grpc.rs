@@ -1,4 +1,4 @@
-//! The gRPC door as Envoy and the tools of gRPC see it.
+//! The gRPC listener as Envoy and the tools of gRPC see it.
 
 mod answers;
 mod batches;
@@ -24,7 +24,7 @@ use tonic_prost::ProstCodec;
 
 use crate::world::{World, api, loopback};
 
-/// With a door for gRPC.
+/// With a listener for gRPC.
 fn config() -> ServerConfig {
     let mut config = loopback();
     config.grpc = Some("127.0.0.1:0".parse().unwrap());

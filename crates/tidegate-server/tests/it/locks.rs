@@ -28,7 +28,7 @@ use crate::{grpc, resp};
 
 /// A listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
+enum Listener {
     Http,
     Grpc,
     Resp,
@@ -36,7 +36,8 @@ enum Door {
     Admin,
 }
 
-const DOORS: [Door; 5] = [Door::Http, Door::Grpc, Door::Resp, Door::Proxy, Door::Admin];
+const LISTENERS: [Listener; 5] =
+    [Listener::Http, Listener::Grpc, Listener::Resp, Listener::Proxy, Listener::Admin];
 
 /// The operation that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ enum Asked {
     OtherVerb,
 }
 
-/// The result, translated from the answer of each door.
+/// The result, translated from the answer of each listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Served,
@@ -94,26 +95,26 @@ authorization:
         Self { daemon: Guarded::start(folder, &rest).await, server, clients, seen }
     }
 
-    fn address(&self, door: Door) -> SocketAddr {
+    fn address(&self, listener: Listener) -> SocketAddr {
         let handle = &self.daemon.handle;
-        let address = match door {
-            Door::Http => handle.http().first(),
-            Door::Grpc => handle.grpc(),
-            Door::Resp => handle.resp(),
-            Door::Proxy => handle.proxy(),
-            Door::Admin => handle.admin(),
+        let address = match listener {
+            Listener::Http => handle.http().first(),
+            Listener::Grpc => handle.grpc(),
+            Listener::Resp => handle.resp(),
+            Listener::Proxy => handle.proxy(),
+            Listener::Admin => handle.admin(),
         };
         address.and_then(Address::tcp).unwrap()
     }
 
-    async fn plain(&self, door: Door) -> TcpStream {
-        TcpStream::connect(self.address(door)).await.unwrap()
+    async fn plain(&self, listener: Listener) -> TcpStream {
+        TcpStream::connect(self.address(listener)).await.unwrap()
     }
 
     /// A connection whose handshake is done, as its client sees it.
     async fn tls(
         &self,
-        door: Door,
+        listener: Listener,
         shown: Option<&Issued>,
         version: &'static SupportedProtocolVersion,
     ) -> std::io::Result<TlsStream<TcpStream>> {
@@ -125,39 +126,39 @@ authorization:
             None => builder.with_no_client_auth(),
             Some(issued) => builder.with_client_auth_cert(vec![issued.chain()], issued.secret()).unwrap(),
         };
-        if door == Door::Grpc {
+        if listener == Listener::Grpc {
             config.alpn_protocols = vec![b"h2".to_vec()];
         }
         let name = ServerName::try_from("localhost").unwrap();
-        TlsConnector::from(Arc::new(config)).connect(name, self.plain(door).await).await
+        TlsConnector::from(Arc::new(config)).connect(name, self.plain(listener).await).await
     }
 
     /// With what alert a client is turned away before it has asked anything.
     async fn alert(
         &self,
-        door: Door,
+        listener: Listener,
         shown: Option<&Issued>,
         version: &'static SupportedProtocolVersion,
     ) -> String {
-        let error = match self.tls(door, shown, version).await {
+        let error = match self.tls(listener, shown, version).await {
             Err(error) => error,
             // In TLS 1.3 a client is done before the server has seen its certificate.
             Ok(mut stream) => match stream.read(&mut [0]).await {
                 Err(error) => error,
-                Ok(read) => panic!("{door:?} turns nobody away: {read} bytes"),
+                Ok(read) => panic!("{listener:?} turns nobody away: {read} bytes"),
             },
         };
         error.to_string()
     }
 
     /// Asks, and sees that no secret is repeated.
-    async fn ask<S>(&self, door: Door, stream: S, token: Option<&str>, asked: Asked) -> Told
+    async fn ask<S>(&self, listener: Listener, stream: S, token: Option<&str>, asked: Asked) -> Told
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let namespace = if asked == Asked::OtherNamespace { "web" } else { "api" };
-        let (told, text) = match door {
-            Door::Grpc => {
+        let (told, text) = match listener {
+            Listener::Grpc => {
                 let user = grpc::user("ada");
                 let user = if asked == Asked::OtherVerb { grpc::back(user) } else { user };
                 let message = framed(&grpc::request(namespace, &[user]).encode_to_vec());
@@ -170,7 +171,7 @@ authorization:
                 };
                 (told, text)
             }
-            Door::Resp => {
+            Listener::Resp => {
                 let mut client = resp::Client::over(stream);
                 let mut reply = match token {
                     Some(token) => client.ask(&format!("AUTH {token}")).await,
@@ -193,13 +194,13 @@ authorization:
                 };
                 (told, reply)
             }
-            Door::Http | Door::Proxy | Door::Admin => {
+            Listener::Http | Listener::Proxy | Listener::Admin => {
                 let check = format!(r#"{{"namespace":"{namespace}","attributes":{{"user":"ada"}}}}"#);
-                let (line, body) = match (door, asked) {
-                    (Door::Http, Asked::OtherVerb) => ("POST /v1/reset".to_owned(), check),
-                    (Door::Http, _) => ("POST /v1/check".to_owned(), check),
-                    (Door::Admin, Asked::OtherVerb) => ("GET /metrics".to_owned(), String::new()),
-                    (Door::Admin, _) => {
+                let (line, body) = match (listener, asked) {
+                    (Listener::Http, Asked::OtherVerb) => ("POST /v1/reset".to_owned(), check),
+                    (Listener::Http, _) => ("POST /v1/check".to_owned(), check),
+                    (Listener::Admin, Asked::OtherVerb) => ("GET /metrics".to_owned(), String::new()),
+                    (Listener::Admin, _) => {
                         let numbers = r#"{"numbers":{"limit":7},"reason":"asked for"}"#.to_owned();
                         (format!("PUT /v1/overrides/{namespace}/per-user?user=bob"), numbers)
                     }
@@ -217,7 +218,7 @@ authorization:
                 (told, answer.body)
             }
         };
-        assert!(!text.contains("0123456"), "{door:?} repeats what was shown: {text}");
+        assert!(!text.contains("0123456"), "{listener:?} repeats what was shown: {text}");
         told
     }
 }
@@ -265,15 +266,19 @@ async fn every_listener_takes_the_certificates_of_its_ca_that_are_in_force_and_n
     ];
     let valid = of_ca(|_| ());
     let mut expected = Vec::new();
-    for door in DOORS {
+    for listener in LISTENERS {
         for version in [&TLS12, &TLS13] {
             for (what, shown, alert, why) in &refused {
-                let told = locked.alert(door, shown.as_ref(), version).await;
-                assert!(told.contains(alert), "{door:?} {version:?} {what}: {told}");
+                let told = locked.alert(listener, shown.as_ref(), version).await;
+                assert!(told.contains(alert), "{listener:?} {version:?} {what}: {told}");
                 expected.push(*why);
             }
-            let stream = locked.tls(door, valid.as_ref(), version).await.unwrap();
-            assert_eq!(locked.ask(door, stream, None, Asked::Granted).await, Told::Served, "{door:?}");
+            let stream = locked.tls(listener, valid.as_ref(), version).await.unwrap();
+            assert_eq!(
+                locked.ask(listener, stream, None, Asked::Granted).await,
+                Told::Served,
+                "{listener:?}"
+            );
         }
     }
     assert_eq!(locked.seen.lock().unwrap().len(), 2, "the service behind the proxy heard of nobody else");
@@ -288,19 +293,22 @@ async fn every_listener_takes_the_certificates_of_its_ca_that_are_in_force_and_n
         assert!(reason.as_str().unwrap().contains(why), "{why}: {reason}");
     }
     let ops = issue(&locked.clients, "ops.internal", |_| ());
-    let mut client = Client::over(locked.tls(Door::Admin, Some(&ops), &TLS13).await.unwrap());
+    let mut client = Client::over(locked.tls(Listener::Admin, Some(&ops), &TLS13).await.unwrap());
     let page = client.get("/metrics").await.body;
     let counted = format!("tidegate_faults_total{{error=\"tls_handshake\"}} {}\n", expected.len());
     assert!(page.contains(&counted), "{page}");
 }
 
 /// `OPS` sees that only the served requests were charged or changed anything.
-async fn changed_only<S>(mut http: Client<S>, mut admin: Client<S>, served: &[Door])
+async fn changed_only<S>(mut http: Client<S>, mut admin: Client<S>, served: &[Listener])
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let token = format!("authorization: Bearer {OPS}\r\n");
-    let charged = served.iter().filter(|door| matches!(door, Door::Http | Door::Grpc | Door::Resp)).count();
+    let charged = served
+        .iter()
+        .filter(|listener| matches!(listener, Listener::Http | Listener::Grpc | Listener::Resp))
+        .count();
     for (namespace, charged) in [("api", charged), ("web", 0)] {
         let body = format!(r#"{{"namespace":"{namespace}","attributes":{{"user":"ada"}},"peek":true}}"#);
         let answer = request(&mut http, "POST /v1/check", &token, &body).await.json();
@@ -309,15 +317,15 @@ where
     let answer = request(&mut admin, "GET /v1/overrides", &token, "").await.json();
     let overrides = answer["overrides"].as_array().unwrap();
     let found: Vec<_> = overrides.iter().map(|one| &one["namespace"]).collect();
-    let expected: &[Value] = if served.contains(&Door::Admin) { &[json!("api")] } else { &[] };
+    let expected: &[Value] = if served.contains(&Listener::Admin) { &[json!("api")] } else { &[] };
     assert_eq!(found, expected.iter().collect::<Vec<_>>(), "{answer}");
 }
 
-/// The expected result at each door for a caller without valid credentials, or with those of
+/// The expected result at each listener for a caller without valid credentials, or with those of
 /// `checkout`. The proxy asks for none: its callers are those of the service behind it.
-fn expected(door: Door, is_checkout: bool, asked: Asked) -> Told {
-    match (door, is_checkout, asked) {
-        (Door::Proxy, ..) | (_, true, Asked::Granted) => Told::Served,
+fn expected(listener: Listener, is_checkout: bool, asked: Asked) -> Told {
+    match (listener, is_checkout, asked) {
+        (Listener::Proxy, ..) | (_, true, Asked::Granted) => Told::Served,
         (_, false, _) => Told::Unknown,
         (_, true, Asked::OtherNamespace | Asked::OtherVerb) => Told::Forbidden,
     }
@@ -329,20 +337,20 @@ const ALL: [Asked; 3] = [Asked::Granted, Asked::OtherNamespace, Asked::OtherVerb
 async fn at_every_door_a_token_is_good_for_its_namespaces_and_verbs_and_no_token_for_nothing() {
     let locked = Locked::start(false).await;
     let mut served = Vec::new();
-    for door in DOORS {
+    for listener in LISTENERS {
         for asked in ALL {
             for (token, is_checkout) in
                 [(None, false), (Some("checkout-token-012345678"), false), (Some(CHECKOUT), true)]
             {
-                let told = locked.ask(door, locked.plain(door).await, token, asked).await;
-                assert_eq!(told, expected(door, is_checkout, asked), "{door:?} {token:?} {asked:?}");
+                let told = locked.ask(listener, locked.plain(listener).await, token, asked).await;
+                assert_eq!(told, expected(listener, is_checkout, asked), "{listener:?} {token:?} {asked:?}");
                 if told == Told::Served {
-                    served.push(door);
+                    served.push(listener);
                 }
             }
         }
     }
-    let [http, admin] = [locked.plain(Door::Http).await, locked.plain(Door::Admin).await];
+    let [http, admin] = [locked.plain(Listener::Http).await, locked.plain(Listener::Admin).await];
     changed_only(Client::over(http), Client::over(admin), &served).await;
 }
 
@@ -353,7 +361,7 @@ async fn at_every_door_a_certificate_is_good_for_its_namespaces_and_verbs_and_a_
     let nobody = issue(&locked.clients, "nobody.internal", |_| ());
     let wrong = Some("checkout-token-012345678");
     let mut served = Vec::new();
-    for door in DOORS {
+    for listener in LISTENERS {
         for asked in ALL {
             for (shown, token, is_checkout) in [
                 (&nobody, None, false),
@@ -361,16 +369,16 @@ async fn at_every_door_a_certificate_is_good_for_its_namespaces_and_verbs_and_a_
                 (&edge, None, true),
                 (&edge, wrong, false),
             ] {
-                let stream = locked.tls(door, Some(shown), &TLS13).await.unwrap();
-                let told = locked.ask(door, stream, token, asked).await;
-                assert_eq!(told, expected(door, is_checkout, asked), "{door:?} {token:?} {asked:?}");
+                let stream = locked.tls(listener, Some(shown), &TLS13).await.unwrap();
+                let told = locked.ask(listener, stream, token, asked).await;
+                assert_eq!(told, expected(listener, is_checkout, asked), "{listener:?} {token:?} {asked:?}");
                 if told == Told::Served {
-                    served.push(door);
+                    served.push(listener);
                 }
             }
         }
     }
-    let connect = async |door| Client::over(locked.tls(door, Some(&edge), &TLS13).await.unwrap());
-    let (http, admin) = (connect(Door::Http).await, connect(Door::Admin).await);
+    let connect = async |listener| Client::over(locked.tls(listener, Some(&edge), &TLS13).await.unwrap());
+    let (http, admin) = (connect(Listener::Http).await, connect(Listener::Admin).await);
     changed_only(http, admin, &served).await;
 }

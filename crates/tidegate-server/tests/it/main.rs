@@ -26,6 +26,7 @@ mod metrics_table;
 mod operations;
 mod operator_lists;
 mod planes;
+mod plans;
 mod proxy;
 mod quota_store;
 mod refused_keys;

@@ -196,9 +196,9 @@ async fn an_admin_listener_of_its_own_takes_the_operators_routes_with_it() {
     let mut operators = crate::client::Client::connect(admin).await;
     let mut callers = world.client().await;
     assert_eq!(operators.get("/metrics").await.status, 200);
-    let wrong_door = callers.get("/metrics").await;
-    assert_eq!(wrong_door.status, 404);
-    assert!(wrong_door.json()["fix"].as_str().unwrap().contains("listen.admin"), "{wrong_door:?}");
+    let wrong_listener = callers.get("/metrics").await;
+    assert_eq!(wrong_listener.status, 404);
+    assert!(wrong_listener.json()["fix"].as_str().unwrap().contains("listen.admin"), "{wrong_listener:?}");
     assert_eq!(operators.post("/v1/check", r#"{"namespace":"api"}"#).await.status, 404);
     assert_eq!((callers.get("/healthz").await.status, operators.get("/healthz").await.status), (200, 200));
 }

@@ -19,6 +19,7 @@ mod stalled_readers;
 mod store;
 mod tls;
 mod tokens;
+mod true_cost;
 mod unix;
 mod untrusted_headers;
 mod upgrades;
@@ -103,6 +104,6 @@ impl World {
 }
 
 /// `headers` end with a line break each.
-fn get(target: &str, headers: &str) -> String {
+pub(crate) fn get(target: &str, headers: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nhost: shop.example\r\n{headers}\r\n")
 }

@@ -1,5 +1,5 @@
-//! The door for Redis clients, and a client that speaks RESP byte by byte, so that tests can also
-//! speak it badly.
+//! The listener for Redis clients, and a client that speaks RESP byte by byte, so that tests can
+//! also speak it badly.
 
 mod authorization;
 mod check;
@@ -58,7 +58,7 @@ pub(crate) struct Client<S = TcpStream> {
 }
 
 impl Client {
-    async fn connect(address: SocketAddr) -> Self {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)

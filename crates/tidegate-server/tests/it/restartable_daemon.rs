@@ -139,6 +139,24 @@ impl RestartableDaemon {
         self.handle.as_ref().unwrap().proxy().unwrap().tcp().unwrap()
     }
 
+    /// Waits until its reverse proxy holds no permit.
+    pub(crate) async fn settled(&self) {
+        let handle = self.handle.as_ref().unwrap();
+        while handle.proxy_in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Where its gRPC listener listens.
+    pub(crate) fn grpc(&self) -> std::net::SocketAddr {
+        self.handle.as_ref().unwrap().grpc().unwrap().tcp().unwrap()
+    }
+
+    /// Where its listener for Redis clients listens.
+    pub(crate) fn resp(&self) -> std::net::SocketAddr {
+        self.handle.as_ref().unwrap().resp().unwrap().tcp().unwrap()
+    }
+
     pub(crate) async fn client(&self) -> Client {
         Client::connect(self.handle.as_ref().unwrap().http()[0].tcp().unwrap()).await
     }

@@ -10,15 +10,15 @@ use crate::process::Daemon;
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/gateways/clients");
 
-/// A daemon with the doors that clients come through. It is gone when the test is.
-struct Doors {
+/// A daemon with the listeners that clients connect to. It is gone when the test is.
+struct Listeners {
     _daemon: Daemon,
     _policy: TemporaryFile,
     resp: String,
     grpc: String,
 }
 
-impl Doors {
+impl Listeners {
     fn open() -> Self {
         let (http, grpc, resp) = (free_address(), free_address(), free_address());
         let policy = TemporaryFile::new(&format!(
@@ -45,7 +45,7 @@ fn output(command: &mut Command) -> String {
 
 #[test]
 fn redis_cli_connects_as_it_comes_in_both_protocols() {
-    cli(Doors::open().resp_port(), "redis_cli_connects_as_it_comes_in_both_protocols");
+    cli(Listeners::open().resp_port(), "redis_cli_connects_as_it_comes_in_both_protocols");
 }
 
 /// Has redis-cli ask the daemon on this port.
@@ -73,7 +73,7 @@ pub(super) fn cli(port: &str, test: &str) {
 
 #[test]
 fn redis_benchmark_pipelines_sixteen_at_a_time_without_an_error() {
-    benchmark(Doors::open().resp_port(), "redis_benchmark_pipelines_sixteen_at_a_time_without_an_error");
+    benchmark(Listeners::open().resp_port(), "redis_benchmark_pipelines_sixteen_at_a_time_without_an_error");
 }
 
 /// Has redis-benchmark ask the daemon on this port.
@@ -102,13 +102,13 @@ pub(super) fn python(script: &str, address: &str, test: &str) {
 
 #[test]
 fn redis_py_connects_as_it_comes() {
-    python("redis_py.py", &Doors::open().resp, "redis_py_connects_as_it_comes");
+    python("redis_py.py", &Listeners::open().resp, "redis_py_connects_as_it_comes");
 }
 
 #[test]
 fn a_grpc_client_finds_the_rate_limit_service_health_and_reflection() {
     let test = "a_grpc_client_finds_the_rate_limit_service_health_and_reflection";
-    python("grpc_client.py", &Doors::open().grpc, test);
+    python("grpc_client.py", &Listeners::open().grpc, test);
 }
 
 /// As [`python`].
@@ -122,10 +122,10 @@ pub(super) fn node(script: &str, address: &str, test: &str) {
 
 #[test]
 fn node_redis_connects_as_it_comes() {
-    node("node_redis.cjs", &Doors::open().resp, "node_redis_connects_as_it_comes");
+    node("node_redis.cjs", &Listeners::open().resp, "node_redis_connects_as_it_comes");
 }
 
 #[test]
 fn ioredis_connects_as_it_comes() {
-    node("ioredis.cjs", &Doors::open().resp, "ioredis_connects_as_it_comes");
+    node("ioredis.cjs", &Listeners::open().resp, "ioredis_connects_as_it_comes");
 }

@@ -88,7 +88,7 @@ async fn the_reason_and_the_scope_of_a_refusal_are_metadata_for_other_filters() 
 }
 
 #[tokio::test]
-async fn decisions_are_counted_as_those_of_other_doors_and_what_was_given_back_is_not() {
+async fn decisions_are_counted_as_those_of_other_protocols_and_what_was_given_back_is_not() {
     let world = world().await;
     let mut envoy = Envoy::of(&world).await;
     for _ in 0..3 {

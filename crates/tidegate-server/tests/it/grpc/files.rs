@@ -1,5 +1,5 @@
-//! Files of envoyproxy/ratelimit behind the same door. The tests of their reader check their
-//! meaning; these tests check that the door decides by them, and by new ones when they change.
+//! Files of envoyproxy/ratelimit behind the same listener. The tests of their reader check their
+//! meaning; these tests check that the listener decides by them, and by new ones when they change.
 
 use std::os::unix::fs::symlink;
 use std::time::Duration;

@@ -199,7 +199,10 @@ async fn without_files_there_is_no_dump_and_with_a_listener_for_operators_it_is_
     let answer = Client::connect(admin).await.get("/rlconfig").await;
     assert_eq!((answer.status, answer.json()["error"].as_str()), (404, Some("unknown_route")));
     assert!(answer.json()["detail"].as_str().unwrap().contains("envoy_ratelimit"), "{answer:?}");
-    let other_door = world.client().await.get("/rlconfig").await;
-    assert!(other_door.status == 404 && other_door.body.contains("listen.admin"), "{other_door:?}");
+    let other_listener = world.client().await.get("/rlconfig").await;
+    assert!(
+        other_listener.status == 404 && other_listener.body.contains("listen.admin"),
+        "{other_listener:?}"
+    );
     assert_eq!(Client::connect(admin).await.post("/json", "{}").await.status, 404, "it is for callers");
 }

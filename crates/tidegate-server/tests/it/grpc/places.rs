@@ -1,4 +1,4 @@
-//! Where the door is, and whom it is open to.
+//! Where the listener is, and whom it serves.
 
 use std::sync::Arc;
 use std::time::Duration;

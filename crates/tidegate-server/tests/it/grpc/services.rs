@@ -1,4 +1,4 @@
-//! The services beside Tidegate's own, and how the door ends.
+//! The services beside Tidegate's own, and how the listener ends.
 
 use std::time::Duration;
 

@@ -231,7 +231,7 @@ async fn a_pipeline_is_one_batch_in_which_each_is_decided_after_those_before_it(
 }
 
 #[tokio::test]
-async fn a_namespace_of_the_policy_that_is_called_as_the_door_is_has_counters_of_its_own() {
+async fn a_namespace_of_the_policy_that_is_called_as_the_listener_is_has_counters_of_its_own() {
     let namespace = tidegate_engine::NamespaceConfig::new("resp", [bucket("CL.THROTTLE", 1, 1).key(["key"])]);
     let (_world, mut client) = super::world_with([namespace], super::config()).await;
     assert_eq!(client.ask("TG.CHECK resp key k").await, "[decision, admit, remaining, 0]");
@@ -241,7 +241,7 @@ async fn a_namespace_of_the_policy_that_is_called_as_the_door_is_has_counters_of
 }
 
 #[tokio::test]
-async fn decisions_and_refused_keys_are_counted_as_at_every_door() {
+async fn decisions_and_refused_keys_are_counted_as_at_every_protocol() {
     let (world, mut client) = world().await;
     for line in
         ["CL.THROTTLE k 0 1 60", "CL.THROTTLE k 0 1 60", "CL.THROTTLE k 0 1 60 2", "CL.THROTTLE k 0 1 7200 3"]
