@@ -2,6 +2,7 @@
 
 mod curves;
 mod examples;
+mod recipes;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -211,7 +212,8 @@ fn the_index_of_the_documents_names_every_page() {
 /// Added to a block that shows one section of a policy, which has no namespace of its own.
 const NAMESPACE: &str = "namespaces: { api: { limits: [{ name: all, rate: 10/s }] } }\n";
 
-/// Blocks of other configurations are marked, in the line before, as `<!-- of NAME -->`.
+/// Blocks of other configurations are marked, in the line before, as `<!-- of NAME -->` or `<!-- of
+/// NAME, file: FILE -->`.
 #[test]
 fn every_policy_in_a_document_is_valid_and_has_no_warning() {
     let folder = TemporaryFolder::new();
@@ -251,80 +253,6 @@ fn links_and_anchors_are_found_as_readers_see_them() {
     let document = "# A `b` c!\n[x](y.md#z) `[no](link)`\n```sh\n# no heading\n[no](link)\n```\n## A b c\n<img src=\"p.svg\">\n";
     assert_eq!(anchors(document), ["a-b-c", "a-b-c-1"]);
     assert_eq!(targets(&prose(document)), ["y.md#z", "p.svg"]);
-}
-
-/// In place of the command, so that the pages keep the default port and the test does not.
-const WRAPPER: &str = r#"#!/bin/sh
-case "$*" in
-  serve*--listen*|*--at*|*--config*|validate*|--version*) exec "$TIDEGATE" "$@" ;;
-  serve*) exec "$TIDEGATE" "$@" --listen "127.0.0.1:$PORT" ;;
-  *) exec "$TIDEGATE" "$@" --at "http://127.0.0.1:$PORT" ;;
-esac
-"#;
-
-/// Runs blocks of shell of a page in a folder of its own, with other ports than those of the page;
-/// everything that they print.
-fn run_blocks(blocks: &[&Block<'_>]) -> String {
-    let folder = TemporaryFolder::new();
-    let path = |name: &str| folder.path().join(name);
-    std::fs::create_dir(path("bin")).unwrap();
-    std::fs::write(path("bin/tidegate"), WRAPPER).unwrap();
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(path("bin/tidegate"), executable).unwrap();
-    let mut script: String = blocks.iter().map(|block| block.text.as_str()).collect();
-    // All are bound before one is let go, so that they differ.
-    let listeners = [0; 3].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
-    let ports = listeners.map(|listener| listener.local_addr().unwrap().port().to_string());
-    for (default, port) in ["8080", "8081", "6390"].iter().zip(&ports) {
-        script = script.replace(default, port);
-    }
-    script = script.replace("/tmp/first-hour", path("work").to_str().unwrap());
-    // A page that hangs, and what it has started, end with the test.
-    let script = format!("trap 'kill $(jobs -p) 2> /dev/null' EXIT\n{script}");
-    let search = format!("{}:{}", path("bin").display(), std::env::var("PATH").unwrap());
-    let mut command = std::process::Command::new("timeout");
-    command.args(["120", "bash", "-c", &script]).current_dir(folder.path()).env("PATH", search);
-    command.env("PORT", &ports[0]).env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate"));
-    let output = command.env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_LOG").output().unwrap();
-    let told = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    told.concat().replace(&ports[0], "8080").replace(&ports[1], "8081")
-}
-
-/// Each text is found behind the one before.
-fn assert_in_order(told: &str, texts: &[&str]) {
-    let mut rest = told;
-    for text in texts {
-        let Some((_, behind)) = rest.split_once(text) else {
-            panic!("{text:?} is not in\n{rest}\nof\n{told}")
-        };
-        rest = behind;
-    }
-}
-
-#[test]
-fn the_recipes_run_as_they_are_written() {
-    let page = std::fs::read_to_string(root().join("docs/recipes.md")).unwrap();
-    let blocks = blocks(&page);
-    let told = run_blocks(&blocks.iter().filter(|block| block.language == "sh").collect::<Vec<_>>());
-    let texts = [
-        "plans.yaml: valid: 1 namespace, 3 limits\n",
-        "admitted: 19 of 20 left of free",
-        "admitted: 95 of 100 left of paid",
-        "refused: cost_exceeds_limit by free for account=a1",
-        "The override of free in api for account=a1 is set",
-        "admitted: 14 of 40 left of free",
-        "{\"permit\":\"settled\"}\n{\"permit\":\"settled\"}\n",
-        "tokens-per-day     admit  1200  998800",
-        "admitted: 0 of 2 left of running",
-        "refused: concurrency_exceeded by running for tenant=acme",
-        "{\"permit\":\"settled\"}",
-        "admitted: 0 of 2 left of running",
-        "admitted: 0 of 200000000 left of bytes-per-hour",
-        "refused: quota_exceeded by bytes-per-hour for account=acme",
-        "{\"refund\":\"applied\"}",
-        "refused: blocked by failures for account=ada, 0 left; come back in 30 min",
-    ];
-    assert_in_order(&told, &texts);
 }
 
 #[test]
