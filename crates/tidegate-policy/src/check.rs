@@ -215,7 +215,7 @@ pub(crate) fn numbers(
 ) -> Option<Algorithm> {
     let texts = algorithm::SpelledNumbers::of(algorithm);
     let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
-    written.overridden(raw, None, &Path::default(), report)?.build(report)
+    written.overridden(raw, None, algorithm::ChangedBy::Override, &Path::default(), report)?.build(report)
 }
 
 fn count_attributes(raw: &NamespaceConfig, path: &Path, report: &mut Report<'_>) {

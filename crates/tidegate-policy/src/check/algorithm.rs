@@ -79,6 +79,23 @@ struct NumberProblem {
     fix: String,
 }
 
+/// The part of a policy that changes numbers of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChangedBy {
+    Override,
+    /// A plan, which does not change the time zone.
+    Plan,
+}
+
+impl ChangedBy {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Override => "the override",
+            Self::Plan => "the plan",
+        }
+    }
+}
+
 impl<'a> WrittenAlgorithm<'a> {
     /// The algorithm of a limit, if it has exactly one.
     pub(super) fn new(raw: &'a LimitConfig, path: &Path, report: &mut Report<'_>) -> Option<Self> {
@@ -263,6 +280,7 @@ impl<'a> WrittenAlgorithm<'a> {
         &'b self,
         raw: &'b NumbersConfig,
         zone: Option<&'b str>,
+        changed_by: ChangedBy,
         path: &Path,
         report: &mut Report<'_>,
     ) -> Option<WrittenAlgorithm<'b>> {
@@ -277,15 +295,16 @@ impl<'a> WrittenAlgorithm<'a> {
             ("hold", raw.hold.is_some()),
         ];
         let changeable = self.changeable();
-        let can = || format!("change {}", listed(changeable.iter().copied(), "or"));
+        let is_ours = |name: &&str| changed_by == ChangedBy::Override || *name != "zone";
+        let can = || format!("change {}", listed(changeable.iter().copied().filter(is_ours), "or"));
         let mut fits = true;
         for (name, _) in given.iter().filter(|(name, given)| *given && !changeable.contains(name)) {
             fits = false;
-            let what = format!("an override of `{name}`, which a limit with `{}` does not have", self.name());
+            let what = format!("a limit with `{}` has no `{name}`", self.name());
             report.key(&path.key(name), what, can());
         }
         if !given.iter().any(|(_, given)| *given) {
-            report.value(path, "the override changes no number", can());
+            report.value(path, format!("{} changes no number", changed_by.as_str()), can());
             return None;
         }
         if !fits {

@@ -7,7 +7,7 @@ use tidegate_core::lease::{Terms, TermsError};
 use tidegate_core::limit::{Consistency, KeyPart, Limit, Missing, OnStoreFailure, Override, RefundOn};
 use tidegate_core::{Algorithm, GateError, Timestamp};
 
-use super::algorithm::WrittenAlgorithm;
+use super::algorithm::{ChangedBy, WrittenAlgorithm};
 use super::bounded_span::between;
 use super::matcher::matcher;
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
@@ -214,6 +214,9 @@ pub(super) fn refund_on(raw: &[String], path: &Path, report: &mut Report<'_>) ->
             let fix = match nearest(text, ["succeeded", "failed"]) {
                 Some(near) => format!("did you mean {near}?"),
                 None if text == "cancelled" => "leave it out: cancelled work is never charged".to_owned(),
+                None if text == "abandoned" => {
+                    "leave it out: abandoned work gets its charge back by the status alone".to_owned()
+                }
                 None => "use succeeded, failed, a status such as 404, or a class such as 5xx".to_owned(),
             };
             report.value(&path.index(index), what, fix);
@@ -372,7 +375,8 @@ fn overrides(
         if !when.is_empty() && !seen.insert(when.clone()) {
             report.value(&at, "duplicate override for the same attributes and values", "remove one");
         }
-        let changed = written.and_then(|written| written.overridden(&one.numbers, zone, &at, report));
+        let changed = written
+            .and_then(|written| written.overridden(&one.numbers, zone, ChangedBy::Override, &at, report));
         if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
             let when = when.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
             let fixes_zone = zone.is_some();

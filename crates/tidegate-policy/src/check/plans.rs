@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_core::GateError;
 use tidegate_core::limit::{Limit, PlanAssignment, PlanNumbers, Plans};
 
-use super::algorithm::WrittenAlgorithm;
+use super::algorithm::{ChangedBy, WrittenAlgorithm};
 use super::name_and_path::{ATTRIBUTE_NAME_BYTES_MAX, check_name};
 use crate::path::Path;
 use crate::printable::shown;
@@ -142,7 +142,8 @@ pub(super) fn numbers_of(
                 report.key(&at.key("zone"), "a plan does not change the time zone", fix);
             }
             PlanNumbersConfig::Numbers(numbers) => {
-                let changed = written.and_then(|written| written.overridden(numbers, None, &at, report));
+                let changed = written
+                    .and_then(|written| written.overridden(numbers, None, ChangedBy::Plan, &at, report));
                 if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
                     all.push((at, PlanNumbers { plan: plan.clone(), algorithm: Some(algorithm) }));
                 }

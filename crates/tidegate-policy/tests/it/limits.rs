@@ -237,9 +237,7 @@ fn keys_and_overrides_name_attributes_once_and_of_the_key() {
         ),
         (
             "{ name: a, calendar: { limit: 1, unit: day }, key: [u], overrides: [{ u: x, rate: 2/s }] }",
-            &[
-                ".overrides[0].rate: an override of `rate`, which a limit with `calendar` does not have; change limit or zone",
-            ],
+            &[".overrides[0].rate: a limit with `calendar` has no `rate`; change limit or zone"],
         ),
         (
             "{ name: a, rate: 1/s, key: [u], overrides: [{ u: x, rate: 0/s }, { u: x, burst: 0 }] }",

@@ -62,7 +62,7 @@ fn numbers_that_do_not_fit_say_what_to_do() {
         (
             "rate: 1/s",
             "limit: 5",
-            "override:1:1: limit: an override of `limit`, which a limit with `rate` does not have; change rate, burst or debt",
+            "override:1:1: limit: a limit with `rate` has no `limit`; change rate, burst or debt",
         ),
         ("rate: 1/s", "{}", "override:1:1: the override changes no number; change rate, burst or debt"),
         ("rate: 1/s", "{ rat: 5/s }", "override:1:3: rat: unknown key \"rat\"; did you mean `rate`?"),

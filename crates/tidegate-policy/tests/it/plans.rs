@@ -110,7 +110,7 @@ fn a_plan_that_does_not_fit_says_what_to_write() {
         (
             "daily: { limit: 100 }",
             "daily: { rate: 1/s }",
-            "namespaces.api.plans.numbers.free.daily.rate: an override of `rate`, which a limit with `calendar` does not have; change limit or zone",
+            "namespaces.api.plans.numbers.free.daily.rate: a limit with `calendar` has no `rate`; change limit",
         ),
         (
             "daily: { limit: 100 }",
@@ -180,6 +180,10 @@ fn outcomes_are_words_statuses_or_classes() {
         (
             "{ name: a, rate: 9/s, refund_on: [cancelled] }",
             "refund_on[0]: \"cancelled\" is no outcome; leave it out: cancelled work is never charged",
+        ),
+        (
+            "{ name: a, rate: 9/s, refund_on: [abandoned] }",
+            "refund_on[0]: \"abandoned\" is no outcome; leave it out: abandoned work gets its charge back by the status alone",
         ),
         (
             "{ name: a, rate: 9/s, refund_on: [600] }",
