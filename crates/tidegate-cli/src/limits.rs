@@ -66,8 +66,18 @@ fn table(answer: &Value) -> String {
     }
     let mut columns =
         Columns::new(["NAMESPACE", "LIMIT", "KEY", "MATCHES ON", ">UNITS", ">WINDOW", "MODE", ">OVERRIDES"]);
+    let mut plans = Columns::new(["NAMESPACE", "PLAN", "LIMIT", "ALLOWANCE"]);
+    let mut costs = Columns::new(["NAMESPACE", "COST", "OF REQUESTS WITH"]);
     for namespace in shown.namespaces {
+        for row in namespace.costs {
+            let of =
+                if row.conditions.is_empty() { "any other".to_owned() } else { row.conditions.join(", ") };
+            costs.push([namespace.name.clone(), row.cost.to_string(), of]);
+        }
         for limit in namespace.limits {
+            for plan in limit.plans {
+                plans.push([namespace.name.clone(), plan.plan, limit.name.clone(), plan.allowance]);
+            }
             columns.push([
                 namespace.name.clone(),
                 limit.name,
@@ -94,7 +104,7 @@ fn table(answer: &Value) -> String {
             rules.push([domain.name.clone(), rule.name, entries.join(", "), limits, rule.mode]);
         }
     }
-    let tables = [columns.text(), rules.text()];
+    let tables = [columns.text(), plans.text(), costs.text(), rules.text()];
     if tables.iter().all(String::is_empty) {
         text.push_str("There are no limits.\n");
     }

@@ -30,8 +30,8 @@ const VALUE_BYTES_MAX: usize = 256;
 pub enum BlockCause {
     /// An operation set it, here or before a restart.
     Operation,
-    /// A refusal showed it: the key exceeded a limit that blocks for that, or another member
-    /// blocked it.
+    /// A refusal or a report showed it: the key exceeded a limit that blocks for that, or another
+    /// member blocked it.
     Refusal,
 }
 
@@ -113,12 +113,13 @@ impl KnownBlocks {
         gate: &Gate,
         attributes: Attributes<'_>,
         limit: &str,
+        cause: BlockCause,
         until: Timestamp,
         now: Timestamp,
     ) {
         for (limit, scope) in gate.counters(attributes, Some(limit)) {
             let place = BlockPlace { owner: gate.owner(), namespace: gate.namespace(), limit };
-            self.put(place, &scope, BlockCause::Operation, until, now);
+            self.put(place, &scope, cause, until, now);
         }
     }
 

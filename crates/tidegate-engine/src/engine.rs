@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
+use tidegate_core::gate::FoundPlan;
 use tidegate_core::limit::{CostRow, Plans};
 use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
@@ -366,6 +367,15 @@ impl Engine {
         attributes: impl Into<Attributes<'a>>,
     ) -> Result<Option<usize>, RequestError> {
         Ok(self.gate(namespace)?.cost_row(attributes))
+    }
+
+    /// The plan of a request, with how it was found; `None` for a request without one.
+    pub fn plan_for<'a>(
+        &self,
+        namespace: &str,
+        attributes: impl Into<Attributes<'a>>,
+    ) -> Result<Option<FoundPlan>, RequestError> {
+        Ok(self.gate(namespace)?.plan_for(attributes))
     }
 
     /// The plans and the cost table of a namespace.

@@ -22,12 +22,24 @@ pub struct LimitReport {
     pub civil_zone: Option<String>,
     /// Whether it is a shadow limit that would have refused the request.
     pub shadow_refused: bool,
+    /// When the block of the key ends, as far as a report or a peek found one; `None` after an
+    /// admission.
+    pub blocked_until: Option<Timestamp>,
 }
 
 impl LimitReport {
     /// A report of a limit without a window that enforces; the rest is for the caller to set.
     pub fn new(name: String, limit: u64, remaining: u64, reset_at: Timestamp) -> Self {
-        Self { name, limit, remaining, reset_at, window: None, shadow_refused: false, civil_zone: None }
+        Self {
+            name,
+            limit,
+            remaining,
+            reset_at,
+            window: None,
+            shadow_refused: false,
+            civil_zone: None,
+            blocked_until: None,
+        }
     }
 }
 
@@ -41,6 +53,7 @@ impl From<LimitStatus<'_>> for LimitReport {
             window: status.window,
             civil_zone: status.civil_zone.map(str::to_owned),
             shadow_refused: status.shadow_refused,
+            blocked_until: status.blocked_until,
         }
     }
 }

@@ -77,10 +77,10 @@ impl Desk<'_> {
             return Ok(reply::json(StatusCode::OK, &explained));
         }
         let explained = self.complete(self.in_force.engine.explain(&request, now)).await?;
-        let cost_row = cost_row(&self.in_force.engine, &request).filter(|_| cost.is_none());
         // Waits count from the answer: the store may have taken a while.
         let now = self.daemon.clock.now();
-        let body = ExplanationBody { cost_row, ..body_of(&request, &explained, now) };
+        let mut body = body_of(&request, &explained, now);
+        add_plan_and_cost(&mut body, &self.in_force.engine, &request, cost.is_some());
         Ok(reply::json(StatusCode::OK, &body))
     }
 }
@@ -120,6 +120,8 @@ impl Desk<'_> {
             namespace: domain.to_owned(),
             cost,
             cost_row: None,
+            plan: None,
+            unknown_plan: None,
             would: if is_over { Would::Refuse } else { Would::Admit },
             at: now.to_whole_millis().to_string(),
             store_failure: None,
@@ -276,13 +278,24 @@ pub fn explain_fresh(
             }
         }
     };
-    let cost_row = cost_row(&engine, &request).filter(|_| own.is_none());
-    Ok(ExplanationBody { cost_row, ..body_of(&request, &explained, now) })
+    let mut body = body_of(&request, &explained, now);
+    add_plan_and_cost(&mut body, &engine, &request, own.is_some());
+    Ok(body)
 }
 
-/// The row of its namespace's cost table that a request meets first.
-fn cost_row(engine: &Engine, request: &Request<'_>) -> Option<usize> {
-    engine.cost_row(request.namespace, request.attributes).ok().flatten()
+/// Adds the plan of a request, and the row of the cost table that it meets unless it says its cost.
+fn add_plan_and_cost(body: &mut ExplanationBody, engine: &Engine, request: &Request<'_>, says_cost: bool) {
+    let (namespace, attributes) = (request.namespace, request.attributes);
+    if !says_cost {
+        body.cost_row = engine.cost_row(namespace, attributes).ok().flatten();
+    }
+    let plan = engine.plan_for(namespace, attributes).ok().flatten();
+    body.plan = plan.as_ref().map(plan_of);
+    if plan.is_none()
+        && let Ok((Some(plans), _)) = engine.namespace_settings(namespace)
+    {
+        body.unknown_plan = attributes.get(&plans.attribute).map(str::to_owned);
+    }
 }
 
 fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> ExplanationBody {
@@ -291,6 +304,8 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         namespace: request.namespace.to_owned(),
         cost,
         cost_row: None,
+        plan: None,
+        unknown_plan: None,
         would: if explained.is_admitted() { Would::Admit } else { Would::Refuse },
         at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),

@@ -1,5 +1,7 @@
 //! Limits in words, as operators list them and as pages for callers show them.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use tidegate_core::algorithm::WindowStart;
 use tidegate_core::limit::{Condition, CostRow, Limit, Missing, Mode, PlanNumbers, Plans};
@@ -20,6 +22,8 @@ pub struct NamespaceAnswer {
     name: String,
     /// Its limits, in the order of the policy.
     limits: Vec<LimitDescription>,
+    /// The attributes of requests that its limits, its plans and its cost table look at, each once.
+    attributes: BTreeSet<String>,
     /// Its plans; absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     plans: Option<PlansDescription>,
@@ -124,9 +128,14 @@ pub(crate) fn describe_namespace<'l>(
     statuses: &Statuses,
 ) -> NamespaceAnswer {
     let status = |limit: &Limit| statuses.of_limit(name, &limit.name);
+    let limits: Vec<&Limit> = limits.collect();
+    let attributes = limits.iter().flat_map(|limit| limit.attributes());
+    let attributes = attributes.chain(plans.into_iter().flat_map(Plans::attributes));
+    let attributes: BTreeSet<&str> = attributes.chain(costs.iter().flat_map(CostRow::attributes)).collect();
     NamespaceAnswer {
         name: name.to_owned(),
-        limits: limits.map(|limit| describe(limit, status(limit))).collect(),
+        attributes: attributes.into_iter().map(str::to_owned).collect(),
+        limits: limits.into_iter().map(|limit| describe(limit, status(limit))).collect(),
         plans: plans.map(|plans| PlansDescription {
             names: plans.names.clone(),
             attribute: plans.attribute.clone(),

@@ -32,8 +32,8 @@ pub struct BlockBody {
     /// In how many milliseconds that is.
     pub remaining_ms: u64,
     /// Why the key is blocked: `operation` (an operation such as `POST /v1/block`), `refusal` (a
-    /// refusal at this member showed the block: the key exceeded a limit with `on_exceed`, or
-    /// another member blocked it).
+    /// refusal or a report at this member showed the block: the key exceeded a limit with
+    /// `on_exceed`, or another member blocked it).
     pub why: String,
     /// When this member set the block or last refused by it, as RFC 3339.
     pub seen_at: String,

@@ -19,6 +19,13 @@ pub struct ExplanationBody {
     /// says its cost, and for one that no row fits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_row: Option<usize>,
+    /// The plan of the request; absent for a request without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanExplanation>,
+    /// The value of the plan attribute, where it names no plan and there is no default: the request
+    /// has the numbers of the limits. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown_plan: Option<String>,
     /// The decision of the limits now: `admit` or `refuse`.
     pub would: Would,
     /// When this was so, RFC 3339.
@@ -302,6 +309,8 @@ mod tests {
             namespace: "api".into(),
             cost: 1,
             cost_row: Some(2),
+            plan: None,
+            unknown_plan: Some("gold".into()),
             would: Would::Refuse,
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,

@@ -84,6 +84,8 @@ struct RuleEntries {
 struct NamespaceLimits {
     name: String,
     limits: Vec<LimitAttributes>,
+    /// `None` from a daemon of an earlier version.
+    attributes: Option<Vec<String>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,7 +94,7 @@ struct LimitAttributes {
     matches: Vec<String>,
 }
 
-/// The attributes that the limits of a namespace, or the rules of a domain, look at. Only an
+/// The attributes that a namespace, or the rules of a domain, look at. Only an
 /// operator is told.
 pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result<Vec<String>, ClientError> {
     let limits: LimitsBody = ask(of_operators(daemon)?, Method::GET, "/v1/limits", Map::new()).await?;
@@ -107,12 +109,9 @@ pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result
     let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
     let of = of.filter(|known| !known.limits.is_empty());
     let unknown = || ClientError::Untaken(format!("namespace \"{namespace}\" has no limits"));
-    Ok(of
-        .ok_or_else(unknown)?
-        .limits
-        .into_iter()
-        .flat_map(|limit| [limit.key, limit.matches].concat())
-        .collect())
+    let of = of.ok_or_else(unknown)?;
+    let of_limits = || of.limits.into_iter().flat_map(|limit| [limit.key, limit.matches].concat()).collect();
+    Ok(of.attributes.unwrap_or_else(of_limits))
 }
 
 /// The members that share the daemon's store, and the leases of each.

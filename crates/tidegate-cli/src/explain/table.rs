@@ -30,6 +30,14 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     if let Some(row) = explained.cost_row {
         wrap(&mut text, 0, &format!("The cost is that of costs[{row}] of the namespace."));
     }
+    if let Some(plan) = &explained.plan {
+        let name = shortened(&plan.name, SHOWN_BYTES);
+        wrap(&mut text, 0, &format!("The plan is {name}, {}.", plan_in_words(plan)));
+    }
+    if let Some(unknown) = &explained.unknown_plan {
+        let unknown = shortened(unknown, SHOWN_BYTES);
+        wrap(&mut text, 0, &format!("It has no plan, because \"{unknown}\" is no plan."));
+    }
     if let Some(failure) = &explained.store_failure {
         wrap(&mut text, 0, &format!("The store did not say what its limits hold: {failure}"));
     }
@@ -103,9 +111,6 @@ fn key(counter: &CounterExplanation) -> String {
 /// Why a limit says what it says, and by which numbers.
 fn because(limit: &LimitExplanation) -> String {
     let mut text = limit.because.clone();
-    if let (Some(plan), None) = (&limit.plan, &limit.counter) {
-        let _ = write!(text, ", {}", plan_in_words(plan));
-    }
     if limit.shadow {
         text.push_str("; a shadow limit, which refuses nothing");
     }
@@ -117,7 +122,7 @@ fn because(limit: &LimitExplanation) -> String {
         NumbersOf::RunTime => Some("an override set at run time"),
     };
     if let Some(plan) = &limit.plan {
-        let _ = write!(text, " of plan {}, {}", shortened(&plan.name, SHOWN_BYTES), plan_in_words(plan));
+        let _ = write!(text, " of plan {}", shortened(&plan.name, SHOWN_BYTES));
     }
     if let Some(whose) = whose {
         let when = counter.overrides.iter().flatten();
@@ -125,11 +130,11 @@ fn because(limit: &LimitExplanation) -> String {
             when.map(|(name, value)| format!("{name}={}", shortened(value, SHOWN_BYTES))).collect();
         let _ = write!(text, " by {whose} for {}", when.join(", "));
     }
-    if let Some(zone) = &counter.zone {
-        let _ = write!(text, "; {}", zone_in_words(zone));
-    }
     if let Some(until) = &counter.until {
         let _ = write!(text, " until {until}");
+    }
+    if let Some(zone) = &counter.zone {
+        let _ = write!(text, "; {}", zone_in_words(zone));
     }
     if let Some(end) = &counter.window_end {
         let _ = write!(text, "; this window lasts until {end}");
@@ -154,12 +159,12 @@ fn plan_in_words(plan: &PlanExplanation) -> String {
     let value = plan.value.as_deref().map(|value| shortened(value, SHOWN_BYTES));
     match (plan.found_by, value) {
         (PlanFoundBy::Assigned, value) => {
-            format!("which is assigned to {attribute}={}", value.unwrap_or_default())
+            format!("assigned to {attribute}={}", value.unwrap_or_default())
         }
-        (PlanFoundBy::Attribute, _) => format!("which {attribute} names"),
-        (PlanFoundBy::Default, None) => "which is the default".to_owned(),
+        (PlanFoundBy::Attribute, _) => format!("by attribute {attribute}"),
+        (PlanFoundBy::Default, None) => "the default".to_owned(),
         (PlanFoundBy::Default, Some(value)) => {
-            format!("which is the default, because \"{value}\" is no plan")
+            format!("the default, because \"{value}\" is no plan")
         }
     }
 }
@@ -169,7 +174,7 @@ fn zone_in_words(zone: &ZoneExplanation) -> String {
     let attribute = &zone.attribute;
     let value = zone.value.as_deref().map(|value| shortened(value, SHOWN_BYTES));
     match (zone.zone_of, value) {
-        (ZoneOf::Attribute, _) => format!("the zone is that of {attribute}"),
+        (ZoneOf::Attribute, _) => format!("the zone is from attribute {attribute}"),
         (ZoneOf::Override, _) => "the zone is that of the override".to_owned(),
         (ZoneOf::Limit, None) => format!("the zone is that of the limit: the request has no {attribute}"),
         (ZoneOf::Limit, Some(value)) => {

@@ -224,5 +224,8 @@ fn one_section_of_the_reference_is_printed_and_an_unknown_one_gets_a_suggestion_
     assert_eq!(run(&["reference", "nodes"]).1, run(&["reference", "tables"]).1);
     let (code, _, err) = run(&["reference", "limit"]);
     assert!(code == 2 && err.contains("a similar value exists: 'limits'"), "{err}");
-    assert!(err.contains("possible values: listen, store, memory, namespaces, defaults, request, limits"), "{err}");
+    assert!(
+        err.contains("possible values: listen, store, memory, namespaces, defaults, request, limits"),
+        "{err}"
+    );
 }

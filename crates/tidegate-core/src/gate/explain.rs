@@ -264,6 +264,13 @@ impl Gate {
             .collect()
     }
 
+    /// The plan of a request, with how it was found; `None` for a request without one.
+    pub fn plan_for<'a>(&self, attributes: impl Into<Attributes<'a>>) -> Option<FoundPlan> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        self.plan_found(&values).map(|found| self.found_plan(found, &values))
+    }
+
     fn standing(
         &self,
         index: u16,

@@ -225,6 +225,10 @@ impl Gate {
             window: probe.algorithm.window(),
             civil_zone: probe.algorithm.civil_zone(),
             shadow_refused: limit.limit.mode == Mode::Shadow && probe.answer != Answer::Admit,
+            blocked_until: match probe.answer {
+                Answer::Blocked { until } => Some(until),
+                _ => None,
+            },
         })
     }
 }

@@ -61,6 +61,9 @@ pub struct LimitStatus<'a> {
     pub civil_zone: Option<&'a str>,
     /// Whether it is a shadow limit that would have refused the request.
     pub shadow_refused: bool,
+    /// When the block of the key ends, as far as a report or a peek found one; `None` after an
+    /// admission.
+    pub blocked_until: Option<Timestamp>,
 }
 
 impl Permit {
@@ -251,6 +254,7 @@ impl Gate {
                 window: algorithm.window(),
                 civil_zone: own.and_then(Algorithm::civil_zone),
                 shadow_refused: matches!(charge.kind, ChargeKind::ShadowRefused),
+                blocked_until: None,
             })
         })
     }

@@ -78,6 +78,7 @@ pub(super) fn report_of(limit: &ExactName, outcome: &Outcome) -> LimitReport {
         window: limit.window,
         civil_zone: limit.civil_zone.clone().map(String::from),
         shadow_refused: limit.is_shadow && outcome.verdict != Verdict::Admit,
+        blocked_until: outcome.blocked_until,
     }
 }
 

@@ -253,6 +253,7 @@ impl Engine {
                 window: algorithm.window(),
                 civil_zone: algorithm.civil_zone().map(str::to_owned),
                 shadow_refused: charge.shadow_refused,
+                blocked_until: None,
             }
         })
     }

@@ -76,7 +76,9 @@ impl Engine {
         exact.retain(|one| counts_units(one));
         if exact.is_empty() {
             let limits = gate.report(request.attributes, request.cost, now)?;
-            return Ok(Progress::Done(limits.into_iter().map(LimitReport::from).collect()));
+            let limits: Vec<_> = limits.into_iter().map(LimitReport::from).collect();
+            self.list_blocks(gate, request.attributes, &limits, now);
+            return Ok(Progress::Done(limits));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Report { cost: request.cost }))?;
         let exact: Vec<_> = exact.iter().map(exact_name).collect();
@@ -109,6 +111,7 @@ impl Engine {
                 Ok::<_, RequestError>(limits.into_iter().map(LimitReport::from).collect())
             })?;
             limits.extend(remote);
+            attributes.with(|attributes| step.engine.list_blocks(&gate, attributes, &limits, step.now));
             if blocks.is_empty() {
                 return Ok(Progress::Done(limits));
             }
@@ -117,6 +120,13 @@ impl Engine {
             let batch = Batch::each(step.engine.next_batch_id(), blocks);
             Ok(Progress::ask(batch, move |_, _| Ok(Progress::Done(limits))))
         }))
+    }
+
+    /// Lists the blocks that a report found or started.
+    fn list_blocks(&self, gate: &Gate, attributes: Attributes<'_>, limits: &[LimitReport], now: Timestamp) {
+        for (limit, until) in limits.iter().filter_map(|one| Some((&one.name, one.blocked_until?))) {
+            self.shared.blocks.set(gate, attributes, limit, BlockCause::Refusal, until, now);
+        }
     }
 
     /// Gives the cost of a request back to the limits, once for each `key`.
@@ -294,7 +304,7 @@ impl Engine {
         let unknown = || unknown_limit(request, limit);
         if !self.shared.config.asks_store {
             let applies = gate.block(request.attributes, limit, until, now)?;
-            self.shared.blocks.set(gate, request.attributes, limit, until, now);
+            self.shared.blocks.set(gate, request.attributes, limit, BlockCause::Operation, until, now);
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
         let mut exact = gate.remote_limits(request.attributes, now);
@@ -307,7 +317,9 @@ impl Engine {
             return Ok(Progress::ask(batch, move |step, _| {
                 step.answer.map_err(RequestError::Store)?;
                 let blocks = &step.engine.shared.blocks;
-                attributes.with(|attributes| blocks.set(&gate, attributes, &limit, until, step.now));
+                attributes.with(|attributes| {
+                    blocks.set(&gate, attributes, &limit, BlockCause::Operation, until, step.now);
+                });
                 Ok(Progress::Done(()))
             }));
         }
@@ -336,7 +348,14 @@ impl Engine {
             step.answer.map_err(RequestError::Store)?;
             attributes.with(|attributes| {
                 gate.block(attributes, &limit, until, step.now)?;
-                step.engine.shared.blocks.set(&gate, attributes, &limit, until, step.now);
+                step.engine.shared.blocks.set(
+                    &gate,
+                    attributes,
+                    &limit,
+                    BlockCause::Operation,
+                    until,
+                    step.now,
+                );
                 Ok::<_, RequestError>(())
             })?;
             Ok(Progress::Done(()))

@@ -183,10 +183,7 @@ async fn explain_names_the_plan_its_origin_and_the_row_of_the_cost() {
             text(&plan["value"])
         )
     };
-    assert_eq!(
-        plan_of(&[("account", "acme")]).await,
-        "pro by assigned account=acme: fixed 100 in 1h"
-    );
+    assert_eq!(plan_of(&[("account", "acme")]).await, "pro by assigned account=acme: fixed 100 in 1h");
     assert_eq!(
         plan_of(&[("account", "a"), ("plan", "pro")]).await,
         "pro by attribute plan=pro: fixed 100 in 1h"
@@ -195,6 +192,8 @@ async fn explain_names_the_plan_its_origin_and_the_row_of_the_cost() {
         plan_of(&[("account", "a"), ("plan", "gold")]).await,
         "free by default -=gold: fixed 10 in 1h"
     );
+    let whole = explain(&daemon, &[("account", "a"), ("plan", "gold")]).await;
+    assert_eq!(whole["plan"], json!({"name": "free", "found_by": "default", "value": "gold"}), "{whole}");
     let unlimited = explain(&daemon, &[("account", "a"), ("plan", "staff")]).await;
     assert_eq!(
         (unlimited["would"].as_str(), unlimited["limits"][0]["because"].as_str()),
@@ -204,6 +203,17 @@ async fn explain_names_the_plan_its_origin_and_the_row_of_the_cost() {
     assert_eq!((priced["cost"].as_u64(), priced["cost_row"].as_u64()), (Some(2), Some(1)), "{priced}");
     let plain = explain(&daemon, &[("account", "a"), ("operation", "read")]).await;
     assert_eq!((plain["cost"].as_u64(), plain.get("cost_row")), (Some(1), None), "{plain}");
+}
+
+#[tokio::test]
+async fn explain_says_that_a_name_is_no_plan_where_there_is_no_default() {
+    let namespace = NAMESPACE.replace("      default: free\n", "");
+    let daemon = RestartableDaemon::start(Kept::Memory, &namespace, START).await;
+    let explained = explain(&daemon, &[("account", "a"), ("plan", "gold")]).await;
+    assert_eq!((explained["unknown_plan"].as_str(), explained.get("plan")), (Some("gold"), None));
+    assert_eq!(explained["limits"][0]["counter"]["numbers"], "fixed 5 in 1h", "{explained}");
+    let without = explain(&daemon, &[("account", "a")]).await;
+    assert_eq!((without.get("unknown_plan"), without.get("plan")), (None, None), "{without}");
 }
 
 #[tokio::test]
@@ -274,7 +284,7 @@ async fn a_day_ends_at_midnight_of_the_zone_that_the_request_names() {
         assert_eq!(daemon.admits(&attributes, 5).await, 3, "{attributes}");
         let refused = daemon.ask("/v1/check", &attributes, "").await;
         assert_eq!(refused.json()["retry_after_ms"], hours * 3_600_000, "{attributes}");
-        daemon.clock.advance(Duration::from_hours(hours) - Duration::from_millis(1));
+        daemon.clock.advance(Duration::from_millis(hours * 3_600_000 - 1));
         assert_eq!(daemon.check(&attributes).await.0, 429, "{attributes}");
         daemon.clock.advance(Duration::from_millis(1));
         assert_eq!(daemon.admits(&attributes, 5).await, 3, "{attributes}");
@@ -316,6 +326,8 @@ async fn a_report_that_leaves_nothing_starts_the_block() {
         let free = explain(&daemon, &[("user", "ada")]).await;
         assert_eq!(free["would"], "admit", "{kept:?}: one failure is no block");
         assert_eq!(daemon.ask("/v1/report", ada, "").await.status, 200);
+        let listed = daemon.get("/v1/blocks").await.json()["blocks"].clone();
+        assert_eq!(listed[0]["key"]["user"], "ada", "{kept:?}: {listed}");
         daemon.clock.advance(Duration::from_mins(15));
         let refused = daemon.ask("/v1/check", ada, "").await;
         let body = refused.json();

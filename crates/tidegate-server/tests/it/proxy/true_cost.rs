@@ -115,11 +115,13 @@ async fn charged(daemon: &RestartableDaemon, user: &str) -> u64 {
     loop {
         daemon.settled().await;
         let explained = daemon.post("/v1/explain", &body).await.json();
-        let used = explained["limits"][0]["counter"]["level"]["used"].as_u64();
-        if last == used && used.is_some() {
-            return used.unwrap();
+        let now = explained["limits"][0]["counter"]["level"]["used"].as_u64();
+        if let Some(units) = now
+            && last == now
+        {
+            return units;
         }
-        last = used;
+        last = now;
     }
 }
 
@@ -221,6 +223,29 @@ async fn nothing_is_charged_on_the_statuses_that_the_limit_names() {
             assert_eq!(answer.status, status, "{path}");
             assert_eq!(charged(&daemon, path).await, expected, "{path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_proxys_own_504_counts_by_its_status() {
+    for (refund_on, expected) in [("[5xx]", 0), ("[failed]", 0), ("[502]", 100)] {
+        let server =
+            serve(|mut connection: Connection| async move { while connection.request().await.is_some() {} })
+                .await;
+        let policy = format!(
+            "  api: {{ limits: [{{ name: tokens, key: [user], fixed: {{ limit: 1000, window: 1h }},
+               refund_on: {refund_on} }}] }}
+listen: {{ proxy: 127.0.0.1:0 }}
+proxy:
+  upstreams: {{ app: [http://{server}] }}
+  routes:
+    - {{ upstream: app, namespace: api, attributes: {{ user: header.x-user }}, timeouts: {{ first_byte: 50ms }},
+        cost: {{ units: 100, from_response: json.n }} }}
+"
+        );
+        let daemon = RestartableDaemon::start(Kept::Memory, &policy, START).await;
+        assert_eq!(ask(&daemon, "/", "x-user: ada\r\n").await.unwrap().status, 504);
+        assert_eq!(charged(&daemon, "ada").await, expected, "{refund_on}");
     }
 }
 
