@@ -21,7 +21,7 @@ pub const NAMESPACE: &str = "default";
 
 /// The decision about a request.
 #[derive(Debug)]
-#[must_use = "dropping an admission settles it as failed"]
+#[must_use = "dropping an admission settles it as abandoned"]
 #[expect(clippy::large_enum_variant, reason = "a box for each admission would cost more than the move")]
 pub enum Verdict {
     /// The request may go ahead. Settle the hold when the work is done.

@@ -30,8 +30,8 @@
 //!
 //! **Cancellation.** Every future of this crate may be dropped at any await. A request that is
 //! dropped while the store is asked is carried to its decision in the background, and what it was
-//! admitted to is given back. A [`Hold`] that is dropped is settled as failed: what is lent is
-//! given back, what was spent stays spent.
+//! admitted to is given back. A [`Hold`] that is dropped is settled as abandoned: what is lent
+//! is given back, what was spent stays spent.
 //!
 //! **Bounds.** One store call takes at most the store timeout. At most
 //! [`driver::RENEWALS_MAX`] batches of lease asks are in flight, and at most

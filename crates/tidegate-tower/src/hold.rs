@@ -14,7 +14,7 @@ use tidegate_wire::headers::limit_headers;
 
 use crate::settings::Settings;
 
-/// The hold of a request with what its answer needs. Dropping it settles the hold as failed.
+/// The hold of a request with what its answer needs. Dropping it settles the hold as abandoned.
 pub(crate) struct ResponseHold {
     settings: Arc<Settings>,
     hold: Option<Hold>,

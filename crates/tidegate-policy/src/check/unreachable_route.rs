@@ -1,5 +1,8 @@
 //! Warns about routes that never take a request, because an earlier one takes all of theirs.
 
+use tidegate_core::Matcher;
+
+use crate::grammar::ValueSource;
 use crate::path::Path;
 use crate::policy::proxy::Route;
 use crate::printable::shown;
@@ -28,7 +31,7 @@ fn takes_all_of(earlier: &Route, later: &Route, raw: &RouteConfig) -> bool {
         (Some(_), None) => earlier.path.as_ref().is_some_and(|path| path.as_str() == "/*"),
         (Some(earlier), Some(later)) => earlier == later || is_prefix_of(earlier.as_str(), later.as_str()),
     };
-    has_methods && has_path && has_host(earlier, raw)
+    has_methods && has_path && has_host(earlier, raw) && has_headers(earlier, raw)
 }
 
 /// Whether `earlier` is a text with one star at its end, and every path of the pattern `later`
@@ -38,12 +41,27 @@ fn is_prefix_of(earlier: &str, later: &str) -> bool {
     earlier.strip_suffix('*').is_some_and(|start| !start.contains('*') && literal.starts_with(start))
 }
 
-/// Whether `earlier` takes every host that the route of `raw` takes; only plain hosts are compared.
+/// Whether `earlier` takes every host that the route of `raw` takes.
 fn has_host(earlier: &Route, raw: &RouteConfig) -> bool {
     let Some(matcher) = &earlier.host else { return true };
-    match raw.matches.as_ref().and_then(|matches| matches.host.as_ref()) {
-        Some(MatcherConfig::Exact(host)) => matcher.matches(Some(host)),
-        Some(MatcherConfig::OneOf(hosts)) => hosts.iter().all(|host| matcher.matches(Some(host))),
+    takes_all_values_of(matcher, raw.matches.as_ref().and_then(|matches| matches.host.as_ref()))
+}
+
+/// Whether the headers of every request that the route of `raw` takes are as `earlier` wants them.
+fn has_headers(earlier: &Route, raw: &RouteConfig) -> bool {
+    let later = raw.matches.as_ref().and_then(|matches| matches.headers.as_ref());
+    let value_of = |source: &ValueSource| {
+        let ValueSource::Header(name) = source else { return None };
+        later?.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str())).map(|(_, value)| value)
+    };
+    earlier.headers.iter().all(|(source, matcher)| takes_all_values_of(matcher, value_of(source)))
+}
+
+/// Whether a matcher takes every value of `later`; only plain values are compared.
+fn takes_all_values_of(matcher: &Matcher, later: Option<&MatcherConfig>) -> bool {
+    match later {
+        Some(MatcherConfig::Exact(value)) => matcher.matches(Some(value)),
+        Some(MatcherConfig::OneOf(values)) => values.iter().all(|value| matcher.matches(Some(value))),
         Some(MatcherConfig::Form(_)) | None => false,
     }
 }

@@ -160,6 +160,10 @@ fn issue_15_a_route_behind_one_that_takes_all_its_requests_is_warned_about() {
         ("path: /a, method: [GET]", "path: /a", false),
         ("path: /a, host: a.example", "path: /a", false),
         ("host: a.example", "host: { suffix: .example }", false),
+        ("headers: { x-b: [\"1\", \"2\"] }", "path: /a, headers: { x-b: \"2\" }", true),
+        ("path: /a, headers: { x-b: \"1\" }", "path: /a", false),
+        ("headers: { x-b: \"1\" }", "headers: { x-b: { not: \"2\" } }", false),
+        ("headers: { x-b: \"1\", x-c: \"1\" }", "headers: { x-b: \"1\" }", false),
     ] {
         let routes = format!(
             "{{ upstream: app, match: {{ {earlier} }} }}, {{ name: late, upstream: app, match: {{ {later} }} }}"

@@ -226,8 +226,9 @@ impl Desk<'_> {
             self.note_reports(&self.in_force.metrics, &asked, &limits, now);
             outcomes[*at] = Some(self.within(domain, limits));
         }
-        // Envoy does not settle permits, so lent things are given back at once.
-        self.let_go(permit, End::Succeeded, now).await;
+        // Envoy does not say how the work ends: lent things are given back at once, and no limit
+        // gives its charge back.
+        self.let_go(permit, End::Abandoned, now).await;
         Ok(())
     }
 
@@ -346,7 +347,7 @@ impl Desk<'_> {
             Ok(Decision::Admit(permit)) => {
                 let limits =
                     self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), &permit, now);
-                let settled = self.in_force.engine.settle(permit, End::Succeeded, now);
+                let settled = self.in_force.engine.settle(permit, End::Abandoned, now);
                 // An error leaves it lent until it expires: less is admitted, never more.
                 let _ = self.finish(settled).await;
                 return Ok(self.within(request.namespace, limits));

@@ -344,6 +344,17 @@ async fn a_report_that_leaves_nothing_starts_the_block() {
     }
 }
 
+#[tokio::test]
+async fn a_charge_stays_where_no_end_of_the_work_is_told() {
+    let daemon = everywhere(LOGIN).await;
+    for protocol in ["check", "reserve", "authorize", "envoy-grpc", "envoy-json", "resp"] {
+        let user = [("user", protocol)];
+        for admitted in [true, true, false] {
+            assert_eq!(is_admitted(&daemon, protocol, &user, None).await, admitted, "{protocol}");
+        }
+    }
+}
+
 async fn reserve_and_settle(daemon: &RestartableDaemon, settle: &str) -> Answer {
     let reserved = daemon.ask("/v1/reserve", r#"{"user":"ada"}"#, "").await.json();
     let permit = reserved["permit"].as_str().unwrap_or_else(|| panic!("{reserved}"));
