@@ -28,23 +28,59 @@ pub struct Access<'a> {
     /// a read whose size is not known yet this is an estimate, which [`crate::Capacity::settle`]
     /// replaces by the true weight.
     pub size: u64,
+    /// The entries of indexes that a write changes. Empty: an entry in each index of the table,
+    /// with the key and the size of the write. Without meaning for a read.
+    pub index_writes: &'a [IndexWrite<'a>],
+    /// Whether the same request has tried before. A repeated attempt is decided like any other, but
+    /// its units do not count as demand a second time.
+    pub is_repeated: bool,
 }
 
 impl<'a> Access<'a> {
+    /// An access of `size` bytes.
+    pub const fn new(table: &'a str, key: &'a [u8], kind: AccessKind, size: u64) -> Self {
+        Self { table, key, kind, size, index_writes: &[], is_repeated: false }
+    }
+
     /// An eventually consistent read of `size` bytes.
     pub const fn read(table: &'a str, key: &'a [u8], size: u64) -> Self {
-        Self { table, key, kind: AccessKind::Read { consistency: ReadConsistency::Eventual }, size }
+        Self::new(table, key, AccessKind::Read { consistency: ReadConsistency::Eventual }, size)
     }
 
     /// A write of `size` bytes.
     pub const fn write(table: &'a str, key: &'a [u8], size: u64) -> Self {
-        Self { table, key, kind: AccessKind::Write, size }
+        Self::new(table, key, AccessKind::Write, size)
+    }
+
+    /// Changes only these entries of indexes.
+    #[must_use]
+    pub const fn index_writes(mut self, writes: &'a [IndexWrite<'a>]) -> Self {
+        self.index_writes = writes;
+        self
+    }
+
+    /// Marks it as a repeated attempt, or as a first one.
+    #[must_use]
+    pub const fn repeated(mut self, is_repeated: bool) -> Self {
+        self.is_repeated = is_repeated;
+        self
     }
 
     /// The weight of the access. Fails when it is larger than one request may be.
     pub fn units(&self) -> Result<Units, CapacityError> {
         self.kind.units(self.size)
     }
+}
+
+/// An entry of an index that a write changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexWrite<'a> {
+    /// The name of the index, without that of its table.
+    pub index: &'a str,
+    /// The key of the entry in the index; it decides the partition of the index.
+    pub key: &'a [u8],
+    /// Bytes written to the index. 0 weighs as 1.
+    pub size: u64,
 }
 
 /// Read or write. Each has throughput of its own.
@@ -100,6 +136,11 @@ impl AccessKind {
     /// Read or write.
     pub const fn operation(self) -> AccessOperation {
         operation_of(self.is_read())
+    }
+
+    /// Whether only the leader of a group may serve it.
+    pub(crate) const fn needs_leader(self) -> bool {
+        !matches!(self, Self::Read { consistency: ReadConsistency::Eventual })
     }
 
     pub(crate) const fn is_read(self) -> bool {

@@ -6,20 +6,13 @@
 //! refilling does not depend on how often the level is read, and a charge that is taken back
 //! restores the same word. A word of zero is a full bucket.
 
-use core::time::Duration;
 use tidegate_core::Timestamp;
 
+use crate::levels::STEP_BACK_MAX;
 use crate::sync::{AtomicU64, Ordering};
 use crate::units::Units;
 
 const NANOS: u64 = 1_000_000_000;
-
-/// The largest step back of the clock after which a bucket waits for the clock to catch up.
-///
-/// After a smaller step a bucket does not refill until the clock is where it was. After a larger
-/// one the bucket counts as being in its deepest debt at the new time, so that a clock that was
-/// years ahead does not close it for years.
-const STEP_BACK_MAX: Duration = Duration::from_mins(1);
 
 /// The rate, depth and deepest debt of a bucket, in thousandths of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +43,10 @@ impl BucketSpec {
         self.rate
     }
 
+    pub(crate) const fn depth(self) -> u64 {
+        self.depth
+    }
+
     pub(crate) const fn with_debt_max(self, debt_max: u64) -> Self {
         Self { debt_max, ..self }
     }
@@ -74,6 +71,13 @@ impl BucketSpec {
         let flowed = self.rate * nanos;
         let whole = flowed / NANOS;
         (self.rate * seconds + whole, (whole * NANOS != flowed) as u64)
+    }
+
+    /// The reading at which a charge at `now` begins: now if the bucket was full.
+    #[inline]
+    pub(crate) const fn start(self, before: u64, now: Timestamp) -> u64 {
+        let clock = self.clock_up(now);
+        if before > clock { before } else { clock }
     }
 
     /// The first instant at which something is left of a bucket that is full at `full_at` and empty
@@ -115,113 +119,211 @@ impl Default for Bucket {
 impl Bucket {
     /// Thousandths left; negative in debt.
     pub(crate) fn level(&self, spec: BucketSpec, now: Timestamp) -> Units {
-        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(spec.clock(now));
-        Units::from_thousandths(spec.depth.cast_signed().saturating_sub_unsigned(missing))
+        self.read().level(spec, now)
     }
 
-    /// The first instant at which something is left; `None` if something is.
-    pub(crate) fn closed_until(&self, spec: BucketSpec, now: Timestamp) -> Option<Timestamp> {
-        let clock = spec.clock(now);
-        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), clock);
-        (full_at.saturating_sub(clock) >= spec.depth).then(|| spec.opening(full_at))
-    }
-
-    /// The first instant at which the bucket is full if nothing is charged before; `now` if it is
-    /// full.
-    pub(crate) fn full_from(&self, spec: BucketSpec, now: Timestamp) -> Timestamp {
-        let full_at = plausible(spec, self.full_at.load(Ordering::Relaxed), spec.clock(now));
-        spec.instant_of(full_at).max(now)
+    /// Charges `cost` if that leaves at least `floor`; otherwise changes nothing and returns the
+    /// first instant at which it would, the last one there is if the bucket never holds as much.
+    pub(crate) fn take_above(
+        &self,
+        spec: BucketSpec,
+        cost: u64,
+        floor: u64,
+        now: Timestamp,
+    ) -> Result<BucketCharge, Timestamp> {
+        self.update(|word| match word.taken_above(spec, cost, floor, now) {
+            Ok(charged) => (BucketWord(charged.after), Ok(charged)),
+            Err(retry) => (word.plausible_at(spec, now), Err(retry)),
+        })
     }
 
     /// Charges `cost` if anything is left, even if it is less than `cost`; otherwise changes
     /// nothing and returns the first instant at which something is left.
+    #[cfg(test)]
     pub(crate) fn take(
         &self,
         spec: BucketSpec,
         cost: u64,
         now: Timestamp,
     ) -> Result<BucketCharge, Timestamp> {
-        let (clock, begun) = spec.reading(now);
-        let mut full_at = self.full_at.load(Ordering::Relaxed);
-        loop {
-            let before = plausible(spec, full_at, clock);
-            let missing = before.saturating_sub(clock);
-            let (next, result) = if missing < spec.depth {
-                let after = before.max(clock.saturating_add(begun)).saturating_add(cost);
-                (after, Ok(BucketCharge { before, after, cost }))
-            } else {
-                (before, Err(spec.opening(before)))
-            };
-            if next == full_at {
-                return result;
-            }
-            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return result,
-                Err(seen) => full_at = seen,
-            }
-        }
+        self.update(|word| match word.taken(spec, cost, now) {
+            Ok(charged) => (BucketWord(charged.after), Ok(charged)),
+            Err(retry) => (word.plausible_at(spec, now), Err(retry)),
+        })
     }
 
     /// Charges `cost` even if nothing is left. The debt is at most the spec's; the part of the cost
     /// that would exceed it is not booked.
     pub(crate) fn charge(&self, spec: BucketSpec, cost: u64, now: Timestamp) -> BucketCharge {
-        let (clock, begun) = spec.reading(now);
-        let mut full_at = self.full_at.load(Ordering::Relaxed);
-        loop {
-            let before = plausible(spec, full_at, clock);
-            let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
-            let start = before.max(clock.saturating_add(begun));
-            let after = start.saturating_add(cost).min(deepest.max(start));
-            match self.full_at.compare_exchange_weak(full_at, after, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return BucketCharge { before, after, cost: after - start },
-                Err(seen) => full_at = seen,
-            }
-        }
+        self.update(|word| {
+            let charged = word.charged(spec, cost, now);
+            (BucketWord(charged.after), charged)
+        })
     }
 
-    /// Takes back `units` of a charge, at most all of it.
+    /// Takes back `units` of a charge, at most all of it; returns those that found no room.
     ///
     /// If all of it is taken back and nothing was charged since, the word is the same as before the
     /// charge. Otherwise no more is left than if those units had not been charged, provided that
     /// instants came in order.
-    pub(crate) fn give_back(&self, spec: BucketSpec, charged: BucketCharge, units: u64, now: Timestamp) {
-        let units = units.min(charged.cost);
-        // Had these units not been charged, the bucket would have been full from here on and would
-        // have let units flow past. As many as may have flowed past since are not given back.
-        let flowed_past = spec.clock_up(now).saturating_sub(charged.after - units);
-        let mut full_at = self.full_at.load(Ordering::Relaxed);
+    pub(crate) fn give_back(
+        &self,
+        spec: BucketSpec,
+        charged: BucketCharge,
+        units: u64,
+        now: Timestamp,
+    ) -> u64 {
+        let clock = spec.clock(now);
+        self.update(|word| {
+            let next = word.returned(spec, charged, units, now);
+            let gained = word.0.max(clock) - next.0.max(clock).min(word.0.max(clock));
+            (next, units.min(charged.cost).saturating_sub(gained))
+        })
+    }
+
+    /// The answer of [`Bucket::take_above`]; charges nothing.
+    pub(crate) fn has_above(
+        &self,
+        spec: BucketSpec,
+        cost: u64,
+        floor: u64,
+        now: Timestamp,
+    ) -> Result<(), Timestamp> {
+        self.read().taken_above(spec, cost, floor, now).map(|_| ())
+    }
+
+    /// Gives back `units` of a charge to an earlier bucket; returns those that found no room.
+    pub(crate) fn refund(&self, spec: BucketSpec, units: u64, now: Timestamp) -> u64 {
+        self.update(|word| {
+            let back = word.0.saturating_sub(spec.clock(now)).min(units);
+            (BucketWord(word.0 - back), units - back)
+        })
+    }
+
+    fn read(&self) -> BucketWord {
+        BucketWord(self.full_at.load(Ordering::Relaxed))
+    }
+
+    /// Replaces the word by the one that `change` makes of it.
+    #[inline]
+    fn update<T>(&self, change: impl Fn(BucketWord) -> (BucketWord, T)) -> T {
+        let mut seen = self.full_at.load(Ordering::Relaxed);
         loop {
-            let next = if full_at != charged.after {
-                full_at.saturating_sub(units.saturating_sub(flowed_past))
-            } else if units == charged.cost {
-                charged.before
-            } else {
-                full_at - units
-            };
-            match self.full_at.compare_exchange_weak(full_at, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(seen) => full_at = seen,
+            let (BucketWord(next), answer) = change(BucketWord(seen));
+            if next == seen {
+                return answer;
+            }
+            match self.full_at.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return answer,
+                Err(other) => seen = other,
             }
         }
     }
 
-    /// The thousandths that are missing from a full bucket.
-    pub(crate) fn missing(&self, spec: BucketSpec, now: Timestamp) -> u64 {
-        let clock = spec.clock(now);
-        plausible(spec, self.full_at.load(Ordering::Relaxed), clock).saturating_sub(clock)
-    }
-
-    /// Lets at least so many thousandths be missing; no debt comes of it.
-    pub(crate) fn lack_at_least(&self, spec: BucketSpec, missing: u64, now: Timestamp) {
-        if missing > 0 {
-            let full_at = spec.clock_up(now).saturating_add(missing.min(spec.depth));
-            self.full_at.fetch_max(full_at, Ordering::Relaxed);
-        }
+    /// A bucket with this level.
+    pub(crate) fn with_level(spec: BucketSpec, level: i64, now: Timestamp) -> Self {
+        Self { full_at: AtomicU64::new(BucketWord::with_level(spec, level, now).0) }
     }
 
     /// The whole state.
     pub(crate) fn word(&self) -> u64 {
         self.full_at.load(Ordering::Relaxed)
+    }
+}
+
+/// The state of a bucket as a value: the reading of its clock at which it is full. Zero is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct BucketWord(pub(crate) u64);
+
+impl BucketWord {
+    /// The word of this level, debts included.
+    pub(crate) fn with_level(spec: BucketSpec, level: i64, now: Timestamp) -> Self {
+        let missing = spec.depth.cast_signed().saturating_sub(level).max(0).cast_unsigned();
+        Self(if missing == 0 { 0 } else { spec.clock(now).saturating_add(missing) })
+    }
+
+    /// The word; or the one of the deepest debt at `now`, if the clock has stepped back by more
+    /// than [`STEP_BACK_MAX`].
+    pub(crate) fn plausible_at(self, spec: BucketSpec, now: Timestamp) -> Self {
+        Self(plausible(spec, self.0, spec.clock(now)))
+    }
+
+    pub(crate) fn level(self, spec: BucketSpec, now: Timestamp) -> Units {
+        let clock = spec.clock(now);
+        let missing = plausible(spec, self.0, clock).saturating_sub(clock);
+        Units::from_thousandths(spec.depth.cast_signed().saturating_sub_unsigned(missing))
+    }
+
+    /// A charge if anything is left; otherwise the first instant at which something is.
+    #[inline]
+    pub(crate) fn taken(
+        self,
+        spec: BucketSpec,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<BucketCharge, Timestamp> {
+        let (clock, begun) = spec.reading(now);
+        let before = plausible(spec, self.0, clock);
+        if before.saturating_sub(clock) >= spec.depth {
+            return Err(spec.opening(before));
+        }
+        let after = before.max(clock.saturating_add(begun)).saturating_add(cost);
+        Ok(BucketCharge { before, after, cost })
+    }
+
+    /// A charge that leaves at least `floor`; otherwise the first instant at which one would.
+    #[inline]
+    fn taken_above(
+        self,
+        spec: BucketSpec,
+        cost: u64,
+        floor: u64,
+        now: Timestamp,
+    ) -> Result<BucketCharge, Timestamp> {
+        let (clock, begun) = spec.reading(now);
+        let before = plausible(spec, self.0, clock);
+        let wanted = cost.saturating_add(floor);
+        if wanted > spec.depth {
+            return Err(Timestamp::from_nanos(u64::MAX));
+        }
+        let start = before.max(clock.saturating_add(begun));
+        if start.saturating_sub(clock).saturating_add(wanted) > spec.depth {
+            // Rounded up: a begun thousandth at that instant must not count as missing.
+            return Err(spec.instant_of(start.saturating_add(wanted) - spec.depth));
+        }
+        Ok(BucketCharge { before, after: start.saturating_add(cost), cost })
+    }
+
+    /// A charge even if nothing is left, down to the deepest debt.
+    #[inline]
+    pub(crate) fn charged(self, spec: BucketSpec, cost: u64, now: Timestamp) -> BucketCharge {
+        let (clock, begun) = spec.reading(now);
+        let before = plausible(spec, self.0, clock);
+        let deepest = clock.saturating_add(spec.depth).saturating_add(spec.debt_max);
+        let start = before.max(clock.saturating_add(begun));
+        let after = start.saturating_add(cost).min(deepest.max(start));
+        BucketCharge { before, after, cost: after - start }
+    }
+
+    /// The word without `units` of a charge.
+    pub(crate) fn returned(
+        self,
+        spec: BucketSpec,
+        charged: BucketCharge,
+        units: u64,
+        now: Timestamp,
+    ) -> Self {
+        let units = units.min(charged.cost);
+        if self.0 == charged.after && units == charged.cost {
+            return Self(charged.before);
+        }
+        // Had these units not been charged, the bucket would have been full from here on and would
+        // have let units flow past. As many as may have flowed past since are not given back.
+        let flowed_past = spec.clock_up(now).saturating_sub(charged.after - units).min(units);
+        if self.0 == charged.after {
+            return Self(self.0 - units);
+        }
+        Self(self.0.saturating_sub(units - flowed_past))
     }
 }
 

@@ -1,16 +1,21 @@
-//! From configured nodes and tables to a checked [`Capacity`].
+//! From configured nodes, accounts and tables to a checked [`Capacity`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use crate::capacity::{Capacity, name_hash};
+use crate::account::{Account, AccountConfig};
+use crate::capacity::{Capacity, NextIds, Parts, TableEntry, name_hash};
 use crate::error::{CapacityError, check_load, shortened};
-use crate::node::{Node, NodeLoad};
-use crate::table::{Table, TableConfig, TableId};
+use crate::node::{Node, NodeConfig, NodeLoad};
+use crate::partition::Partition;
+use crate::position::{PartitionBy, Position, SLOTS};
+use crate::reload::TableChange;
+use crate::table::{Table, TableId, keyspace_of, members_of};
+use crate::table_config::{TableConfig, TableNumbers, share};
 
-/// The nodes and tables of a [`Capacity`] to be.
+/// The nodes, accounts and tables of a [`Capacity`] to be.
 ///
 /// ```
 /// # use tidegate_capacity::{Capacity, TableConfig};
@@ -24,7 +29,8 @@ use crate::table::{Table, TableConfig, TableId};
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct CapacityBuilder {
-    nodes: Vec<(String, u64)>,
+    nodes: Vec<NodeConfig>,
+    accounts: Vec<AccountConfig>,
     tables: Vec<TableConfig>,
 }
 
@@ -35,20 +41,35 @@ impl Capacity {
     }
 }
 
-const _: () = assert!(CapacityBuilder::NODES_MAX <= u16::MAX as usize, "the node of a hold fits");
+const _: () = assert!(CapacityBuilder::NODES_MAX <= u16::MAX as usize, "positions of nodes fit");
 
 impl CapacityBuilder {
     /// The most nodes.
     pub const NODES_MAX: usize = 10_000;
-    /// The most tables.
+    /// The most accounts.
+    pub const ACCOUNTS_MAX: usize = 10_000;
+    /// The most tables and indexes.
     pub const TABLES_MAX: usize = 10_000;
-    /// The most partitions of all tables together; each takes 64 bytes.
-    pub const PARTITIONS_MAX: usize = 1_000_000;
+    /// The most partitions of all tables together; [`CapacityBuilder::PARTITION_BYTES`] each.
+    pub const PARTITIONS_MAX: usize = 65_536;
+    /// The memory of a partition in bytes, without the sketches that it has while it is warm.
+    pub const PARTITION_BYTES: usize = size_of::<Partition>();
 
-    /// A node that can do `units_per_second`, reads and writes together; 1 to
-    /// [`TableConfig::UNITS_PER_SECOND_MAX`].
-    pub fn node(mut self, name: impl Into<String>, units_per_second: u64) -> Self {
-        self.nodes.push((name.into(), units_per_second));
+    /// A node that can do `units_per_second`, reads and writes together, and may promise all of
+    /// them; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
+    pub fn node(self, name: impl Into<String>, units_per_second: u64) -> Self {
+        self.node_config(NodeConfig::new(name, units_per_second).reserve_percent(0))
+    }
+
+    /// A node.
+    pub fn node_config(mut self, node: NodeConfig) -> Self {
+        self.nodes.push(node);
+        self
+    }
+
+    /// An account, for tables given before or after it.
+    pub fn account(mut self, account: AccountConfig) -> Self {
+        self.accounts.push(account);
         self
     }
 
@@ -63,115 +84,289 @@ impl CapacityBuilder {
         !self.tables.is_empty()
     }
 
-    /// Checks everything and fills all buckets. Fails with the first problem found.
+    /// Checks everything and makes the store as one that has been idle for long: allocations and
+    /// burst credit are full. Fails with the first problem found.
     pub fn build(self) -> Result<Capacity, CapacityError> {
-        self.build_after(None)
+        self.build_at(Timestamp::from_nanos(0))
+    }
+
+    /// Checks everything and makes the store as it is at `now`: allocations are full, and there is
+    /// no burst credit yet. Fails with the first problem found.
+    pub fn build_at(self, now: Timestamp) -> Result<Capacity, CapacityError> {
+        Ok(self.check(None)?.apply(now))
     }
 
     /// Checks everything and goes on from the state of `earlier`, which may still decide until
     /// everybody uses the new one. Fails with the first problem found; then nothing has changed.
     ///
-    /// A table with the same numbers on the same nodes is shared by both: nothing is lost, and its
-    /// partitions stay where they were placed. The partitions of one whose throughput or number of
-    /// partitions differs lack at first what those before lacked, without their debts; what
-    /// `earlier` admits to it afterwards is not seen. If the names of the nodes differ, the
-    /// partitions of all tables are laid on the new nodes in turn. Units that are held are given
-    /// back to a table that is shared; those of another table stay charged.
+    /// A table of the same name and the same order of keys is shared by both, and so are nodes and
+    /// accounts of the same name. Levels are kept, debts included; what no longer fits overflows.
+    /// Units that are held are given back to the new store as to the earlier one. When the number
+    /// of partitions or their bounds are configured anew, the partitions are cut and joined
+    /// accordingly; otherwise they stay as they were split. If the names of the nodes differ, the
+    /// partitions of all tables are laid on the new nodes in turn; otherwise they stay where they
+    /// were placed.
     pub fn build_over(self, earlier: &Capacity, now: Timestamp) -> Result<Capacity, CapacityError> {
-        self.build_after(Some((earlier, now)))
+        Ok(self.check(Some(earlier))?.apply(now))
     }
 
-    fn build_after(self, earlier: Option<(&Capacity, Timestamp)>) -> Result<Capacity, CapacityError> {
+    /// Checks everything, for [`CheckedCapacity::apply`]. Fails with the first problem found.
+    /// Changes nothing.
+    pub fn check(self, earlier: Option<&Capacity>) -> Result<CheckedCapacity<'_>, CapacityError> {
         check_count("nodes", self.nodes.len(), Self::NODES_MAX)?;
+        check_count("accounts", self.accounts.len(), Self::ACCOUNTS_MAX)?;
         check_count("tables", self.tables.len(), Self::TABLES_MAX)?;
         let partitions = self.tables.iter().map(|table| table.partitions as usize);
         check_count("partitions", partitions.fold(0, usize::saturating_add), Self::PARTITIONS_MAX)?;
-        let mut positions = BTreeMap::new();
-        for (position, (name, units)) in (0_u32..).zip(&self.nodes) {
-            check_name("node", name)?;
-            check_rate("node", name, "units", *units)?;
-            if positions.insert(name.as_str(), position).is_some() {
-                return Err(CapacityError::DuplicateName { kind: "node", name: name.clone() });
-            }
-        }
-        let has_same_nodes = earlier.is_some_and(|(earlier, _)| {
-            earlier.nodes.iter().map(|node| &*node.name).eq(self.nodes.iter().map(|(name, _)| name.as_str()))
-        });
-        let mut next_id = earlier.map_or(0, |(earlier, _)| earlier.next_id);
-        let mut loads = vec![NodeLoad::default(); self.nodes.len()];
-        let mut names = BTreeMap::new();
-        let mut tables = Vec::with_capacity(self.tables.len());
+        let mut next_ids = earlier.map_or_else(NextIds::default, |earlier| earlier.next_ids);
+        let node_positions = self.check_nodes()?;
+        let account_positions = self.check_accounts()?;
+        let mut tables = BTreeMap::new();
         for (index, config) in (0_u32..).zip(&self.tables) {
-            let nodes = check_table(config, &positions)?;
-            if names.insert((config.namespace.as_str(), config.name.as_str()), index).is_some() {
+            check_table(config, &node_positions)?;
+            if tables.insert((config.namespace.as_str(), config.name.as_str()), index).is_some() {
                 return Err(CapacityError::DuplicateName { kind: "table", name: config.name.clone() });
             }
-            let known = earlier.and_then(|(earlier, now)| {
-                Some((earlier.table(&config.namespace, &config.name).ok()?.1, now))
-            });
-            let table = match known {
-                Some((known, _)) if has_same_nodes && known.is_configured_as(config) => Arc::clone(known),
-                known => {
-                    let table = Table::new(TableId(next_id), config, &nodes);
-                    next_id = next_id.wrapping_add(1);
-                    if let Some((known, now)) = known {
-                        table.take_over(known, now);
-                    }
-                    Arc::new(table)
+        }
+        let numbers: Vec<u32> = self
+            .nodes
+            .iter()
+            .map(|node| {
+                let known =
+                    earlier.and_then(|earlier| earlier.nodes.iter().find(|one| *one.name == node.name));
+                known.map_or_else(|| next(&mut next_ids.node), |known| known.id.number)
+            })
+            .collect();
+        let has_same_nodes = earlier.is_some_and(|earlier| {
+            let names = earlier.nodes.iter().map(|node| &*node.name);
+            names.eq(self.nodes.iter().map(|node| node.name.as_str()))
+        });
+        let mut loads = vec![NodeLoad::default(); self.nodes.len()];
+        let mut changes = Vec::with_capacity(self.tables.len());
+        for config in &self.tables {
+            let nodes =
+                config.nodes.iter().map(|name| numbers[node_positions[name.as_str()] as usize]).collect();
+            let known = earlier.and_then(|earlier| earlier.table(&config.namespace, &config.name).ok());
+            let known = known.filter(|known| known.layout().has_order_of(config)).map(Arc::clone);
+            let change = TableChange { known, nodes, is_placed_anew: !has_same_nodes };
+            let mut bear = |members: &[u32], promised: [u64; 2]| {
+                for (member, number) in members.iter().enumerate() {
+                    let Some(position) = numbers.iter().position(|one| one == number) else { continue };
+                    loads[position] = loads[position].with_replica(promised[usize::from(member > 0)]);
                 }
             };
-            for partition in &table.partitions {
-                let load = &mut loads[partition.node() as usize];
-                *load = load.with_partition(partition.promised());
+            if let Some(promises) = change.promises(config) {
+                for (members, promised) in promises {
+                    bear(members.as_slice(), promised);
+                }
+            } else {
+                for index in 0..config.partitions {
+                    let of = |units| share(units, index, config.partitions);
+                    let (read, write) = (of(config.read_units_per_second), of(config.write_units_per_second));
+                    bear(members_of(config, &change.nodes, index).as_slice(), [read + write, write]);
+                }
             }
-            tables.push(table);
+            changes.push(change);
         }
-        for ((name, units), load) in self.nodes.iter().zip(&loads) {
-            check_load(name, *units, *load)?;
+        for (node, load) in self.nodes.iter().zip(&loads) {
+            check_load(&node.name, node.units_per_second, node.reserve_percent, *load)?;
         }
-        let mut nodes = Vec::with_capacity(self.nodes.len());
-        for ((name, units), load) in self.nodes.iter().zip(&loads) {
-            let known = earlier.and_then(|(earlier, now)| {
-                Some((earlier.nodes.iter().find(|node| *node.name == **name)?, now))
-            });
-            nodes.push(match known {
-                Some((known, _)) if known.rate() == units * 1000 => {
-                    known.bear(*load);
-                    Arc::clone(known)
-                }
-                known => {
-                    let node = Node::new(name, *units, *load);
-                    if let Some((known, now)) = known {
-                        node.take_over(known, now);
-                    }
-                    Arc::new(node)
-                }
-            });
-        }
-        let mut by_name: Vec<(u64, u32)> =
-            names.into_iter().map(|((namespace, name), index)| (name_hash(namespace, name), index)).collect();
+        let relations = self.relations(&tables, &account_positions)?;
+        let mut by_name: Vec<(u64, u32)> = tables
+            .into_iter()
+            .map(|((namespace, name), index)| (name_hash(namespace, name), index))
+            .collect();
         by_name.sort_unstable();
-        Ok(Capacity::of(tables, by_name, nodes, loads, next_id))
+        Ok(CheckedCapacity { builder: self, earlier, changes, numbers, loads, relations, by_name, next_ids })
+    }
+
+    /// The positions of the indexes of each table, and of its account.
+    fn relations(
+        &self,
+        tables: &BTreeMap<(&str, &str), u32>,
+        accounts: &BTreeMap<&str, u32>,
+    ) -> Result<Vec<Relations>, CapacityError> {
+        let mut relations = vec![Relations::default(); self.tables.len()];
+        for (index, config) in self.tables.iter().enumerate() {
+            if let Some(account) = &config.account {
+                let (table, account) = (config.name.clone(), account.as_str());
+                let position = accounts.get(account).copied();
+                let unknown = || CapacityError::UnknownAccount { table, account: shortened(account) };
+                relations[index].account = Some(position.ok_or_else(unknown)?);
+            }
+            if let Some(base) = &config.index_of {
+                let position = tables.get(&(config.namespace.as_str(), base.as_str()));
+                let unknown =
+                    || CapacityError::UnknownBaseTable { index: config.name.clone(), table: shortened(base) };
+                relations[*position.ok_or_else(unknown)? as usize].indexes.push(index as u32);
+            }
+        }
+        Ok(relations)
+    }
+
+    fn check_nodes(&self) -> Result<BTreeMap<&str, u32>, CapacityError> {
+        let mut positions = BTreeMap::new();
+        for (position, node) in (0_u32..).zip(&self.nodes) {
+            check_name("node", &node.name)?;
+            check_rate("node", &node.name, "units", node.units_per_second)?;
+            if node.reserve_percent > NodeConfig::RESERVE_PERCENT_MAX {
+                let (node, percent) = (node.name.clone(), node.reserve_percent);
+                return Err(CapacityError::Reserve { node, percent });
+            }
+            if positions.insert(node.name.as_str(), position).is_some() {
+                return Err(CapacityError::DuplicateName { kind: "node", name: node.name.clone() });
+            }
+        }
+        Ok(positions)
+    }
+
+    fn check_accounts(&self) -> Result<BTreeMap<&str, u32>, CapacityError> {
+        let mut positions = BTreeMap::new();
+        for (position, account) in (0_u32..).zip(&self.accounts) {
+            check_name("account", &account.name)?;
+            check_rate("account", &account.name, "read units", account.read_units_per_second)?;
+            check_rate("account", &account.name, "write units", account.write_units_per_second)?;
+            if positions.insert(account.name.as_str(), position).is_some() {
+                return Err(CapacityError::DuplicateName { kind: "account", name: account.name.clone() });
+            }
+        }
+        Ok(positions)
     }
 }
 
-fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<Vec<u32>, CapacityError> {
+/// The positions of a table's indexes, and of its account.
+#[derive(Clone, Debug, Default)]
+struct Relations {
+    indexes: Vec<u32>,
+    account: Option<u32>,
+}
+
+/// A checked configuration that has changed nothing yet.
+#[derive(Debug)]
+#[must_use = "it changes nothing until it is applied"]
+pub struct CheckedCapacity<'a> {
+    builder: CapacityBuilder,
+    earlier: Option<&'a Capacity>,
+    changes: Vec<TableChange>,
+    /// The number of each node.
+    numbers: Vec<u32>,
+    loads: Vec<NodeLoad>,
+    relations: Vec<Relations>,
+    by_name: Vec<(u64, u32)>,
+    next_ids: NextIds,
+}
+
+impl CheckedCapacity<'_> {
+    /// Makes the store. Tables that it shares with the earlier one have their new numbers at once.
+    pub fn apply(self, now: Timestamp) -> Capacity {
+        let Self { builder, earlier, changes, numbers, loads, relations, by_name, mut next_ids } = self;
+        let mut tables = Vec::with_capacity(changes.len());
+        for ((config, change), Relations { indexes, account }) in
+            builder.tables.iter().zip(changes).zip(relations)
+        {
+            let table = match &change.known {
+                Some(known) => {
+                    change.apply(known, config, now);
+                    Arc::clone(known)
+                }
+                None => Arc::new(Table::new(TableId(next(&mut next_ids.table)), config, &change.nodes, now)),
+            };
+            tables.push(TableEntry { table, indexes: indexes.into(), account });
+        }
+        let nodes = builder.nodes.iter().zip(&numbers).zip(&loads).map(|((config, number), load)| {
+            let known = earlier.and_then(|earlier| earlier.nodes.iter().find(|one| one.id.number == *number));
+            match known {
+                Some(known) if known.is_configured_as(config) => {
+                    known.bear(*load);
+                    Arc::clone(known)
+                }
+                Some(known) => Arc::new(known.reconfigured(config, *load, now)),
+                None => Arc::new(Node::new(*number, config, *load)),
+            }
+        });
+        let nodes = nodes.collect();
+        let accounts = builder.accounts.iter().map(|config| {
+            let known =
+                earlier.and_then(|earlier| earlier.accounts.iter().find(|one| *one.name == config.name));
+            known.map_or_else(
+                || Arc::new(Account::new(next(&mut next_ids.account), config, now)),
+                |known| {
+                    known.reconfigure(config, now);
+                    Arc::clone(known)
+                },
+            )
+        });
+        let accounts = accounts.collect();
+        Capacity::of(Parts { tables, by_name, nodes, accounts, loads, next_ids })
+    }
+}
+
+/// The next number, which wraps after 2^32 of them.
+const fn next(number: &mut u32) -> u32 {
+    let this = *number;
+    *number = number.wrapping_add(1);
+    this
+}
+
+fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<(), CapacityError> {
     check_name("table", &table.name)?;
     check_rate("table", &table.name, "read units", table.read_units_per_second)?;
     check_rate("table", &table.name, "write units", table.write_units_per_second)?;
+    for (what, ceiling) in [
+        ("units of the read ceiling", table.read_ceiling),
+        ("units of the write ceiling", table.write_ceiling),
+    ] {
+        check_rate("table", &table.name, what, ceiling.unwrap_or(1))?;
+    }
+    let name = || table.name.clone();
     if !(1..=TableConfig::PARTITIONS_MAX).contains(&table.partitions) {
-        return Err(CapacityError::Partitions { table: table.name.clone(), partitions: table.partitions });
+        return Err(CapacityError::Partitions { table: name(), partitions: table.partitions });
+    }
+    let keyspace = keyspace_of(table);
+    let is_ascending = table.bounds.is_sorted_by(|a, b| a < b)
+        && table.bounds.first().is_none_or(|first| *first > Position::FIRST)
+        && table.bounds.iter().all(|bound| keyspace.has(*bound));
+    if !is_ascending || !table.bounds.is_empty() && table.bounds.len() + 1 != table.partitions as usize {
+        return Err(CapacityError::Bounds { table: name() });
+    }
+    let slots = u32::from(SLOTS);
+    if table.partition_by == PartitionBy::Slot && table.partitions > slots {
+        return Err(CapacityError::Partitions { table: name(), partitions: table.partitions });
+    }
+    if table.burst > TableConfig::BURST_MAX {
+        return Err(CapacityError::Burst { table: name(), seconds: table.burst.as_secs() });
     }
     if table.nodes.is_empty() {
-        return Err(CapacityError::Unplaced { table: table.name.clone() });
+        return Err(CapacityError::Unplaced { table: name() });
     }
-    let position = |node: &String| {
-        nodes
-            .get(node.as_str())
-            .copied()
-            .ok_or_else(|| CapacityError::UnknownNode { table: table.name.clone(), node: shortened(node) })
-    };
-    table.nodes.iter().map(position).collect()
+    for node in &table.nodes {
+        if !nodes.contains_key(node.as_str()) {
+            return Err(CapacityError::UnknownNode { table: name(), node: shortened(node) });
+        }
+    }
+    let mut distinct: Vec<&String> = table.nodes.iter().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let (replicas, nodes) = (table.replicas, distinct.len());
+    if replicas == 0 || replicas > TableConfig::REPLICAS_MAX || usize::from(replicas) > nodes {
+        return Err(CapacityError::Replicas { table: name(), replicas, nodes });
+    }
+    check_ceilings(table)
+}
+
+/// Fails when a configured ceiling is below the share of a partition, which could never be reached.
+fn check_ceilings(table: &TableConfig) -> Result<(), CapacityError> {
+    let numbers = TableNumbers::of(table);
+    for is_read in [true, false] {
+        let base = share(numbers.units_per_second(is_read), 0, table.partitions);
+        let ceiling = numbers.rates(is_read, base).ceiling;
+        if ceiling < base {
+            let what = if is_read { "read" } else { "write" };
+            let ceiling = ceiling / 1000;
+            return Err(CapacityError::CeilingBelowShare { table: table.name.clone(), what, ceiling });
+        }
+    }
+    Ok(())
 }
 
 fn check_count(what: &'static str, count: usize, max: usize) -> Result<(), CapacityError> {

@@ -1,39 +1,38 @@
-//! All tables and nodes of a store, and the decision on each access.
+//! All tables and nodes of a store.
 //!
-//! **Guarantees.** An access is refused only because its own partition has used up its allocation:
-//! the levels of neighbours, of the table and of the node play no part. A refused access leaves
-//! everything as it was.
+//! **Admission** (`admission.rs`). An access passes the tokens of its account and, under global
+//! admission, of its table; then its partition, whose ceiling bounds everything and whose
+//! allocation admits whatever it has anything left for; beyond the allocation, the burst credit and
+//! the room of the nodes. A refused access leaves everything as it was.
 //!
-//! **Nodes.** Every admitted access is also debited from the node of its partition, whatever is
-//! left there, so the node's level shows its spare throughput and may be negative. No access is
-//! refused for it. A placement whose rates exceed those of the node is an error, when the store is
-//! built and in [`Capacity::place`].
+//! **Isolation.** The allocated path reads no level but those of the partition, so a partition
+//! within its own rate is never refused because of a neighbour. It still debits the nodes, whatever
+//! is left there: that debit closes the burst path of the neighbours until the node is back in
+//! credit. A placement whose rates exceed what a node may promise is an error.
 //!
-//! **Large requests.** An access is admitted when its partition has anything left, even if less
-//! than it weighs. The debt, at most [`Units::LARGEST_REQUEST`], is repaid before anything else. So
-//! a partition of 100 units a second admits a write of 400 now and then, and never more than its
-//! rate in the long run.
+//! **Settlement** (`settlement.rs`). A hold is given back or settled to the partition that owns its
+//! position then. Units are conserved over splits, merges, moves, boosts and reloads; units that no
+//! longer have room are counted as overflow.
 
 use core::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Reason, Timestamp};
+use tidegate_core::Timestamp;
 
-use crate::access::{Access, operation_of};
-use crate::bucket::{BucketCharge, BucketSpec};
-use crate::error::{CapacityError, check_load, shortened};
-use crate::fault::Fault;
-use crate::key_range::key_hash;
+use crate::account::Account;
+use crate::error::CapacityError;
+use crate::hold::UnitsHold;
+use crate::key_hash::key_hash;
 use crate::node::{Node, NodeLoad};
-use crate::status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
-use crate::table::{Partition, Table, TableConfig, TableId};
+use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
+use crate::table::Table;
 use crate::throttled::Throttled;
 use crate::units::Units;
 
 /// Tables with provisioned throughput on nodes.
 ///
-/// All methods take `&self` and may be called from any number of threads; each access changes one
-/// word of its partition and one of its node. Full of units at first.
+/// All methods take `&self` and may be called from any number of threads. An access locks its
+/// partition, and its table only against splits and merges. Allocations are full at first.
 ///
 /// ```
 /// # use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
@@ -51,226 +50,106 @@ use crate::units::Units;
 /// # Ok::<(), tidegate_capacity::CapacityError>(())
 /// ```
 pub struct Capacity {
-    tables: Box<[Arc<Table>]>,
+    pub(crate) tables: Box<[TableEntry]>,
     /// The hash of each table's namespace and name and its position, in order of the hashes.
     by_name: Box<[(u64, u32)]>,
     pub(crate) nodes: Box<[Arc<Node>]>,
-    /// The id of the next table that is made.
-    pub(crate) next_id: u32,
-    /// The partitions on each node. Locked by placements only.
+    /// The number of each node and its position, in order of the numbers.
+    by_number: Box<[(u32, u16)]>,
+    pub(crate) accounts: Box<[Arc<Account>]>,
+    pub(crate) next_ids: NextIds,
+    /// The replicas on each node. Locked by changes of partitions only, which come one at a time.
     loads: Mutex<Vec<NodeLoad>>,
 }
 
+/// A table in force and what it is charged with.
+#[derive(Debug)]
+pub(crate) struct TableEntry {
+    pub(crate) table: Arc<Table>,
+    /// The positions of its indexes.
+    pub(crate) indexes: Box<[u32]>,
+    /// The position of its account.
+    pub(crate) account: Option<u32>,
+}
+
+/// The numbers of the next table, node and account, so that none is used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NextIds {
+    pub(crate) table: u32,
+    pub(crate) node: u32,
+    pub(crate) account: u32,
+}
+
+/// The checked parts of a store.
+pub(crate) struct Parts {
+    pub(crate) tables: Vec<TableEntry>,
+    /// The hash of each table's namespace and name and its position, in order of the hashes.
+    pub(crate) by_name: Vec<(u64, u32)>,
+    pub(crate) nodes: Vec<Arc<Node>>,
+    pub(crate) accounts: Vec<Arc<Account>>,
+    pub(crate) loads: Vec<NodeLoad>,
+    pub(crate) next_ids: NextIds,
+}
+
 impl Capacity {
-    /// A store of checked tables and nodes. `by_name` has the hash of each table's namespace and
-    /// name and its position, in order of the hashes; `loads` has the load of each node.
-    pub(crate) fn of(
-        tables: Vec<Arc<Table>>,
-        by_name: Vec<(u64, u32)>,
-        nodes: Vec<Arc<Node>>,
-        loads: Vec<NodeLoad>,
-        next_id: u32,
-    ) -> Self {
-        let (tables, by_name, nodes) = (tables.into(), by_name.into(), nodes.into());
-        Self { tables, by_name, nodes, next_id, loads: Mutex::new(loads) }
-    }
-
-    /// Decides whether `access` of a request of `namespace` may go ahead at `now`. The units of an
-    /// admitted access are charged to its partition and node until they are given back; a throttled
-    /// access is charged nothing.
-    ///
-    /// Fails when the namespace has no such table, and when the access is larger than one may be.
-    pub fn admit(
-        &self,
-        namespace: &str,
-        access: &Access<'_>,
-        now: Timestamp,
-    ) -> Result<Admission<'_>, CapacityError> {
-        let units = access.units()?;
-        let (table_index, table) = self.table(namespace, access.table)?;
-        let is_read = access.kind.is_read();
-        let index = table.partition_of(key_hash(access.key));
-        let partition = &table.partitions[index as usize];
-        let allocation = partition.allocation(is_read);
-        let cost = units.as_thousandths().cast_unsigned();
-        let on_partition = match allocation.bucket.take(allocation.spec(), cost, now) {
-            Ok(charged) => charged,
-            Err(retry) => {
-                table.count_throttled(is_read);
-                Fault::RefusalCharged
-                    .is_planted()
-                    .then(|| allocation.bucket.charge(allocation.spec(), cost, now));
-                // Of a table with one partition there is nothing to remember.
-                let learn = |until| {
-                    if table.partitions.len() > 1 {
-                        table.used_up(is_read).learn(until);
-                    }
-                };
-                return Ok(Admission::Throttle(self.throttle(table, index, is_read, retry, now, learn)));
-            }
-        };
-        let node_index = partition.node();
-        let node = &self.nodes[node_index as usize];
-        let on_node = node.bucket.charge(node.spec(), cost, now);
-        Ok(Admission::Admit(UnitsHold {
-            on_partition: [on_partition.before, on_partition.after],
-            on_node: [on_node.before, on_node.after],
-            table: table_index,
-            table_id: table.id,
-            units: cost as u32,
-            units_on_node: on_node.cost as u32,
-            partition: index as u16,
-            node: node_index as u16,
-            is_read,
-        }))
-    }
-
-    /// The state of the partition of `access` at `now`, and the refusal that the access would get.
-    /// Charges and changes nothing.
-    ///
-    /// Fails as [`Capacity::admit`] does.
-    pub fn peek(
-        &self,
-        namespace: &str,
-        access: &Access<'_>,
-        now: Timestamp,
-    ) -> Result<CapacityStatus<'_>, CapacityError> {
-        let units = access.units()?;
-        let (_, table) = self.table(namespace, access.table)?;
-        let is_read = access.kind.is_read();
-        let index = table.partition_of(key_hash(access.key));
-        let partition = &table.partitions[index as usize];
-        let allocation = partition.allocation(is_read);
-        let spec = allocation.spec();
-        let closed_until = allocation.bucket.closed_until(spec, now);
-        Ok(CapacityStatus {
-            table: &table.name,
-            operation: access.kind.operation(),
-            partition: index,
-            range: table.range(index),
-            node: self.node_name(partition),
-            units,
-            limit: rate_of(spec),
-            remaining: allocation.bucket.level(spec, now),
-            reset_at: allocation.bucket.full_from(spec, now),
-            throttled: closed_until.map(|retry| self.throttle(table, index, is_read, retry, now, |_| {})),
-        })
-    }
-
-    /// Takes back the charge of `hold`, as if the access had not been made.
-    ///
-    /// If nothing was charged since, the state is bit for bit the same as before the charge.
-    /// Otherwise no later access is admitted that would not have been admitted without the charge,
-    /// provided that instants come in order; units that would have overflowed the bucket in the
-    /// meantime are not given back.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a hold is used up, so that it is not given back twice"
-    )]
-    pub fn give_back(&self, hold: UnitsHold, now: Timestamp) {
-        let units = hold.units();
-        self.give_back_part(&hold, units, now);
-    }
-
-    /// Replaces the charge of `hold` by the true weight of the access. With `None` the weight is
-    /// not known, and the charge stays.
-    ///
-    /// A surplus is given back, under the rules of [`Capacity::give_back`]; a shortfall is charged
-    /// even if nothing is left. The debt of a partition never exceeds [`Units::LARGEST_REQUEST`];
-    /// the part of the shortfall that would exceed it is not booked. A negative weight counts as 0.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "a hold is used up, so that it is not given back twice"
-    )]
-    pub fn settle(&self, hold: UnitsHold, true_units: Option<Units>, now: Timestamp) {
-        let Some(true_units) = true_units else { return };
-        let true_units = true_units.max(Units::ZERO);
-        let difference = true_units.as_thousandths() - hold.units().as_thousandths();
-        if difference <= 0 {
-            self.give_back_part(&hold, Units::from_thousandths(-difference), now);
-        } else if let Some((_, partition, node)) = self.places(&hold)
-            && !Fault::ShortfallForgotten.is_planted()
-        {
-            let allocation = partition.allocation(hold.is_read);
-            allocation.bucket.charge(allocation.spec(), difference.cast_unsigned(), now);
-            node.bucket.charge(node.spec(), difference.cast_unsigned(), now);
+    pub(crate) fn of(parts: Parts) -> Self {
+        let numbers = parts.nodes.iter().map(|node| node.id.number);
+        // At most CapacityBuilder::NODES_MAX.
+        let mut by_number: Vec<(u32, u16)> = numbers.zip(0..).collect();
+        by_number.sort_unstable();
+        Self {
+            by_number: by_number.into(),
+            tables: parts.tables.into(),
+            by_name: parts.by_name.into(),
+            nodes: parts.nodes.into(),
+            accounts: parts.accounts.into(),
+            next_ids: parts.next_ids,
+            loads: Mutex::new(parts.loads),
         }
     }
 
-    fn give_back_part(&self, hold: &UnitsHold, units: Units, now: Timestamp) {
-        let Some((table, partition, node)) = self.places(hold) else { return };
-        let allocation = partition.allocation(hold.is_read);
-        let units = units.as_thousandths().cast_unsigned();
-        let on_node = if Fault::NodeForgotten.is_planted() { 0 } else { units };
-        node.bucket.give_back(node.spec(), hold.on_node(), on_node, now);
-        allocation.bucket.give_back(allocation.spec(), hold.on_partition(), units, now);
-        table.used_up(hold.is_read).forget();
-    }
-
-    /// The buckets that `hold` was charged to, wherever its partition lies now; `None` if its table
-    /// is gone or was changed.
-    fn places(&self, hold: &UnitsHold) -> Option<(&Table, &Partition, &Node)> {
-        let at_its_place = self.tables.get(hold.table as usize).filter(|table| table.id == hold.table_id);
-        let table = at_its_place.or_else(|| self.tables.iter().find(|table| table.id == hold.table_id))?;
-        let partition = table.partitions.get(hold.partition as usize)?;
-        Some((table, partition, self.nodes.get(hold.node as usize)?))
-    }
-
-    /// Places a partition of `table` on another node.
-    ///
-    /// Accesses from then on are charged to the new node. Units that are held were taken from the
-    /// old one and are given back there. The levels of both nodes stay as they are; so does that of
-    /// the partition.
-    ///
-    /// Fails when there is no such table, partition or node, and when the node cannot bear the
-    /// partition's rates beside those it bears already; then nothing changes.
-    pub fn place(
-        &self,
-        namespace: &str,
-        table: &str,
-        partition: u32,
-        node: &str,
-        _now: Timestamp,
-    ) -> Result<(), CapacityError> {
-        let (_, table) = self.table(namespace, table)?;
-        let Some(placed) = table.partitions.get(partition as usize) else {
-            let last = table.partition_count() - 1;
-            return Err(CapacityError::UnknownPartition { table: table.name.to_string(), partition, last });
-        };
-        let Some(to) = self.nodes.iter().position(|known| *known.name == *node) else {
-            let (table, node) = (table.name.to_string(), shortened(node));
-            return Err(CapacityError::UnknownNode { table, node });
-        };
-        // A panic elsewhere leaves the loads valid: they change below, where nothing can fail.
-        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = placed.node() as usize;
-        if from == to {
-            return Ok(());
-        }
-        let node = &self.nodes[to];
-        let load = loads[to].with_partition(placed.promised());
-        check_load(&node.name, node.rate() / 1000, load)?;
-        loads[from] = loads[from].without_partition(placed.promised());
-        loads[to] = load;
-        node.bear(load);
-        placed.place(to as u32);
-        Ok(())
-    }
-
-    fn node_name(&self, partition: &Partition) -> &str {
-        &self.nodes[partition.node() as usize].name
-    }
-
+    /// The position of a table and the table; or an error that shows the name.
     #[inline]
-    pub(crate) fn table(&self, namespace: &str, name: &str) -> Result<(u32, &Arc<Table>), CapacityError> {
+    pub(crate) fn entry(&self, namespace: &str, name: &str) -> Result<(u32, &TableEntry), CapacityError> {
         let hash = name_hash(namespace, name);
         let first = self.by_name.partition_point(|(known, _)| *known < hash);
         self.by_name[first..]
             .iter()
             .take_while(|(known, _)| *known == hash)
             .map(|(_, index)| (*index, &self.tables[*index as usize]))
-            .find(|(_, table)| *table.name == *name && *table.namespace == *namespace)
+            .find(|(_, entry)| *entry.table.name == *name && *entry.table.namespace == *namespace)
             .ok_or_else(|| CapacityError::unknown_table(namespace, name))
+    }
+
+    pub(crate) fn table(&self, namespace: &str, name: &str) -> Result<&Arc<Table>, CapacityError> {
+        Ok(&self.entry(namespace, name)?.1.table)
+    }
+
+    /// The node with this number; `None` if it is gone, or is one of a later store.
+    #[inline]
+    pub(crate) fn node(&self, number: u32) -> Option<&Node> {
+        self.node_position(number).map(|position| &*self.nodes[position])
+    }
+
+    /// The position of the node with this number.
+    #[inline]
+    pub(crate) fn node_position(&self, number: u32) -> Option<usize> {
+        // Where it is as long as no node was taken out.
+        if self.nodes.get(number as usize).is_some_and(|node| node.id.number == number) {
+            return Some(number as usize);
+        }
+        let found = self.by_number.binary_search_by_key(&number, |(known, _)| *known).ok()?;
+        Some(usize::from(self.by_number[found].1))
+    }
+
+    /// The name of the node with this number; empty if it is gone.
+    pub(crate) fn node_name(&self, number: u32) -> &str {
+        self.node(number).map_or("", |node| &node.name)
+    }
+
+    pub(crate) fn loads(&self) -> MutexGuard<'_, Vec<NodeLoad>> {
+        // A panic elsewhere leaves the loads valid: they change where nothing can fail.
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The partitions of `table` as they are at `now`, in the order of their ranges.
@@ -281,16 +160,29 @@ impl Capacity {
         namespace: &str,
         table: &str,
         now: Timestamp,
-    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>>, CapacityError> {
-        let (_, table) = self.table(namespace, table)?;
-        Ok(table.partitions.iter().enumerate().map(move |(index, partition)| PartitionStatus {
-            range: table.range(index as u32),
-            node: self.node_name(partition),
-            read_rate: rate_of(partition.read.spec()),
-            write_rate: rate_of(partition.write.spec()),
-            read_left: partition.read.bucket.level(partition.read.spec(), now),
-            write_left: partition.write.bucket.level(partition.write.spec(), now),
-        }))
+    ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>> + use<'_>, CapacityError> {
+        let layout = self.table(namespace, table)?.layout();
+        let statuses: Vec<_> = layout
+            .partitions()
+            .enumerate()
+            .map(|(index, partition)| {
+                let directions = partition.lock();
+                let [read, write] = [true, false].map(|is_read| directions.of(is_read));
+                PartitionStatus {
+                    id: partition.id,
+                    made_at: partition.made_at,
+                    range: layout.range(index),
+                    node: self.node_name(partition.members.leader()),
+                    read_rate: Units::from_rate(read.rates.allocated),
+                    write_rate: Units::from_rate(write.rates.allocated),
+                    read_left: Units::from_thousandths(read.now(now).allocation()),
+                    write_left: Units::from_thousandths(write.now(now).allocation()),
+                    read: read.status(now),
+                    write: write.status(now),
+                }
+            })
+            .collect();
+        Ok(statuses.into_iter())
     }
 
     /// The tables from index `first` on, as they are at `now`, in the order they were given.
@@ -299,13 +191,16 @@ impl Capacity {
         first: usize,
         now: Timestamp,
     ) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
-        self.tables.iter().skip(first).map(move |table| {
+        self.tables.iter().skip(first).map(move |entry| {
+            let table = &entry.table;
+            let layout = table.layout();
             let operation = |is_read| {
-                let allocations = table.partitions.iter().map(|partition| partition.allocation(is_read));
-                let left = allocations.map(|one| one.bucket.level(one.spec(), now).as_thousandths());
-                let rate = table.units_per_second(is_read).cast_signed() * 1000;
+                let left = layout.partitions().map(|partition| {
+                    let directions = partition.lock();
+                    directions.of(is_read).now(now).allocation()
+                });
                 OperationStatus {
-                    rate: Units::from_thousandths(rate),
+                    rate: Units::whole(layout.numbers.units_per_second(is_read)),
                     left: Units::from_thousandths(left.sum()),
                     throttled: table.throttled_count(is_read),
                 }
@@ -313,7 +208,8 @@ impl Capacity {
             TableStatus {
                 namespace: &table.namespace,
                 name: &table.name,
-                partitions: table.partition_count(),
+                // At most TableConfig::PARTITIONS_MAX.
+                partitions: layout.len() as u32,
                 read: operation(true),
                 write: operation(false),
             }
@@ -322,25 +218,39 @@ impl Capacity {
 
     /// The nodes as they are at `now`, in the order they were given.
     pub fn nodes(&self, now: Timestamp) -> impl ExactSizeIterator<Item = NodeStatus<'_>> {
-        self.nodes.iter().map(move |node| NodeStatus {
+        let promised = self.loads().clone();
+        self.nodes.iter().zip(promised).map(move |(node, load)| NodeStatus {
             name: &node.name,
-            rate: rate_of(node.spec()),
-            left: node.bucket.level(node.spec(), now),
+            rate: Units::from_rate(node.rate()),
+            left: node.level(now),
+            overflow: node.overflow(),
+            promised: Units::from_rate(load.promised),
         })
     }
 
     /// The namespace and the name of each table, in the order they were given.
     pub fn tables(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.tables.iter().map(|table| (&*table.namespace, &*table.name))
+        self.tables.iter().map(|entry| (&*entry.table.namespace, &*entry.table.name))
     }
 
     /// The whole mutable state, to be compared with itself at another time.
     pub fn fingerprint(&self) -> Fingerprint {
-        let partitions = self.tables.iter().flat_map(|table| table.partitions.iter());
-        let words = partitions.flat_map(|partition| {
-            [partition.read.bucket.word(), partition.write.bucket.word(), u64::from(partition.node())]
-        });
-        Fingerprint(words.chain(self.nodes.iter().map(|node| node.bucket.word())).collect())
+        let mut words = Vec::new();
+        for TableEntry { table, .. } in &self.tables {
+            let layout = table.layout();
+            for (index, partition) in layout.partitions().enumerate() {
+                words.push(u64::from(partition.id.0));
+                words.extend(layout.range(index).first.words());
+                words.extend(partition.members.as_slice().iter().map(|node| u64::from(*node)));
+                words.extend(partition.gated_until.map(Timestamp::as_nanos));
+                let directions = partition.lock();
+                words.extend(directions.read.words().chain(directions.write.words()));
+            }
+            words.extend(table.tokens(true).words().chain(table.tokens(false).words()));
+        }
+        words.extend(self.accounts.iter().flat_map(|account| account.words()));
+        words.extend(self.nodes.iter().map(|node| node.word()));
+        Fingerprint(words.into())
     }
 }
 
@@ -348,10 +258,6 @@ impl Capacity {
 #[inline]
 pub(crate) fn name_hash(namespace: &str, name: &str) -> u64 {
     key_hash(namespace.as_bytes()).rotate_left(29) ^ key_hash(name.as_bytes())
-}
-
-fn rate_of(spec: BucketSpec) -> Units {
-    Units::from_thousandths(spec.rate().cast_signed())
 }
 
 impl fmt::Debug for Capacity {
@@ -363,70 +269,6 @@ impl fmt::Debug for Capacity {
     }
 }
 
-impl Capacity {
-    /// The refusal of an access to a partition whose allocation is used up until `retry`. If the
-    /// allocations of all partitions are used up, `learn` gets the end of that time.
-    #[cold]
-    fn throttle<'a>(
-        &'a self,
-        table: &'a Table,
-        partition: u32,
-        is_read: bool,
-        retry: Timestamp,
-        now: Timestamp,
-        learn: impl FnOnce(Timestamp),
-    ) -> Throttled<'a> {
-        let throttled = &table.partitions[partition as usize];
-        let rate = rate_of(throttled.allocation(is_read).spec());
-        let has_room = !table.used_up(is_read).is_known_at(now)
-            && table.find_room_beside(partition, is_read, retry, now).map_err(learn).is_ok();
-        let (reason, limit) = if has_room {
-            (Reason::KeyRangeThroughputExceeded, rate)
-        } else {
-            (Reason::TableThroughputExceeded, Units::whole(table.units_per_second(is_read)))
-        };
-        Throttled {
-            reason,
-            table: &table.name,
-            operation: operation_of(is_read),
-            partition,
-            range: table.range(partition),
-            node: self.node_name(throttled),
-            retry,
-            limit,
-            remaining: Units::ZERO,
-            rate,
-            ceiling: None,
-            consumed: None,
-            burst_left: None,
-        }
-    }
-}
-
-impl Table {
-    /// Whether any partition has anything left beside this one, which has nothing until `retry`;
-    /// otherwise the first instant at which one has.
-    fn find_room_beside(
-        &self,
-        partition: u32,
-        is_read: bool,
-        retry: Timestamp,
-        now: Timestamp,
-    ) -> Result<(), Timestamp> {
-        // From the next one on, so that one hot partition finds a neighbour with room at once.
-        let (before, rest) = self.partitions.split_at(partition as usize);
-        let mut until = retry;
-        for other in rest.iter().skip(1).chain(before) {
-            let allocation = other.allocation(is_read);
-            match allocation.bucket.closed_until(allocation.spec(), now) {
-                Some(opening) => until = until.min(opening),
-                None => return Ok(()),
-            }
-        }
-        Err(until)
-    }
-}
-
 /// The answer to an access.
 #[derive(Debug)]
 #[must_use = "units stay charged until the hold is given back"]
@@ -435,58 +277,6 @@ pub enum Admission<'a> {
     Admit(UnitsHold),
     /// The access may not go ahead; nothing is charged.
     Throttle(Throttled<'a>),
-}
-
-/// The units an admitted access was charged.
-///
-/// When the hold is dropped, the units stay charged: the work was done and weighed as expected.
-///
-/// Its numbers are small, since every permit of the engine has room for a hold and moves with it.
-#[derive(Debug)]
-pub struct UnitsHold {
-    /// The word of the partition's bucket before and after the charge.
-    on_partition: [u64; 2],
-    /// The word of the node's bucket before and after the charge.
-    on_node: [u64; 2],
-    /// The position of the table, where it was when it was charged.
-    table: u32,
-    table_id: TableId,
-    /// In thousandths; at most [`Units::LARGEST_REQUEST`].
-    units: u32,
-    /// The thousandths that were booked at the node; at most `units`.
-    units_on_node: u32,
-    /// Below [`TableConfig::PARTITIONS_MAX`].
-    partition: u16,
-    /// Below `CapacityBuilder::NODES_MAX`.
-    node: u16,
-    is_read: bool,
-}
-
-const _: () = {
-    assert!(Units::LARGEST_REQUEST.as_thousandths() <= u32::MAX as i64, "the units of a hold fit");
-    assert!(TableConfig::PARTITIONS_MAX <= u16::MAX as u32, "the partition of a hold fits");
-};
-
-impl UnitsHold {
-    /// The units charged.
-    pub const fn units(&self) -> Units {
-        Units::from_thousandths(self.units as i64)
-    }
-
-    /// The partition of the table that was charged, counted from 0.
-    pub const fn partition(&self) -> u32 {
-        self.partition as u32
-    }
-
-    const fn on_partition(&self) -> BucketCharge {
-        let [before, after] = self.on_partition;
-        BucketCharge { before, after, cost: self.units as u64 }
-    }
-
-    const fn on_node(&self) -> BucketCharge {
-        let [before, after] = self.on_node;
-        BucketCharge { before, after, cost: self.units_on_node as u64 }
-    }
 }
 
 /// The whole mutable state of a [`Capacity`]. Equal states admit the same from then on.

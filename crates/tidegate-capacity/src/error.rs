@@ -1,7 +1,9 @@
 //! The errors of the capacity plane.
 
-use crate::node::NodeLoad;
-use crate::table::TableConfig;
+use core::fmt;
+
+use crate::node::{NodeConfig, NodeLoad, promisable};
+use crate::table_config::TableConfig;
 use crate::units::Units;
 
 /// The reason for which a store cannot be built, or an access cannot be decided.
@@ -94,26 +96,153 @@ pub enum CapacityError {
         /// The node, cut if its name is long.
         node: String,
     },
-    /// A partition that the table does not have.
-    #[error("table \"{table}\" has no partition {partition}; use 0 to {last}")]
+    /// A partition that the table does not have, or no longer has.
+    #[error(
+        "table \"{table}\" has no partition {partition}: it may have been split or merged; use the number of one of \
+         its {count} partitions"
+    )]
     UnknownPartition {
         /// The table.
         table: String,
-        /// The partition, counted from 0.
+        /// The number of the partition.
         partition: u32,
-        /// Its last partition.
-        last: u32,
+        /// The number of its partitions.
+        count: usize,
     },
-    /// A node whose partitions are promised more than it can do.
+    /// Bounds of partitions that do not ascend, or are no positions of the table.
     #[error(
-        "node \"{node}\" can do {units} units a second, but its partitions are promised {promised}; raise it or place \
-         partitions elsewhere"
+        "the bounds of table \"{table}\" do not tile its keys; use ascending positions, one fewer than partitions"
+    )]
+    Bounds {
+        /// The table.
+        table: String,
+    },
+    /// Burst credit of more than [`TableConfig::BURST_MAX`].
+    #[error(
+        "table \"{table}\" keeps unused throughput for {seconds} s; use at most {max} s",
+        max = TableConfig::BURST_MAX.as_secs()
+    )]
+    Burst {
+        /// The table.
+        table: String,
+        /// How long.
+        seconds: u64,
+    },
+    /// No member, too many, or more than there are nodes for.
+    #[error(
+        "table \"{table}\" has groups of {replicas} on {nodes} nodes; use 1 to {max}, and at most one for each node",
+        max = TableConfig::REPLICAS_MAX
+    )]
+    Replicas {
+        /// The table.
+        table: String,
+        /// The members of each group.
+        replicas: u8,
+        /// Its different nodes.
+        nodes: usize,
+    },
+    /// A ceiling that keeps partitions from their share.
+    #[error(
+        "table \"{table}\": a partition's share of {what} units is more than its ceiling of {ceiling} a second; use \
+         more partitions or a higher ceiling"
+    )]
+    CeilingBelowShare {
+        /// The table.
+        table: String,
+        /// Read or write.
+        what: &'static str,
+        /// The ceiling.
+        ceiling: u64,
+    },
+    /// A reserve above [`NodeConfig::RESERVE_PERCENT_MAX`].
+    #[error(
+        "node \"{node}\" reserves {percent} % of its units; use at most {max} %",
+        max = NodeConfig::RESERVE_PERCENT_MAX
+    )]
+    Reserve {
+        /// The node.
+        node: String,
+        /// How much.
+        percent: u8,
+    },
+    /// A table of an account that does not exist.
+    #[error(
+        "table \"{table}\" is of account \"{account}\", which does not exist; add it or correct the name"
+    )]
+    UnknownAccount {
+        /// The table.
+        table: String,
+        /// The account, cut if its name is long.
+        account: String,
+    },
+    /// An index of a table that does not exist.
+    #[error("index \"{index}\" is of table \"{table}\", which does not exist; add it or correct the name")]
+    UnknownBaseTable {
+        /// The index.
+        index: String,
+        /// The table, cut if its name is long.
+        table: String,
+    },
+    /// A move of a replica that the node does not hold.
+    #[error(
+        "node \"{node}\" holds no replica of partition {partition} of table \"{table}\"; name one that does"
+    )]
+    NoReplica {
+        /// The table.
+        table: String,
+        /// The number of the partition.
+        partition: u32,
+        /// The node.
+        node: String,
+    },
+    /// A move of a replica to a node that holds another one.
+    #[error(
+        "node \"{node}\" holds a replica of partition {partition} of table \"{table}\" already; name another node"
+    )]
+    SecondReplica {
+        /// The table.
+        table: String,
+        /// The number of the partition.
+        partition: u32,
+        /// The node.
+        node: String,
+    },
+    /// A cut outside a partition or before its first position.
+    #[error(
+        "partition {partition} of table \"{table}\" holds {range}, which cannot be cut there; use a position within, \
+         behind its first"
+    )]
+    SplitOutside {
+        /// The table.
+        table: String,
+        /// The number of the partition.
+        partition: u32,
+        /// Its range.
+        range: String,
+    },
+    /// A partition that cannot be joined with the one behind it.
+    #[error("partition {partition} of table \"{table}\" cannot be merged: {why}")]
+    MergeImpossible {
+        /// The table.
+        table: String,
+        /// The number of the partition.
+        partition: u32,
+        /// Why not.
+        why: &'static str,
+    },
+    /// A node whose partitions are promised more than it can do, or more than its reserve leaves.
+    #[error(
+        "node \"{node}\" can do {units} units a second{reserved}, but its partitions are promised {promised}; raise it \
+         or place partitions elsewhere",
+        reserved = Reserved(*reserve_percent)
     )]
     NodeOvercommitted {
         /// The node.
         node: String,
         /// The units a second that it can do.
         units: u64,
+        /// The hundredths of them that are promised to no partition.
+        reserve_percent: u8,
         /// The units a second that its partitions are promised.
         promised: Units,
     },
@@ -142,11 +271,33 @@ pub(crate) fn shortened(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
 }
 
+/// A reserve in a message; nothing for none.
+struct Reserved(u8);
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            percent => write!(f, " and reserves {percent} %"),
+        }
+    }
+}
+
 /// Fails when a node of `units` a second cannot bear `load`.
-pub(crate) fn check_load(node: &str, units: u64, load: NodeLoad) -> Result<(), CapacityError> {
-    if load.promised > units * 1000 {
-        let promised = Units::from_thousandths(load.promised.cast_signed());
-        return Err(CapacityError::NodeOvercommitted { node: node.to_owned(), units, promised });
+pub(crate) fn check_load(
+    node: &str,
+    units: u64,
+    reserve_percent: u8,
+    load: NodeLoad,
+) -> Result<(), CapacityError> {
+    if load.promised > promisable(units, reserve_percent) {
+        let promised = Units::from_rate(load.promised);
+        return Err(CapacityError::NodeOvercommitted {
+            node: node.to_owned(),
+            units,
+            reserve_percent,
+            promised,
+        });
     }
     Ok(())
 }

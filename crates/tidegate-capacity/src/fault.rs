@@ -11,6 +11,18 @@ pub(crate) enum Fault {
     RefusalCharged,
     /// An access that weighed more than expected is not charged the rest.
     ShortfallForgotten,
+    /// Accesses on the allocated path do not debit the node.
+    NodeNotDebited,
+    /// The burst credit is filled by the rate, and not by spill alone.
+    BurstFilledByRate,
+    /// A burst write needs the room of followers, but does not debit it.
+    CreditWithoutDebit,
+    /// Repeated attempts count as demand.
+    RetriesCounted,
+    /// Both parts of a cut keep all of its levels.
+    TwoBalances,
+    /// Units are given back to the partition at the index that the charged one had.
+    GivenBackByIndex,
 }
 
 impl Fault {

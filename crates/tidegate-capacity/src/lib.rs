@@ -20,31 +20,61 @@
 //! # Ok::<(), tidegate_capacity::CapacityError>(())
 //! ```
 //!
-//! This version has fixed shares only. Burst, boost, balancing, split, merge, on-demand tables and
-//! replicas do not exist yet, so a partition lies on one node.
+//! How throughput moves between partitions is the table's [`TableMode`]: not at all, by burst
+//! credit that partitions left unused, by boosts, or by admission from the tokens of the whole
+//! table. Partitions are split, merged, moved and boosted while accesses are decided; the units of
+//! each hold go back to the partition that owns its position then.
 
 pub mod access;
+pub mod account;
 pub mod capacity;
+pub mod hold;
 pub mod key_range;
-pub mod table;
+pub mod position;
+pub mod reshape;
+pub mod settlement;
+pub mod table_config;
+pub mod throttled;
+pub mod tokens;
 pub mod units;
 
+mod admission;
 mod bucket;
 mod builder;
 mod error;
 mod fault;
+mod key_hash;
+mod layout;
+mod levels;
+mod meter;
 mod node;
+mod partition;
+mod partition_id;
+mod reload;
 mod status;
 mod sync;
-mod throttled;
+mod table;
+mod throughput;
 
-pub use access::{Access, AccessKind, ReadConsistency};
-pub use builder::CapacityBuilder;
-pub use capacity::{Admission, Capacity, Fingerprint, UnitsHold};
+pub use access::{Access, AccessKind, IndexWrite, ReadConsistency};
+pub use account::AccountConfig;
+pub use builder::{CapacityBuilder, CheckedCapacity};
+pub use capacity::{Admission, Capacity, Fingerprint};
 pub use error::CapacityError;
-pub use key_range::{KeyRange, key_hash};
-pub use status::{CapacityStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus};
-pub use table::TableConfig;
-pub use throttled::Throttled;
+pub use hold::UnitsHold;
+pub use key_hash::key_hash;
+pub use key_range::KeyRange;
+pub use levels::Share;
+pub use node::NodeConfig;
+pub use partition_id::PartitionId;
+pub use position::{PartitionBy, Position};
+pub use reshape::SplitShares;
+pub use settlement::Settlement;
+pub use status::{
+    CapacityStatus, DirectionStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus,
+};
+pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
+pub use throttled::{Bound, Throttled};
 pub use tidegate_core::AccessOperation;
+pub use tokens::TokenTerms;
 pub use units::Units;

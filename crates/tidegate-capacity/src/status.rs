@@ -3,6 +3,7 @@
 use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::key_range::KeyRange;
+use crate::partition_id::PartitionId;
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -14,9 +15,9 @@ pub struct CapacityStatus<'a> {
     pub table: &'a str,
     /// Read or write; each has throughput of its own.
     pub operation: AccessOperation,
-    /// The partition of the key, counted from 0.
-    pub partition: u32,
-    /// The hashes of the keys of that partition.
+    /// The partition of the key.
+    pub partition: PartitionId,
+    /// The keys of that partition.
     pub range: KeyRange,
     /// The node on which the partition lies.
     pub node: &'a str,
@@ -66,9 +67,13 @@ pub struct OperationStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PartitionStatus<'a> {
-    /// The hashes of its keys.
+    /// Its number, never used twice in its table.
+    pub id: PartitionId,
+    /// When a split or a merge made it; `None` if the table began with it.
+    pub made_at: Option<Timestamp>,
+    /// Its keys.
     pub range: KeyRange,
-    /// The node on which it lies.
+    /// The node on which it lies; of a group, the node of the leader.
     pub node: &'a str,
     /// Units of reading a second.
     pub read_rate: Units,
@@ -78,6 +83,36 @@ pub struct PartitionStatus<'a> {
     pub read_left: Units,
     /// Units of writing left, at most one second of them; negative in debt.
     pub write_left: Units,
+    /// More about its reads.
+    pub read: DirectionStatus,
+    /// More about its writes.
+    pub write: DirectionStatus,
+}
+
+/// One direction of a partition at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DirectionStatus {
+    /// Its share of the table's throughput, in units a second. Its allocation is never below.
+    pub base: Units,
+    /// Units a second that it is allocated.
+    pub rate: Units,
+    /// Units a second that one member serves at most.
+    pub ceiling: Units,
+    /// Units of its allocation that are left; negative in debt.
+    pub left: Units,
+    /// Burst credit left.
+    pub burst_left: Units,
+    /// Units admitted in the last second.
+    pub consumed: Units,
+    /// Units admitted, and not given back, since it was made.
+    pub admitted: Units,
+    /// Units asked for by first attempts since it was made, refused ones included.
+    pub offered: Units,
+    /// Units that its allocation, burst credit or ceiling refused since it was made.
+    pub throttled: Units,
+    /// Units that were given back, or no longer had room after a change, and were not kept.
+    pub overflow: Units,
 }
 
 /// A node at some instant.
@@ -88,6 +123,10 @@ pub struct NodeStatus<'a> {
     pub name: &'a str,
     /// Units a second.
     pub rate: Units,
+    /// Units a second that its partitions are promised.
+    pub promised: Units,
+    /// Units that were given back and found no room.
+    pub overflow: Units,
     /// Units it has to spare, at most a tenth of a second of them; negative when its partitions
     /// have used more.
     pub left: Units,

@@ -3,53 +3,108 @@
 use tidegate_core::{AccessOperation, CapacityDetails, KeyHashRange, Reason, RefusalDetails, Timestamp};
 
 use crate::key_range::KeyRange;
+use crate::partition_id::PartitionId;
 use crate::units::Units;
+
+/// The bucket that refused an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Bound {
+    /// The tokens of the table.
+    Table,
+    /// The tokens of the account.
+    Account,
+    /// The tokens of an on-demand table that has reached its maximum.
+    OnDemandMaximum,
+    /// The ceiling of the partition.
+    Ceiling,
+    /// The allocation of the partition, where nothing may be spent beyond it.
+    Allocation,
+    /// The burst credit of the partition, whose allocation is used up.
+    Burst,
+    /// The bucket of the node that leads the partition's group, or that would serve the read.
+    Node,
+    /// The bucket of another node of the group.
+    Replica,
+    /// The partition moves.
+    Move,
+}
+
+impl Bound {
+    /// The reason that callers are told.
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Table => Reason::TableThroughputExceeded,
+            Self::Account => Reason::AccountThroughputExceeded,
+            Self::OnDemandMaximum => Reason::OnDemandMaximumExceeded,
+            Self::Ceiling | Self::Allocation | Self::Burst => Reason::KeyRangeThroughputExceeded,
+            Self::Node => Reason::NodeSaturated,
+            Self::Replica => Reason::ReplicaSaturated,
+            Self::Move => Reason::Migrating,
+        }
+    }
+}
 
 /// An access that may not go ahead: why, and from when on it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Throttled<'a> {
-    /// [`Reason::KeyRangeThroughputExceeded`]: this partition is used up and another one of the
-    /// table is not. [`Reason::TableThroughputExceeded`]: all of them are.
+    /// The reason that callers are told: that of `bound`, or
+    /// [`Reason::TableThroughputExceeded`] when the allocations of all partitions are used up.
     pub reason: Reason,
+    /// The bucket that refused the access.
+    pub bound: Bound,
+    /// The level of that bucket: at most zero where anything left admits an access (`Allocation`,
+    /// `Ceiling`), and below what the access needs of it elsewhere. Zero for a move.
+    pub level: Units,
+    /// The units of the access.
+    pub units: Units,
     /// The table.
     pub table: &'a str,
+    /// The index of the table; `None`: the table itself.
+    pub index: Option<&'a str>,
     /// Read or write; each has throughput of its own.
     pub operation: AccessOperation,
-    /// The partition, counted from 0.
-    pub partition: u32,
-    /// The hashes of the keys of that partition.
+    /// The partition.
+    pub partition: PartitionId,
+    /// The keys of that partition.
     pub range: KeyRange,
-    /// The node on which the partition lies.
+    /// The node of the bucket that refused, or the one that leads the partition's group.
     pub node: &'a str,
-    /// The first instant at which the same access is admitted, if nothing else is charged before.
+    /// The first instant at which the same access is admitted, if nothing else is charged before
+    /// and no other bucket is short as well. The last instant there is, if the bucket never holds
+    /// as much.
     pub retry: Timestamp,
-    /// The units a second of this operation, of the partition or of the table, as the reason says.
+    /// The units a second of this operation, of the bucket that refused.
     pub limit: Units,
-    /// The units left of them: nothing.
+    /// The units left of them, at least zero.
     pub remaining: Units,
     /// The units a second that the partition is allocated for this operation.
     pub rate: Units,
     /// The units a second that the partition may reach with bursts; `None` where no burst is
-    /// configured, as always in this version.
+    /// configured.
     pub ceiling: Option<Units>,
-    /// The units a second that the partition consumed lately; `None` where consumption is not
-    /// observed, as always in this version.
-    pub consumed: Option<Units>,
-    /// The burst credit left; `None` where no burst is configured, as always in this version.
+    /// The units that the partition consumed in the last second.
+    pub consumed: Units,
+    /// The burst credit left; `None` where no burst is configured.
     pub burst_left: Option<Units>,
 }
 
 impl Throttled<'_> {
+    /// Whether the same access is never admitted, because the bucket never holds as much.
+    pub const fn is_never(&self) -> bool {
+        self.retry.as_nanos() == u64::MAX
+    }
+
     /// The details of the refusal.
     pub fn details(&self) -> RefusalDetails {
-        let key_range = KeyHashRange { first: self.range.first, last: self.range.last };
+        let (first, last) = self.range.words();
         let thousandths = |units: Units| u64::try_from(units.as_thousandths()).unwrap_or(0);
-        let rate = thousandths(self.rate);
-        let mut details =
-            CapacityDetails::new(self.table, self.operation, self.partition, key_range, self.node, rate);
+        let key_range = KeyHashRange { first, last };
+        let (table, partition, rate) = (self.table, self.partition.0, thousandths(self.rate));
+        let mut details = CapacityDetails::new(table, self.operation, partition, key_range, self.node, rate);
         details.ceiling_thousandths = self.ceiling.map(thousandths);
-        details.consumed_thousandths = self.consumed.map(thousandths);
+        details.consumed_thousandths = Some(thousandths(self.consumed));
         details.burst_left_thousandths = self.burst_left.map(thousandths);
         RefusalDetails::Capacity(details)
     }

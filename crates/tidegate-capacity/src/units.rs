@@ -4,6 +4,7 @@
 //! sizes of a unit are those of `DynamoDB`.
 
 use core::fmt;
+use core::ops::{Add, Sub};
 
 /// An amount of capacity in thousandths of a unit; negative where it is a debt.
 ///
@@ -38,6 +39,11 @@ impl Units {
         Self(if thousandths > i64::MAX as u64 { i64::MAX } else { thousandths.cast_signed() })
     }
 
+    /// A rate or an amount in thousandths that is not negative; saturates.
+    pub(crate) const fn from_rate(thousandths: u64) -> Self {
+        Self(if thousandths > i64::MAX as u64 { i64::MAX } else { thousandths.cast_signed() })
+    }
+
     /// The amount in thousandths of a unit.
     pub const fn as_thousandths(self) -> i64 {
         self.0
@@ -52,6 +58,24 @@ impl Units {
     /// Whole units, rounded down; 0 for a debt.
     pub const fn whole_left(self) -> u64 {
         if self.0 < 0 { 0 } else { self.0.cast_unsigned() / 1000 }
+    }
+}
+
+/// Saturates.
+impl Add for Units {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// Saturates.
+impl Sub for Units {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
     }
 }
 

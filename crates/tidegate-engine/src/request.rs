@@ -218,12 +218,10 @@ impl OwnedRequest {
             tenant: self.tenant.as_deref(),
             cost: self.cost,
             class: self.class,
-            access: self.access.as_ref().map(|(table, key, kind, size)| Access {
-                table,
-                key,
-                kind: *kind,
-                size: *size,
-            }),
+            access: self
+                .access
+                .as_ref()
+                .map(|(table, key, kind, size)| Access::new(table, key, *kind, *size)),
             resource: self.resource.as_deref(),
             attempt: self.attempt,
             deadline: self.deadline,

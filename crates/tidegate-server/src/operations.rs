@@ -380,7 +380,7 @@ impl Desk<'_> {
 }
 
 fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
-    Access { table: &body.table, key: body.key.as_bytes(), kind: access_kind(body.kind), size: body.size }
+    Access::new(&body.table, body.key.as_bytes(), access_kind(body.kind), body.size)
 }
 
 /// The limits that enforce, of those that matched.

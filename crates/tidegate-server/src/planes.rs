@@ -204,7 +204,7 @@ impl PlaneSettings {
         let key = parts.key.ok_or_else(|| {
             malformed("key", "an access to a table needs a key").fix("add `key`: it decides the partition")
         })?;
-        let access = Access { table, key: key.as_bytes(), kind: access_kind(kind), size };
+        let access = Access::new(table, key.as_bytes(), access_kind(kind), size);
         self.with_access(request, Some(access))
     }
 }

@@ -231,7 +231,8 @@ impl Engine {
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
-            match capacity.admit(request.namespace, access, now)? {
+            let access = access.repeated(request.attempt > 0 || waited.is_offered);
+            match capacity.admit(request.namespace, &access, now)? {
                 Admission::Admit(units) => holds.units = Some(units),
                 Admission::Throttle(throttled) => {
                     return Ok(Passage::Refused(throttled_by(gate.namespace(), &throttled)));

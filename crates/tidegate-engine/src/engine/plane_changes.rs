@@ -20,17 +20,19 @@ impl Engine {
         overload: OverloadBuilder,
         now: Timestamp,
     ) -> Result<Self, BuildError> {
-        let capacity = match &self.planes.capacity {
-            Some(earlier) => Some(capacity.build_over(earlier, now).map_err(BuildError::Tables)?),
-            None if capacity.has_tables() => Some(capacity.build().map_err(BuildError::Tables)?),
-            None => None,
+        let earlier = self.planes.capacity.as_deref();
+        let capacity = if earlier.is_some() || capacity.has_tables() {
+            Some(capacity.check(earlier).map_err(BuildError::Tables)?)
+        } else {
+            None
         };
-        // Nothing fails after this: the resources are shared, and have their new bounds at once.
         let overload = match &self.planes.overload {
             Some(plane) => Some(overload.build_over(&plane.overload).map_err(BuildError::Resources)?),
             None if overload.has_resources() => Some(overload.build().map_err(BuildError::Resources)?),
             None => None,
         };
+        // Nothing fails after this. Tables and resources are shared, and have their new numbers at once.
+        let capacity = capacity.map(|capacity| capacity.apply(now));
         let planes = Planes::new(capacity, overload, &self.shared.room);
         let engine = self.with(planes);
         engine.share_waiting_room();

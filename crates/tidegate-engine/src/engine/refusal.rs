@@ -66,7 +66,7 @@ pub(super) fn throttled_by(namespace: &str, throttled: &tidegate_capacity::Throt
     let violated = Violated {
         name: Text::from(throttled.table),
         reason: throttled.reason,
-        retry: Retry::At(throttled.retry),
+        retry: if throttled.is_never() { Retry::Never } else { Retry::At(throttled.retry) },
         limit: throttled.limit.whole_left(),
         remaining: throttled.remaining.whole_left(),
         window: None,

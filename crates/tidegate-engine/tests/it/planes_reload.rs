@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tidegate_capacity::{Access, Capacity, CapacityBuilder, TableConfig};
-use tidegate_core::{Class, Reason};
+use tidegate_core::{Class, Reason, Timestamp};
 use tidegate_engine::{
     BuildError, Decision, Engine, EngineConfig, NamespaceConfig, OfferOutcome, Outcome, Permit, Request,
     RequestError, Step,
@@ -31,7 +31,11 @@ fn request() -> Request<'static> {
 }
 
 fn ask(engine: &Engine, request: &Request<'_>) -> Result<Permit, Reason> {
-    match engine.admit(request, NOW).unwrap() {
+    ask_at(engine, request, NOW)
+}
+
+fn ask_at(engine: &Engine, request: &Request<'_>, now: Timestamp) -> Result<Permit, Reason> {
+    match engine.admit(request, now).unwrap() {
         Step::Decided(Decision::Admit(permit)) => Ok(permit),
         Step::Decided(Decision::Refuse(refused)) => Err(refused.reason()),
         Step::Ask(pending) => panic!("{pending:?}"),
@@ -45,15 +49,18 @@ fn planes_come_go_and_change_over_one_state() {
     let first = bare.with_planes(tables(15), resources(2), NOW).unwrap();
     let permits = [ask(&first, &request()).unwrap(), ask(&first, &request()).unwrap()];
     assert_eq!(ask(&first, &request()).unwrap_err(), Reason::TableThroughputExceeded);
-    // More units and places: what is used stays used, what is held stays held.
+    // More units and places: what is used stays used, what is held stays held. The debt of 5 units is
+    // repaid at the new rate.
     let second = first.with_planes(tables(40), resources(3), NOW).unwrap();
-    let third = ask(&second, &request()).unwrap();
+    assert_eq!(ask(&second, &request()).unwrap_err(), Reason::TableThroughputExceeded);
+    let later = NOW.saturating_add(Duration::from_secs(1));
+    let third = ask_at(&second, &request(), later).unwrap();
     let stats = |engine: &Engine| {
         let stats = engine.resource_stats(NOW).next().unwrap();
         (stats.in_flight, stats.offered, stats.decided())
     };
-    assert_eq!(stats(&second), (3, 4, 4));
-    assert_eq!(ask(&second, &request()).unwrap_err(), Reason::OverloadShed);
+    assert_eq!(stats(&second), (3, 5, 5));
+    assert_eq!(ask_at(&second, &request(), later).unwrap_err(), Reason::OverloadShed);
     // An error changes nothing.
     let error = second.with_planes(tables(20_000), resources(1), NOW).unwrap_err();
     assert!(matches!(error, BuildError::Tables(_)), "{error}");
@@ -66,7 +73,7 @@ fn planes_come_go_and_change_over_one_state() {
     for permit in permits.into_iter().chain([third]) {
         drop(last.settle(permit, Outcome::Succeeded, NOW));
     }
-    assert_eq!(stats(&second), (0, 5, 5));
+    assert_eq!(stats(&second), (0, 6, 6));
     assert_eq!(last.resource_stats(NOW).count(), 0);
     let again = last.with_planes(tables(40), resources(1), NOW).unwrap();
     assert_eq!(stats(&again).0, 0);

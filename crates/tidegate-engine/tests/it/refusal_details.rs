@@ -66,8 +66,9 @@ fn a_throttled_request_names_its_partition_range_node_operation_and_rate() {
         assert_eq!(range.last - range.first, u64::MAX >> 1);
         assert_eq!(&*details.node, ["n1", "n2"][details.partition as usize]);
         assert_eq!(details.rate_thousandths, 2_500, "half of the table's 5 units a second");
-        let unobserved = [details.ceiling_thousandths, details.consumed_thousandths];
-        assert_eq!((unobserved, details.burst_left_thousandths), ([None; 2], None), "there are no bursts");
+        assert_eq!(details.consumed_thousandths, Some(3_000), "while anything was left of 2.5 units");
+        let burst = [details.ceiling_thousandths, details.burst_left_thousandths];
+        assert_eq!(burst, [None; 2], "there are no bursts");
         write.access = Some(Access::read("orders", key, 1));
         drop(world.decide(&write));
     }

@@ -1,0 +1,278 @@
+//! Changes of partitions while accesses are decided: cuts, joins, moves and boosts.
+//!
+//! Each is decided elsewhere, by an operator or a control loop, and named by the numbers of the
+//! partitions, which are never used twice: a change that was decided for a partition that has been
+//! split or merged since is an error and changes nothing.
+
+use tidegate_core::{AccessOperation, Timestamp};
+
+use crate::capacity::Capacity;
+use crate::error::{CapacityError, check_load, shortened};
+use crate::layout::Layout;
+use crate::levels::Share;
+use crate::partition_id::PartitionId;
+use crate::position::Position;
+use crate::table_config::TableConfig;
+use crate::tokens::TokenTerms;
+use crate::units::Units;
+
+/// The parts of reads and writes that the left one of two new partitions gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SplitShares {
+    /// Of the reads.
+    pub read: Share,
+    /// Of the writes.
+    pub write: Share,
+}
+
+impl SplitShares {
+    /// Halves.
+    pub const HALF: Self = Self { read: Share::HALF, write: Share::HALF };
+}
+
+impl Capacity {
+    /// Places a partition on another node: the replica of its leader moves there.
+    ///
+    /// Accesses from then on are charged to the new node. Units that are held were taken from the
+    /// old one and are given back there. The levels of both nodes stay as they are; so does that of
+    /// the partition.
+    ///
+    /// Fails when there is no such table, partition or node, when the node holds another replica of
+    /// the partition, and when it cannot bear the partition's rates beside those it bears already;
+    /// then nothing changes.
+    pub fn place(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: u32,
+        node: &str,
+        now: Timestamp,
+    ) -> Result<(), CapacityError> {
+        let id = PartitionId(partition);
+        let from = {
+            let layout = self.table(namespace, table)?.layout();
+            let index = index_of(&layout, id)?;
+            layout.partition(index).members.leader()
+        };
+        let from = self.node_name(from).to_owned();
+        self.move_replica(namespace, table, id, &from, node, now)
+    }
+
+    /// Moves the replica of a partition from one node to another, as [`Capacity::place`] does.
+    ///
+    /// Fails as [`Capacity::place`] does, and when `from` holds no replica.
+    pub fn move_replica(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        from: &str,
+        to: &str,
+        _now: Timestamp,
+    ) -> Result<(), CapacityError> {
+        let table = self.table(namespace, table)?;
+        let mut loads = self.loads();
+        let mut layout = table.layout_mut();
+        let index = index_of(&layout, partition)?;
+        let position = |node: &str| {
+            self.nodes.iter().position(|known| *known.name == *node).ok_or_else(|| {
+                CapacityError::UnknownNode { table: table.name.to_string(), node: shortened(node) }
+            })
+        };
+        let [from, to] = [position(from)?, position(to)?];
+        let [from_number, to_number] = [from, to].map(|position| self.nodes[position].id.number);
+        let members = layout.partition(index).members;
+        let Some(member) = members.as_slice().iter().position(|number| *number == from_number) else {
+            return Err(no_replica(&layout, partition, &self.nodes[from].name));
+        };
+        if from == to {
+            return Ok(());
+        }
+        if members.as_slice().contains(&to_number) {
+            let (table, node) = (table.name.to_string(), self.nodes[to].name.to_string());
+            return Err(CapacityError::SecondReplica { table, partition: partition.0, node });
+        }
+        let promised = layout.partition(index).lock().promised()[usize::from(member > 0)];
+        let node = &self.nodes[to];
+        let load = loads[to].with_replica(promised);
+        check_load(&node.name, node.rate() / 1000, node.reserve_percent(), load)?;
+        loads[from] = loads[from].without_replica(promised);
+        loads[to] = load;
+        node.bear(load);
+        layout.partition_mut(index).members = members.replaced(from_number, to_number);
+        Ok(())
+    }
+
+    /// Refuses accesses to a partition until `until`, while it moves. An instant that has passed
+    /// ends the move.
+    ///
+    /// Fails when there is no such table or partition.
+    pub fn gate(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        until: Timestamp,
+    ) -> Result<(), CapacityError> {
+        let mut layout = self.table(namespace, table)?.layout_mut();
+        let index = index_of(&layout, partition)?;
+        layout.partition_mut(index).gated_until = Some(until);
+        Ok(())
+    }
+
+    /// Cuts a partition before position `at`. Its rates and levels are shared out as `shares` say,
+    /// and add up exactly; both parts keep its ceiling and its nodes, and have new numbers.
+    ///
+    /// Fails when there is no such table or partition, when `at` is not within the partition or is
+    /// its first position, and when the table has [`TableConfig::PARTITIONS_MAX`] partitions.
+    pub fn split(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        at: Position,
+        shares: SplitShares,
+        now: Timestamp,
+    ) -> Result<[PartitionId; 2], CapacityError> {
+        let table = self.table(namespace, table)?;
+        let mut loads = self.loads();
+        let mut layout = table.layout_mut();
+        let index = index_of(&layout, partition)?;
+        let range = layout.range(index);
+        if !range.contains(at) || range.first == at || !layout.keyspace.has(at) {
+            let (table, range) = (table.name.to_string(), range.to_string());
+            return Err(CapacityError::SplitOutside { table, partition: partition.0, range });
+        }
+        if layout.len() >= TableConfig::PARTITIONS_MAX as usize {
+            let (what, count) = ("partitions", layout.len() + 1);
+            let max = TableConfig::PARTITIONS_MAX as usize;
+            return Err(CapacityError::TooMany { what, count, max });
+        }
+        let members = layout.partition(index).members;
+        let ids = layout.split(index, at, shares.read, shares.write, now);
+        for number in members.as_slice() {
+            if let Some(position) = self.node_position(*number) {
+                // The same rates in one more replica.
+                loads[position] = loads[position].with_replica(0);
+                self.nodes[position].bear(loads[position]);
+            }
+        }
+        table.used_up(true).forget();
+        table.used_up(false).forget();
+        Ok(ids)
+    }
+
+    /// Joins a partition and the one behind it, which must lie on the same nodes. Rates and levels
+    /// add up. The new partition has a new number.
+    ///
+    /// Fails when there is no such table or partition, when it is the last one, and when the two
+    /// lie on different nodes.
+    pub fn merge(
+        &self,
+        namespace: &str,
+        table: &str,
+        left: PartitionId,
+        now: Timestamp,
+    ) -> Result<PartitionId, CapacityError> {
+        let table = self.table(namespace, table)?;
+        let mut loads = self.loads();
+        let mut layout = table.layout_mut();
+        let index = index_of(&layout, left)?;
+        let refused = |why| {
+            let (table, partition) = (table.name.to_string(), left.0);
+            Err(CapacityError::MergeImpossible { table, partition, why })
+        };
+        if index + 1 >= layout.len() {
+            return refused("no partition lies behind it");
+        }
+        let members = layout.partition(index).members;
+        if members != layout.partition(index + 1).members {
+            return refused("the partition behind it lies on other nodes");
+        }
+        let id = layout.merge(index, now);
+        for number in members.as_slice() {
+            if let Some(position) = self.node_position(*number) {
+                loads[position] = loads[position].without_replica(0);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Allocates so many units a second to one direction of a partition, from its share up to its
+    /// ceiling; less or more counts as that. Levels are kept. Returns the rate.
+    ///
+    /// Fails when there is no such table or partition, and when a node cannot bear the rate.
+    pub fn allocate(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        operation: AccessOperation,
+        rate: Units,
+        now: Timestamp,
+    ) -> Result<Units, CapacityError> {
+        let table = self.table(namespace, table)?;
+        let mut loads = self.loads();
+        let layout = table.layout();
+        let index = index_of(&layout, partition)?;
+        let partition = layout.partition(index);
+        let is_read = operation == AccessOperation::Read;
+        let mut directions = partition.lock();
+        let before = directions.promised();
+        let mut rates = directions.of(is_read).rates;
+        let wanted = rate.as_thousandths().max(0).cast_unsigned();
+        let allocated = wanted.min(rates.ceiling).max(rates.base);
+        let mut after = directions.clone();
+        after.of_mut(is_read).rates.allocated = allocated;
+        let after = after.promised();
+        let mut changed = loads.clone();
+        for (member, number) in partition.members.as_slice().iter().enumerate() {
+            let Some(position) = self.node_position(*number) else { continue };
+            let (node, role) = (&self.nodes[position], usize::from(member > 0));
+            let load = changed[position].without_replica(before[role]).with_replica(after[role]);
+            if after[role] > before[role] {
+                check_load(&node.name, node.rate() / 1000, node.reserve_percent(), load)?;
+            }
+            changed[position] = load;
+        }
+        for (node, load) in self.nodes.iter().zip(&changed) {
+            node.bear(*load);
+        }
+        *loads = changed;
+        rates.allocated = allocated;
+        directions.of_mut(is_read).set_rates(rates, now);
+        table.used_up(is_read).forget();
+        Ok(Units::from_rate(allocated))
+    }
+
+    /// Sets the tokens of a table as its lease grants them, for tables with global admission. The
+    /// tokens that are left are kept, up to the new depth.
+    ///
+    /// Fails when there is no such table.
+    pub fn set_tokens(
+        &self,
+        namespace: &str,
+        table: &str,
+        operation: AccessOperation,
+        terms: TokenTerms,
+        now: Timestamp,
+    ) -> Result<(), CapacityError> {
+        let is_read = operation == AccessOperation::Read;
+        self.table(namespace, table)?.tokens(is_read).set_terms(terms, now);
+        Ok(())
+    }
+}
+
+/// The index of a partition; or an error if it was split or merged, or never was.
+fn index_of(layout: &Layout, id: PartitionId) -> Result<usize, CapacityError> {
+    layout.index_of(id).ok_or_else(|| CapacityError::UnknownPartition {
+        table: layout.config.name.clone(),
+        partition: id.0,
+        count: layout.len(),
+    })
+}
+
+fn no_replica(layout: &Layout, id: PartitionId, node: &str) -> CapacityError {
+    let (table, node) = (layout.config.name.clone(), node.to_owned());
+    CapacityError::NoReplica { table, partition: id.0, node }
+}

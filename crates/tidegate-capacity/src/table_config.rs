@@ -1,0 +1,352 @@
+//! Tables and indexes as they are configured.
+
+use core::time::Duration;
+
+use crate::bucket::BucketSpec;
+use crate::partition::Members;
+use crate::position::{PartitionBy, Position};
+use crate::throughput::{MEMBERS_MAX, Rates};
+
+/// How the throughput of a table moves between its partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TableMode {
+    /// Not at all: each partition has its share. The default.
+    #[default]
+    Static,
+    /// A partition may also spend what it left unused earlier, while its nodes have room.
+    Burst,
+    /// As `Burst`, and partitions that are throttled are given more than their share while the
+    /// table as a whole is below its throughput.
+    Adaptive,
+    /// Accesses are admitted from the tokens of the whole table; a partition is bounded by its
+    /// ceiling and, beyond its share, by the room of its nodes.
+    Global,
+}
+
+/// The members of a group that may serve a read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ReadMembers {
+    /// Any of them for a read that need not be consistent; the leader for the others. The default.
+    #[default]
+    Any,
+    /// The leader alone.
+    Local,
+}
+
+/// The writes that need room at the nodes of all required members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WriteCheck {
+    /// Those beyond the allocation. The default.
+    #[default]
+    BurstOnly,
+    /// All of them.
+    Always,
+}
+
+/// The members whose nodes a write needs room at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum WriteQuorum {
+    /// All members. The default.
+    #[default]
+    All,
+    /// The leader and as many others as make a majority.
+    Majority,
+}
+
+/// A table or index with provisioned throughput, as it is configured.
+///
+/// A new one has one partition and no node; it must be given at least one.
+///
+/// ```
+/// # use tidegate_capacity::{Capacity, TableConfig, Units};
+/// # use tidegate_core::Timestamp;
+/// # let now = Timestamp::from_secs(1_800_000_000);
+/// let nodes = ["node-a", "node-b"];
+/// let orders = TableConfig::new("shop", "orders", 400, 100).partitions(4).nodes(nodes);
+/// let builder = Capacity::builder().node("node-a", 10_000).node("node-b", 10_000);
+/// let capacity = builder.table(orders).build()?;
+/// // Each partition has an equal part, and the partitions lie on the nodes in turn.
+/// let partitions: Vec<_> = capacity.partitions("shop", "orders", now)?.collect();
+/// assert!(partitions.iter().all(|one| one.write_rate == Units::whole(25)));
+/// assert!(partitions.iter().map(|one| one.node).eq(["node-a", "node-b", "node-a", "node-b"]));
+/// # Ok::<(), tidegate_capacity::CapacityError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableConfig {
+    /// The namespace that it belongs to: requests of others cannot be charged to it.
+    pub namespace: String,
+    /// Its name, unique in its namespace; 1 to [`TableConfig::NAME_BYTES_MAX`] bytes. An index is
+    /// named by its table and its own name, `orders/by-user`.
+    pub name: String,
+    /// The table whose writes are charged to this index as well; `None` for a table.
+    pub index_of: Option<String>,
+    /// Units of reading a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
+    pub read_units_per_second: u64,
+    /// Units of writing a second, over all partitions; 1 to [`TableConfig::UNITS_PER_SECOND_MAX`].
+    pub write_units_per_second: u64,
+    /// The number of partitions that its keys are cut into; 1 to [`TableConfig::PARTITIONS_MAX`].
+    pub partitions: u32,
+    /// The first positions of all partitions but the first one, ascending; empty for partitions as
+    /// equal as they can be. One fewer than partitions.
+    pub bounds: Vec<Position>,
+    /// The nodes its partitions lie on, in turn; at least one. A node named twice gets twice as
+    /// many. The other members of a partition's group lie on the nodes that follow.
+    pub nodes: Vec<String>,
+    /// How its throughput moves between partitions.
+    pub mode: TableMode,
+    /// The order of its keys.
+    pub partition_by: PartitionBy,
+    /// The bytes that all keys begin with, for a table by ranges: the 32 bytes that count begin
+    /// behind them. Default empty.
+    pub key_prefix: Vec<u8>,
+    /// The time for which unused throughput is kept, in whole seconds, at most
+    /// [`TableConfig::BURST_MAX`]; default 300 s.
+    pub burst: Duration,
+    /// Units of reading a second that one member of a partition serves at most; `None`: 3000, or
+    /// the partition's share if that is more.
+    pub read_ceiling: Option<u64>,
+    /// Units of writing a second that a partition takes at most; `None`: 1000, or the partition's
+    /// share if that is more.
+    pub write_ceiling: Option<u64>,
+    /// The members of each partition's group, 1 to [`TableConfig::REPLICAS_MAX`], on different
+    /// nodes; default 1.
+    pub replicas: u8,
+    /// The members that may serve a read.
+    pub reads: ReadMembers,
+    /// The writes that need room at the nodes of all required members.
+    pub write_check: WriteCheck,
+    /// The members that a write requires.
+    pub write_quorum: WriteQuorum,
+    /// The account whose throughput bounds this table and others together; `None`: no account.
+    pub account: Option<String>,
+}
+
+impl TableConfig {
+    /// The longest name of a table or node in bytes, as in `DynamoDB`.
+    pub const NAME_BYTES_MAX: usize = 255;
+    /// The most units a second of a table or node.
+    pub const UNITS_PER_SECOND_MAX: u64 = BucketSpec::UNITS_PER_SECOND_MAX;
+    /// The most partitions of a table. At one unit a second each of a thousand gets a thousandth;
+    /// the others have no allocation of their own.
+    pub const PARTITIONS_MAX: u32 = 1000;
+    /// The most members of a partition's group.
+    pub const REPLICAS_MAX: u8 = MEMBERS_MAX as u8;
+    /// The longest time for which unused throughput is kept: an hour.
+    pub const BURST_MAX: Duration = Duration::from_hours(1);
+    /// Units of reading a second that one member of a partition serves at most, unless configured.
+    pub const READ_CEILING: u64 = 3000;
+    /// Units of writing a second that a partition takes at most, unless configured.
+    pub const WRITE_CEILING: u64 = 1000;
+
+    /// A table with one partition and no node.
+    pub fn new(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        read_units_per_second: u64,
+        write_units_per_second: u64,
+    ) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+            index_of: None,
+            read_units_per_second,
+            write_units_per_second,
+            partitions: 1,
+            bounds: Vec::new(),
+            nodes: Vec::new(),
+            mode: TableMode::default(),
+            partition_by: PartitionBy::default(),
+            key_prefix: Vec::new(),
+            burst: Duration::from_mins(5),
+            read_ceiling: None,
+            write_ceiling: None,
+            replicas: 1,
+            reads: ReadMembers::default(),
+            write_check: WriteCheck::default(),
+            write_quorum: WriteQuorum::default(),
+            account: None,
+        }
+    }
+
+    /// Makes it an index of `table`, with the name `table/name`.
+    #[must_use]
+    pub fn index_of(mut self, table: &str) -> Self {
+        self.name = format!("{table}/{}", self.name);
+        self.index_of = Some(table.to_owned());
+        self
+    }
+
+    /// Cuts its keys into so many partitions, as equal as they can be.
+    #[must_use]
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// Cuts its keys before each of these positions, which ascend.
+    #[must_use]
+    pub fn cut_at(mut self, bounds: impl IntoIterator<Item = Position>) -> Self {
+        self.bounds = bounds.into_iter().collect();
+        self.partitions = u32::try_from(self.bounds.len()).unwrap_or(u32::MAX).saturating_add(1);
+        self
+    }
+
+    /// Lays its partitions on these nodes in turn.
+    #[must_use]
+    pub fn nodes<N: Into<String>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.nodes = nodes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Lets its throughput move between partitions in this way.
+    #[must_use]
+    pub fn mode(mut self, mode: TableMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Orders its keys in this way.
+    #[must_use]
+    pub fn partition_by(mut self, by: PartitionBy) -> Self {
+        self.partition_by = by;
+        self
+    }
+
+    /// Bounds each member of a partition at so many units of reading and writing a second.
+    #[must_use]
+    pub fn ceilings(mut self, ceilings: Ceilings) -> Self {
+        (self.read_ceiling, self.write_ceiling) = (Some(ceilings.read), Some(ceilings.write));
+        self
+    }
+
+    /// Gives each partition so many members on different nodes.
+    #[must_use]
+    pub fn replicas(mut self, replicas: u8) -> Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// Lets these members serve reads.
+    #[must_use]
+    pub fn reads(mut self, reads: ReadMembers) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    /// Lets these writes need room at the nodes of all required members.
+    #[must_use]
+    pub fn write_check(mut self, check: WriteCheck) -> Self {
+        self.write_check = check;
+        self
+    }
+
+    /// Lets a write require these members.
+    #[must_use]
+    pub fn write_quorum(mut self, quorum: WriteQuorum) -> Self {
+        self.write_quorum = quorum;
+        self
+    }
+
+    /// Bounds it together with the other tables of an account.
+    #[must_use]
+    pub fn account(mut self, account: impl Into<String>) -> Self {
+        self.account = Some(account.into());
+        self
+    }
+}
+
+/// Units a second that one member of a partition serves at most, reads and writes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceilings {
+    /// Units of reading; at least 1.
+    pub read: u64,
+    /// Units of writing; at least 1.
+    pub write: u64,
+}
+
+/// The numbers of a table that decide, without its keys and nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableNumbers {
+    pub(crate) read_units_per_second: u64,
+    pub(crate) write_units_per_second: u64,
+    pub(crate) mode: TableMode,
+    burst_seconds: u32,
+    read_ceiling: Option<u64>,
+    write_ceiling: Option<u64>,
+    pub(crate) reads: ReadMembers,
+    pub(crate) write_check: WriteCheck,
+    pub(crate) write_quorum: WriteQuorum,
+}
+
+impl TableNumbers {
+    pub(crate) fn of(config: &TableConfig) -> Self {
+        Self {
+            read_units_per_second: config.read_units_per_second,
+            write_units_per_second: config.write_units_per_second,
+            mode: config.mode,
+            // At most BURST_MAX.
+            burst_seconds: config.burst.as_secs() as u32,
+            read_ceiling: config.read_ceiling,
+            write_ceiling: config.write_ceiling,
+            reads: config.reads,
+            write_check: config.write_check,
+            write_quorum: config.write_quorum,
+        }
+    }
+
+    pub(crate) const fn units_per_second(&self, is_read: bool) -> u64 {
+        if is_read { self.read_units_per_second } else { self.write_units_per_second }
+    }
+
+    /// The rates of a partition with this share, in thousandths a second. A ceiling that is not
+    /// configured is never below the share.
+    pub(crate) fn rates(&self, is_read: bool, base: u64) -> Rates {
+        let (configured, default) = if is_read {
+            (self.read_ceiling, TableConfig::READ_CEILING)
+        } else {
+            (self.write_ceiling, TableConfig::WRITE_CEILING)
+        };
+        let ceiling = configured.map_or((default * 1000).max(base), |units| units * 1000);
+        Rates { base, allocated: base, ceiling, burst_seconds: self.burst_seconds }
+    }
+
+    /// The members other than the leader at whose nodes a write needs room.
+    pub(crate) fn followers_required(&self, members: Members) -> usize {
+        let count = members.as_slice().len();
+        match self.write_quorum {
+            WriteQuorum::All => count - 1,
+            // A majority of 1, 2 and 3 members is 1, 2 and 2.
+            WriteQuorum::Majority => count / 2,
+        }
+    }
+}
+
+/// The share of one partition: the total cut evenly, the remainder to the first ones, so that the
+/// shares add up.
+pub(crate) fn share(units_per_second: u64, index: u32, partitions: u32) -> u64 {
+    let total = units_per_second * 1000;
+    let (each, remainder) = (total / u64::from(partitions), total % u64::from(partitions));
+    each + u64::from(u64::from(index) < remainder)
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn shares_add_up_to_the_whole_and_differ_by_at_most_a_thousandth(
+            units in 1_u64..=TableConfig::UNITS_PER_SECOND_MAX,
+            partitions in 1_u32..=TableConfig::PARTITIONS_MAX,
+        ) {
+            let shares: Vec<u64> = (0..partitions).map(|index| share(units, index, partitions)).collect();
+            prop_assert_eq!(shares.iter().sum::<u64>(), units * 1000);
+            prop_assert!(shares[0] - shares[shares.len() - 1] <= 1);
+        }
+    }
+}
