@@ -12,22 +12,26 @@
 //! Charges of a refused access are taken back in reverse, so that it leaves everything as it was. A
 //! write to a table with indexes is decided for the table and each index in turn, all or nothing.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{Reason, Timestamp};
 
 use crate::access::{Access, operation_of};
 use crate::capacity::{Admission, Capacity, TableEntry};
 use crate::error::CapacityError;
 use crate::fault::Fault;
 use crate::hold::{AccountCharge, NodeCharges, UnitsHold};
-use crate::layout::Layout;
+use crate::key_range::KeyRange;
+use crate::members::Members;
 use crate::node::NodeCharge;
-use crate::partition::{Members, Partition};
+use crate::partition::PartitionState;
+use crate::partition_id::PartitionId;
 use crate::position::Position;
-use crate::status::CapacityStatus;
+use crate::status::{CapacityStatus, DirectionStatus};
+use crate::sync::MutexGuard;
 use crate::table::Table;
-use crate::table_config::{ReadMembers, TableMode, WriteCheck};
+use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck};
 use crate::throttled::{Bound, Throttled};
 use crate::throughput::{ChargePath, LevelsNow, MEMBERS_MAX, Throughput};
+use crate::tokens::TokenCharge;
 use crate::units::Units;
 
 /// The last instant there is.
@@ -38,7 +42,6 @@ const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 struct Load {
     is_read: bool,
     needs_leader: bool,
-    is_repeated: bool,
     position: Position,
     /// In thousandths; at most the largest request.
     cost: u64,
@@ -52,6 +55,24 @@ struct Shortage {
     retry: Timestamp,
     /// The number of the node of the bucket, if it is one of a node.
     node: Option<u32>,
+}
+
+impl Load {
+    fn of(access: &Access<'_>, position: Position, units: Units) -> Self {
+        Self {
+            is_read: access.kind.is_read(),
+            needs_leader: access.kind.needs_leader(),
+            position,
+            cost: units.as_thousandths().cast_unsigned(),
+        }
+    }
+}
+
+/// The tokens that an access has spent.
+#[derive(Clone, Copy, Debug)]
+struct TokenCharges {
+    table: Option<TokenCharge>,
+    account: Option<AccountCharge>,
 }
 
 /// How an access would be charged.
@@ -141,94 +162,86 @@ impl Capacity {
         // The entry is one of this store, found by its position so that what is borrowed lives as
         // long as the store.
         let table: &Table = &self.tables[table_index as usize].table;
-        let layout = table.layout();
-        let load = Load {
-            is_read: access.kind.is_read(),
-            needs_leader: access.kind.needs_leader(),
-            is_repeated: access.is_repeated,
-            position: layout.keyspace.position(key),
-            cost: units.as_thousandths().cast_unsigned(),
-        };
-        let index = layout.find(load.position);
-        let partition = layout.partition(index);
-        if let Some(until) = partition.gated_until
-            && now < until
-        {
-            let shortage = Shortage { bound: Bound::Move, level: Units::ZERO, retry: until, node: None };
-            return Admission::Throttle(self.refuse(table, &layout, index, load, shortage, now));
+        let load = Load::of(access, table.layout.keyspace.position(key), units);
+        let mut state = table.layout.owner(load.position);
+        let is_counted = !access.is_repeated || Fault::RetriesCounted.is_planted();
+        if is_counted {
+            state.directions.of_mut(load.is_read).meter.offer(load.cost);
         }
-        let on_table = match layout.numbers.mode {
-            TableMode::Global => match table.tokens(load.is_read).take(load.cost, now) {
-                Ok(charge) => Some(charge),
-                Err(retry) => {
-                    let level = table.tokens(load.is_read).left(now);
-                    let shortage = Shortage { bound: Bound::Table, level, retry, node: None };
-                    return Admission::Throttle(self.refuse(table, &layout, index, load, shortage, now));
-                }
-            },
-            _ => None,
+        let tokens = match self.take_tokens(table, entry.account, &state, load, now) {
+            Ok(tokens) => tokens,
+            Err(shortage) => return self.refuse(table, state, load, shortage, now),
         };
-        let on_account = match entry.account {
-            Some(account) => {
-                let account = &self.accounts[account as usize];
-                match account.tokens(load.is_read).take(load.cost, now) {
-                    Ok(tokens) => Some(AccountCharge { account: account.id, tokens }),
-                    Err(retry) => {
-                        let level = account.tokens(load.is_read).left(now);
-                        if let Some(charge) = &on_table {
-                            table.tokens(load.is_read).give_back(charge, load.cost, load.cost, now);
-                        }
-                        let shortage = Shortage { bound: Bound::Account, level, retry, node: None };
-                        return Admission::Throttle(self.refuse(table, &layout, index, load, shortage, now));
-                    }
-                }
-            }
-            None => None,
-        };
-        let mut directions = partition.lock();
-        let throughput = directions.of_mut(load.is_read);
-        if !load.is_repeated || Fault::RetriesCounted.is_planted() {
-            throughput.meter.offer(load.cost);
-        }
-        match self.pass::<true>(&layout, partition, throughput, load, now) {
+        match self.pass::<true>(&state, load, now) {
             Ok(passage) => {
+                let throughput = state.directions.of_mut(load.is_read);
                 let on_partition =
                     throughput.charge(passage.at, passage.path, passage.member, load.cost, now);
                 Admission::Admit(UnitsHold {
                     table: table_index,
                     table_id: table.id,
-                    partition: partition.id,
+                    partition: state.id,
                     // At most the largest request.
                     units: load.cost as u32,
                     position: load.position,
                     on_partition,
                     on_nodes: passage.nodes,
-                    on_table,
-                    on_account,
+                    on_table: tokens.table,
+                    on_account: tokens.account,
                     indexes: None,
                     is_read: load.is_read,
                 })
             }
             Err(shortage) => {
-                let at = throughput.now(now);
-                throughput.note_time(at, now);
-                if matches!(shortage.bound, Bound::Ceiling | Bound::Allocation | Bound::Burst) {
-                    throughput.meter.throttle(load.cost);
-                }
-                if Fault::RefusalCharged.is_planted() {
-                    throughput.charge(at, ChargePath::Allocated, 0, load.cost, now);
-                }
-                drop(directions);
-                if let (Some(AccountCharge { tokens, .. }), Some(account)) = (&on_account, entry.account) {
+                if let (Some(AccountCharge { tokens, .. }), Some(account)) = (&tokens.account, entry.account)
+                {
                     let account = &self.accounts[account as usize];
                     account.tokens(load.is_read).give_back(tokens, load.cost, load.cost, now);
                 }
-                if let Some(charge) = &on_table {
+                if let Some(charge) = &tokens.table {
                     table.tokens(load.is_read).give_back(charge, load.cost, load.cost, now);
                 }
-                Admission::Throttle(self.refuse(table, &layout, index, load, shortage, now))
+                self.refuse(table, state, load, shortage, now)
             }
         }
+    }
+
+    /// Steps 1 and 2. Nothing is spent after a shortage.
+    #[inline]
+    fn take_tokens(
+        &self,
+        table: &Table,
+        account: Option<u32>,
+        state: &PartitionState,
+        load: Load,
+        now: Timestamp,
+    ) -> Result<TokenCharges, Shortage> {
+        if let Some(until) = state.gated_until
+            && now < until
+        {
+            return Err(Shortage { bound: Bound::Move, level: Units::ZERO, retry: until, node: None });
+        }
+        let mut charges = TokenCharges { table: None, account: None };
+        let tokens = table.tokens(load.is_read);
+        if state.numbers.mode == TableMode::Global {
+            let short = |retry| Shortage { bound: Bound::Table, level: tokens.left(now), retry, node: None };
+            charges.table = Some(tokens.take(load.cost, now).map_err(short)?);
+        }
+        if let Some(account) = account {
+            let account = &self.accounts[account as usize];
+            let of_account = account.tokens(load.is_read);
+            match of_account.take(load.cost, now) {
+                Ok(tokens) => charges.account = Some(AccountCharge { account: account.id, tokens }),
+                Err(retry) => {
+                    if let Some(charge) = &charges.table {
+                        tokens.give_back(charge, load.cost, load.cost, now);
+                    }
+                    let level = of_account.left(now);
+                    return Err(Shortage { bound: Bound::Account, level, retry, node: None });
+                }
+            }
+        }
+        Ok(charges)
     }
 
     /// How `load` is charged to a partition, or the bucket that is short. The nodes are charged if
@@ -236,14 +249,12 @@ impl Capacity {
     #[inline]
     fn pass<const CHARGES: bool>(
         &self,
-        layout: &Layout,
-        partition: &Partition,
-        throughput: &Throughput,
+        state: &PartitionState,
         load: Load,
         now: Timestamp,
     ) -> Result<Passage, Shortage> {
-        let numbers = &layout.numbers;
-        let members = partition.members;
+        let (numbers, members) = (&state.numbers, state.members);
+        let throughput = state.directions.of(load.is_read);
         let at = throughput.now(now);
         let (candidates, count) =
             self.candidates(members, load, numbers.reads, throughput, now).map_err(|retry| Shortage {
@@ -417,39 +428,27 @@ impl Capacity {
         let units = access.units()?;
         let (_, entry) = self.entry(namespace, access.table)?;
         let table: &Table = &entry.table;
-        let layout = table.layout();
-        let load = Load {
-            is_read: access.kind.is_read(),
-            needs_leader: access.kind.needs_leader(),
-            is_repeated: true,
-            position: layout.keyspace.position(access.key),
-            cost: units.as_thousandths().cast_unsigned(),
+        let load = Load::of(access, table.layout.keyspace.position(access.key), units);
+        let state = table.layout.owner(load.position);
+        let shortage = self.shortage(entry, &state, load, now);
+        let facts = Facts::of(&state, load, now);
+        let reset_at = {
+            let throughput = state.directions.of(load.is_read);
+            throughput.full_from(throughput.now(now), now).unwrap_or(NEVER)
         };
-        let index = layout.find(load.position);
-        let partition = layout.partition(index);
-        let (shortage, status) = {
-            let directions = partition.lock();
-            let throughput = directions.of(load.is_read);
-            let shortage = self.shortage(entry, &layout, partition, throughput, load, now);
-            let at = throughput.now(now);
-            let full = throughput.full_from(at, now).unwrap_or(NEVER);
-            (shortage, (Units::from_rate(throughput.rates.allocated), at.allocation(), full))
-        };
-        let (limit, left, reset_at) = status;
+        drop(state);
         Ok(CapacityStatus {
             table: &table.name,
             operation: operation_of(load.is_read),
-            partition: partition.id,
-            range: layout.range(index),
-            node: self.node_name(partition.members.leader()),
+            partition: facts.partition,
+            range: facts.range,
+            node: self.node_name(facts.leader),
             units,
-            limit,
-            remaining: Units::from_thousandths(left),
+            limit: facts.status.rate,
+            remaining: facts.status.left,
             reset_at,
-            throttled: shortage.map(|shortage| {
-                // As if the hint did not exist, so that a look changes nothing.
-                self.throttled(table, &layout, index, load, shortage, now, |_| {})
-            }),
+            // The hint is not learned, so that a look changes nothing.
+            throttled: shortage.map(|shortage| self.throttled(table, &facts, load, shortage, now, |_| {})),
         })
     }
 
@@ -457,19 +456,17 @@ impl Capacity {
     fn shortage(
         &self,
         entry: &TableEntry,
-        layout: &Layout,
-        partition: &Partition,
-        throughput: &Throughput,
+        state: &PartitionState,
         load: Load,
         now: Timestamp,
     ) -> Option<Shortage> {
         let short = |bound, level, retry| Some(Shortage { bound, level, retry, node: None });
-        if let Some(until) = partition.gated_until
+        if let Some(until) = state.gated_until
             && now < until
         {
             return short(Bound::Move, Units::ZERO, until);
         }
-        if layout.numbers.mode == TableMode::Global {
+        if state.numbers.mode == TableMode::Global {
             let tokens = entry.table.tokens(load.is_read);
             if let Err(retry) = tokens.has(load.cost, now) {
                 return short(Bound::Table, tokens.left(now), retry);
@@ -481,52 +478,56 @@ impl Capacity {
                 return short(Bound::Account, tokens.left(now), retry);
             }
         }
-        self.pass::<false>(layout, partition, throughput, load, now).err()
+        self.pass::<false>(state, load, now).err()
     }
 
-    /// The refusal of an access, which is counted.
+    /// The refusal of an access, which is counted. The partition is unlocked before others are
+    /// looked at.
     #[cold]
     fn refuse<'a>(
         &'a self,
         table: &'a Table,
-        layout: &Layout,
-        index: usize,
+        mut state: MutexGuard<'_, PartitionState>,
         load: Load,
         shortage: Shortage,
         now: Timestamp,
-    ) -> Throttled<'a> {
+    ) -> Admission<'a> {
+        let throughput = state.directions.of_mut(load.is_read);
+        let at = throughput.now(now);
+        throughput.note_time(at, now);
+        if matches!(shortage.bound, Bound::Ceiling | Bound::Allocation | Bound::Burst) {
+            throughput.meter.throttle(load.cost);
+        }
+        if Fault::RefusalCharged.is_planted() {
+            throughput.charge(at, ChargePath::Allocated, 0, load.cost, now);
+        }
+        let facts = Facts::of(&state, load, now);
+        drop(state);
         table.count_throttled(load.is_read);
-        self.throttled(table, layout, index, load, shortage, now, |until| {
-            // Of a table with one partition there is nothing to remember.
-            if layout.len() > 1 {
-                table.used_up(load.is_read).learn(until);
-            }
-        })
+        let learn = |until| table.used_up(load.is_read).learn(until);
+        Admission::Throttle(self.throttled(table, &facts, load, shortage, now, learn))
     }
 
-    /// The refusal of an access by a bucket that is short. If the allocations of all partitions of
-    /// a table are used up, `learn` gets the end of that time.
-    #[expect(clippy::too_many_arguments, reason = "the access, its place and the bucket, by name")]
+    /// The refusal of an access by a bucket that is short. If the allocations of all partitions of a
+    /// table are used up, `learn` gets the end of that time.
     fn throttled<'a>(
         &'a self,
         table: &'a Table,
-        layout: &Layout,
-        index: usize,
+        facts: &Facts,
         load: Load,
         shortage: Shortage,
         now: Timestamp,
         learn: impl FnOnce(Timestamp),
     ) -> Throttled<'a> {
-        let partition = layout.partition(index);
-        let status = partition.lock().of(load.is_read).status(now);
         let Shortage { bound, level, retry, node } = shortage;
+        let status = facts.status;
         // Without burst a partition that is used up says so only while another one has room.
         let is_used_up = bound == Bound::Allocation
             && (table.used_up(load.is_read).is_known_at(now)
-                || find_room_beside(layout, index, load.is_read, retry, now).map_err(learn).is_err());
-        let reason = if is_used_up { tidegate_core::Reason::TableThroughputExceeded } else { bound.reason() };
-        let whole_table = Units::whole(layout.numbers.units_per_second(load.is_read));
-        let named_node = node.unwrap_or_else(|| partition.members.leader());
+                || table.find_room_beside(facts.partition, load.is_read, retry, now).map_err(learn).is_err());
+        let reason = if is_used_up { Reason::TableThroughputExceeded } else { bound.reason() };
+        let whole_table = Units::whole(facts.numbers.units_per_second(load.is_read));
+        let named_node = node.unwrap_or(facts.leader);
         let limit = match bound {
             Bound::Allocation if is_used_up => whole_table,
             Bound::Allocation | Bound::Burst | Bound::Move => status.rate,
@@ -537,7 +538,7 @@ impl Capacity {
             Bound::Table | Bound::OnDemandMaximum => table.tokens(load.is_read).rate(),
             Bound::Account => self.account_rate(table, load.is_read).unwrap_or(whole_table),
         };
-        let has_burst = layout.numbers.mode != TableMode::Static;
+        let has_burst = facts.numbers.mode != TableMode::Static;
         let (table, index_name) = table.table_and_index();
         Throttled {
             reason,
@@ -547,8 +548,8 @@ impl Capacity {
             table,
             index: index_name,
             operation: operation_of(load.is_read),
-            partition: partition.id,
-            range: layout.range(index),
+            partition: facts.partition,
+            range: facts.range,
             node: self.node_name(named_node),
             retry,
             limit,
@@ -566,6 +567,27 @@ impl Capacity {
     }
 }
 
+/// The facts about a partition that a refusal or a look shows.
+struct Facts {
+    partition: PartitionId,
+    range: KeyRange,
+    leader: u32,
+    numbers: TableNumbers,
+    status: DirectionStatus,
+}
+
+impl Facts {
+    fn of(state: &PartitionState, load: Load, now: Timestamp) -> Self {
+        Self {
+            partition: state.id,
+            range: state.range,
+            leader: state.members.leader(),
+            numbers: state.numbers,
+            status: state.directions.of(load.is_read).status(now),
+        }
+    }
+}
+
 /// The shortage of an allocation that is used up, and of the burst credit where there is one.
 fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: Timestamp) -> Shortage {
     let level = if bound == Bound::Burst { at.burst() } else { at.allocation() };
@@ -573,26 +595,29 @@ fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: T
     Shortage { bound, level: Units::from_thousandths(level), retry, node: None }
 }
 
-/// Whether any partition has anything left beside this one, which has nothing until `retry`;
-/// otherwise the first instant at which one has.
-fn find_room_beside(
-    layout: &Layout,
-    index: usize,
-    is_read: bool,
-    retry: Timestamp,
-    now: Timestamp,
-) -> Result<(), Timestamp> {
-    // From the next one on, so that one hot partition finds a neighbour with room at once.
-    let others = layout.partitions().skip(index + 1).chain(layout.partitions().take(index));
-    let mut until = retry;
-    for other in others {
-        let directions = other.lock();
-        let throughput = directions.of(is_read);
-        let at = throughput.now(now);
-        if at.allocation() > 0 {
-            return Ok(());
+impl Table {
+    /// Whether any partition has anything left beside this one, which has nothing until `retry`;
+    /// otherwise the first instant at which one has.
+    fn find_room_beside(
+        &self,
+        id: PartitionId,
+        is_read: bool,
+        retry: Timestamp,
+        now: Timestamp,
+    ) -> Result<(), Timestamp> {
+        let plan = self.layout.plan();
+        let mut until = retry;
+        // From the next one on, so that one hot partition finds a neighbour with room at once.
+        let from = id.0 as usize + 1;
+        for index in (0..plan.len()).map(|index| (from + index) % plan.len()) {
+            let state = self.layout.lock(&plan, index);
+            let throughput = state.directions.of(is_read);
+            let at = throughput.now(now);
+            if at.allocation() > 0 && state.id != id {
+                return Ok(());
+            }
+            until = throughput.opens(at, now).map_or(until, |opens| until.min(opens));
         }
-        until = throughput.opens(at, now).map_or(until, |opens| until.min(opens));
+        Err(until)
     }
-    Err(until)
 }

@@ -147,7 +147,7 @@ impl CapacityBuilder {
             let nodes =
                 config.nodes.iter().map(|name| numbers[node_positions[name.as_str()] as usize]).collect();
             let known = earlier.and_then(|earlier| earlier.table(&config.namespace, &config.name).ok());
-            let known = known.filter(|known| known.layout().has_order_of(config)).map(Arc::clone);
+            let known = known.filter(|known| known.layout.plan().has_order_of(config)).map(Arc::clone);
             let change = TableChange { known, nodes, is_placed_anew: !has_same_nodes };
             let mut bear = |members: &[u32], promised: [u64; 2]| {
                 for (member, number) in members.iter().enumerate() {

@@ -32,7 +32,7 @@ use crate::units::Units;
 /// Tables with provisioned throughput on nodes.
 ///
 /// All methods take `&self` and may be called from any number of threads. An access locks its
-/// partition, and its table only against splits and merges. Allocations are full at first.
+/// partition and nothing else. Allocations are full at first.
 ///
 /// ```
 /// # use tidegate_capacity::{Access, Admission, Capacity, TableConfig};
@@ -161,27 +161,22 @@ impl Capacity {
         table: &str,
         now: Timestamp,
     ) -> Result<impl ExactSizeIterator<Item = PartitionStatus<'_>> + use<'_>, CapacityError> {
-        let layout = self.table(namespace, table)?.layout();
-        let statuses: Vec<_> = layout
-            .partitions()
-            .enumerate()
-            .map(|(index, partition)| {
-                let directions = partition.lock();
-                let [read, write] = [true, false].map(|is_read| directions.of(is_read));
-                PartitionStatus {
-                    id: partition.id,
-                    made_at: partition.made_at,
-                    range: layout.range(index),
-                    node: self.node_name(partition.members.leader()),
-                    read_rate: Units::from_rate(read.rates.allocated),
-                    write_rate: Units::from_rate(write.rates.allocated),
-                    read_left: Units::from_thousandths(read.now(now).allocation()),
-                    write_left: Units::from_thousandths(write.now(now).allocation()),
-                    read: read.status(now),
-                    write: write.status(now),
-                }
-            })
-            .collect();
+        let layout = &self.table(namespace, table)?.layout;
+        let statuses = layout.map(&layout.plan(), |state| {
+            let [read, write] = [true, false].map(|is_read| state.directions.of(is_read));
+            PartitionStatus {
+                id: state.id,
+                made_at: state.made_at,
+                range: state.range,
+                node: self.node_name(state.members.leader()),
+                read_rate: Units::from_rate(read.rates.allocated),
+                write_rate: Units::from_rate(write.rates.allocated),
+                read_left: Units::from_thousandths(read.now(now).allocation()),
+                write_left: Units::from_thousandths(write.now(now).allocation()),
+                read: read.status(now),
+                write: write.status(now),
+            }
+        });
         Ok(statuses.into_iter())
     }
 
@@ -193,15 +188,13 @@ impl Capacity {
     ) -> impl ExactSizeIterator<Item = TableStatus<'_>> {
         self.tables.iter().skip(first).map(move |entry| {
             let table = &entry.table;
-            let layout = table.layout();
+            let layout = &table.layout;
+            let plan = layout.plan();
             let operation = |is_read| {
-                let left = layout.partitions().map(|partition| {
-                    let directions = partition.lock();
-                    directions.of(is_read).now(now).allocation()
-                });
+                let left = layout.map(&plan, |state| state.directions.of(is_read).now(now).allocation());
                 OperationStatus {
-                    rate: Units::whole(layout.numbers.units_per_second(is_read)),
-                    left: Units::from_thousandths(left.sum()),
+                    rate: Units::whole(plan.numbers.units_per_second(is_read)),
+                    left: Units::from_thousandths(left.into_iter().sum()),
                     throttled: table.throttled_count(is_read),
                 }
             };
@@ -209,7 +202,7 @@ impl Capacity {
                 namespace: &table.namespace,
                 name: &table.name,
                 // At most TableConfig::PARTITIONS_MAX.
-                partitions: layout.len() as u32,
+                partitions: plan.len() as u32,
                 read: operation(true),
                 write: operation(false),
             }
@@ -237,15 +230,16 @@ impl Capacity {
     pub fn fingerprint(&self) -> Fingerprint {
         let mut words = Vec::new();
         for TableEntry { table, .. } in &self.tables {
-            let layout = table.layout();
-            for (index, partition) in layout.partitions().enumerate() {
-                words.push(u64::from(partition.id.0));
-                words.extend(layout.range(index).first.words());
-                words.extend(partition.members.as_slice().iter().map(|node| u64::from(*node)));
-                words.extend(partition.gated_until.map(Timestamp::as_nanos));
-                let directions = partition.lock();
-                words.extend(directions.read.words().chain(directions.write.words()));
-            }
+            let layout = &table.layout;
+            let of_partitions = layout.map(&layout.plan(), |state| {
+                let mut words = vec![u64::from(state.id.0)];
+                words.extend(state.range.first.words());
+                words.extend(state.members.as_slice().iter().map(|node| u64::from(*node)));
+                words.extend(state.gated_until.map(Timestamp::as_nanos));
+                words.extend(state.directions.read.words().chain(state.directions.write.words()));
+                words
+            });
+            words.extend(of_partitions.into_iter().flatten());
             words.extend(table.tokens(true).words().chain(table.tokens(false).words()));
         }
         words.extend(self.accounts.iter().flat_map(|account| account.words()));

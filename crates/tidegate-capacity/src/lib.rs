@@ -27,9 +27,12 @@
 
 pub mod access;
 pub mod account;
+pub mod boost;
 pub mod capacity;
 pub mod hold;
 pub mod key_range;
+pub mod merge;
+pub mod on_demand;
 pub mod position;
 pub mod reshape;
 pub mod settlement;
@@ -46,11 +49,13 @@ mod fault;
 mod key_hash;
 mod layout;
 mod levels;
+mod members;
 mod meter;
 mod node;
 mod partition;
 mod partition_id;
 mod reload;
+mod routes;
 mod status;
 mod sync;
 mod table;

@@ -4,47 +4,13 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
+use crate::key_range::KeyRange;
+use crate::members::Members;
 use crate::partition_id::PartitionId;
+use crate::position::{PartitionBy, Position};
 use crate::sync::{Mutex, MutexGuard};
-use crate::throughput::{MEMBERS_MAX, Throughput};
-
-/// The nodes that hold replicas of a partition, by their numbers; the leader first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Members {
-    nodes: [u32; MEMBERS_MAX],
-    count: u8,
-}
-
-impl Members {
-    /// The first [`MEMBERS_MAX`] of `nodes`, at least one.
-    pub(crate) fn new(nodes: impl IntoIterator<Item = u32>) -> Self {
-        let mut members = Self { nodes: [u32::MAX; MEMBERS_MAX], count: 0 };
-        for (place, node) in members.nodes.iter_mut().zip(nodes) {
-            *place = node;
-            members.count += 1;
-        }
-        assert!(members.count > 0, "the builder places each partition");
-        members
-    }
-
-    pub(crate) fn leader(self) -> u32 {
-        self.nodes[0]
-    }
-
-    pub(crate) fn as_slice(&self) -> &[u32] {
-        &self.nodes[..usize::from(self.count)]
-    }
-
-    /// With `to` in place of `from`.
-    pub(crate) fn replaced(mut self, from: u32, to: u32) -> Self {
-        for node in &mut self.nodes[..usize::from(self.count)] {
-            if *node == from {
-                *node = to;
-            }
-        }
-        self
-    }
-}
+use crate::table_config::TableNumbers;
+use crate::throughput::Throughput;
 
 /// Both directions of a partition's throughput.
 #[derive(Clone, Debug)]
@@ -71,39 +37,61 @@ impl Directions {
     }
 }
 
-/// A partition in force. Aligned so that cores busy with one do not contend for the next.
+/// A slot for a partition. Aligned so that cores busy with one do not contend for the next.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Partition {
-    pub(crate) id: PartitionId,
-    pub(crate) members: Members,
-    /// Accesses are refused until this instant, while the partition moves.
-    pub(crate) gated_until: Option<Timestamp>,
-    /// When it was made by a split or a merge; `None` if the table began with it.
-    pub(crate) made_at: Option<Timestamp>,
     // A panic while it is locked leaves valid levels: each change is whole.
-    directions: Mutex<Directions>,
+    state: Mutex<PartitionState>,
 }
 
-impl Partition {
-    pub(crate) fn new(id: PartitionId, members: Members, directions: Directions) -> Self {
-        Self { id, members, gated_until: None, made_at: None, directions: Mutex::new(directions) }
-    }
+/// A partition of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct PartitionState {
+    /// Whether the slot holds a partition that is in force.
+    pub(crate) is_live: bool,
+    pub(crate) id: PartitionId,
+    pub(crate) range: KeyRange,
+    pub(crate) members: Members,
+    /// The numbers of its table.
+    pub(crate) numbers: TableNumbers,
+    /// Accesses are refused until this instant, while the partition moves.
+    pub(crate) gated_until: Option<Timestamp>,
+    /// When a split or a merge made it; `None` if the table began with it.
+    pub(crate) made_at: Option<Timestamp>,
+    pub(crate) directions: Directions,
+}
 
-    /// A partition that a cut or a join at `now` made of one or two that are refused until
-    /// `gated_until`.
-    pub(crate) fn made_of(
+impl PartitionState {
+    pub(crate) fn new(
         id: PartitionId,
+        range: KeyRange,
         members: Members,
+        numbers: TableNumbers,
         directions: Directions,
-        gated_until: Option<Timestamp>,
-        now: Timestamp,
     ) -> Self {
-        Self { gated_until, made_at: Some(now), ..Self::new(id, members, directions) }
+        Self { is_live: true, id, range, members, numbers, gated_until: None, made_at: None, directions }
     }
 
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Directions> {
-        self.directions.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn owns(&self, position: Position) -> bool {
+        self.is_live && self.range.contains(position)
+    }
+}
+
+impl Partition {
+    /// A slot without a partition.
+    pub(crate) fn unused(numbers: TableNumbers) -> Self {
+        let range = KeyRange { by: PartitionBy::Hash, first: Position::FIRST, end: None };
+        let empty = |is_read| Throughput::new(numbers.rates(is_read, 0), Timestamp::from_nanos(0));
+        let directions = Directions { read: empty(true), write: empty(false) };
+        let state =
+            PartitionState::new(PartitionId(u32::MAX), range, Members::new([u32::MAX]), numbers, directions);
+        Self { state: Mutex::new(PartitionState { is_live: false, ..state }) }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, PartitionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -91,6 +91,10 @@ impl Position {
         bytes
     }
 
+    pub(crate) const fn of_words(words: [u64; 4]) -> Self {
+        Self(words)
+    }
+
     pub(crate) const fn words(self) -> [u64; 4] {
         self.0
     }

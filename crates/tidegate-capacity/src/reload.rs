@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
-use crate::layout::Layout;
+use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
-use crate::partition::Members;
+use crate::members::Members;
 use crate::position::Position;
 use crate::table::{Table, first_of, members_of};
 use crate::table_config::{TableConfig, TableNumbers, share};
@@ -28,60 +28,65 @@ impl TableChange {
     /// The members of each partition as they will be, and what is promised at the leader and at
     /// each of the others; `None` for a new table.
     pub(crate) fn promises(&self, config: &TableConfig) -> Option<Vec<(Members, [u64; 2])>> {
-        let layout = self.known.as_ref()?.layout();
-        if is_cut_anew(&layout, config) {
+        let layout = &self.known.as_ref()?.layout;
+        let plan = layout.plan();
+        if is_cut_anew(&plan, config) {
             return None;
         }
-        let is_placed_anew = self.is_placed_anew(&layout, config);
-        let [reads, writes] = [true, false].map(|is_read| bases(&layout, config, is_read));
-        let changes = has_other_rates(&layout, config);
-        let promises = layout.partitions().zip(reads.into_iter().zip(writes)).enumerate();
-        let promises = promises.map(|(index, (partition, (read, write)))| {
+        let is_placed_anew = self.is_placed_anew(&plan, config);
+        let [reads, writes] = [true, false].map(|is_read| bases(layout, &plan, config, is_read));
+        let changes = has_other_rates(&plan, config);
+        let promises = (0..plan.len()).map(|index| {
+            let state = layout.lock(&plan, index);
             let members = if is_placed_anew {
                 // At most TableConfig::PARTITIONS_MAX.
                 members_of(config, &self.nodes, index as u32)
             } else {
-                partition.members
+                state.members
             };
-            let of_new_rates = [read + write, write];
-            (members, if changes { of_new_rates } else { partition.lock().promised() })
+            let of_new_rates = [reads[index] + writes[index], writes[index]];
+            (members, if changes { of_new_rates } else { state.directions.promised() })
         });
         Some(promises.collect())
     }
 
     /// Changes the table at `now`.
     pub(crate) fn apply(&self, table: &Table, config: &TableConfig, now: Timestamp) {
-        let mut layout = table.layout_mut();
-        let is_placed_anew = self.is_placed_anew(&layout, config);
-        let is_cut_anew = is_cut_anew(&layout, config);
+        let layout = &table.layout;
+        let mut plan = layout.plan();
+        let is_placed_anew = self.is_placed_anew(&plan, config);
+        let is_cut_anew = is_cut_anew(&plan, config);
         if is_cut_anew {
-            cut_anew(&mut layout, config, now);
+            cut_anew(layout, &mut plan, config, now);
         }
-        let changes = has_other_rates(&layout, config);
+        let changes = has_other_rates(&plan, config);
+        let numbers = TableNumbers::of(config);
         let bases = [true, false].map(|is_read| {
             if is_cut_anew {
-                let units = TableNumbers::of(config).units_per_second(is_read);
+                let units = numbers.units_per_second(is_read);
                 (0..config.partitions).map(|index| share(units, index, config.partitions)).collect()
             } else {
-                bases(&layout, config, is_read)
+                bases(layout, &plan, config, is_read)
             }
         });
-        layout.numbers = TableNumbers::of(config);
-        layout.config = config.clone();
-        for index in 0..layout.len() {
+        plan.numbers = numbers;
+        plan.config = config.clone();
+        for index in 0..plan.len() {
+            let mut state = layout.lock(&plan, index);
+            state.numbers = numbers;
             if changes || is_cut_anew {
                 for (is_read, bases) in [true, false].into_iter().zip(&bases) {
-                    let rates = layout.numbers.rates(is_read, bases[index]);
-                    layout.partition(index).lock().of_mut(is_read).set_rates(rates, now);
+                    let rates = numbers.rates(is_read, bases[index]);
+                    state.directions.of_mut(is_read).set_rates(rates, now);
                 }
             }
             if is_placed_anew || is_cut_anew {
                 // At most TableConfig::PARTITIONS_MAX.
-                layout.partition_mut(index).members = members_of(config, &self.nodes, index as u32);
+                state.members = members_of(config, &self.nodes, index as u32);
             }
         }
         for is_read in [true, false] {
-            let rate = Units::whole(layout.numbers.units_per_second(is_read));
+            let rate = Units::whole(numbers.units_per_second(is_read));
             if table.tokens(is_read).rate() != rate {
                 table.tokens(is_read).set_terms(TokenTerms::of_rate(rate), now);
             }
@@ -89,35 +94,34 @@ impl TableChange {
         }
     }
 
-    fn is_placed_anew(&self, layout: &Layout, config: &TableConfig) -> bool {
-        self.is_placed_anew
-            || layout.config.nodes != config.nodes
-            || layout.config.replicas != config.replicas
+    fn is_placed_anew(&self, plan: &LayoutPlan, config: &TableConfig) -> bool {
+        self.is_placed_anew || plan.config.nodes != config.nodes || plan.config.replicas != config.replicas
     }
 }
 
 /// Whether partitions are cut as the configuration says, and not as they were split.
-fn is_cut_anew(layout: &Layout, config: &TableConfig) -> bool {
-    layout.config.partitions != config.partitions || layout.config.bounds != config.bounds
+fn is_cut_anew(plan: &LayoutPlan, config: &TableConfig) -> bool {
+    plan.config.partitions != config.partitions || plan.config.bounds != config.bounds
 }
 
 /// Whether the rates of partitions change. Boosts end when they do.
-fn has_other_rates(layout: &Layout, config: &TableConfig) -> bool {
+fn has_other_rates(plan: &LayoutPlan, config: &TableConfig) -> bool {
     let other = TableNumbers::of(config);
     [true, false].iter().any(|is_read| {
-        layout.numbers.units_per_second(*is_read) != other.units_per_second(*is_read)
-            || layout.numbers.rates(*is_read, 0) != other.rates(*is_read, 0)
+        plan.numbers.units_per_second(*is_read) != other.units_per_second(*is_read)
+            || plan.numbers.rates(*is_read, 0) != other.rates(*is_read, 0)
     })
 }
 
 /// The shares of the partitions when the table has another throughput: in the same proportions, and
 /// adding up exactly.
-fn bases(layout: &Layout, config: &TableConfig, is_read: bool) -> Vec<u64> {
-    let before = u128::from(layout.numbers.units_per_second(is_read));
+fn bases(layout: &Layout, plan: &LayoutPlan, config: &TableConfig, is_read: bool) -> Vec<u64> {
+    let before = u128::from(plan.numbers.units_per_second(is_read));
     let after = u128::from(TableNumbers::of(config).units_per_second(is_read));
     let (mut sum_before, mut sum_after) = (0_u128, 0_u128);
-    let scaled = layout.partitions().map(|partition| {
-        sum_before += u128::from(partition.lock().of(is_read).rates.base);
+    let bases = layout.map(plan, |state| state.directions.of(is_read).rates.base);
+    let scaled = bases.into_iter().map(|base| {
+        sum_before += u128::from(base);
         let until = sum_before * after / before;
         // Below the throughput of the table.
         let base = (until - sum_after) as u64;
@@ -129,26 +133,25 @@ fn bases(layout: &Layout, config: &TableConfig, is_read: bool) -> Vec<u64> {
 
 /// Cuts and joins partitions until they are as the configuration says. A cut takes shares of the
 /// levels by the width of the ranges.
-fn cut_anew(layout: &mut Layout, config: &TableConfig, now: Timestamp) {
+fn cut_anew(layout: &Layout, plan: &mut LayoutPlan, config: &TableConfig, now: Timestamp) {
+    let keyspace = &layout.keyspace;
     let firsts: Vec<Position> =
-        (0..config.partitions).map(|index| first_of(config, &layout.keyspace, index)).collect();
+        (0..config.partitions).map(|index| first_of(config, keyspace, index)).collect();
     for first in &firsts {
-        let index = layout.find(*first);
-        let range = layout.range(index);
+        let index = plan.find(*first);
+        let range = plan.range(keyspace.by, index);
         if range.first != *first {
-            let share = Share::of_parts(
-                layout.keyspace.width(range.first, Some(*first)),
-                layout.keyspace.width(*first, range.end),
-            );
-            layout.split(index, *first, share, share, now);
+            let share =
+                Share::of_parts(keyspace.width(range.first, Some(*first)), keyspace.width(*first, range.end));
+            layout.split(plan, index, *first, [share; 2], now);
         }
     }
     let mut index = 1;
-    while index < layout.len() {
-        if firsts.binary_search(&layout.range(index).first).is_ok() {
+    while index < plan.len() {
+        if firsts.binary_search(&plan.first(index)).is_ok() {
             index += 1;
         } else {
-            layout.merge(index - 1, now);
+            layout.merge(plan, index - 1, now);
         }
     }
 }

@@ -8,7 +8,7 @@ use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::Capacity;
 use crate::error::{CapacityError, check_load, shortened};
-use crate::layout::Layout;
+use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
@@ -50,9 +50,9 @@ impl Capacity {
     ) -> Result<(), CapacityError> {
         let id = PartitionId(partition);
         let from = {
-            let layout = self.table(namespace, table)?.layout();
-            let index = index_of(&layout, id)?;
-            layout.partition(index).members.leader()
+            let layout = &self.table(namespace, table)?.layout;
+            let plan = layout.plan();
+            layout.lock(&plan, index_of(layout, &plan, id)?).members.leader()
         };
         let from = self.node_name(from).to_owned();
         self.move_replica(namespace, table, id, &from, node, now)
@@ -72,8 +72,9 @@ impl Capacity {
     ) -> Result<(), CapacityError> {
         let table = self.table(namespace, table)?;
         let mut loads = self.loads();
-        let mut layout = table.layout_mut();
-        let index = index_of(&layout, partition)?;
+        let layout = &table.layout;
+        let plan = layout.plan();
+        let mut state = layout.lock(&plan, index_of(layout, &plan, partition)?);
         let position = |node: &str| {
             self.nodes.iter().position(|known| *known.name == *node).ok_or_else(|| {
                 CapacityError::UnknownNode { table: table.name.to_string(), node: shortened(node) }
@@ -81,9 +82,10 @@ impl Capacity {
         };
         let [from, to] = [position(from)?, position(to)?];
         let [from_number, to_number] = [from, to].map(|position| self.nodes[position].id.number);
-        let members = layout.partition(index).members;
+        let members = state.members;
         let Some(member) = members.as_slice().iter().position(|number| *number == from_number) else {
-            return Err(no_replica(&layout, partition, &self.nodes[from].name));
+            let (table, node) = (table.name.to_string(), self.nodes[from].name.to_string());
+            return Err(CapacityError::NoReplica { table, partition: partition.0, node });
         };
         if from == to {
             return Ok(());
@@ -92,14 +94,14 @@ impl Capacity {
             let (table, node) = (table.name.to_string(), self.nodes[to].name.to_string());
             return Err(CapacityError::SecondReplica { table, partition: partition.0, node });
         }
-        let promised = layout.partition(index).lock().promised()[usize::from(member > 0)];
+        let promised = state.directions.promised()[usize::from(member > 0)];
         let node = &self.nodes[to];
         let load = loads[to].with_replica(promised);
         check_load(&node.name, node.rate() / 1000, node.reserve_percent(), load)?;
         loads[from] = loads[from].without_replica(promised);
         loads[to] = load;
         node.bear(load);
-        layout.partition_mut(index).members = members.replaced(from_number, to_number);
+        state.members = members.replaced(from_number, to_number);
         Ok(())
     }
 
@@ -114,9 +116,9 @@ impl Capacity {
         partition: PartitionId,
         until: Timestamp,
     ) -> Result<(), CapacityError> {
-        let mut layout = self.table(namespace, table)?.layout_mut();
-        let index = index_of(&layout, partition)?;
-        layout.partition_mut(index).gated_until = Some(until);
+        let layout = &self.table(namespace, table)?.layout;
+        let plan = layout.plan();
+        layout.lock(&plan, index_of(layout, &plan, partition)?).gated_until = Some(until);
         Ok(())
     }
 
@@ -136,20 +138,21 @@ impl Capacity {
     ) -> Result<[PartitionId; 2], CapacityError> {
         let table = self.table(namespace, table)?;
         let mut loads = self.loads();
-        let mut layout = table.layout_mut();
-        let index = index_of(&layout, partition)?;
-        let range = layout.range(index);
+        let layout = &table.layout;
+        let mut plan = layout.plan();
+        let index = index_of(layout, &plan, partition)?;
+        let range = plan.range(layout.keyspace.by, index);
         if !range.contains(at) || range.first == at || !layout.keyspace.has(at) {
             let (table, range) = (table.name.to_string(), range.to_string());
             return Err(CapacityError::SplitOutside { table, partition: partition.0, range });
         }
-        if layout.len() >= TableConfig::PARTITIONS_MAX as usize {
-            let (what, count) = ("partitions", layout.len() + 1);
+        if plan.len() >= TableConfig::PARTITIONS_MAX as usize {
+            let (what, count) = ("partitions", plan.len() + 1);
             let max = TableConfig::PARTITIONS_MAX as usize;
             return Err(CapacityError::TooMany { what, count, max });
         }
-        let members = layout.partition(index).members;
-        let ids = layout.split(index, at, shares.read, shares.write, now);
+        let members = layout.lock(&plan, index).members;
+        let ids = layout.split(&mut plan, index, at, [shares.read, shares.write], now);
         for number in members.as_slice() {
             if let Some(position) = self.node_position(*number) {
                 // The same rates in one more replica.
@@ -176,20 +179,21 @@ impl Capacity {
     ) -> Result<PartitionId, CapacityError> {
         let table = self.table(namespace, table)?;
         let mut loads = self.loads();
-        let mut layout = table.layout_mut();
-        let index = index_of(&layout, left)?;
+        let layout = &table.layout;
+        let mut plan = layout.plan();
+        let index = index_of(layout, &plan, left)?;
         let refused = |why| {
             let (table, partition) = (table.name.to_string(), left.0);
             Err(CapacityError::MergeImpossible { table, partition, why })
         };
-        if index + 1 >= layout.len() {
+        if index + 1 >= plan.len() {
             return refused("no partition lies behind it");
         }
-        let members = layout.partition(index).members;
-        if members != layout.partition(index + 1).members {
+        let members = layout.lock(&plan, index).members;
+        if members != layout.lock(&plan, index + 1).members {
             return refused("the partition behind it lies on other nodes");
         }
-        let id = layout.merge(index, now);
+        let id = layout.merge(&mut plan, index, now);
         for number in members.as_slice() {
             if let Some(position) = self.node_position(*number) {
                 loads[position] = loads[position].without_replica(0);
@@ -213,11 +217,12 @@ impl Capacity {
     ) -> Result<Units, CapacityError> {
         let table = self.table(namespace, table)?;
         let mut loads = self.loads();
-        let layout = table.layout();
-        let index = index_of(&layout, partition)?;
-        let partition = layout.partition(index);
+        let layout = &table.layout;
+        let plan = layout.plan();
+        let mut state = layout.lock(&plan, index_of(layout, &plan, partition)?);
         let is_read = operation == AccessOperation::Read;
-        let mut directions = partition.lock();
+        let members = state.members;
+        let directions = &mut state.directions;
         let before = directions.promised();
         let mut rates = directions.of(is_read).rates;
         let wanted = rate.as_thousandths().max(0).cast_unsigned();
@@ -226,7 +231,7 @@ impl Capacity {
         after.of_mut(is_read).rates.allocated = allocated;
         let after = after.promised();
         let mut changed = loads.clone();
-        for (member, number) in partition.members.as_slice().iter().enumerate() {
+        for (member, number) in members.as_slice().iter().enumerate() {
             let Some(position) = self.node_position(*number) else { continue };
             let (node, role) = (&self.nodes[position], usize::from(member > 0));
             let load = changed[position].without_replica(before[role]).with_replica(after[role]);
@@ -264,15 +269,17 @@ impl Capacity {
 }
 
 /// The index of a partition; or an error if it was split or merged, or never was.
-fn index_of(layout: &Layout, id: PartitionId) -> Result<usize, CapacityError> {
-    layout.index_of(id).ok_or_else(|| CapacityError::UnknownPartition {
-        table: layout.config.name.clone(),
+fn index_of(layout: &Layout, plan: &LayoutPlan, id: PartitionId) -> Result<usize, CapacityError> {
+    // Where it is as long as nothing was split.
+    let guess = id.0 as usize;
+    let found = if guess < plan.len() && layout.lock(plan, guess).id == id {
+        Some(guess)
+    } else {
+        (0..plan.len()).find(|index| layout.lock(plan, *index).id == id)
+    };
+    found.ok_or_else(|| CapacityError::UnknownPartition {
+        table: plan.config.name.clone(),
         partition: id.0,
-        count: layout.len(),
+        count: plan.len(),
     })
-}
-
-fn no_replica(layout: &Layout, id: PartitionId, node: &str) -> CapacityError {
-    let (table, node) = (layout.config.name.clone(), node.to_owned());
-    CapacityError::NoReplica { table, partition: id.0, node }
 }

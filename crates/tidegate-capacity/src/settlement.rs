@@ -64,10 +64,8 @@ impl Capacity {
             return Settlement { unbooked: Units::from_rate(more), ..Settlement::default() };
         };
         let booked = {
-            let layout = table.layout();
-            let partition = layout.partition(layout.find(hold.position));
-            let mut directions = partition.lock();
-            let throughput = directions.of_mut(hold.is_read);
+            let mut partition = table.layout.owner(hold.position);
+            let throughput = partition.directions.of_mut(hold.is_read);
             let charge = &hold.on_partition;
             throughput.charge_more(charge.path, usize::from(charge.member), more, now)
         };
@@ -102,16 +100,15 @@ impl Capacity {
             return Settlement { overflow: Units::from_rate(units), ..Settlement::default() };
         };
         let lost = {
-            let layout = table.layout();
-            let index = if Fault::GivenBackByIndex.is_planted() {
-                (hold.partition.0 as usize).min(layout.len() - 1)
+            let mut partition = if Fault::GivenBackByIndex.is_planted() {
+                let plan = table.layout.plan();
+                table.layout.lock(&plan, (hold.partition.0 as usize).min(plan.len() - 1))
             } else {
-                layout.find(hold.position)
+                table.layout.owner(hold.position)
             };
-            let partition = layout.partition(index);
-            let mut directions = partition.lock();
-            let throughput = directions.of_mut(hold.is_read);
-            if partition.id == hold.partition {
+            let is_charged = partition.id == hold.partition;
+            let throughput = partition.directions.of_mut(hold.is_read);
+            if is_charged {
                 throughput.give_back(&hold.on_partition, cost, units, now)
             } else {
                 throughput.give_back_anew(hold.on_partition.path, units, now)

@@ -1,13 +1,12 @@
 //! A table in force: its partitions, its tokens, and what it refused.
 
-use std::sync::PoisonError;
-
 use tidegate_core::Timestamp;
 
 use crate::layout::Layout;
-use crate::partition::{Directions, Members};
+use crate::members::Members;
+use crate::partition::Directions;
 use crate::position::{Keyspace, Position};
-use crate::sync::{AtomicU64, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{AtomicU64, Ordering};
 use crate::table_config::{TableConfig, TableNumbers, share};
 use crate::throughput::Throughput;
 use crate::tokens::{TokenTerms, Tokens};
@@ -26,9 +25,7 @@ pub(crate) struct Table {
     pub(crate) name: Box<str>,
     /// The length of the base table's name, for an index.
     base_name_bytes: Option<usize>,
-    // Read by each access for as long as it is decided, so that a split or a merge waits for the
-    // accesses before it. A panic leaves valid partitions: each change is whole.
-    layout: RwLock<Layout>,
+    pub(crate) layout: Layout,
     tokens: [Tokens; 2],
     used_up_reads: ExhaustionHint,
     used_up_writes: ExhaustionHint,
@@ -92,7 +89,7 @@ impl Table {
             namespace: config.namespace.as_str().into(),
             name: config.name.as_str().into(),
             base_name_bytes: config.index_of.as_ref().map(String::len),
-            layout: RwLock::new(layout),
+            layout,
             tokens: [true, false].map(|is_read| {
                 let rate = Units::whole(numbers.units_per_second(is_read));
                 Tokens::new(TokenTerms::of_rate(rate), now)
@@ -102,15 +99,6 @@ impl Table {
             throttled_reads: AtomicU64::new(0),
             throttled_writes: AtomicU64::new(0),
         }
-    }
-
-    #[inline]
-    pub(crate) fn layout(&self) -> RwLockReadGuard<'_, Layout> {
-        self.layout.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn layout_mut(&self) -> RwLockWriteGuard<'_, Layout> {
-        self.layout.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) const fn tokens(&self, is_read: bool) -> &Tokens {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::bucket::BucketSpec;
-use crate::partition::Members;
+use crate::members::Members;
 use crate::position::{PartitionBy, Position};
 use crate::throughput::{MEMBERS_MAX, Rates};
 

@@ -125,9 +125,10 @@ impl World {
 
     fn balances(&self) -> ([[i128; 2]; 4], [[i64; 2]; 4], i64) {
         let of_tables = TABLES.map(|name| {
-            let layout = self.capacity.table(SHOP, name).unwrap().layout();
+            let layout = &self.capacity.table(SHOP, name).unwrap().layout;
             [true, false].map(|is_read| {
-                layout.partitions().map(|one| one.lock().of(is_read).account(self.now)).sum::<i128>()
+                let balances = layout.map(&layout.plan(), |one| one.directions.of(is_read).account(self.now));
+                balances.into_iter().sum::<i128>()
             })
         });
         let of_tokens = TABLES.map(|name| {
@@ -144,8 +145,8 @@ impl World {
 
     /// The balance of each partition of a table by its number.
     fn by_partition(&self, table: usize, is_read: bool) -> Vec<(PartitionId, i128)> {
-        let layout = self.capacity.table(SHOP, TABLES[table]).unwrap().layout();
-        layout.partitions().map(|one| (one.id, one.lock().of(is_read).account(self.now))).collect()
+        let layout = &self.capacity.table(SHOP, TABLES[table]).unwrap().layout;
+        layout.map(&layout.plan(), |one| (one.id, one.directions.of(is_read).account(self.now)))
     }
 
     /// Books `units` that were charged, or returned if negative.
@@ -233,8 +234,8 @@ impl World {
         let (table, is_read) = (account.table, account.is_read);
         let before = self.by_partition(table, is_read);
         let owner = {
-            let layout = self.capacity.table(SHOP, TABLES[table]).unwrap().layout();
-            layout.partition(layout.find(hold.position())).id
+            let layout = &self.capacity.table(SHOP, TABLES[table]).unwrap().layout;
+            layout.owner(hold.position()).id
         };
         let charged = hold.units().as_thousandths();
         let returned = match self.random.below(3) {
@@ -280,14 +281,12 @@ impl World {
     fn pass_time(&mut self) {
         let seconds = self.random.below(3);
         for (table, name) in TABLES.iter().enumerate() {
-            let layout = self.capacity.table(SHOP, name).unwrap().layout();
-            for partition in layout.partitions() {
-                let directions = partition.lock();
-                for is_read in [true, false] {
-                    let rate = directions.of(is_read).rates.allocated;
-                    self.partitions[table][usize::from(!is_read)] +=
-                        i128::from(rate) * i128::from(seconds) * 1_000_000_000;
-                }
+            let layout = &self.capacity.table(SHOP, name).unwrap().layout;
+            for is_read in [true, false] {
+                let rates = layout.map(&layout.plan(), |one| one.directions.of(is_read).rates.allocated);
+                let rate: u64 = rates.into_iter().sum();
+                self.partitions[table][usize::from(!is_read)] +=
+                    i128::from(rate) * i128::from(seconds) * 1_000_000_000;
             }
         }
         self.now = self.now.saturating_add(Duration::from_secs(seconds));
