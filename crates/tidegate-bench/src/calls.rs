@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_capacity::{Access, Capacity};
+use tidegate_capacity::{Access, Capacity, TableMode};
 use tidegate_core::algorithm::Rolling;
 use tidegate_core::ring::{RingHandle, Rings};
 use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
@@ -137,11 +137,16 @@ pub fn engine(limits: impl IntoIterator<Item = Limit>, planes: Planes) -> Engine
 
 /// A capacity plane that can do eight million reads a second and more.
 pub fn capacity() -> Capacity {
+    capacity_of(TableMode::Static)
+}
+
+/// As [`capacity`], with tables of this mode.
+pub fn capacity_of(mode: TableMode) -> Capacity {
     let mut builder = Capacity::builder();
     for (number, table) in TABLES.into_iter().enumerate() {
         let node = format!("node-{number}");
         let table = tidegate_capacity::TableConfig::new("bench", table, 900_000, 90_000);
-        builder = builder.node(&node, 1_000_000).table(table.partitions(16).nodes([node]));
+        builder = builder.node(&node, 1_000_000).table(table.partitions(16).nodes([node]).mode(mode));
     }
     builder.build().expect("the tables of a benchmark are valid")
 }

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::time::Duration;
 
+use tidegate_capacity::{Admission, TableMode};
 use tidegate_core::{Limit, Timestamp};
 
 use crate::calls::{self, HOT, OneRing, Planes};
@@ -31,6 +32,10 @@ pub enum Kind {
     RingDeny,
     /// A ring of a hundred through the gate, admitted.
     RollingAdmit,
+    /// A table with fixed shares, admitted.
+    CapacityStatic,
+    /// A table with global admission, admitted.
+    CapacityGlobal,
     /// The engine with one limit.
     EngineOne,
     /// The engine with three limits, capacity and overload.
@@ -39,7 +44,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 12] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::Batch, "batch"),
@@ -48,6 +53,8 @@ impl Kind {
         (Self::RingAdmit, "ring-admit"),
         (Self::RingDeny, "ring-deny"),
         (Self::RollingAdmit, "rolling-admit"),
+        (Self::CapacityStatic, "capacity-static"),
+        (Self::CapacityGlobal, "capacity-global"),
         (Self::EngineOne, "engine-one"),
         (Self::EngineAll, "engine-all"),
     ];
@@ -102,6 +109,14 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             config.ring_share_percent = 50;
             let gate = calls::gate_of_one(rolling, config);
             (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
+        }
+        Kind::CapacityStatic | Kind::CapacityGlobal => {
+            let mode = if kind == Kind::CapacityStatic { TableMode::Static } else { TableMode::Global };
+            let capacity = calls::capacity_of(mode);
+            count(&|call| {
+                let access = calls::access(call as usize, black_box(HOT));
+                matches!(capacity.admit("bench", &access, at(call)), Ok(Admission::Admit(_)))
+            })
         }
         Kind::EngineOne => {
             let limit = Limit::new("per-session", workload::endless()).key(["session"]);

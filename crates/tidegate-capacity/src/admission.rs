@@ -15,6 +15,7 @@
 use tidegate_core::{Reason, Timestamp};
 
 use crate::access::{Access, operation_of};
+use crate::bucket::BucketWord;
 use crate::capacity::{Admission, Capacity, TableEntry};
 use crate::error::CapacityError;
 use crate::fault::Fault;
@@ -79,9 +80,28 @@ struct TokenCharges {
 #[derive(Clone, Copy, Debug)]
 struct Passage {
     path: ChargePath,
-    member: usize,
+    /// The member that serves it, and the state of its ceiling afterwards.
+    member: (usize, BucketWord),
     at: LevelsNow,
     nodes: NodeCharges,
+}
+
+/// Members of a group that may serve an access, each with the state of its ceiling afterwards.
+#[derive(Clone, Copy, Debug)]
+struct Candidates {
+    members: [(usize, BucketWord); MEMBERS_MAX],
+    count: usize,
+}
+
+impl Candidates {
+    /// There is at least one.
+    const fn first(&self) -> (usize, BucketWord) {
+        self.members[0]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, BucketWord)> {
+        self.members.into_iter().take(self.count)
+    }
 }
 
 impl Capacity {
@@ -256,18 +276,17 @@ impl Capacity {
         let (numbers, members) = (&state.numbers, state.members);
         let throughput = state.directions.of(load.is_read);
         let at = throughput.now(now);
-        let (candidates, count) =
-            self.candidates(members, load, numbers.reads, throughput, now).map_err(|retry| Shortage {
-                bound: Bound::Ceiling,
-                level: throughput.ceiling_level(0, now),
-                retry,
-                node: None,
-            })?;
-        let candidates = &candidates[..count];
+        let candidates = self.candidates(members, load, numbers.reads, throughput, now);
+        let candidates = candidates.map_err(|retry| Shortage {
+            bound: Bound::Ceiling,
+            level: throughput.ceiling_level(0, now),
+            retry,
+            node: None,
+        })?;
         let is_checked = !load.is_read && numbers.write_check == WriteCheck::Always;
         if at.allocation() > 0 && !is_checked {
-            let member = usize::from(candidates[0]);
-            let nodes = self.debit::<CHARGES>(members, load, member, now);
+            let member = candidates.first();
+            let nodes = self.debit::<CHARGES>(members, load, member.0, now);
             return Ok(Passage { path: ChargePath::Allocated, member, at, nodes });
         }
         let path = match numbers.mode {
@@ -282,8 +301,9 @@ impl Capacity {
         // The allocated path opens by itself, without the nodes' room.
         let opens = if is_checked { None } else { throughput.opens(at, now) };
         let mut soonest: Option<Shortage> = None;
-        for member in candidates.iter().map(|member| usize::from(*member)) {
-            match self.take_room::<CHARGES>(members, load, member, numbers.followers_required(members), now) {
+        for member in candidates.iter() {
+            match self.take_room::<CHARGES>(members, load, member.0, numbers.followers_required(members), now)
+            {
                 Ok(nodes) => return Ok(Passage { path, member, at, nodes }),
                 Err(shortage) if soonest.is_some_and(|other| other.retry <= shortage.retry) => {}
                 Err(shortage) => soonest = Some(shortage),
@@ -303,36 +323,43 @@ impl Capacity {
         reads: ReadMembers,
         throughput: &Throughput,
         now: Timestamp,
-    ) -> Result<([u8; MEMBERS_MAX], usize), Timestamp> {
-        let mut candidates = [0; MEMBERS_MAX];
+    ) -> Result<Candidates, Timestamp> {
         let is_any = load.is_read && !load.needs_leader && reads == ReadMembers::Any;
-        let nodes = members.as_slice();
-        if !is_any || nodes.len() == 1 {
-            return match throughput.ceiling_closed_until(0, now) {
-                None => Ok((candidates, 1)),
-                Some(retry) => Err(retry),
-            };
+        if !is_any || members.as_slice().len() == 1 {
+            let leader = (0, throughput.ceiling_taken(0, load.cost, now)?);
+            return Ok(Candidates { members: [leader; MEMBERS_MAX], count: 1 });
         }
-        let (mut count, mut opens) = (0, NEVER);
-        for (member, _) in nodes.iter().enumerate() {
-            match throughput.ceiling_closed_until(member, now) {
-                None => {
-                    // At most MEMBERS_MAX.
-                    candidates[count] = member as u8;
-                    count += 1;
+        self.all_candidates(members, load, throughput, now)
+    }
+
+    fn all_candidates(
+        &self,
+        members: Members,
+        load: Load,
+        throughput: &Throughput,
+        now: Timestamp,
+    ) -> Result<Candidates, Timestamp> {
+        let nodes = members.as_slice();
+        let mut candidates = Candidates { members: [(0, BucketWord::default()); MEMBERS_MAX], count: 0 };
+        let mut opens = NEVER;
+        for member in 0..nodes.len() {
+            match throughput.ceiling_taken(member, load.cost, now) {
+                Ok(ceiling) => {
+                    candidates.members[candidates.count] = (member, ceiling);
+                    candidates.count += 1;
                 }
-                Some(retry) => opens = opens.min(retry),
+                Err(retry) => opens = opens.min(retry),
             }
         }
-        if count == 0 {
+        if candidates.count == 0 {
             return Err(opens);
         }
-        let room = |member: &u8| {
-            let node = self.node(nodes[usize::from(*member)]);
+        let room = |(member, _): &(usize, BucketWord)| {
+            let node = self.node(nodes[*member]);
             core::cmp::Reverse(node.map_or(Units::ZERO, |node| node.level(now)))
         };
-        candidates[..count].sort_by_key(room);
-        Ok((candidates, count))
+        candidates.members[..candidates.count].sort_by_key(room);
+        Ok(candidates)
     }
 
     /// Debits the nodes of an access on the allocated path, whatever is left there.
@@ -499,7 +526,7 @@ impl Capacity {
             throughput.meter.throttle(load.cost);
         }
         if Fault::RefusalCharged.is_planted() {
-            throughput.charge(at, ChargePath::Allocated, 0, load.cost, now);
+            throughput.charge(at, ChargePath::Allocated, (0, BucketWord::default()), load.cost, now);
         }
         let facts = Facts::of(&state, load, now);
         drop(state);

@@ -38,6 +38,7 @@ impl KeyRange {
     }
 
     /// Whether `position` is within.
+    #[inline]
     pub fn contains(self, position: Position) -> bool {
         self.first <= position && self.end.is_none_or(|end| position < end)
     }

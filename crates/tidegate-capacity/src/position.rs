@@ -1,5 +1,6 @@
 //! Positions of keys in the order by which a table is partitioned.
 
+use core::cmp::Ordering;
 use core::fmt;
 
 use crate::key_hash::key_hash;
@@ -45,8 +46,24 @@ pub const SLOTS: u16 = 16_384;
 ///
 /// Positions compare as the keys of the table are ordered. Keys that are alike in those 32 bytes
 /// have the same position, and no split parts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Position([u64; 4]);
+
+impl PartialOrd for Position {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Position {
+    /// By the words in turn. Almost always the first one decides.
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        let ([first, rest @ ..], [other_first, other_rest @ ..]) = (self.0, other.0);
+        if first == other_first { rest.cmp(&other_rest) } else { first.cmp(&other_first) }
+    }
+}
 
 impl Position {
     /// The position before all others.

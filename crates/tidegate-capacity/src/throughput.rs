@@ -123,10 +123,17 @@ impl Throughput {
         LevelsNow { levels, lost }
     }
 
-    /// The first instant at which this member's ceiling has anything left, if it has nothing.
+    /// The state of this member's ceiling after a charge of `cost`; or the first instant at which it
+    /// has anything left, if it has nothing.
     #[inline]
-    pub(crate) fn ceiling_closed_until(&self, member: usize, now: Timestamp) -> Option<Timestamp> {
-        self.ceilings[member].taken(self.rates.ceiling(), 0, now).err()
+    pub(crate) fn ceiling_taken(
+        &self,
+        member: usize,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<BucketWord, Timestamp> {
+        let charged = self.ceilings[member].taken(self.rates.ceiling(), cost, now)?;
+        Ok(BucketWord(charged.after))
     }
 
     /// The first instant at which anything is left of the allocation; `None` if it never fills.
@@ -139,13 +146,14 @@ impl Throughput {
         at.levels.reaches(self.rates.inflow(), self.rates.inflow().allocation_max, now)
     }
 
-    /// Charges `cost` on `path`, whose level the caller has looked at, served by `member`.
+    /// Charges `cost` on `path`, whose level the caller has looked at, served by `member`, whose
+    /// ceiling is `ceiling` after it.
     #[inline]
     pub(crate) fn charge(
         &mut self,
         at: LevelsNow,
         path: ChargePath,
-        member: usize,
+        (member, ceiling): (usize, BucketWord),
         cost: u64,
         now: Timestamp,
     ) -> ThroughputCharge {
@@ -158,7 +166,7 @@ impl Throughput {
             member: member as u8,
         };
         self.levels = charged(at.levels, path, cost);
-        self.ceilings[member] = self.ceiling_after(charge.ceiling_before, cost, now);
+        self.ceilings[member] = ceiling;
         self.meter.lose(at.lost);
         self.meter.admit(cost, now);
         charge

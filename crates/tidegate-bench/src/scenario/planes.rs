@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use tidegate_capacity::TableMode;
 use tidegate_core::Limit;
 use tidegate_engine::Engine;
 
@@ -18,6 +19,7 @@ pub(super) fn one() -> Scenario {
     let gate = calls::gate(limits(), table_of_words(1 << 20));
     let [plain, full] = [Planes::Limits, Planes::All].map(|planes| calls::engine(limits(), planes));
     let capacity = calls::capacity();
+    let global = calls::capacity_of(TableMode::Global);
     Scenario {
         title: "Engine, one limit, one hot key".to_owned(),
         admits: Some(true),
@@ -29,6 +31,11 @@ pub(super) fn one() -> Scenario {
                 matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)))
             })
             .within(150.0),
+            Candidate::each("capacity alone, global admission", Ours, move |index| {
+                let answer = global.admit("bench", &access(index, black_box(HOT)), clock.now());
+                matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)))
+            })
+            .within(300.0),
             Candidate::each("engine, limits", Ours, move |index| {
                 admit_one(&plain, Planes::Limits, index, black_box(HOT), clock.now())
             }),

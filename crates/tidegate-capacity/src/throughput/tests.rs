@@ -12,10 +12,16 @@ fn rates(base: u64, ceiling: u64) -> Rates {
     Rates { base, allocated: base, ceiling, burst_seconds: 300 }
 }
 
+/// A charge by the only member.
+fn charge(throughput: &mut Throughput, path: ChargePath, cost: u64, now: Timestamp) -> ThroughputCharge {
+    let ceiling = throughput.ceiling_after(throughput.ceilings[0], cost, now);
+    throughput.charge(throughput.now(now), path, (0, ceiling), cost, now)
+}
+
 /// The path of the next access in burst mode.
 fn path(throughput: &Throughput, cost: u64, now: Timestamp) -> Option<ChargePath> {
     let at = throughput.now(now);
-    if throughput.ceiling_closed_until(0, now).is_some() {
+    if throughput.ceiling_taken(0, 0, now).is_err() {
         None
     } else if at.allocation() > 0 {
         Some(ChargePath::Allocated)
@@ -41,7 +47,7 @@ proptest! {
             nanos += gap;
             let now = after(nanos);
             if let Some(path) = path(&throughput, cost, now) {
-                throughput.charge(throughput.now(now), path, 0, cost, now);
+                charge(&mut throughput, path, cost, now);
                 admitted.push((nanos, cost));
             }
             for first in 0..admitted.len() {
@@ -63,10 +69,10 @@ proptest! {
         path in prop::sample::select(vec![ChargePath::Allocated, ChargePath::Burst, ChargePath::Spare]),
     ) {
         let mut throughput = Throughput::new(rates(base, base.max(1000)), START);
-        throughput.charge(throughput.now(START), ChargePath::Allocated, 0, used, START);
+        charge(&mut throughput, ChargePath::Allocated, used, START);
         let words: Vec<u64> = throughput.words().collect();
         let now = after(gaps.0);
-        let charge = throughput.charge(throughput.now(now), path, 0, cost, now);
+        let charge = charge(&mut throughput, path, cost, now);
         let lost = throughput.give_back(&charge, cost, cost, after(gaps.0 + gaps.1));
         prop_assert_eq!(lost, 0);
         prop_assert_eq!(throughput.words().collect::<Vec<_>>(), words);
@@ -81,7 +87,7 @@ proptest! {
     ) {
         let mut whole = Throughput::new(rates(base, base.max(1000)), START);
         let now = after(idle_seconds * 1_000_000_000);
-        whole.charge(whole.now(now), ChargePath::Allocated, 0, used, now);
+        charge(&mut whole, ChargePath::Allocated, used, now);
         let sums = |parts: &[Throughput]| {
             let sum = |of: fn(&Throughput) -> i64| parts.iter().map(of).sum::<i64>();
             [
@@ -110,7 +116,7 @@ proptest! {
 #[test]
 fn a_cut_gives_no_key_more_of_its_ceiling() {
     let mut whole = Throughput::new(rates(1_000_000, 1_000_000), START);
-    whole.charge(whole.now(START), ChargePath::Allocated, 0, 900_000, START);
+    charge(&mut whole, ChargePath::Allocated, 900_000, START);
     let left = whole.ceiling_level(0, START);
     let halves = whole.cut(Share::HALF, START);
     assert!(halves.iter().all(|half| half.ceiling_level(0, START) == left));
@@ -120,7 +126,7 @@ fn a_cut_gives_no_key_more_of_its_ceiling() {
 #[test]
 fn a_read_that_weighed_40_instead_of_1_is_felt_by_the_next() {
     let mut throughput = Throughput::new(rates(10_000, 3_000_000), START);
-    let charge = throughput.charge(throughput.now(START), ChargePath::Allocated, 0, 1000, START);
+    let charge = charge(&mut throughput, ChargePath::Allocated, 1000, START);
     assert_eq!(throughput.charge_more(charge.path, 0, 39_000, START), 39_000);
     assert_eq!(throughput.now(START).allocation(), -30_000);
     let opens = throughput.opens(throughput.now(START), START).unwrap();
@@ -135,8 +141,8 @@ fn a_read_that_weighed_40_instead_of_1_is_felt_by_the_next() {
 fn more_units_of_a_burst_come_from_the_burst_credit_first() {
     let now = after(10_000_000_000);
     let mut throughput = Throughput::new(rates(10_000, 3_000_000), START);
-    throughput.charge(throughput.now(now), ChargePath::Allocated, 0, 10_000, now);
-    let charge = throughput.charge(throughput.now(now), ChargePath::Burst, 0, 1000, now);
+    charge(&mut throughput, ChargePath::Allocated, 10_000, now);
+    let charge = charge(&mut throughput, ChargePath::Burst, 1000, now);
     assert_eq!(throughput.charge_more(charge.path, 0, 109_000, now), 109_000);
     let at = throughput.now(now);
     assert_eq!((at.allocation(), at.burst()), (-10_000, 0));
@@ -156,7 +162,7 @@ fn a_lower_rate_turns_surplus_into_burst_credit_and_the_rest_overflows() {
 #[test]
 fn charges_of_another_rate_are_given_back_without_their_words() {
     let mut throughput = Throughput::new(rates(10_000, 3_000_000), START);
-    let charge = throughput.charge(throughput.now(START), ChargePath::Allocated, 0, 6_000, START);
+    let charge = charge(&mut throughput, ChargePath::Allocated, 6_000, START);
     throughput.set_rates(Rates { allocated: 20_000, ..throughput.rates }, START);
     assert_eq!(throughput.give_back(&charge, 6_000, 6_000, START), 0);
     assert_eq!(throughput.now(START).allocation(), 10_000);
