@@ -535,8 +535,8 @@ impl Capacity {
         Admission::Throttle(self.throttled(table, &facts, load, shortage, now, learn))
     }
 
-    /// The refusal of an access by a bucket that is short. If the allocations of all partitions of a
-    /// table are used up, `learn` gets the end of that time.
+    /// The refusal of an access by a bucket that is short. If the allocations of all partitions of
+    /// a table are used up, `learn` gets the end of that time.
     fn throttled<'a>(
         &'a self,
         table: &'a Table,

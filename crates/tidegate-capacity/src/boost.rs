@@ -32,8 +32,8 @@ pub struct BoostLoad {
 
 /// The rates of a table's partitions for the next period, in their order.
 ///
-/// `consumed` is what the table consumed and `provisioned` what it may, in units a second; `elapsed`
-/// the time since the last decision, at most a minute of which counts.
+/// `consumed` is what the table consumed and `provisioned` what it may, in units a second;
+/// `elapsed` the time since the last decision, at most a minute of which counts.
 pub fn boosted_rates(
     loads: &[BoostLoad],
     consumed: Units,

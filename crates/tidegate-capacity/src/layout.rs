@@ -2,8 +2,8 @@
 //!
 //! An access locks the partition that owns its position and nothing else. Changes come one at a
 //! time, under the lock of the plan, and hold the locks of the partitions that they change, the
-//! left one first. A partition knows its range: an access that was led to a partition that no longer
-//! owns its position looks it up in the plan.
+//! left one first. A partition knows its range: an access that was led to a partition that no
+//! longer owns its position looks it up in the plan.
 //!
 //! The ranges tile the keys by construction: a range ends where the next one begins.
 

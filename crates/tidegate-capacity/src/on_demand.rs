@@ -77,8 +77,8 @@ impl Ratchet {
         terms.max.is_some_and(|max| self.limit(terms) >= max)
     }
 
-    /// Counts units admitted since the last call, and follows them at the end of each minute. A call
-    /// that comes late counts as one average over all of the time; a step back starts anew.
+    /// Counts units admitted since the last call, and follows them at the end of each minute. A
+    /// call that comes late counts as one average over all of the time; a step back starts anew.
     pub fn observe(&mut self, terms: &OnDemand, admitted: Units, now: Timestamp) {
         if now < self.since {
             (self.since, self.grown_at, self.decayed_at) = (now, now, now);
@@ -113,8 +113,9 @@ impl Ratchet {
         if hours == 0 {
             return;
         }
-        self.decayed_at = self.decayed_at.saturating_add(Duration::from_secs(hours * 3600));
-        let half_lives = (hours * 3600) as f64 / terms.half_life.as_secs_f64().max(1.0);
+        let passed = Duration::from_secs(hours * 3600);
+        self.decayed_at = self.decayed_at.saturating_add(passed);
+        let half_lives = passed.as_secs_f64() / terms.half_life.as_secs_f64().max(1.0);
         let kept = self.peak.as_f64() * (-half_lives).exp2();
         let floor = average.max(Units::from_thousandths(terms.initial.as_thousandths() / 2));
         // Far below 2^53 thousandths, and never negative.

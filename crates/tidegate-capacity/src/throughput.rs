@@ -123,8 +123,8 @@ impl Throughput {
         LevelsNow { levels, lost }
     }
 
-    /// The state of this member's ceiling after a charge of `cost`; or the first instant at which it
-    /// has anything left, if it has nothing.
+    /// The state of this member's ceiling after a charge of `cost`; or the first instant at which
+    /// it has anything left, if it has nothing.
     #[inline]
     pub(crate) fn ceiling_taken(
         &self,

@@ -72,6 +72,7 @@ pub use place::lacks_in_flight_place;
 pub use progress::{Asking, Progress};
 pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
+pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{InstanceState, LatencyStats, OfferOutcome, ResourceStats, RoomBounds, RoomUse};
 pub use waiting_room::Turn;

@@ -66,7 +66,8 @@ pub(crate) fn check(
         }
     }
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
-    planes::placement(&nodes, &namespaces, &top, report);
+    let accounts = planes::accounts(config.accounts.as_deref(), &top.key("accounts"), report);
+    planes::placement(&nodes, &accounts, &namespaces, &top, report);
     let resources = planes::resources(config.resources.as_ref(), &top.key("resources"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
@@ -111,6 +112,7 @@ pub(crate) fn check(
         ),
         namespaces,
         nodes,
+        accounts,
         resources,
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
@@ -171,7 +173,7 @@ fn one_namespace(
     };
     namespace.plans = plans::plans(raw, &path.key("plans"), report);
     namespace.costs = costs::costs(raw.costs.as_ref(), &path.key("costs"), report);
-    namespace.tables = planes::tables(raw.tables.as_deref(), &path.key("tables"), report);
+    namespace.tables = planes::tables(name, raw.tables.as_deref(), &path.key("tables"), report);
     let tables: Vec<&str> = namespace.tables.iter().map(|table| table.name.as_str()).collect();
     namespace.request = claims::request(raw.request.as_ref(), (name, &tables), &path.key("request"), report);
     if raw_limits.len() > GateBuilder::LIMITS_MAX {

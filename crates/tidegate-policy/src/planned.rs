@@ -6,9 +6,8 @@ use crate::path::Path;
 /// count.
 const KEYS: &[(&[&str], &[&str])] = &[
     (&[], &["features", "prices", "signals"]),
-    (&["namespaces", "*", "tables"], &["burst", "indexes", "on_demand", "replicas"]),
-    (&["namespaces", "*", "tables", "partitions"], &["ceiling", "merge", "split"]),
-    (&["nodes"], &["reserve"]),
+    (&["namespaces", "*", "tables"], &["indexes", "on_demand"]),
+    (&["namespaces", "*", "tables", "partitions"], &["merge", "split"]),
     (&["namespaces", "*", "request"], &["feature", "ticket"]),
     (&["proxy", "routes"], &["feature", "ticket"]),
     (&["resources", "*"], &["defer", "scale"]),
@@ -19,8 +18,7 @@ const KEYS: &[(&[&str], &[&str])] = &[
 const VALUES: &[(&[&str], &[&str])] = &[
     (&["namespaces", "*", "limits", "consistency"], &["auto", "broadcast", "observed"]),
     (&["namespaces", "*", "defaults", "consistency"], &["auto", "broadcast", "observed"]),
-    (&["namespaces", "*", "tables", "mode"], &["adaptive", "burst", "global"]),
-    (&["namespaces", "*", "tables", "partition_by"], &["range", "slot"]),
+    (&["namespaces", "*", "tables", "mode"], &["adaptive"]),
     (&["resources", "*", "concurrency"], &["auto"]),
     (&["store", "kind"], &["dynamodb"]),
 ];

@@ -15,11 +15,12 @@ pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
-use self::planes::{NodePolicy, ResourcePolicy, TablePolicy};
+use self::planes::ResourcePolicy;
 use self::proxy::Proxy;
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
+use tidegate_capacity::{AccountConfig, CapacityBuilder, NodeConfig, TableConfig};
 pub use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::limit::{Consistency, Mode};
 use tidegate_core::limit::{CostRow, Plans};
@@ -41,7 +42,9 @@ pub struct Policy {
     pub namespaces: Vec<NamespacePolicy>,
     /// The nodes on which the partitions of all tables lie; empty: one node that can do what all
     /// tables are promised.
-    pub nodes: Vec<NodePolicy>,
+    pub nodes: Vec<NodeConfig>,
+    /// The accounts that bound several tables together. May be empty.
+    pub accounts: Vec<AccountConfig>,
     /// The resources, by name in alphabetical order. May be empty.
     pub resources: Vec<ResourcePolicy>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
@@ -74,6 +77,13 @@ impl Policy {
     /// The namespace called `name`.
     pub fn namespace(&self, name: &str) -> Option<&NamespacePolicy> {
         self.namespaces.iter().find(|namespace| namespace.name == name)
+    }
+
+    /// The nodes, accounts and tables as a capacity plane takes them. Without nodes in the policy
+    /// all tables lie on one that can do [`TableConfig::UNITS_PER_SECOND_MAX`] units a second.
+    pub fn capacity(&self) -> CapacityBuilder {
+        let tables = self.namespaces.iter().flat_map(|namespace| &namespace.tables);
+        planes::capacity(&self.nodes, &self.accounts, tables)
     }
 
     /// The namespaces as an engine takes them.
@@ -181,7 +191,7 @@ pub struct NamespacePolicy {
     /// The rows of its cost table in the order of the file.
     pub costs: Vec<CostRow>,
     /// Its tables in the order of the file.
-    pub tables: Vec<TablePolicy>,
+    pub tables: Vec<TableConfig>,
     /// The claims of its requests, and the classes of its tenants.
     pub request: RequestClaims,
 }

@@ -25,7 +25,7 @@ use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
-use planes::{NodeConfig, ResourceConfig, TableConfig};
+use planes::{AccountConfig, NodeConfig, ResourceConfig, TableConfig};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
@@ -54,6 +54,8 @@ pub(crate) struct Config {
     /// The nodes on which the partitions of all tables lie. Default: one node with enough units for
     /// all tables.
     pub(crate) nodes: Option<Vec<NodeConfig>>,
+    /// Bounds on the throughput of several tables together, at most 10000. Default: none.
+    pub(crate) accounts: Option<Vec<AccountConfig>>,
     /// The things that serve requests, each with its bound on requests in flight. An upstream of
     /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
     /// resource.

@@ -15,7 +15,8 @@ use crate::raw::limit::{
 };
 use crate::raw::matcher::MatcherForm;
 use crate::raw::planes::{
-    NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig, TableConfig, WaitForm,
+    AccountConfig, CeilingForm, NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig,
+    TableConfig, WaitForm,
 };
 use crate::raw::plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use crate::raw::proxy::{
@@ -166,13 +167,15 @@ pub fn reference_pages() -> Vec<ReferencePage> {
         },
         ReferencePage {
             name: "tables",
-            top_level: &["tables", "nodes"],
-            excerpts: &[&["namespaces", "shop", "tables"], &["nodes"]],
+            top_level: &["tables", "nodes", "accounts"],
+            excerpts: &[&["namespaces", "shop", "tables"], &["nodes"], &["accounts"]],
             sections: vec![
                 Section::of::<TableConfig>("namespaces.NAME.tables[]"),
                 Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
                 Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
+                Section::of::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
                 Section::of::<NodeConfig>("nodes[]"),
+                Section::of::<AccountConfig>("accounts[]"),
             ],
         },
         ReferencePage {

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tidegate_core::Timestamp;
-use tidegate_engine::{Completion, Outcome, Permit};
+use tidegate_engine::{Completion, Outcome, Permit, Units};
 use tidegate_net::connections::ConnectionActivity;
+use tidegate_wire::true_units::TrueUnits;
 use tokio::time::Instant;
 
 use crate::metrics::RouteCounts;
@@ -103,6 +104,8 @@ pub(crate) struct RequestContext {
     /// Bytes of body that weigh one unit, and the units of every request, where the body's length
     /// was not known.
     pub(crate) measured: Option<(u64, u64)>,
+    /// The capacity units that the access truly took, if the answer has said them.
+    pub(crate) true_units: Option<TrueUnits>,
     /// The headers with the allowances of the limits.
     pub(crate) allowances: HeaderMap,
     /// Whether the connection became a tunnel, whose length says nothing about the upstream.
@@ -138,6 +141,7 @@ impl RequestContext {
             response_cost: ResponseCost::Unsaid,
             reads_cost: false,
             measured: None,
+            true_units: None,
             allowances: HeaderMap::new(),
             is_tunnel: false,
             ended: None,
@@ -171,6 +175,8 @@ impl RequestContext {
         };
         let mut completion = Completion::from(outcome);
         completion.true_cost = self.measured_cost();
+        completion.true_units =
+            self.true_units.map(|units| Units::from_thousandths(units.as_thousandths().into()));
         completion.status = Some(self.record.status).filter(|status| *status > 0);
         if self.is_tunnel {
             completion = completion.unsampled();

@@ -4,7 +4,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate_capacity::Access;
 use tidegate_core::{Refusal, Timestamp};
-use tidegate_engine::{Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request};
+use tidegate_engine::{
+    Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
+};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
@@ -311,6 +313,8 @@ impl Desk<'_> {
         });
         completion.true_cost = settle.cost;
         completion.status = settle.status;
+        completion.true_units =
+            settle.units.map(|units| Units::from_thousandths(units.as_thousandths().into()));
         self.settle_permit(&settle.permit, completion).await
     }
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
-use tidegate_capacity::{self as capacity, Access, Capacity, CapacityBuilder, ReadConsistency, TableConfig};
+use tidegate_capacity::{self as capacity, Access, ReadConsistency};
 use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{BuildError, Engine, Request, RoomUse};
 use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
-use tidegate_policy::policy::planes::{ResourcePolicy, TablePolicy};
+use tidegate_policy::policy::planes::ResourcePolicy;
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -25,9 +25,6 @@ use crate::authorization::Caller;
 /// The cohorts move with time, so that no tenant is always among the first.
 const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
 
-/// The node of a policy that names none.
-const ONLY_NODE: &str = "default";
-
 /// How much of a name an error shows, in bytes.
 const SHOWN_BYTES: usize = 128;
 
@@ -36,28 +33,7 @@ const NAMES_SHOWN: usize = 20;
 
 /// The engine with the tables and resources of a policy, which keep their state by name.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
-    engine.with_planes(tables(policy), resources(policy), now)
-}
-
-fn tables(policy: &Policy) -> CapacityBuilder {
-    let names: Vec<&str> = match &policy.nodes[..] {
-        [] => vec![ONLY_NODE],
-        nodes => nodes.iter().map(|node| node.name.as_str()).collect(),
-    };
-    let mut builder = Capacity::builder();
-    if policy.nodes.is_empty() {
-        builder = builder.node(ONLY_NODE, TablePolicy::UNITS_MAX);
-    }
-    for node in &policy.nodes {
-        builder = builder.node(&node.name, node.units);
-    }
-    for namespace in &policy.namespaces {
-        for table in &namespace.tables {
-            let config = TableConfig::new(&namespace.name, &table.name, table.read_units, table.write_units);
-            builder = builder.table(config.partitions(table.partitions).nodes(names.iter().copied()));
-        }
-    }
-    builder
+    engine.with_planes(policy.capacity(), resources(policy), now)
 }
 
 fn resources(policy: &Policy) -> OverloadBuilder {

@@ -49,6 +49,8 @@ pub mod retry_after;
 #[cfg(feature = "api")]
 pub mod tables;
 pub mod text;
+#[cfg(feature = "api")]
+pub mod true_units;
 
 pub use tidegate_core::display;
 

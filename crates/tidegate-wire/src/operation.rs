@@ -13,6 +13,7 @@ use crate::fault::{Fault, FaultCode};
 use crate::object::{self, Object};
 use crate::pairs::Pairs;
 use crate::text::Text;
+use crate::true_units::TrueUnits;
 
 /// The longest time a reservation may stay unsettled, and the default.
 pub const RESERVATION_MAX: Duration = Duration::from_hours(24);
@@ -204,6 +205,11 @@ pub struct Settle<'a> {
     #[serde(default)]
     #[schema(minimum = 100, maximum = 599)]
     pub status: Option<u16>,
+    /// The capacity units that the access to a table truly took, at most three places; default: the
+    /// units it was charged.
+    #[serde(default)]
+    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1_000_000)]
+    pub units: Option<TrueUnits>,
 }
 
 impl Settle<'_> {
@@ -213,10 +219,12 @@ impl Settle<'_> {
             let detail = format_args!("status {status} is out of range; it takes 100 to 599");
             return Some(Fault::new(FaultCode::MalformedBody, detail).field("status"));
         }
-        (self.outcome == Some(OutcomeBody::Cancelled) && self.cost.is_some()).then(|| {
-            Fault::new(FaultCode::MalformedBody, "a cancelled request has no true cost to settle with")
-                .field("cost")
-                .fix("leave \"cost\" out, or send another \"outcome\"")
+        let given = [("cost", self.cost.is_some()), ("units", self.units.is_some())];
+        let (field, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+        (self.outcome == Some(OutcomeBody::Cancelled)).then(|| {
+            let what = format_args!("a cancelled request has no true {field} to settle with");
+            let fix = format!("leave \"{field}\" out, or send another \"outcome\"");
+            Fault::new(FaultCode::MalformedBody, what).field(field).fix(fix)
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Gate;
 use super::build::{Compiled, OverrideNumbers, PlanFoundBy, PlanIndex, PlanSpec};
+#[cfg(feature = "calendar")]
 use super::zone_specs::Zoned;
 use crate::algorithm::Algorithm;
 use crate::scope::Values;
@@ -21,6 +22,7 @@ pub(super) enum NumbersSource<'g> {
 }
 
 /// How the time zone of a calendar was found, where its limit takes the zone from an attribute.
+#[cfg_attr(not(feature = "calendar"), expect(dead_code, reason = "only calendars have time zones"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ZoneSource {
     /// The attribute names it.
@@ -94,6 +96,7 @@ impl Gate {
 
     /// The numbers in the time zone that the request names, with how that was found; `None` for a
     /// limit that takes its zone from no attribute.
+    #[cfg(feature = "calendar")]
     pub(super) fn in_zone<'g>(
         &'g self,
         limit: &Compiled,
@@ -101,7 +104,6 @@ impl Gate {
         source: NumbersSource<'g>,
         values: &Values<'_>,
     ) -> (Numbers<'g>, Option<ZoneSource>) {
-        #[cfg(feature = "calendar")]
         if let (Some(attribute), (Algorithm::Calendar(calendar), spec)) = (limit.zone_from, numbers) {
             if matches!(source, NumbersSource::Override(one) if one.fixes_zone) {
                 return (numbers, Some(ZoneSource::Override));
@@ -116,6 +118,19 @@ impl Gate {
                 Zoned::TooMany => (numbers, Some(ZoneSource::TooMany)),
             };
         }
+        (numbers, None)
+    }
+
+    /// The numbers: without calendars no limit has a time zone.
+    #[cfg(not(feature = "calendar"))]
+    #[expect(clippy::unused_self, reason = "the gate keeps calendars where there are some")]
+    pub(super) const fn in_zone<'g>(
+        &'g self,
+        _: &Compiled,
+        numbers: Numbers<'g>,
+        _: NumbersSource<'g>,
+        _: &Values<'_>,
+    ) -> (Numbers<'g>, Option<ZoneSource>) {
         (numbers, None)
     }
 

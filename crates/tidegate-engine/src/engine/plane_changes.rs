@@ -31,7 +31,8 @@ impl Engine {
             None if overload.has_resources() => Some(overload.build().map_err(BuildError::Resources)?),
             None => None,
         };
-        // Nothing fails after this. Tables and resources are shared, and have their new numbers at once.
+        // Nothing fails after this. Tables and resources are shared, and have their new numbers at
+        // once.
         let capacity = capacity.map(|capacity| capacity.apply(now));
         let planes = Planes::new(capacity, overload, &self.shared.room);
         let engine = self.with(planes);

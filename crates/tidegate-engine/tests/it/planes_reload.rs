@@ -49,8 +49,8 @@ fn planes_come_go_and_change_over_one_state() {
     let first = bare.with_planes(tables(15), resources(2), NOW).unwrap();
     let permits = [ask(&first, &request()).unwrap(), ask(&first, &request()).unwrap()];
     assert_eq!(ask(&first, &request()).unwrap_err(), Reason::TableThroughputExceeded);
-    // More units and places: what is used stays used, what is held stays held. The debt of 5 units is
-    // repaid at the new rate.
+    // More units and places: what is used stays used, what is held stays held. The debt of 5 units
+    // is repaid at the new rate.
     let second = first.with_planes(tables(40), resources(3), NOW).unwrap();
     assert_eq!(ask(&second, &request()).unwrap_err(), Reason::TableThroughputExceeded);
     let later = NOW.saturating_add(Duration::from_secs(1));

@@ -1,49 +1,144 @@
-//! Checks nodes, tables and resources.
+//! Checks nodes, accounts, tables and resources.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
+use tidegate_capacity::{
+    AccountConfig, CapacityError, NodeConfig, PartitionBy, ReadMembers, TableConfig, TableMode, WriteCheck,
+    WriteQuorum,
+};
 use tidegate_core::Class;
 
 use super::name_and_path::check_name;
 use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
-use crate::policy::planes::{NodePolicy, QueuePolicy, ResourcePolicy, TablePolicy};
+use crate::policy::planes::{QueuePolicy, ResourcePolicy, capacity};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::planes::{
-    NodeConfig, PartitionByConfig, QueueForm, ResourceConfig, TableConfig, TableModeConfig,
+    AccountConfig as AccountForm, NodeConfig as NodeForm, PartitionByConfig as PartitionByForm,
+    ProvisionedForm, QueueForm, ReadsConfig as ReadsForm, ResourceConfig, TableConfig as TableForm,
+    TableModeConfig as TableModeForm, WriteCheckConfig as WriteCheckForm,
+    WriteQuorumConfig as WriteQuorumForm,
 };
 
-pub(super) fn nodes(raw: Option<&[NodeConfig]>, path: &Path, report: &mut Report<'_>) -> Vec<NodePolicy> {
+pub(super) fn nodes(raw: Option<&[NodeForm]>, path: &Path, report: &mut Report<'_>) -> Vec<NodeConfig> {
     let raw = raw.unwrap_or_default();
-    if raw.len() > NodePolicy::COUNT_MAX {
-        let what = format!("{} nodes", raw.len());
-        report.value(path, what, format!("use at most {}", NodePolicy::COUNT_MAX));
-        return Vec::new();
-    }
     check_names("node", raw.iter().map(|node| node.name.as_str()), path, report);
-    raw.iter().map(|node| NodePolicy { name: node.name.clone(), units: node.units }).collect()
+    let node = |(index, raw): (usize, &NodeForm)| {
+        let mut node = NodeConfig::new(raw.name.clone(), raw.units);
+        if let Some(text) = &raw.reserve {
+            node.reserve_percent = reserve(text, &path.index(index).key("reserve"), report);
+        }
+        node
+    };
+    raw.iter().enumerate().map(node).collect()
 }
 
-pub(super) fn tables(raw: Option<&[TableConfig]>, path: &Path, report: &mut Report<'_>) -> Vec<TablePolicy> {
+/// A part in hundredths, written as a decimal.
+fn reserve(text: &str, path: &Path, report: &mut Report<'_>) -> u8 {
+    let places = match text {
+        "0" => Some("0"),
+        _ => text.strip_prefix("0.").filter(|places| (1..=2).contains(&places.len())),
+    };
+    let percent = places.and_then(|places| format!("{places:0<2}").parse().ok());
+    percent.filter(|percent| *percent <= NodeConfig::RESERVE_PERCENT_MAX).unwrap_or_else(|| {
+        let what = format!("reserve \"{}\" is not a part of a node in hundredths", shown(text));
+        report.value(path, what, "write a decimal from 0 to 0.9, for example 0.1");
+        NodeConfig::RESERVE_PERCENT
+    })
+}
+
+pub(super) fn accounts(
+    raw: Option<&[AccountForm]>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Vec<AccountConfig> {
+    let raw = raw.unwrap_or_default();
+    check_names("account", raw.iter().map(|account| account.name.as_str()), path, report);
+    let units = |given: Option<u64>| given.unwrap_or(AccountConfig::UNITS_PER_SECOND);
+    let account = |raw: &AccountForm| {
+        AccountConfig::new(raw.name.clone()).reads(units(raw.read)).writes(units(raw.write))
+    };
+    raw.iter().map(account).collect()
+}
+
+/// The tables of a namespace, on no node yet.
+pub(super) fn tables(
+    namespace: &str,
+    raw: Option<&[TableForm]>,
+    path: &Path,
+    report: &mut Report<'_>,
+) -> Vec<TableConfig> {
     let raw = raw.unwrap_or_default();
     check_names("table", raw.iter().map(|table| table.name.as_str()), path, report);
-    raw.iter()
-        .map(|table| {
-            // The only ones so far.
-            let PartitionByConfig::Hash = table.partition_by.unwrap_or_default();
-            let TableModeConfig::Static = table.mode.unwrap_or_default();
-            TablePolicy {
-                name: table.name.clone(),
-                read_units: table.provisioned.read,
-                write_units: table.provisioned.write,
-                partitions: table.partitions.as_ref().and_then(|partitions| partitions.min).unwrap_or(1),
-            }
-        })
-        .collect()
+    raw.iter().enumerate().map(|(index, raw)| table(namespace, raw, &path.index(index), report)).collect()
 }
+
+fn table(namespace: &str, raw: &TableForm, path: &Path, report: &mut Report<'_>) -> TableConfig {
+    let ProvisionedForm { read, write } = raw.provisioned;
+    let mut table = TableConfig::new(namespace, raw.name.clone(), read, write);
+    if let Some(partitions) = &raw.partitions {
+        table.partitions = partitions.min.unwrap_or(1);
+        let ceiling = partitions.ceiling.as_ref();
+        table.read_ceiling = ceiling.and_then(|ceiling| ceiling.read);
+        table.write_ceiling = ceiling.and_then(|ceiling| ceiling.write);
+    }
+    table.partition_by = match raw.partition_by.unwrap_or_default() {
+        PartitionByForm::Hash => PartitionBy::Hash,
+        PartitionByForm::Range => PartitionBy::Range,
+        PartitionByForm::Slot => PartitionBy::Slot,
+    };
+    table.mode = match raw.mode.unwrap_or_default() {
+        TableModeForm::Static => TableMode::Static,
+        TableModeForm::Burst => TableMode::Burst,
+        TableModeForm::Global => TableMode::Global,
+    };
+    table.reads = match raw.reads.unwrap_or_default() {
+        ReadsForm::Any => ReadMembers::Any,
+        ReadsForm::Local => ReadMembers::Local,
+    };
+    table.write_check = match raw.write_check.unwrap_or_default() {
+        WriteCheckForm::BurstOnly => WriteCheck::BurstOnly,
+        WriteCheckForm::Always => WriteCheck::Always,
+    };
+    table.write_quorum = match raw.write_quorum.unwrap_or_default() {
+        WriteQuorumForm::All => WriteQuorum::All,
+        WriteQuorumForm::Majority => WriteQuorum::Majority,
+    };
+    table.replicas = raw.replicas.unwrap_or(1);
+    table.account.clone_from(&raw.account);
+    if let Some(prefix) = &raw.key_prefix {
+        let at = path.key("key_prefix");
+        if table.partition_by != PartitionBy::Range {
+            report.key(&at, "a prefix of keys counts for `partition_by: range` alone", "remove it");
+        } else if prefix.len() > KEY_PREFIX_BYTES_MAX {
+            let what = format!("a prefix of {} bytes", prefix.len());
+            report.value(&at, what, format!("use at most {KEY_PREFIX_BYTES_MAX}"));
+        }
+        table.key_prefix = prefix.clone().into_bytes();
+    }
+    if let Some(text) = &raw.burst {
+        let at = path.key("burst");
+        match span("burst", text) {
+            Ok(span) if span <= TableConfig::BURST_MAX && span.subsec_nanos() == 0 => table.burst = span,
+            Ok(_) => {
+                let what = format!("burst {} is out of range", shown(text));
+                report.value(&at, what, "use whole seconds, 0s to 1h");
+            }
+            Err((what, fix)) => report.value(&at, what, fix),
+        }
+        if table.mode == TableMode::Static {
+            let what = "a table with `mode: static` keeps no unused throughput, so `burst` has no effect";
+            report.warn(&at, what, "use `mode: burst` or `mode: global`, or remove `burst`");
+        }
+    }
+    table
+}
+
+/// The longest text that all keys of a table begin with, in bytes.
+const KEY_PREFIX_BYTES_MAX: usize = 1024;
 
 /// Reports names that are empty, too long, or that an earlier entry has already.
 fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a str>, path: &Path, report: &mut Report<'_>) {
@@ -53,7 +148,7 @@ fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a str>, path: &Path
             return;
         }
         let at = path.index(index).key("name");
-        check_name(kind, name, NodePolicy::NAME_BYTES_MAX, |what, fix| report.value(&at, what, fix));
+        check_name(kind, name, TableConfig::NAME_BYTES_MAX, |what, fix| report.value(&at, what, fix));
         if let Some(first) = known.get(name) {
             let line = report.line_of(&path.index(*first).key("name"));
             let what = format!("duplicate {kind} name \"{}\"", shown(name));
@@ -64,49 +159,70 @@ fn check_names<'a>(kind: &str, names: impl Iterator<Item = &'a str>, path: &Path
     }
 }
 
-/// Reports nodes whose partitions are promised more than they can do, and more tables than there
-/// may be.
+/// Reports tables that cannot be laid on the nodes, nodes whose partitions are promised more than
+/// they can do, and more of anything than there may be.
 pub(super) fn placement(
-    nodes: &[NodePolicy],
+    nodes: &[NodeConfig],
+    accounts: &[AccountConfig],
     namespaces: &[NamespacePolicy],
     path: &Path,
     report: &mut Report<'_>,
 ) {
-    let tables = || namespaces.iter().flat_map(|namespace| &namespace.tables);
-    let partitions: usize = tables().map(|table| table.partitions as usize).sum();
-    for (what, count, max) in [
-        ("tables", tables().count(), TablePolicy::COUNT_MAX),
-        ("partitions", partitions, TablePolicy::ALL_PARTITIONS_MAX),
-    ] {
-        if count > max {
-            let what = format!("{count} {what} in all namespaces together");
-            report.value(&path.key("namespaces"), what, format!("use at most {max}"));
-            return;
+    if report.has_problems() {
+        return;
+    }
+    for namespace in namespaces {
+        let within = path.key("namespaces").key(&namespace.name).key("tables");
+        for (index, table) in namespace.tables.iter().enumerate() {
+            let error = capacity(nodes, accounts, core::iter::once(table)).check(None).err();
+            // Loads are judged with all tables together.
+            let error = error.filter(|error| !matches!(error, CapacityError::NodeOvercommitted { .. }));
+            let Some(error) = error else { continue };
+            let at = within.index(index);
+            let at = match error {
+                CapacityError::Replicas { .. } => at.key("replicas"),
+                CapacityError::CeilingBelowShare { .. } => at.key("partitions").key("ceiling"),
+                CapacityError::UnknownAccount { .. } => at.key("account"),
+                _ => at.key("name"),
+            };
+            report_error(&at, &error, report);
         }
     }
-    let mut promised = vec![0_u64; nodes.len().max(1)];
-    for table in tables() {
-        for (partition, on_node) in (0..table.partitions).zip((0..promised.len()).cycle()) {
-            promised[on_node] += table.promised(partition);
+    if report.has_problems() {
+        return;
+    }
+    let tables = namespaces.iter().flat_map(|namespace| &namespace.tables);
+    let Err(error) = capacity(nodes, accounts, tables).check(None) else { return };
+    match &error {
+        CapacityError::NodeOvercommitted { promised, .. } if nodes.is_empty() => {
+            let what =
+                format!("all tables are promised {promised} units a second, more than one node can do");
+            report.value(&path.key("namespaces"), what, "add nodes under `nodes:`");
         }
-    }
-    if nodes.is_empty() && promised[0] > TablePolicy::UNITS_MAX * 1000 {
-        let units = promised[0].div_ceil(1000);
-        let what = format!("all tables are promised {units} units a second, more than one node can do");
-        report.value(&path.key("namespaces"), what, "add nodes under `nodes:`");
-    }
-    for (index, (node, promised)) in nodes.iter().zip(promised).enumerate() {
-        if promised > node.units * 1000 {
-            let what = format!(
-                "node \"{}\" can do {} units a second, but its partitions are promised {}",
-                shown(&node.name),
-                node.units,
-                promised.div_ceil(1000)
-            );
+        CapacityError::NodeOvercommitted { node, .. } => {
+            let index = nodes.iter().position(|one| one.name == *node).unwrap_or_default();
+            let (what, _) = parts_of(&error);
             let fix = "raise its units, add a node, or lower what tables are provisioned";
             report.value(&path.key("nodes").index(index).key("units"), what, fix);
         }
+        CapacityError::TooMany { what: "nodes", .. } => report_error(&path.key("nodes"), &error, report),
+        CapacityError::TooMany { what: "accounts", .. } => {
+            report_error(&path.key("accounts"), &error, report);
+        }
+        _ => report_error(&path.key("namespaces"), &error, report),
     }
+}
+
+fn report_error(path: &Path, error: &CapacityError, report: &mut Report<'_>) {
+    let (what, fix) = parts_of(error);
+    report.value(path, what, fix);
+}
+
+/// An error of the capacity plane and its fix, which stands behind the last semicolon.
+fn parts_of(error: &CapacityError) -> (String, String) {
+    let text = error.to_string();
+    let (what, fix) = text.rsplit_once("; ").unwrap_or((&text, "correct it"));
+    (what.to_owned(), fix.to_owned())
 }
 
 pub(super) fn resources(

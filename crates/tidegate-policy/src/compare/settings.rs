@@ -6,6 +6,7 @@ use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
+use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, TableMode};
 use tidegate_core::limit::Plans;
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, WhenFull};
@@ -15,7 +16,7 @@ use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::policy::planes::{QueuePolicy, ResourcePolicy, TablePolicy};
+use crate::policy::planes::{QueuePolicy, ResourcePolicy};
 use crate::policy::proxy::Proxy;
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
@@ -36,12 +37,13 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 12] = [
+const TAKEN_OVER: [&str; 13] = [
     "namespaces.NAME.plans",
     "namespaces.NAME.costs",
     "namespaces.NAME.tables",
     "namespaces.NAME.request",
     "nodes",
+    "accounts",
     "resources",
     "authorization",
     "proxy",
@@ -110,8 +112,40 @@ fn hash_of(value: &impl Hash) -> u32 {
 
 fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> {
     namespace.tables.iter().map(|table| {
-        let TablePolicy { name, read_units, write_units, partitions } = table;
-        format!("{}/{name}: read {read_units}, write {write_units}, partitions {partitions}", namespace.name)
+        let TableConfig {
+            name, read_units_per_second: read, write_units_per_second: write, partitions, ..
+        } = table;
+        let mut words =
+            format!("{}/{name}: read {read}, write {write}, partitions {partitions}", namespace.name);
+        let plain = TableConfig::new(&namespace.name, name, *read, *write).partitions(*partitions);
+        if *table != plain {
+            // The rest is compared as a whole.
+            let rest = format!("{table:?}");
+            let _ = write!(words, ", {} ({:08x})", mode_in_words(table.mode), hash_of(&rest));
+        }
+        words
+    })
+}
+
+fn mode_in_words(mode: TableMode) -> &'static str {
+    match mode {
+        TableMode::Static => "static",
+        TableMode::Burst => "burst",
+        TableMode::Global => "global",
+        _ => "adaptive",
+    }
+}
+
+fn nodes_in_words(nodes: &[NodeConfig]) -> impl Iterator<Item = String> {
+    nodes.iter().map(|NodeConfig { name, units_per_second: units, reserve_percent, .. }| {
+        format!("{name}: {units} units, reserve {reserve_percent} %")
+    })
+}
+
+fn accounts_in_words(accounts: &[AccountConfig]) -> impl Iterator<Item = String> {
+    accounts.iter().map(|account| {
+        let AccountConfig { name, read_units_per_second: read, write_units_per_second: write, .. } = account;
+        format!("{name}: read {read}, write {write}")
     })
 }
 
@@ -166,6 +200,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         memory,
         namespaces,
         nodes,
+        accounts,
         resources,
         authorization,
         authorize,
@@ -192,7 +227,8 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     all.push(("namespaces.NAME.costs", entries(namespaces.iter().filter_map(costs_in_words))));
     all.push(("namespaces.NAME.tables", entries(namespaces.iter().flat_map(tables_in_words))));
     all.push(("namespaces.NAME.request", entries(namespaces.iter().filter_map(request_in_words))));
-    all.push(("nodes", entries(nodes.iter().map(|node| format!("{}: {} units", node.name, node.units)))));
+    all.push(("nodes", entries(nodes_in_words(nodes))));
+    all.push(("accounts", entries(accounts_in_words(accounts))));
     all.push(("resources", entries(resources.iter().map(resource_in_words))));
     let grants: Vec<String> = authorization.iter().map(grant).collect();
     all.push(("authorization", entries(grants.into_iter())));

@@ -2,60 +2,36 @@
 
 use core::time::Duration;
 
-use tidegate_capacity::{CapacityBuilder, TableConfig};
+use tidegate_capacity::{AccountConfig, Capacity, CapacityBuilder, NodeConfig, TableConfig};
 use tidegate_core::Class;
 
-/// A node on which partitions of tables lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodePolicy {
-    /// Its name, unique, 1 to [`NodePolicy::NAME_BYTES_MAX`] bytes.
-    pub name: String,
-    /// The capacity units that it can do in a second, 1 to [`TablePolicy::UNITS_MAX`].
-    pub units: u64,
-}
+/// The node of a policy that names none.
+pub(crate) const ONLY_NODE: &str = "default";
 
-impl NodePolicy {
-    /// The longest name of a node or table in bytes.
-    pub const NAME_BYTES_MAX: usize = TableConfig::NAME_BYTES_MAX;
-    /// The most nodes in one configuration.
-    pub const COUNT_MAX: usize = CapacityBuilder::NODES_MAX;
-}
-
-/// A table with provisioned throughput, cut into partitions by a hash of the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TablePolicy {
-    /// Its name, unique in its namespace, 1 to [`NodePolicy::NAME_BYTES_MAX`] bytes.
-    pub name: String,
-    /// Capacity units of reading in a second, 1 to [`TablePolicy::UNITS_MAX`].
-    pub read_units: u64,
-    /// Capacity units of writing in a second, 1 to [`TablePolicy::UNITS_MAX`].
-    pub write_units: u64,
-    /// The number of partitions, 1 to [`TablePolicy::PARTITIONS_MAX`]; default 1.
-    pub partitions: u32,
-}
-
-impl TablePolicy {
-    /// The most capacity units a second of a table or node.
-    pub const UNITS_MAX: u64 = TableConfig::UNITS_PER_SECOND_MAX;
-    /// The most partitions of a table.
-    pub const PARTITIONS_MAX: u32 = TableConfig::PARTITIONS_MAX;
-    /// The most tables in one configuration.
-    pub const COUNT_MAX: usize = CapacityBuilder::TABLES_MAX;
-    /// The most partitions of all tables of a configuration together.
-    pub const ALL_PARTITIONS_MAX: usize = CapacityBuilder::PARTITIONS_MAX;
-
-    /// The thousandths of a unit a second that a partition, counted from 0, is promised, reads and
-    /// writes together: the total cut evenly, the remainder to the first partitions.
-    pub(crate) fn promised(&self, partition: u32) -> u64 {
-        let share = |units: u64| {
-            let (each, rest) =
-                (units * 1000 / u64::from(self.partitions), units * 1000 % u64::from(self.partitions));
-            each + u64::from(u64::from(partition) < rest)
-        };
-        share(self.read_units) + share(self.write_units)
+/// The nodes, accounts and tables as a capacity plane takes them. Tables lie on all nodes in turn.
+pub(crate) fn capacity<'t>(
+    nodes: &[NodeConfig],
+    accounts: &[AccountConfig],
+    tables: impl Iterator<Item = &'t TableConfig>,
+) -> CapacityBuilder {
+    let mut builder = Capacity::builder();
+    let mut names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+    for node in nodes {
+        builder = builder.node_config(node.clone());
     }
+    if nodes.is_empty() {
+        let mut only = NodeConfig::new(ONLY_NODE, TableConfig::UNITS_PER_SECOND_MAX);
+        only.reserve_percent = 0;
+        builder = builder.node_config(only);
+        names.push(ONLY_NODE);
+    }
+    for account in accounts {
+        builder = builder.account(account.clone());
+    }
+    for table in tables {
+        builder = builder.table(table.clone().nodes(names.iter().copied()));
+    }
+    builder
 }
 
 /// A resource: a thing that requests are served by.

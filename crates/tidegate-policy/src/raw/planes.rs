@@ -10,10 +10,27 @@ use serde::Deserialize;
 pub(crate) struct NodeConfig {
     /// Its name, unique.
     pub(crate) name: String,
-    /// Its capacity units a second, reads and writes together, 1 to 1000000. The partitions on it
-    /// must not be promised more.
+    /// Its capacity units a second, reads and writes together, 1 to 1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) units: u64,
+    /// The part of its units that is promised to no partition and not spent on bursts, 0 to 0.9 in
+    /// hundredths. The partitions on it must not be promised more than the rest. Default: `0.1`.
+    pub(crate) reserve: Option<String>,
+}
+
+/// An account: a bound on the throughput of several tables together.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "account")]
+pub(crate) struct AccountConfig {
+    /// Its name, unique. Tables name it with `account`.
+    pub(crate) name: String,
+    /// Units of reading in a second of all its tables together, 1 to 1000000. Default: `40000`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) read: Option<u64>,
+    /// Units of writing in a second of all its tables together, 1 to 1000000. Default: `40000`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) write: Option<u64>,
 }
 
 /// A table of a partitioned store. Requests that name it with `access` are charged capacity units.
@@ -23,24 +40,45 @@ pub(crate) struct NodeConfig {
 pub(crate) struct TableConfig {
     /// Its name, unique in the namespace. Another name is another table, which starts full.
     pub(crate) name: String,
-    /// How its keys are cut into partitions. Default: `hash`.
+    /// The order of its keys, which decides the partition of each. Default: `hash`.
     pub(crate) partition_by: Option<PartitionByConfig>,
+    /// The text that all keys begin with, for `partition_by: range`: the 32 bytes that count begin
+    /// behind it. At most 1024 bytes. Default: empty.
+    pub(crate) key_prefix: Option<String>,
     /// The promised throughput.
     pub(crate) provisioned: ProvisionedForm,
     /// How the throughput moves between partitions. Default: `static`.
     pub(crate) mode: Option<TableModeConfig>,
+    /// How long unused throughput of a partition is kept for bursts, in whole seconds, 0s to 1h.
+    /// Default: `5m`.
+    pub(crate) burst: Option<String>,
     /// Its partitions. Each has an equal share of the throughput; they lie on the nodes in turn.
     pub(crate) partitions: Option<PartitionsForm>,
+    /// The members of the group of each partition, 1 to 3, each on another node. Default: `1`.
+    #[schemars(range(min = 1, max = 3))]
+    pub(crate) replicas: Option<u8>,
+    /// The members that serve reads. Default: `any`.
+    pub(crate) reads: Option<ReadsConfig>,
+    /// The writes that need room at the nodes of all required members. Default: `burst_only`.
+    pub(crate) write_check: Option<WriteCheckConfig>,
+    /// The members that a write requires. Default: `all`.
+    pub(crate) write_quorum: Option<WriteQuorumConfig>,
+    /// The account whose throughput bounds this table and others together. Default: none.
+    pub(crate) account: Option<String>,
 }
 
-/// How the keys of a table are cut into partitions.
+/// The order of the keys of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "partition_by")]
 pub(crate) enum PartitionByConfig {
-    /// By a hash of the key.
+    /// By a hash of the key: neighbours in the order are unrelated keys.
     #[default]
     Hash,
+    /// By the bytes of the key: a partition holds a run of the sorted keys.
+    Range,
+    /// By the hash slot of a Redis or Valkey Cluster: keys with the same tag in braces share one.
+    Slot,
 }
 
 /// How the throughput of a table moves between its partitions.
@@ -51,6 +89,47 @@ pub(crate) enum TableModeConfig {
     /// Not at all: each partition has its share.
     #[default]
     Static,
+    /// A partition may also spend what it left unused earlier, while its nodes have room.
+    Burst,
+    /// Accesses are admitted from the throughput of the whole table; a partition is bounded by its
+    /// ceiling and, beyond its share, by the room of its nodes.
+    Global,
+}
+
+/// The members of a group that serve reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "reads")]
+pub(crate) enum ReadsConfig {
+    /// Any of them for reads that need not be consistent; the leader for the others.
+    #[default]
+    Any,
+    /// The leader alone.
+    Local,
+}
+
+/// The writes that need room at the nodes of all required members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "write_check")]
+pub(crate) enum WriteCheckConfig {
+    /// Those beyond the share of their partition.
+    #[default]
+    BurstOnly,
+    /// All of them.
+    Always,
+}
+
+/// The members that a write requires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "write_quorum")]
+pub(crate) enum WriteQuorumConfig {
+    /// All members.
+    #[default]
+    All,
+    /// The leader and as many others as make a majority.
+    Majority,
 }
 
 /// Capacity units a second, of reads and of writes.
@@ -74,6 +153,23 @@ pub(crate) struct PartitionsForm {
     /// The number of partitions, 1 to 1000. Default: `1`.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) min: Option<u32>,
+    /// The most that a partition serves, however much its table has left.
+    pub(crate) ceiling: Option<CeilingForm>,
+}
+
+/// The most units in a second that one member of a partition serves.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ceiling")]
+pub(crate) struct CeilingForm {
+    /// Units of reading, 1 to 1000000. Default: `3000`, or the share of a partition if that is
+    /// more.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) read: Option<u64>,
+    /// Units of writing, 1 to 1000000. Default: `1000`, or the share of a partition if that is
+    /// more.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) write: Option<u64>,
 }
 
 /// A thing that serves requests: the upstream of the proxy with this name, or a name that requests

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use tidegate_capacity::{
+    Ceilings, PartitionBy, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum,
+};
 use tidegate_core::Class;
 use tidegate_policy::compare;
 
@@ -35,12 +38,21 @@ fn tables_belong_to_namespaces_and_resources_have_names() {
     let shop = policy.namespace("shop").unwrap();
     let orders = &shop.tables[0];
     assert_eq!(
-        (orders.name.as_str(), orders.read_units, orders.write_units, orders.partitions),
+        (
+            orders.name.as_str(),
+            orders.read_units_per_second,
+            orders.write_units_per_second,
+            orders.partitions
+        ),
         ("orders", 1600, 400, 16)
     );
     assert_eq!((shop.tables[1].partitions, policy.namespace("other").unwrap().tables.len()), (1, 1));
-    let nodes: Vec<_> = policy.nodes.iter().map(|node| (node.name.as_str(), node.units)).collect();
-    assert_eq!(nodes, [("n1", 8000), ("n2", 2000)]);
+    let nodes: Vec<_> = policy
+        .nodes
+        .iter()
+        .map(|node| (node.name.as_str(), node.units_per_second, node.reserve_percent))
+        .collect();
+    assert_eq!(nodes, [("n1", 8000, 10), ("n2", 2000, 10)]);
     let [app, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
     assert_eq!((app.name.as_str(), app.concurrency, app.status), ("app", 100, Some(529)));
     let queue = app.queue.as_ref().unwrap();
@@ -48,6 +60,123 @@ fn tables_belong_to_namespaces_and_resources_have_names() {
     let waits = Class::ALL.map(|class| app.wait(class).as_millis());
     assert_eq!(waits, [2000, 0, 500, 0], "from the least important class");
     assert_eq!((plain.wait(Class::CriticalPlus), plain.status), (Duration::ZERO, None));
+}
+
+#[test]
+fn a_table_has_its_order_mode_burst_ceilings_and_groups() {
+    let policy = settings(
+        "
+namespaces:
+  shop:
+    tables:
+      - name: orders
+        provisioned: { read: 4000, write: 1000 }
+        partition_by: range
+        key_prefix: order-
+        mode: burst
+        burst: 2m
+        partitions: { min: 4, ceiling: { read: 2000, write: 500 } }
+        replicas: 2
+        reads: local
+        write_check: always
+        write_quorum: majority
+        account: retail
+      - { name: carts, provisioned: { read: 10, write: 10 }, partition_by: slot, mode: global }
+nodes: [{ name: n1, units: 8000, reserve: 0.25 }, { name: n2, units: 8000, reserve: 0 }]
+accounts: [{ name: retail, read: 9000 }]
+",
+    );
+    let [orders, carts] = &policy.namespace("shop").unwrap().tables[..] else { panic!("two tables") };
+    let mut expected = TableConfig::new("shop", "orders", 4000, 1000)
+        .partitions(4)
+        .partition_by(PartitionBy::Range)
+        .mode(TableMode::Burst)
+        .ceilings(Ceilings { read: 2000, write: 500 })
+        .replicas(2)
+        .reads(ReadMembers::Local)
+        .write_check(WriteCheck::Always)
+        .write_quorum(WriteQuorum::Majority)
+        .account("retail");
+    expected.key_prefix = b"order-".to_vec();
+    expected.burst = Duration::from_mins(2);
+    assert_eq!(*orders, expected);
+    assert_eq!((carts.partition_by, carts.mode), (PartitionBy::Slot, TableMode::Global));
+    let reserves: Vec<_> = policy.nodes.iter().map(|node| node.reserve_percent).collect();
+    assert_eq!(reserves, [25, 0]);
+    let [retail] = &policy.accounts[..] else { panic!("one account") };
+    assert_eq!((retail.read_units_per_second, retail.write_units_per_second), (9000, 40_000));
+    assert!(policy.capacity().build().is_ok());
+}
+
+#[test]
+fn a_table_that_cannot_be_laid_out_is_told_why() {
+    let (prefix, nodes) =
+        ("namespaces: { a: { tables: [{ name: t, provisioned: { read: 9000, write: 9 }", "units: 99999");
+    for (table, rest, expected) in [
+        (
+            "replicas: 2",
+            "",
+            "tables[0].replicas: table \"t\" has groups of 2 on 1 nodes; use 1 to 3, and at most one for each node",
+        ),
+        ("replicas: 4", "", "tables[0].replicas: 4 is out of range; use a whole number from 1 to 3"),
+        (
+            "partitions: { min: 2, ceiling: { read: 3000 } }",
+            "",
+            "tables[0].partitions.ceiling: table \"t\": a partition's share of read units is more than its ceiling of 3000 a second; use more partitions or a higher ceiling",
+        ),
+        (
+            "account: x",
+            "",
+            "tables[0].account: table \"t\" is of account \"x\", which does not exist; add it or correct the name",
+        ),
+        (
+            "mode: burst, burst: 90m",
+            "",
+            "tables[0].burst: burst 90m is out of range; use whole seconds, 0s to 1h",
+        ),
+        (
+            "mode: burst, burst: 1500ms",
+            "",
+            "tables[0].burst: burst 1500ms is out of range; use whole seconds, 0s to 1h",
+        ),
+        (
+            "key_prefix: x",
+            "",
+            "tables[0].key_prefix: a prefix of keys counts for `partition_by: range` alone; remove it",
+        ),
+        (
+            "mode: bust",
+            "",
+            "tables[0].mode: \"bust\" is not a value of this key; did you mean burst? It is one of static, burst or global",
+        ),
+        (
+            "",
+            ", reserve: 0.95",
+            "nodes[0].reserve: reserve \"0.95\" is not a part of a node in hundredths; write a decimal from 0 to 0.9, for example 0.1",
+        ),
+        (
+            "",
+            ", reserve: 0.105",
+            "nodes[0].reserve: reserve \"0.105\" is not a part of a node in hundredths; write a decimal from 0 to 0.9, for example 0.1",
+        ),
+        (
+            "",
+            ", reserve: ten",
+            "nodes[0].reserve: reserve \"ten\" is not a part of a node in hundredths; write a decimal from 0 to 0.9, for example 0.1",
+        ),
+    ] {
+        let text = format!("{prefix}, {table} }}] }} }}\nnodes: [{{ name: n, {nodes}{rest} }}]");
+        let lines = problems(&text);
+        assert!(lines.len() == 1 && lines[0].ends_with(expected), "{table}{rest}: {lines:#?}");
+    }
+}
+
+#[test]
+fn burst_of_a_static_table_is_warned_about() {
+    let warned = warnings(
+        "namespaces: { a: { tables: [{ name: t, provisioned: { read: 9, write: 9 }, burst: 1m }] } }",
+    );
+    assert!(warned.len() == 1 && warned[0].contains("`burst` has no effect"), "{warned:?}");
 }
 
 #[test]
@@ -64,7 +193,6 @@ fn keys_and_values_of_later_versions_are_named() {
     for rest in ["features: []", "prices: {}", "signals: []"] {
         unavailable(rest, &format!("\"{}\"", &rest[..rest.find(':').unwrap()]));
     }
-    unavailable("nodes: [{ name: n, units: 99, reserve: 0.1 }]", "\"reserve\"");
     for (key, named) in [
         ("defer: { classes: [sheddable] }", "\"defer\""),
         ("scale: { soft: 0.7 }", "\"scale\""),
@@ -75,17 +203,11 @@ fn keys_and_values_of_later_versions_are_named() {
     unavailable("resources: { app: { concurrency: auto } }", "\"auto\"");
     unavailable("resources: { app: { concurrency: { algorithm: vegas } } }", "resources.app.concurrency");
     for (key, named) in [
-        ("burst: 300s", "\"burst\""),
         ("indexes: []", "\"indexes\""),
         ("on_demand: { max: 1 }", "\"on_demand\""),
-        ("replicas: 1", "\"replicas\""),
-        ("mode: global", "\"global\""),
-        ("mode: burst", "\"burst\""),
-        ("partition_by: range", "\"range\""),
-        ("partition_by: slot", "\"slot\""),
+        ("mode: adaptive", "\"adaptive\""),
         ("partitions: { split: true }", "\"split\""),
         ("partitions: { merge: true }", "\"merge\""),
-        ("partitions: { ceiling: { read: 1 } }", "\"ceiling\""),
     ] {
         let text = format!(
             "namespaces: {{ a: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }}, {key} }}] }} }}"
@@ -118,7 +240,7 @@ fn what_does_not_work_is_told_where_it_stands() {
         (
             &format!("namespaces: {{ a: {{ tables: [{t}] }} }}\nnodes: [{{ name: n, units: 9 }}]"),
             &[
-                "t.yaml:2:27: nodes[0].units: node \"n\" can do 9 units a second, but its partitions are promised 10; raise its units, add a node, or lower what tables are provisioned",
+                "t.yaml:2:27: nodes[0].units: node \"n\" can do 9 units a second and reserves 10 %, but its partitions are promised 10; raise its units, add a node, or lower what tables are provisioned",
             ],
         ),
         (

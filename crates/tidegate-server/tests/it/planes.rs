@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
 use crate::client::{Answer, Client};
 use crate::grpc::{Envoy, descriptor, request};
-use crate::proxy::upstream::well;
+use crate::proxy::upstream::{answering, well};
 use crate::resp;
 use crate::restartable_daemon::Folder;
 use crate::world::START;
@@ -326,11 +326,13 @@ async fn a_reload_keeps_the_levels_of_tables_and_the_places_of_resources_by_name
     let with_limit = SHOP.replace("limits: []", "limits: [{ name: per-user, key: [user], rate: 9/s }]");
     assert_eq!(daemon.reload(&with_limit).await, None);
     assert!(daemon.ask("http", &WRITE).await.is_some(), "the level was kept");
-    // Twice the throughput: what is used stays used.
+    // Twice the throughput: levels are kept.
     let raised = SHOP.replace("write: 4", "write: 8").replace("concurrency: 2", "concurrency: 1");
     assert_eq!(daemon.reload(&raised).await, None);
-    for _ in 0..2 {
-        assert_eq!(daemon.ask("http", &WRITE).await, None, "the difference at once");
+    assert!(daemon.ask("http", &WRITE).await.is_some(), "no unit comes from a change");
+    daemon.clock.advance(Duration::from_secs(1));
+    for _ in 0..4 {
+        assert_eq!(daemon.ask("http", &WRITE).await, None, "the new share of the partition");
     }
     assert!(daemon.ask("http", &WRITE).await.is_some(), "and no more");
     assert_eq!(daemon.series(r#"tidegate_resource_in_flight{resource="app"}"#).await, "1");
@@ -439,7 +441,7 @@ async fn an_operator_sees_tables_and_places_partitions() {
     let shown = daemon.get(&of("shop", "orders")).await.json();
     assert_eq!(shown["tables"][0]["partitions"][0]["node"], "n2", "{shown}");
     for (body, status, hint) in [
-        (place(2, "n1"), 400, "has no partition 2; use 0 to 1"),
+        (place(2, "n1"), 400, "has no partition 2"),
         (place(0, "n3"), 400, "n3"),
         (json!({"namespace": "blog", "table": "orders", "partition": 0, "node": "n1"}), 404, "orders"),
         (json!({"namespace": "shop", "table": "invoices", "partition": 0, "node": "n1"}), 400, "invoices"),
@@ -457,4 +459,99 @@ async fn an_operator_sees_tables_and_places_partitions() {
     assert_eq!(daemon.reload(&with_limit).await, None);
     let shown = daemon.get(&of("shop", "orders")).await.json();
     assert_eq!(shown["tables"][0]["partitions"][0]["node"], "n2", "{shown}");
+}
+
+/// A table of one partition with 10 units of reading and 10 of writing a second.
+fn one_partition(mode: &str) -> String {
+    format!(
+        "namespaces:
+  shop:
+    limits: []
+    tables: [{{ name: orders, provisioned: {{ read: 10, write: 10 }}, {mode} }}]
+  blog: {{ limits: [] }}
+"
+    )
+}
+
+#[tokio::test]
+async fn true_units_at_settle_are_felt_by_the_next_access() {
+    let daemon = Daemon::start(&one_partition("mode: static")).await;
+    let access = json!({"table": "orders", "key": "order-7", "kind": "read"});
+    let reserve = json!({"namespace": "shop", "attributes": {}, "access": access, "cost": 1});
+    let permit = daemon.post("/v1/reserve", &reserve).await.json()["permit"].as_str().unwrap().to_owned();
+    for wrong in [
+        json!({"units": -1}),
+        json!({"units": "many"}),
+        json!({"units": 0.0001}),
+        json!({"units": 1_000_001}),
+        json!({"units": 3, "outcome": "cancelled"}),
+    ] {
+        let mut body = wrong.clone();
+        body["permit"] = json!(permit);
+        let answer = daemon.post("/v1/settle", &body).await;
+        assert_eq!(answer.status, 400, "{wrong}: {answer:?}");
+        assert!(answer.body.contains("units"), "{wrong}: {answer:?}");
+    }
+    assert_eq!(daemon.post("/v1/settle", &json!({"permit": permit, "units": 40.5})).await.status, 200);
+    let read = [("table", "orders"), ("key", "order-7"), ("kind", "read")];
+    assert!(daemon.ask("http", &read).await.is_some(), "30.5 units of debt");
+    daemon.clock.advance(Duration::from_millis(3040));
+    assert!(daemon.ask("http", &read).await.is_some(), "a tenth of a unit is owed");
+    daemon.clock.advance(Duration::from_millis(20));
+    assert_eq!(daemon.ask("http", &read).await, None);
+    assert_eq!(daemon.ask("http", &[WRITE[0], WRITE[1], WRITE[2]]).await, None, "writes are apart");
+}
+
+#[tokio::test]
+async fn true_units_in_an_answer_reconcile_the_access_of_a_route_and_are_not_passed_on() {
+    for (header, is_refused) in [
+        ("tidegate-units: 40", true),
+        ("tidegate-units: 0", false),
+        ("tidegate-units: -3", false),
+        ("tidegate-units: 40\r\ntidegate-units: 40", false),
+    ] {
+        let answer = format!("HTTP/1.1 200 OK\r\n{header}\r\ncontent-length: 2\r\n\r\nok");
+        let (server, _) = answering(answer.leak()).await;
+        let policy = format!(
+            "store: {{ kind: memory }}
+listen: {{ http: 127.0.0.1:0, proxy: 127.0.0.1:0 }}
+proxy:
+  upstreams: {{ app: [\"http://{server}\"] }}
+  routes:
+    - {{ upstream: app, namespace: shop, access: {{ table: '\"orders\"', key: path.0, kind: method }} }}
+{}",
+            one_partition("mode: static")
+        );
+        let parsed = tidegate_policy::parse("policy.yaml", &policy, &|_| None).unwrap().policy;
+        let config = from_policy::server_config(&parsed).unwrap();
+        let clock = Arc::new(ManualClock::new(START));
+        let handle = from_policy::serve_on(&parsed, policy.as_bytes(), config, clock).await.unwrap();
+        let get = async || {
+            let mut client = Client::connect(handle.proxy().unwrap().tcp().unwrap()).await;
+            client.send(crate::proxy::get("/order-7", "")).await;
+            client.answer().await.unwrap()
+        };
+        let first = get().await;
+        assert_eq!((first.status, first.header("tidegate-units")), (200, None), "{header}: {first:?}");
+        while handle.proxy_in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let status = if is_refused { 429 } else { 200 };
+        assert_eq!(get().await.status, status, "{header}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_with_bursts_spends_what_it_left_unused_and_a_static_one_does_not() {
+    for (mode, admitted) in [("mode: static", 10), ("mode: burst, burst: 10s", 110)] {
+        let daemon = Daemon::start(&one_partition(mode)).await;
+        for idle in [0, 11, 60] {
+            daemon.clock.advance(Duration::from_secs(idle));
+            let mut count = 0;
+            while daemon.ask("http", &WRITE).await.is_none() {
+                count += 1;
+            }
+            assert_eq!(count, admitted, "{mode}: 1 s of its share, and 10 s that it left unused");
+        }
+    }
 }

@@ -53,6 +53,7 @@ pub(crate) struct OverrideNumbers {
     /// The first instant at which it no longer counts.
     pub(crate) until: Timestamp,
     /// Whether its time zone counts whatever zone the request names.
+    #[cfg_attr(not(feature = "calendar"), expect(dead_code, reason = "only calendars have time zones"))]
     pub(crate) fixes_zone: bool,
 }
 

@@ -83,7 +83,7 @@ pub(crate) async fn well() -> (SocketAddr, Seen) {
 }
 
 /// A server that answers every request with these bytes.
-pub(super) async fn answering(answer: &'static str) -> (SocketAddr, Seen) {
+pub(crate) async fn answering(answer: &'static str) -> (SocketAddr, Seen) {
     let seen = Seen::default();
     let notes = Arc::clone(&seen);
     let address = serve(move |mut connection| {
