@@ -1,0 +1,63 @@
+//! Plans: one split, merge or move that is proposed or runs, with its reason and its benefit.
+
+use tidegate_core::{AccessOperation, Timestamp};
+
+use crate::partition_id::PartitionId;
+use crate::placement::MoveOrder;
+use crate::position::Position;
+use crate::reshape::SplitShares;
+use crate::units::Units;
+
+/// A change of one partition that a control loop proposes.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The namespace of the table.
+    pub namespace: String,
+    /// The table.
+    pub table: String,
+    /// The change.
+    pub change: PlannedChange,
+    /// Why.
+    pub reason: PlanReason,
+    /// The units a second that it lets through, as predicted; zero for a merge.
+    pub benefit: Units,
+    /// When it was proposed.
+    pub proposed_at: Timestamp,
+}
+
+/// The change of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PlannedChange {
+    /// A partition is cut.
+    Split {
+        /// The partition.
+        partition: PartitionId,
+        /// The first position of the right part.
+        at: Position,
+        /// The parts of reads and writes that the left part gets.
+        shares: SplitShares,
+    },
+    /// A partition is joined with the one behind it.
+    Merge {
+        /// The left partition.
+        left: PartitionId,
+    },
+    /// A replica goes to another node.
+    Move(MoveOrder),
+}
+
+/// The reason of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanReason {
+    /// The partition is asked for more than its ceiling.
+    AboveCeiling(AccessOperation),
+    /// A key alone is asked for more than the ceiling; its neighbours are parted from it.
+    HotKey(AccessOperation),
+    /// Neighbours have been cool for long.
+    Cool,
+    /// The node is asked for more than it can do.
+    NodeBusy,
+    /// The table grew on demand, and its limit needs more partitions.
+    Growth,
+}

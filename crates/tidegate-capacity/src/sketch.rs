@@ -1,0 +1,265 @@
+//! Samples of the keys that a partition is asked for, kept only while it is warm.
+//!
+//! Two windows of ten seconds follow each other. Each has a weighted sample of positions, whose
+//! sorted order is the distribution of the load over the keys, and the heaviest keys by
+//! Space-Saving, which gives a lower bound: only that can prove that a single key is too much.
+//!
+//! Memory: [`SAMPLE_MAX`] positions and [`HEAVY_MAX`] counters a window, within
+//! [`SKETCH_BYTES_MAX`]. When a table of counters is full, the least one gives way.
+
+use core::time::Duration;
+
+use tidegate_core::Timestamp;
+
+use crate::position::Position;
+use crate::units::Units;
+
+/// The length of a window.
+pub const WINDOW: Duration = Duration::from_secs(10);
+/// The positions in the sample of a window.
+pub const SAMPLE_MAX: usize = 1024;
+/// The keys that are counted in a window. A key with more than one in so many units is among them.
+pub const HEAVY_MAX: usize = 256;
+/// The most bytes of the sketch of one direction of a partition.
+pub const SKETCH_BYTES_MAX: usize = 192 << 10;
+
+/// The windows that are kept: the one that runs and those before.
+const WINDOWS: usize = 2;
+
+const _: () = assert!(
+    WINDOWS * (SAMPLE_MAX * size_of::<Position>() + HEAVY_MAX * (size_of::<Position>() + 16))
+        <= SKETCH_BYTES_MAX,
+    "a sketch keeps its bound"
+);
+
+/// The keys that one direction of a partition is asked for.
+#[derive(Clone, Debug)]
+pub struct Sketch {
+    running: Window,
+    /// The last whole window.
+    last: Option<Window>,
+    /// The state of the sampler; the seed is the caller's.
+    random: u64,
+}
+
+/// The keys of one window.
+#[derive(Clone, Debug)]
+struct Window {
+    since: Timestamp,
+    sample: Vec<Position>,
+    heavy: HeavyKeys,
+    /// The thousandths of all accesses.
+    total: u64,
+}
+
+/// The keys of a whole window, sorted.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct KeySample {
+    /// The sampled positions in their order. Each stands for an equal part of the load.
+    pub positions: Vec<Position>,
+    /// The heaviest keys, the first one the heaviest.
+    pub heavy: Vec<HeavyKey>,
+    /// The load in units a second.
+    pub load: Units,
+}
+
+/// A key and its load in units a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeavyKey {
+    /// The key.
+    pub position: Position,
+    /// Units a second that it was asked for at least.
+    pub at_least: Units,
+    /// Units a second that it was asked for at most.
+    pub at_most: Units,
+}
+
+impl Sketch {
+    /// An empty sketch that begins at `now`. The seed decides which of the keys are sampled.
+    pub fn new(seed: u64, now: Timestamp) -> Self {
+        Self { running: Window::new(now), last: None, random: seed }
+    }
+
+    /// Counts an access of `cost` thousandths.
+    pub(crate) fn record(&mut self, position: Position, cost: u64, now: Timestamp) {
+        self.roll(now);
+        self.running.total = self.running.total.saturating_add(cost);
+        self.running.heavy.count(position, cost);
+        if self.running.sample.len() < SAMPLE_MAX {
+            self.running.sample.push(position);
+            return;
+        }
+        // The sampled share of an access is that of its units (A-Chao).
+        let chance = u128::from(cost) * SAMPLE_MAX as u128;
+        if u128::from(self.draw()) * u128::from(self.running.total) >> 64 < chance {
+            let replaced = (u128::from(self.draw()) * SAMPLE_MAX as u128) >> 64;
+            self.running.sample[replaced as usize] = position;
+        }
+    }
+
+    /// Ends the window that runs, if its time is over. A window that ended long ago is not kept.
+    fn roll(&mut self, now: Timestamp) {
+        let elapsed = now.saturating_since(self.running.since);
+        if elapsed < WINDOW && now >= self.running.since {
+            return;
+        }
+        let ended = core::mem::replace(&mut self.running, Window::new(now));
+        self.last = (elapsed < 2 * WINDOW && elapsed >= WINDOW).then_some(ended);
+    }
+
+    /// The last whole window at `now`, once; `None` while there is none.
+    pub fn take_sample(&mut self, now: Timestamp) -> Option<KeySample> {
+        self.roll(now);
+        self.last.take().map(Window::into_sample)
+    }
+
+    /// The next number of the sampler (`SplitMix64`).
+    fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Window {
+    fn new(since: Timestamp) -> Self {
+        Self { since, sample: Vec::with_capacity(SAMPLE_MAX), heavy: HeavyKeys::new(), total: 0 }
+    }
+
+    fn into_sample(self) -> KeySample {
+        let mut positions = self.sample;
+        positions.sort_unstable();
+        let seconds = WINDOW.as_secs();
+        let rate = |thousandths: u64| Units::from_rate(thousandths / seconds);
+        let mut heavy: Vec<HeavyKey> = self
+            .heavy
+            .counters()
+            .map(|(position, count, error)| HeavyKey {
+                position,
+                at_least: rate(count - error),
+                at_most: rate(count),
+            })
+            .collect();
+        heavy.sort_by_key(|key| core::cmp::Reverse((key.at_least, key.position)));
+        KeySample { positions, heavy, load: rate(self.total) }
+    }
+}
+
+/// Counters of the heaviest keys (Space-Saving).
+#[derive(Clone, Debug)]
+struct HeavyKeys {
+    // Apart, so that a search reads nothing but positions.
+    positions: Vec<Position>,
+    counts: Vec<u64>,
+    /// How much of each count may be of other keys.
+    errors: Vec<u64>,
+}
+
+impl HeavyKeys {
+    fn new() -> Self {
+        Self {
+            positions: Vec::with_capacity(HEAVY_MAX),
+            counts: Vec::with_capacity(HEAVY_MAX),
+            errors: Vec::with_capacity(HEAVY_MAX),
+        }
+    }
+
+    fn count(&mut self, position: Position, cost: u64) {
+        if let Some(index) = self.positions.iter().position(|known| *known == position) {
+            self.counts[index] += cost;
+        } else if self.positions.len() < HEAVY_MAX {
+            self.positions.push(position);
+            self.counts.push(cost);
+            self.errors.push(0);
+        } else if let Some((index, least)) =
+            self.counts.iter().copied().enumerate().min_by_key(|(_, count)| *count)
+        {
+            self.positions[index] = position;
+            self.errors[index] = least;
+            self.counts[index] = least + cost;
+        }
+    }
+
+    fn counters(&self) -> impl Iterator<Item = (Position, u64, u64)> {
+        let counts = self.counts.iter().copied().zip(self.errors.iter().copied());
+        self.positions.iter().copied().zip(counts).map(|(position, (count, error))| (position, count, error))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(1_795_210_800_000 + millis)
+    }
+
+    /// Keys by Zipf's law with this exponent, the first one the heaviest.
+    fn zipf(keys: usize, exponent: f64) -> Vec<f64> {
+        let weights: Vec<f64> = (1..=keys).map(|rank| (rank as f64).powf(-exponent)).collect();
+        let sum: f64 = weights.iter().sum();
+        let mut acc = 0.0;
+        weights
+            .into_iter()
+            .map(|weight| {
+                acc += weight / sum;
+                acc
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_sample_is_the_distribution_and_the_heaviest_keys_are_among_the_counters() {
+        let cdf = zipf(20_000, 0.99);
+        let mut sketch = Sketch::new(7, at(0));
+        let mut random = Sketch::new(11, at(0));
+        let mut counts = vec![0_u64; cdf.len()];
+        for access in 0..60_000_u64 {
+            let draw = (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
+            let rank = cdf.partition_point(|sum| *sum < draw).min(cdf.len() - 1);
+            counts[rank] += 1000;
+            sketch.record(Position::of_hash(rank as u64), 1000, at(access * 10_000 / 60_000));
+        }
+        let sample = sketch.take_sample(at(10_000)).unwrap();
+        assert_eq!((sample.positions.len(), sample.load), (SAMPLE_MAX, Units::whole(6_000)));
+        // The rank error of the median: 1.2 hundredths on average, 2.8 at most in 19 of 20.
+        let median = sample.positions[SAMPLE_MAX / 2].first_word() as usize;
+        let below: u64 = counts[..median].iter().sum();
+        let upto: u64 = counts[..=median].iter().sum();
+        assert!(below < 34_000_000 && upto > 26_000_000, "{below} {upto}");
+        for (rank, key) in (0..10_u64).zip(&sample.heavy) {
+            assert_eq!(key.position, Position::of_hash(rank));
+            let true_rate = Units::from_rate(counts[rank as usize] / 10);
+            assert!(key.at_least <= true_rate && true_rate <= key.at_most);
+        }
+    }
+
+    #[test]
+    fn an_access_is_sampled_by_its_units() {
+        let mut sketch = Sketch::new(3, at(0));
+        for access in 0..100_000_u64 {
+            // One in ten weighs nine times as much as the others.
+            let (position, cost) = if access % 10 == 0 { (1, 9_000) } else { (access + 10, 1000) };
+            sketch.record(Position::of_hash(position), cost, at(access / 20));
+        }
+        let sample = sketch.take_sample(at(10_000)).unwrap();
+        let heavy = sample.positions.iter().filter(|position| **position == Position::of_hash(1)).count();
+        assert!((440..580).contains(&heavy), "{heavy} of 1024");
+        assert_eq!(sample.heavy[0].position, Position::of_hash(1));
+    }
+
+    #[test]
+    fn a_late_roll_or_a_step_back_leaves_no_sample_of_another_time() {
+        let mut sketch = Sketch::new(3, at(100_000));
+        sketch.record(Position::of_hash(1), 1000, at(100_000));
+        assert!(sketch.take_sample(at(160_000)).is_none(), "a minute late");
+        sketch.record(Position::of_hash(1), 1000, at(160_000));
+        assert!(sketch.take_sample(at(150_000)).is_none(), "a step back");
+        sketch.record(Position::of_hash(1), 1000, at(151_000));
+        assert!(sketch.take_sample(at(160_000)).is_some());
+        assert!(sketch.take_sample(at(160_000)).is_none(), "once");
+    }
+}

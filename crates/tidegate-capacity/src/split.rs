@@ -1,0 +1,219 @@
+//! The verdict on a partition that is asked for more than its ceiling: where to cut it, or why not.
+//!
+//! A cut is accepted by its *predicted benefit*: the last windows are replayed against both parts,
+//! and what the two would refuse must be less by a fifth. Balance is no criterion, since the useful
+//! cut beside a heavy key is unbalanced. The median falls on a heavy key more often than not, so
+//! both sides of the median and of the heaviest keys are tried.
+
+use crate::key_range::KeyRange;
+use crate::levels::Share;
+use crate::position::Position;
+use crate::sketch::KeySample;
+use crate::units::Units;
+
+/// The windows that a verdict looks at, at most.
+pub const WINDOWS_MAX: usize = 5;
+
+/// The windows in a row that must be above the ceiling.
+const HOT_WINDOWS: usize = 3;
+
+/// The distance of the distributions of two windows, in thousandths, beyond which the load moves.
+/// Stationary samples of 1024 keys are at most 73 apart, and a mixture of four tenths sequential
+/// and six tenths uniform load at least 381.
+const MOVE_DISTANCE: usize = 150;
+
+/// The neighbours of a hot key that are worth a cut, in units a second.
+const NEIGHBOURS_MIN: Units = Units::whole(50);
+
+/// The heaviest keys of which both sides are tried, beside the median.
+const HEAVY_TRIED: usize = 4;
+
+/// The load of one direction of a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct SplitLoad<'a> {
+    /// The keys of the partition.
+    pub range: KeyRange,
+    /// The bound of the load, in units a second.
+    pub ceiling: Units,
+    /// The last windows in a row, the latest last; more than [`WINDOWS_MAX`] are not looked at.
+    pub windows: &'a [KeySample],
+    /// The requests of the last window that read a range rather than a key.
+    pub spanning: u64,
+    /// All requests of the last window.
+    pub requests: u64,
+}
+
+/// The verdict on a partition.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SplitVerdict {
+    /// A cut helps.
+    Split(Cut),
+    /// One key alone is asked for more than the ceiling. At most two cuts free its neighbours, those
+    /// that are worth it; after them no cut helps until the key cools.
+    HotKey {
+        /// The key.
+        position: Position,
+        /// Before it, and behind it.
+        cuts: Vec<Cut>,
+    },
+    /// The load moves on to ever higher keys: a cut would always be behind it. A random prefix of the
+    /// keys helps.
+    Sequential,
+    /// The load moves.
+    Moving,
+    /// Most requests read ranges, which a cut would part.
+    Scan,
+    /// No cut lessens the refusals by a fifth.
+    Useless,
+    /// The load is not above the ceiling, or not for long enough.
+    Wait,
+}
+
+/// A cut and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// The first position of the right part.
+    pub at: Position,
+    /// The part of the load that the left part has.
+    pub left: Share,
+    /// The units a second that are refused less.
+    pub benefit: Units,
+}
+
+/// Decides where to cut a partition, or why not.
+pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
+    let windows = &load.windows[load.windows.len().saturating_sub(WINDOWS_MAX)..];
+    let is_hot = |window: &KeySample| window.load > load.ceiling && !window.positions.is_empty();
+    let recent = &windows[windows.len().saturating_sub(HOT_WINDOWS)..];
+    let Some(latest) = recent.last().filter(|_| recent.len() == HOT_WINDOWS && recent.iter().all(is_hot))
+    else {
+        return SplitVerdict::Wait;
+    };
+    if let Some(heaviest) = latest.heavy.first()
+        && heaviest.at_least >= load.ceiling
+    {
+        let position = heaviest.position;
+        return SplitVerdict::HotKey { position, cuts: cuts_around(load, latest, position) };
+    }
+    if load.requests > 0 && load.spanning.saturating_mul(2) >= load.requests {
+        return SplitVerdict::Scan;
+    }
+    if let Some(verdict) = movement(windows) {
+        return verdict;
+    }
+    let best = candidates(load, latest)
+        .into_iter()
+        .filter_map(|at| cut_at(load, recent, at))
+        .max_by_key(|cut| (cut.benefit, core::cmp::Reverse(cut.at)));
+    best.map_or(SplitVerdict::Useless, SplitVerdict::Split)
+}
+
+/// Whether the load moves from window to window, most of the time.
+fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
+    let pairs: Vec<(&KeySample, &KeySample)> = windows.iter().zip(windows.iter().skip(1)).collect();
+    let moved: Vec<_> = pairs
+        .iter()
+        .filter(|(before, after)| distance(&before.positions, &after.positions) > MOVE_DISTANCE)
+        .collect();
+    if moved.len() * 2 <= pairs.len() {
+        return None;
+    }
+    // Of a load that grows at its upper end, more than a tenth lies above the former nine tenths.
+    let is_upward = |(before, after): &&&(&KeySample, &KeySample)| {
+        let high = before.positions[before.positions.len() * 9 / 10];
+        let above = after.positions.len() - after.positions.partition_point(|position| *position <= high);
+        above * 4 >= after.positions.len()
+    };
+    let upward = moved.iter().filter(is_upward).count();
+    Some(if upward * 2 > moved.len() { SplitVerdict::Sequential } else { SplitVerdict::Moving })
+}
+
+/// The largest distance between the distributions of two sorted samples, in thousandths
+/// (Kolmogorov and Smirnov).
+fn distance(before: &[Position], after: &[Position]) -> usize {
+    let (mut left, mut right, mut largest) = (0, 0, 0);
+    while left < before.len() && right < after.len() {
+        let position = before[left].min(after[right]);
+        while before.get(left) == Some(&position) {
+            left += 1;
+        }
+        while after.get(right) == Some(&position) {
+            right += 1;
+        }
+        largest = largest.max((left * after.len()).abs_diff(right * before.len()));
+    }
+    largest * 1000 / (before.len() * after.len()).max(1)
+}
+
+/// The positions to be tried: both sides of the median and of the heaviest keys.
+fn candidates(load: &SplitLoad<'_>, latest: &KeySample) -> Vec<Position> {
+    let median = latest.positions[latest.positions.len() / 2];
+    let heavy = latest.heavy.iter().take(HEAVY_TRIED).map(|key| key.position);
+    let both_sides = |position: Position| [Some(position), load.range.by.next(position)];
+    let mut tried: Vec<Position> =
+        core::iter::once(median).chain(heavy).flat_map(both_sides).flatten().collect();
+    tried.sort_unstable();
+    tried.dedup();
+    tried.retain(|at| load.range.contains(*at) && *at != load.range.first);
+    tried
+}
+
+/// A cut, if what both parts would have refused of these windows is less by a fifth.
+fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<Cut> {
+    let (mut before, mut after) = (0_i64, 0_i64);
+    let ceiling = load.ceiling.as_thousandths();
+    let refused = |offered: i64| (offered - ceiling).max(0);
+    for window in windows {
+        let [left, right] = parts(window, at);
+        before += refused(window.load.as_thousandths());
+        after += refused(left) + refused(right);
+    }
+    let windows_count = i64::try_from(windows.len()).unwrap_or(i64::MAX);
+    if after * 5 > before * 4 {
+        return None;
+    }
+    let [left, right] = parts(windows.last()?, at).map(i64::cast_unsigned);
+    let benefit = Units::from_thousandths((before - after) / windows_count);
+    Some(Cut { at, left: Share::of_parts(left, right), benefit })
+}
+
+/// The load of a window before `at` and from it on, in thousandths a second.
+fn parts(window: &KeySample, at: Position) -> [i64; 2] {
+    let left = window.positions.partition_point(|position| *position < at);
+    let load = i128::from(window.load.as_thousandths());
+    // At most the load.
+    let left = (load * left as i128 / (window.positions.len() as i128).max(1)) as i64;
+    [left, load as i64 - left]
+}
+
+/// The cuts that part a hot key from its neighbours.
+fn cuts_around(load: &SplitLoad<'_>, latest: &KeySample, hot: Position) -> Vec<Cut> {
+    let behind = load.range.by.next(hot);
+    let inside = |at: &Position| load.range.contains(*at) && *at != load.range.first;
+    let whole = latest.load.as_thousandths();
+    let mut cuts = Vec::new();
+    if inside(&hot) {
+        let [left, right] = parts(latest, hot);
+        if left > NEIGHBOURS_MIN.as_thousandths() {
+            let left = left.cast_unsigned();
+            let benefit = Units::from_rate(left);
+            cuts.push(Cut { at: hot, left: Share::of_parts(left, right.cast_unsigned()), benefit });
+        }
+    }
+    if let Some(at) = behind.filter(inside) {
+        let [_, right] = parts(latest, at);
+        if right > NEIGHBOURS_MIN.as_thousandths() {
+            // Of the part that the first cut leaves, if there is one.
+            let before_hot = cuts.first().map_or(0, |_| parts(latest, hot)[0]);
+            let left = (whole - right - before_hot).max(0).cast_unsigned();
+            let right = right.cast_unsigned();
+            cuts.push(Cut { at, left: Share::of_parts(left, right), benefit: Units::from_rate(right) });
+        }
+    }
+    cuts
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;

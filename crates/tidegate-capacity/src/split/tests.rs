@@ -1,0 +1,143 @@
+use tidegate_core::Timestamp;
+
+use super::*;
+use crate::position::PartitionBy;
+use crate::sketch::Sketch;
+
+const CEILING: Units = Units::whole(1000);
+
+/// Numbers that a seed determines (`SplitMix64`).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+fn range() -> KeyRange {
+    KeyRange { by: PartitionBy::Slot, first: Position::FIRST, end: None }
+}
+
+/// The verdict after these windows of 10 s, whose keys `key` draws at `units` a second.
+fn verdict(windows: u64, units: u64, mut key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+    let mut random = Random(5);
+    let start = 1_795_210_800_000;
+    let mut sketch = Sketch::new(1, Timestamp::from_millis(start));
+    let mut samples = Vec::new();
+    for window in 0..windows {
+        for access in 0..units * 10 {
+            let now = Timestamp::from_millis(start + window * 10_000 + access * 1000 / units);
+            let position = key(&mut random, window * units * 10 + access);
+            sketch.record(Position::of_slot(position as u16), 1000, now);
+        }
+        samples.extend(sketch.take_sample(Timestamp::from_millis(start + (window + 1) * 10_000)));
+    }
+    assert_eq!(samples.len(), windows as usize);
+    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &samples, spanning: 0, requests: 0 };
+    split_verdict(&load)
+}
+
+#[test]
+fn a_uniform_load_above_the_ceiling_is_halved_and_below_it_nothing_happens() {
+    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    let SplitVerdict::Split(cut) = verdict(3, 1900, uniform) else { panic!() };
+    assert!((7_300..9_000).contains(&cut.at.first_word()), "{cut:?}");
+    assert!(cut.benefit > Units::whole(700), "{cut:?}");
+    assert_eq!(verdict(3, 1000, uniform), SplitVerdict::Wait);
+    assert_eq!(verdict(2, 1900, uniform), SplitVerdict::Wait, "not for long enough");
+}
+
+#[test]
+fn a_heavy_median_is_cut_on_the_side_that_helps() {
+    // One key of six tenths below the ceiling, and the rest all to its right.
+    let skewed = |random: &mut Random, _| {
+        if random.fraction() < 0.6 { 4000 } else { 4001 + random.next() % 12_000 }
+    };
+    let SplitVerdict::Split(cut) = verdict(3, 1500, skewed) else { panic!() };
+    assert_eq!(cut.at, Position::of_slot(4001), "behind the key: before it nothing is parted");
+    assert!(cut.benefit > Units::whole(400), "{cut:?}");
+    // And all to its left.
+    let mirrored = |random: &mut Random, _| {
+        if random.fraction() < 0.6 { 12_000 } else { random.next() % 12_000 }
+    };
+    let SplitVerdict::Split(cut) = verdict(3, 1500, mirrored) else { panic!() };
+    assert!(cut.at <= Position::of_slot(12_000), "{cut:?}");
+    assert!(cut.benefit > Units::whole(400), "{cut:?}");
+}
+
+#[test]
+fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most() {
+    let hot = |share: f64| {
+        move |random: &mut Random, _: u64| {
+            if random.fraction() < share { 8000 } else { random.next() % 16_384 }
+        }
+    };
+    let SplitVerdict::HotKey { position, cuts } = verdict(3, 3000, hot(0.5)) else { panic!() };
+    assert_eq!(position, Position::of_slot(8000));
+    let at: Vec<u64> = cuts.iter().map(|cut| cut.at.first_word()).collect();
+    assert_eq!(at, [8000, 8001]);
+    // Neighbours that are not worth a cut.
+    let SplitVerdict::HotKey { cuts, .. } = verdict(3, 3000, hot(0.99)) else { panic!() };
+    assert_eq!(cuts, []);
+}
+
+#[test]
+fn a_load_that_moves_is_not_cut_and_the_same_keys_in_another_order_are() {
+    // Four tenths at a tail that moves by 30 slots a second, the rest anywhere below it.
+    let sequential = |random: &mut Random, access: u64| {
+        let tail = 4000 + access * 30 / 3000;
+        if random.fraction() < 0.4 { tail } else { random.next() % tail }
+    };
+    let moving = |_: &mut Random, access: u64| {
+        [2000, 9000, 5000, 14_000, 1000][(access / 30_000) as usize % 5] + access % 700
+    };
+    // The tail must pass the keys of a window to be seen; it moves 300 slots in each.
+    let fast = |random: &mut Random, access: u64| {
+        let tail = 1000 + access * 300 / 3000;
+        if random.fraction() < 0.8 { tail } else { random.next() % 16_000 }
+    };
+    assert_eq!(verdict(5, 3000, fast), SplitVerdict::Sequential);
+    assert_eq!(verdict(5, 3000, moving), SplitVerdict::Moving);
+    assert!(matches!(verdict(5, 3000, sequential), SplitVerdict::Sequential), "four tenths");
+    // The keys of the moving tail, each as often, in an order that does not move.
+    let permuted = |random: &mut Random, _: u64| {
+        let tail = 1000 + random.next() % 15_000;
+        if random.fraction() < 0.8 { tail } else { random.next() % 16_000 }
+    };
+    assert!(matches!(verdict(5, 1900, permuted), SplitVerdict::Split(_)));
+}
+
+#[test]
+fn scans_are_not_cut() {
+    let samples: Vec<KeySample> = Vec::new();
+    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &samples, spanning: 1, requests: 1 };
+    assert_eq!(split_verdict(&load), SplitVerdict::Wait);
+    let mut sketch = Sketch::new(1, Timestamp::from_secs(100));
+    let mut windows = Vec::new();
+    for window in 0..3_u64 {
+        for access in 0..20_000_u64 {
+            let now = Timestamp::from_millis(100_000 + window * 10_000 + access / 2);
+            sketch.record(Position::of_slot((access * 7919 % 16_384) as u16), 1000, now);
+        }
+        windows.extend(sketch.take_sample(Timestamp::from_millis(100_000 + (window + 1) * 10_000)));
+    }
+    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &windows, spanning: 50, requests: 100 };
+    assert_eq!(split_verdict(&load), SplitVerdict::Scan);
+    assert!(matches!(split_verdict(&SplitLoad { spanning: 49, ..load }), SplitVerdict::Split(_)));
+}
+
+#[test]
+fn the_distance_of_two_samples_is_the_largest_gap_between_their_distributions() {
+    let sample = |slots: &[u16]| slots.iter().map(|slot| Position::of_slot(*slot)).collect::<Vec<_>>();
+    assert_eq!(distance(&sample(&[1, 2, 3, 4]), &sample(&[1, 2, 3, 4])), 0);
+    assert_eq!(distance(&sample(&[1, 2]), &sample(&[3, 4])), 1000);
+    assert_eq!(distance(&sample(&[1, 1, 5, 5]), &sample(&[1, 5, 5, 5])), 250);
+}
