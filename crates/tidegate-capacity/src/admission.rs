@@ -187,6 +187,9 @@ impl Capacity {
         let is_counted = !access.is_repeated || Fault::RetriesCounted.is_planted();
         if is_counted {
             state.directions.of_mut(load.is_read).meter.offer(load.cost);
+            if let Some(sketch) = &mut state.sketches[usize::from(!load.is_read)] {
+                sketch.record(load.position, load.cost, now);
+            }
         }
         let tokens = match self.take_tokens(table, entry.account, &state, load, now) {
             Ok(tokens) => tokens,

@@ -24,8 +24,10 @@ use crate::error::CapacityError;
 use crate::hold::UnitsHold;
 use crate::key_hash::key_hash;
 use crate::node::{Node, NodeLoad};
+use crate::position::Position;
 use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
-use crate::table::Table;
+use crate::table::{Table, first_of};
+use crate::table_config::TableMode;
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -209,6 +211,20 @@ impl Capacity {
         })
     }
 
+    /// The mode of a table; `None` if there is no such table.
+    pub fn mode(&self, namespace: &str, table: &str) -> Option<TableMode> {
+        Some(self.table(namespace, table).ok()?.layout.plan().numbers.mode)
+    }
+
+    /// The first positions of the partitions that a table is configured with, in their order;
+    /// `None` if there is no such table.
+    pub fn configured_bounds(&self, namespace: &str, table: &str) -> Option<Vec<Position>> {
+        let layout = &self.table(namespace, table).ok()?.layout;
+        let plan = layout.plan();
+        let bounds = 0..plan.config.partitions;
+        Some(bounds.map(|index| first_of(&plan.config, &layout.keyspace, index)).collect())
+    }
+
     /// The nodes as they are at `now`, in the order they were given.
     pub fn nodes(&self, now: Timestamp) -> impl ExactSizeIterator<Item = NodeStatus<'_>> {
         let promised = self.loads().clone();
@@ -218,6 +234,7 @@ impl Capacity {
             left: node.level(now),
             overflow: node.overflow(),
             promised: Units::from_rate(load.promised),
+            promisable: Units::from_rate(node.promisable()),
         })
     }
 

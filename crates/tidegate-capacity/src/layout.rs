@@ -147,6 +147,7 @@ impl Layout {
             range: KeyRange { first: at, ..range },
             made_at: Some(now),
             directions: Directions { read: right_read, write: right_write },
+            sketches: [None, None],
             ..parent.clone()
         };
         // One more than the partitions, where no merge has left a slot.
@@ -155,6 +156,7 @@ impl Layout {
         parent.id = ids[0];
         parent.range.end = Some(at);
         parent.made_at = Some(now);
+        parent.sketches = [None, None];
         parent.directions = Directions { read: left_read, write: left_write };
         plan.order.insert(index + 1, (at, slot));
         self.routes.set(&plan.order);
@@ -174,6 +176,7 @@ impl Layout {
         left.id = id;
         left.range.end = right.range.end;
         left.made_at = Some(now);
+        left.sketches = [None, None];
         left.gated_until = left.gated_until.max(right.gated_until);
         right.is_live = false;
         let (_, slot) = plan.order.remove(index + 1);

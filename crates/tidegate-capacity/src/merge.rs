@@ -33,25 +33,37 @@ pub struct MergeLoad {
     pub ceilings: [Units; 2],
     /// Whether it was cut around one heavy key.
     pub has_hot_key: bool,
+    /// Whether it begins where the table is configured to be cut.
+    pub begins_configured: bool,
+    /// The position of the node that leads it.
+    pub node: usize,
 }
 
-/// Neighbours that may be joined at `now`, by the left one; each partition in at most one pair. The
-/// table keeps at least `least` partitions, and `elapsed` since the last proposal bounds their
+/// Two neighbours that may be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoolPair {
+    /// The left one.
+    pub left: PartitionId,
+    /// The right one.
+    pub right: PartitionId,
+    /// Whether they lie on the same node; otherwise the right one has to move first.
+    pub is_together: bool,
+}
+
+/// Neighbours that may be joined at `now`; each partition in at most one pair. Nothing is joined
+/// where the table is configured to be cut, and `elapsed` since the last proposal bounds the
 /// number.
-pub fn cool_neighbours(
-    partitions: &[MergeLoad],
-    least: usize,
-    elapsed: Duration,
-    now: Timestamp,
-) -> Vec<PartitionId> {
+pub fn cool_neighbours(partitions: &[MergeLoad], elapsed: Duration, now: Timestamp) -> Vec<CoolPair> {
     let a_minute = (partitions.len() * PERCENT_A_MINUTE / 100).max(1);
     let millis = elapsed.min(Duration::from_mins(1)).as_millis() as usize;
-    let most = (a_minute * millis).div_ceil(60_000).min(partitions.len().saturating_sub(least));
+    let most = (a_minute * millis).div_ceil(60_000);
     let mut chosen = Vec::new();
     let mut index = 0;
     while index + 1 < partitions.len() && chosen.len() < most {
-        if may_join(&partitions[index], &partitions[index + 1], now) {
-            chosen.push(partitions[index].id);
+        let (left, right) = (&partitions[index], &partitions[index + 1]);
+        if may_join(left, right, now) {
+            let is_together = left.node == right.node;
+            chosen.push(CoolPair { left: left.id, right: right.id, is_together });
             index += 1;
         }
         index += 1;
@@ -69,7 +81,7 @@ fn may_join(left: &MergeLoad, right: &MergeLoad, now: Timestamp) -> bool {
         let ceiling = left.ceilings[direction].min(right.ceilings[direction]).as_thousandths();
         sum.saturating_mul(10) < ceiling.saturating_mul(CEILING_TENTHS)
     };
-    is_settled(left) && is_settled(right) && is_cool(0) && is_cool(1)
+    !right.begins_configured && is_settled(left) && is_settled(right) && is_cool(0) && is_cool(1)
 }
 
 #[cfg(test)]
@@ -86,11 +98,13 @@ mod tests {
             peaks: Some([Units::ZERO, Units::whole(writes)]),
             ceilings: [Units::whole(3000), Units::whole(1000)],
             has_hot_key: false,
+            begins_configured: false,
+            node: 0,
         }
     }
 
     fn chosen(loads: &[MergeLoad]) -> Vec<u32> {
-        cool_neighbours(loads, 1, Duration::from_mins(1), NOW).into_iter().map(|id| id.0).collect()
+        cool_neighbours(loads, Duration::from_mins(1), NOW).into_iter().map(|pair| pair.left.0).collect()
     }
 
     #[test]
@@ -118,17 +132,26 @@ mod tests {
     }
 
     #[test]
-    fn no_more_are_joined_than_a_seventh_a_minute_and_not_below_the_least() {
+    fn nothing_is_joined_where_the_table_is_configured_to_be_cut() {
+        let configured = MergeLoad { begins_configured: true, ..load(1, 0) };
+        assert_eq!(chosen(&[load(0, 0), configured, load(2, 0)]), [1]);
+        let apart = cool_neighbours(&[load(0, 0), MergeLoad { node: 1, ..load(1, 0) }], PERIOD, NOW);
+        assert_eq!(apart, [CoolPair { left: PartitionId(0), right: PartitionId(1), is_together: false }]);
+    }
+
+    const PERIOD: Duration = Duration::from_mins(1);
+
+    #[test]
+    fn no_more_are_joined_than_a_seventh_a_minute() {
         let many: Vec<_> = (0..100).map(|id| load(id, 0)).collect();
-        assert_eq!(cool_neighbours(&many, 1, Duration::from_mins(1), NOW).len(), 15);
-        assert_eq!(cool_neighbours(&many, 1, Duration::from_secs(10), NOW).len(), 3);
-        assert_eq!(cool_neighbours(&many, 1, Duration::from_hours(9), NOW).len(), 15, "a late tick is one");
-        assert_eq!(cool_neighbours(&many, 98, Duration::from_mins(1), NOW).len(), 2);
-        assert_eq!(cool_neighbours(&many[..2], 2, Duration::from_mins(1), NOW).len(), 0);
-        // From 20 times back to 1.2 times within 30 minutes.
+        assert_eq!(cool_neighbours(&many, PERIOD, NOW).len(), 15);
+        assert_eq!(cool_neighbours(&many, Duration::from_secs(10), NOW).len(), 3);
+        assert_eq!(cool_neighbours(&many, Duration::from_hours(9), NOW).len(), 15, "a late tick is one");
+        assert_eq!(cool_neighbours(&many[..1], PERIOD, NOW), []);
+        // E-ETL: from 20 times back to 1.2 times within 30 minutes.
         let (mut count, mut minutes) = (320, 0);
         while count * 10 > 16 * 12 {
-            count -= cool_neighbours(&vec![load(0, 0); count], 16, Duration::from_mins(1), NOW).len();
+            count -= cool_neighbours(&vec![load(0, 0); count], PERIOD, NOW).len();
             minutes += 1;
         }
         assert!(minutes <= 20, "{minutes}");

@@ -152,6 +152,11 @@ impl Node {
         self.spec.rate()
     }
 
+    /// The thousandths a second that may be promised.
+    pub(crate) const fn promisable(&self) -> u64 {
+        promisable(self.spec.rate() / 1000, self.reserve_percent)
+    }
+
     pub(crate) const fn reserve_percent(&self) -> u8 {
         self.reserve_percent
     }

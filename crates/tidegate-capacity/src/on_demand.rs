@@ -113,9 +113,9 @@ impl Ratchet {
         if hours == 0 {
             return;
         }
-        let passed = Duration::from_secs(hours * 3600);
-        self.decayed_at = self.decayed_at.saturating_add(passed);
-        let half_lives = passed.as_secs_f64() / terms.half_life.as_secs_f64().max(1.0);
+        self.decayed_at = self.decayed_at.saturating_add(Duration::from_secs(hours * 3600));
+        let unused = Duration::from_secs(hours * 3600);
+        let half_lives = unused.as_secs_f64() / terms.half_life.as_secs_f64().max(1.0);
         let kept = self.peak.as_f64() * (-half_lives).exp2();
         let floor = average.max(Units::from_thousandths(terms.initial.as_thousandths() / 2));
         // Far below 2^53 thousandths, and never negative.

@@ -8,6 +8,7 @@ use crate::key_range::KeyRange;
 use crate::members::Members;
 use crate::partition_id::PartitionId;
 use crate::position::{PartitionBy, Position};
+use crate::sketch::Sketch;
 use crate::sync::{Mutex, MutexGuard};
 use crate::table_config::TableNumbers;
 use crate::throughput::Throughput;
@@ -60,6 +61,8 @@ pub(crate) struct PartitionState {
     /// When a split or a merge made it; `None` if the table began with it.
     pub(crate) made_at: Option<Timestamp>,
     pub(crate) directions: Directions,
+    /// The keys of reads and of writes, while they are warm.
+    pub(crate) sketches: [Option<Box<Sketch>>; 2],
 }
 
 impl PartitionState {
@@ -70,7 +73,17 @@ impl PartitionState {
         numbers: TableNumbers,
         directions: Directions,
     ) -> Self {
-        Self { is_live: true, id, range, members, numbers, gated_until: None, made_at: None, directions }
+        Self {
+            is_live: true,
+            id,
+            range,
+            members,
+            numbers,
+            gated_until: None,
+            made_at: None,
+            directions,
+            sketches: [None, None],
+        }
     }
 
     #[inline]

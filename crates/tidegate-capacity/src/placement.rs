@@ -1,8 +1,8 @@
 //! The seam to the store whose partitions lie on nodes: relocation really moves data there.
 //!
 //! The plane decides what moves; a driver moves it, and is believed only after it has been asked
-//! what is so. A driver may fail, be killed in the middle or report a move that it did not make: the
-//! plane changes nothing until the topology shows the replica at its destination.
+//! what is so. A driver may fail, be killed in the middle or report a move that it did not make:
+//! the plane changes nothing until the topology shows the replica at its destination.
 
 use tidegate_core::Timestamp;
 

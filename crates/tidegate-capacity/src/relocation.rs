@@ -78,9 +78,9 @@ pub fn unburdening_moves(
 ) -> Vec<ReplicaMove> {
     let mut nodes = nodes.to_vec();
     let mut replicas = replicas.to_vec();
-    running.iter().for_each(|done| carry_out(done, &mut nodes, &mut replicas));
     let mut is_busy = vec![false; nodes.len()];
     for done in running {
+        carry_out(done, &mut nodes, &mut replicas);
         (is_busy[done.from], is_busy[done.to]) = (true, true);
     }
     let mut order: Vec<usize> = (0..nodes.len()).collect();

@@ -269,7 +269,7 @@ impl Capacity {
 }
 
 /// The index of a partition; or an error if it was split or merged, or never was.
-fn index_of(layout: &Layout, plan: &LayoutPlan, id: PartitionId) -> Result<usize, CapacityError> {
+pub(crate) fn index_of(layout: &Layout, plan: &LayoutPlan, id: PartitionId) -> Result<usize, CapacityError> {
     // Where it is as long as nothing was split.
     let guess = id.0 as usize;
     let found = if guess < plan.len() && layout.lock(plan, guess).id == id {

@@ -92,7 +92,7 @@ impl Sketch {
         }
         // The sampled share of an access is that of its units (A-Chao).
         let chance = u128::from(cost) * SAMPLE_MAX as u128;
-        if u128::from(self.draw()) * u128::from(self.running.total) >> 64 < chance {
+        if (u128::from(self.draw()) * u128::from(self.running.total)) >> 64 < chance {
             let replaced = (u128::from(self.draw()) * SAMPLE_MAX as u128) >> 64;
             self.running.sample[replaced as usize] = position;
         }
@@ -198,6 +198,7 @@ mod tests {
     }
 
     /// Keys by Zipf's law with this exponent, the first one the heaviest.
+    #[expect(clippy::cast_precision_loss, reason = "ranks are far below 2^53")]
     fn zipf(keys: usize, exponent: f64) -> Vec<f64> {
         let weights: Vec<f64> = (1..=keys).map(|rank| (rank as f64).powf(-exponent)).collect();
         let sum: f64 = weights.iter().sum();
@@ -212,6 +213,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are drawn")]
     fn the_sample_is_the_distribution_and_the_heaviest_keys_are_among_the_counters() {
         let cdf = zipf(20_000, 0.99);
         let mut sketch = Sketch::new(7, at(0));

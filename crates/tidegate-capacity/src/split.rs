@@ -49,16 +49,16 @@ pub struct SplitLoad<'a> {
 pub enum SplitVerdict {
     /// A cut helps.
     Split(Cut),
-    /// One key alone is asked for more than the ceiling. At most two cuts free its neighbours, those
-    /// that are worth it; after them no cut helps until the key cools.
+    /// One key alone is asked for more than the ceiling. At most two cuts free its neighbours,
+    /// those that are worth it; after them no cut helps until the key cools.
     HotKey {
         /// The key.
         position: Position,
         /// Before it, and behind it.
         cuts: Vec<Cut>,
     },
-    /// The load moves on to ever higher keys: a cut would always be behind it. A random prefix of the
-    /// keys helps.
+    /// The load moves on to ever higher keys: a cut would always be behind it. A random prefix of
+    /// the keys helps.
     Sequential,
     /// The load moves.
     Moving,

@@ -125,6 +125,8 @@ pub struct NodeStatus<'a> {
     pub rate: Units,
     /// Units a second that its partitions are promised.
     pub promised: Units,
+    /// Units a second that they may be promised.
+    pub promisable: Units,
     /// Units that were given back and found no room.
     pub overflow: Units,
     /// Units it has to spare, at most a tenth of a second of them; negative when its partitions

@@ -17,6 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "53 bits are drawn")]
     fn fraction(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }

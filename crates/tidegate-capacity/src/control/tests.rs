@@ -1,0 +1,247 @@
+use super::*;
+use crate::access::{Access, AccessKind, ReadConsistency};
+use crate::capacity::Admission;
+use crate::table_config::{Ceilings, TableConfig};
+
+const SHOP: &str = "shop";
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(1_795_210_800_000 + millis)
+}
+
+/// A driver that does at once what it is told, fails, or lies.
+#[derive(Default)]
+struct TestDriver {
+    fails: bool,
+    lies: bool,
+    placed: Vec<(PartitionId, String)>,
+}
+
+impl PlacementDriver for TestDriver {
+    type Error = &'static str;
+
+    fn start(&mut self, order: &MoveOrder, _: Timestamp) -> Result<MoveProgress, Self::Error> {
+        if self.fails {
+            return Err("the node does not answer");
+        }
+        if !self.lies {
+            self.placed.push((order.partition, order.to.clone()));
+        }
+        Ok(MoveProgress::Running { gated_until: None })
+    }
+
+    fn progress(&mut self, _: &MoveOrder, _: Timestamp) -> Result<MoveProgress, Self::Error> {
+        if self.fails { Err("the node does not answer") } else { Ok(MoveProgress::Done) }
+    }
+
+    fn lies_on(&mut self, order: &MoveOrder, node: &str, _: Timestamp) -> Result<bool, Self::Error> {
+        Ok(self.placed.contains(&(order.partition, node.to_owned())))
+    }
+
+    fn abort(&mut self, _: &MoveOrder, _: Timestamp) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
+}
+
+/// The share of writes that are refused in each of so many seconds, with ticks and all plans
+/// carried out. `key` is the key of an access by its number.
+struct Run {
+    capacity: Capacity,
+    control: Control,
+    driver: TestDriver,
+    second: u64,
+    access: u64,
+    splits: usize,
+}
+
+impl Run {
+    fn new(table: TableConfig) -> Self {
+        let nodes = ["a", "b", "c", "d"];
+        let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 8000));
+        let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
+        let driver = TestDriver::default();
+        Self { capacity, control: Control::new(7, at(0)), driver, second: 0, access: 0, splits: 0 }
+    }
+
+    /// The thousandths of the writes of a second that are refused.
+    fn second(&mut self, units: u64, key: impl Fn(u64) -> String) -> u64 {
+        let mut refused = 0_u64;
+        for access in 0..units {
+            let now = at(self.second * 1000 + access * 1000 / units);
+            let key = key(self.access);
+            self.access += 1;
+            let write = Access::write("orders", key.as_bytes(), 1);
+            refused +=
+                u64::from(matches!(self.capacity.admit(SHOP, &write, now).unwrap(), Admission::Throttle(_)));
+        }
+        self.second += 1;
+        let now = at(self.second * 1000);
+        for plan in self.control.tick(&self.capacity, now) {
+            self.splits += usize::from(matches!(plan.change, PlannedChange::Split { .. }));
+            self.control.carry_out(&self.capacity, &plan, &mut self.driver, now).unwrap();
+        }
+        self.control.follow_moves(&self.capacity, &mut self.driver, now);
+        refused * 1000 / units
+    }
+
+    fn partitions(&self) -> usize {
+        self.capacity.partitions(SHOP, "orders", at(self.second * 1000)).unwrap().count()
+    }
+}
+
+fn table(mode: TableMode) -> TableConfig {
+    TableConfig::new(SHOP, "orders", 1000, 4000)
+        .mode(mode)
+        .partitions(4)
+        .ceilings(Ceilings { read: 3000, write: 1000 })
+}
+
+/// A number without order, from a number.
+fn mixed(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 13
+}
+
+/// A key in the first of four partitions.
+fn key_of_first_quarter(number: u64) -> String {
+    (0..64)
+        .map(|try_number| format!("{}-{try_number}", mixed(number) % 500))
+        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == 0)
+        .unwrap()
+}
+
+#[test]
+fn a_hot_range_is_split_until_nothing_is_refused_and_merged_when_it_is_cool() {
+    let mut run = Run::new(table(TableMode::Global));
+    // The first second has a second of the ceiling beside.
+    let fifth = (0..5).map(|_| run.second(1800, key_of_first_quarter)).last().unwrap();
+    assert!(fifth > 400, "{fifth}");
+    let last = (1..90).map(|_| run.second(1800, key_of_first_quarter)).last().unwrap();
+    assert!(last < 1, "{last}");
+    assert!((1..=2).contains(&run.splits), "{}", run.splits);
+    let split = run.partitions();
+    // Idle: after ten minutes the parts are joined again, and no further than configured.
+    (0..1500).for_each(|_| {
+        run.second(10, key_of_first_quarter);
+    });
+    assert!(split > 4 && run.partitions() == 4, "{split} and {}", run.partitions());
+}
+
+#[test]
+fn one_hot_key_is_cut_twice_at_most_and_then_left_alone() {
+    let mut run = Run::new(table(TableMode::Global));
+    let key =
+        |number: u64| if number.is_multiple_of(2) { "hot".to_owned() } else { key_of_first_quarter(number) };
+    for _ in 0..180 {
+        run.second(2600, key);
+    }
+    let hot: Vec<_> = run
+        .capacity
+        .partitions(SHOP, "orders", at(run.second * 1000))
+        .unwrap()
+        .map(|one| one.id)
+        .filter(|id| {
+            let verdict = run.control.verdict((SHOP, "orders"), *id, AccessOperation::Write);
+            matches!(verdict, Some(SplitVerdict::HotKey { .. }))
+        })
+        .collect();
+    assert_eq!(hot.len(), 1);
+    let around_hot = run.splits;
+    for _ in 0..60 {
+        run.second(2600, key);
+    }
+    assert_eq!(run.splits, around_hot, "no cut helps any more");
+    assert!(run.splits <= 4, "two around the key, and the neighbours' own");
+}
+
+#[test]
+fn an_adaptive_table_gives_a_throttled_partition_its_demand_within_fifteen_seconds() {
+    let table = TableConfig::new(SHOP, "orders", 1000, 400).mode(TableMode::Adaptive).partitions(4);
+    let mut run = Run::new(table.ceilings(Ceilings { read: 3000, write: 1000 }));
+    let refused: Vec<u64> = (0..40).map(|_| run.second(150, key_of_first_quarter)).collect();
+    assert!(refused[20..].iter().all(|share| *share == 0), "{refused:?}");
+    let rate =
+        run.capacity.partitions(SHOP, "orders", at(run.second * 1000)).unwrap().next().unwrap().write_rate;
+    assert!(rate >= Units::whole(150) && rate <= Units::whole(180), "{rate}");
+}
+
+#[test]
+fn a_late_tick_a_step_back_and_a_restart_of_the_loops_harm_nothing() {
+    let mut run = Run::new(table(TableMode::Global));
+    for _ in 0..20 {
+        run.second(1800, key_of_first_quarter);
+    }
+    let before = run.capacity.fingerprint();
+    let late = at(run.second * 1000 + 90_000);
+    assert_eq!(run.control.tick(&run.capacity, late), []);
+    assert_eq!(run.control.tick(&run.capacity, at(0)), [], "a step back");
+    assert_eq!(run.control.tick(&run.capacity, late.saturating_add(Duration::from_hours(1))), []);
+    assert_eq!(run.capacity.fingerprint(), before);
+}
+
+#[test]
+fn a_driver_that_fails_or_lies_changes_nothing() {
+    let mut run = Run::new(table(TableMode::Static));
+    let now = at(1000);
+    let status = run.capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap();
+    let order = MoveOrder::new((SHOP, "orders"), (status.id, status.range), "a", "b");
+    let plan = Plan {
+        namespace: SHOP.to_owned(),
+        table: "orders".to_owned(),
+        change: PlannedChange::Move(order),
+        reason: PlanReason::NodeBusy,
+        benefit: Units::ZERO,
+        proposed_at: now,
+    };
+    let before = run.capacity.fingerprint();
+    let mut failing = TestDriver { fails: true, ..TestDriver::default() };
+    let error = run.control.carry_out(&run.capacity, &plan, &mut failing, now).unwrap_err();
+    assert_eq!(error.to_string(), "the placement driver failed: the node does not answer");
+    let mut lying = TestDriver { lies: true, ..TestDriver::default() };
+    run.control.carry_out(&run.capacity, &plan, &mut lying, now).unwrap();
+    let ended = run.control.follow_moves(&run.capacity, &mut lying, now);
+    assert!(matches!(ended[..], [EndedMove { outcome: Ok(false), .. }]), "{ended:?}");
+    assert_eq!(run.capacity.fingerprint(), before);
+    // An honest one.
+    let mut driver = TestDriver::default();
+    run.control.carry_out(&run.capacity, &plan, &mut driver, now).unwrap();
+    let ended = run.control.follow_moves(&run.capacity, &mut driver, now);
+    assert!(matches!(ended[..], [EndedMove { outcome: Ok(true), .. }]));
+    assert_eq!(run.capacity.partitions(SHOP, "orders", now).unwrap().next().unwrap().node, "b");
+    // The partition has changed since.
+    let middle = crate::position::Position::of_hash(status.range.words().1 / 2);
+    run.capacity.split(SHOP, "orders", status.id, middle, SplitShares::HALF, now).unwrap();
+    let error = run.control.carry_out(&run.capacity, &plan, &mut driver, now).unwrap_err();
+    assert!(matches!(error, ControlError::Changed(_)), "{error}");
+}
+
+#[test]
+fn a_busy_node_gives_replicas_away() {
+    let nodes = ["a", "b"];
+    let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 2000));
+    let tables = ["orders", "cold"].iter().fold(builder, |builder, name| {
+        builder.table(TableConfig::new(SHOP, *name, 900, 10).mode(TableMode::Global).nodes(["a"]))
+    });
+    let capacity = tables.build_at(at(0)).unwrap();
+    let (mut control, mut driver) = (Control::new(7, at(0)), TestDriver::default());
+    let mut moved = Vec::new();
+    for second in 0..40_u64 {
+        for (name, units) in [("orders", 1500), ("cold", 500)] {
+            for access in 0..units {
+                let now = at(second * 1000 + access * 1000 / units);
+                let strong = AccessKind::Read { consistency: ReadConsistency::Strong };
+                let _ = capacity.admit(SHOP, &Access::new(name, b"k", strong, 1), now).unwrap();
+            }
+        }
+        let now = at(second * 1000 + 1000);
+        for plan in control.tick(&capacity, now) {
+            if let PlannedChange::Move(order) = &plan.change {
+                moved.push(order.table.clone());
+                control.carry_out(&capacity, &plan, &mut driver, now).unwrap();
+            }
+        }
+        control.follow_moves(&capacity, &mut driver, now);
+    }
+    assert_eq!(moved, ["cold"]);
+    assert_eq!(capacity.partitions(SHOP, "cold", at(40_000)).unwrap().next().unwrap().node, "b");
+}
