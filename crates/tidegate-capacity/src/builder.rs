@@ -13,7 +13,7 @@ use crate::partition::Partition;
 use crate::position::{PartitionBy, Position, SLOTS};
 use crate::reload::TableChange;
 use crate::table::{Table, TableId, keyspace_of, members_of};
-use crate::table_config::{TableConfig, TableNumbers, share};
+use crate::table_config::{TableConfig, TableMode, TableNumbers, share};
 
 /// The nodes, accounts and tables of a [`Capacity`] to be.
 ///
@@ -321,6 +321,11 @@ fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<(), C
     let name = || table.name.clone();
     if !(1..=TableConfig::PARTITIONS_MAX).contains(&table.partitions) {
         return Err(CapacityError::Partitions { table: name(), partitions: table.partitions });
+    }
+    let units = table.read_units_per_second.min(table.write_units_per_second);
+    if table.mode != TableMode::Global && u64::from(table.partitions) > units * 1000 {
+        let (table, partitions, max) = (name(), table.partitions, units * 1000);
+        return Err(CapacityError::ThinShares { table, units, partitions, max });
     }
     let keyspace = keyspace_of(table);
     let is_ascending = table.bounds.is_sorted_by(|a, b| a < b)

@@ -80,6 +80,21 @@ pub enum CapacityError {
         /// How many.
         partitions: u32,
     },
+    /// Shares below a thousandth of a unit, with which a partition would never admit anything.
+    #[error(
+        "table \"{table}\": {units} units a second are too few for {partitions} partitions; use at most {max} \
+         partitions, or mode global"
+    )]
+    ThinShares {
+        /// The table.
+        table: String,
+        /// The units a second of the direction that has fewer.
+        units: u64,
+        /// The partitions.
+        partitions: u32,
+        /// As many as each get a thousandth.
+        max: u64,
+    },
     /// A table without nodes.
     #[error("table \"{table}\" lies on no node; name at least one under its nodes")]
     Unplaced {

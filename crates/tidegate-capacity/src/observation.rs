@@ -35,7 +35,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// The keys of the last whole window of a partition, once; `None` while there is none, or
+    /// The keys of the last whole window of a partition, once; `None` before the first one, or
     /// without a sketch.
     ///
     /// Fails when there is no such table or partition.

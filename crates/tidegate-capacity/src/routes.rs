@@ -18,17 +18,19 @@ const LISTS: usize = 17;
 pub(crate) struct Routes {
     by: PartitionBy,
     lists: [OnceLock<Box<[Route]>>; LISTS],
-    // Relaxed throughout: nothing is published by these words. The lock of the partition found
-    // orders what is read of it, and a partition that does not own the position is not used.
-    /// The list in use.
+    /// The list in use. Stored with Release and loaded with Acquire, since the list may have been
+    /// made just before.
     list: AtomicU32,
-    /// The entries in use.
+    /// The entries in use. Relaxed: bounded by the list, and a partition that does not own the
+    /// position is not used.
     length: AtomicU32,
 }
 
 #[derive(Debug)]
 struct Route {
+    // Relaxed: a position in the middle of a change leads to another partition, which is asked.
     first: [AtomicU64; 4],
+    /// Stored with Release and loaded with Acquire, since the slot may have been made just before.
     slot: AtomicU32,
 }
 
@@ -53,7 +55,7 @@ impl Route {
         for (word, value) in self.first.iter().zip(first.words()) {
             word.store(value, Ordering::Relaxed);
         }
-        self.slot.store(slot, Ordering::Relaxed);
+        self.slot.store(slot, Ordering::Release);
     }
 }
 
@@ -79,13 +81,13 @@ impl Routes {
         }
         // At most PARTITIONS_MAX.
         self.length.store(order.len() as u32, Ordering::Relaxed);
-        self.list.store(number, Ordering::Relaxed);
+        self.list.store(number, Ordering::Release);
     }
 
     /// The slot that probably owns `position`.
     #[inline]
     pub(crate) fn find(&self, position: Position) -> u32 {
-        let list = self.lists[self.list.load(Ordering::Relaxed) as usize].get();
+        let list = self.lists[self.list.load(Ordering::Acquire) as usize].get();
         let list = list.map_or(&[][..], |list| list);
         let length = (self.length.load(Ordering::Relaxed) as usize).min(list.len());
         let used = &list[..length];
@@ -96,10 +98,10 @@ impl Routes {
                 && route.begins_by(position)
                 && used.get(guess + 1).is_none_or(|next| !next.begins_by(position))
             {
-                return route.slot.load(Ordering::Relaxed);
+                return route.slot.load(Ordering::Acquire);
             }
         }
         let behind = used.partition_point(|route| route.begins_by(position));
-        used.get(behind.saturating_sub(1)).map_or(0, |route| route.slot.load(Ordering::Relaxed))
+        used.get(behind.saturating_sub(1)).map_or(0, |route| route.slot.load(Ordering::Acquire))
     }
 }

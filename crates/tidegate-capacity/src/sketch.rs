@@ -108,7 +108,7 @@ impl Sketch {
         self.last = (elapsed < 2 * WINDOW && elapsed >= WINDOW).then_some(ended);
     }
 
-    /// The last whole window at `now`, once; `None` while there is none.
+    /// The last whole window at `now`, once; `None` before the first one.
     pub fn take_sample(&mut self, now: Timestamp) -> Option<KeySample> {
         self.roll(now);
         self.last.take().map(Window::into_sample)

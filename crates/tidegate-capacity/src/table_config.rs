@@ -128,9 +128,8 @@ impl TableConfig {
     pub const NAME_BYTES_MAX: usize = 255;
     /// The most units a second of a table or node.
     pub const UNITS_PER_SECOND_MAX: u64 = BucketSpec::UNITS_PER_SECOND_MAX;
-    /// The most partitions of a table. At one unit a second each of a thousand gets a thousandth;
-    /// the others have no allocation of their own.
-    pub const PARTITIONS_MAX: u32 = 1000;
+    /// The most partitions of a table: as many as a Redis Cluster has slots.
+    pub const PARTITIONS_MAX: u32 = 16_384;
     /// The most members of a partition's group.
     pub const REPLICAS_MAX: u8 = MEMBERS_MAX as u8;
     /// The longest time for which unused throughput is kept: an hour.

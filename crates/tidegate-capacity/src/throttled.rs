@@ -96,6 +96,34 @@ impl Throttled<'_> {
         self.retry.as_nanos() == u64::MAX
     }
 
+    /// The name that `DynamoDB` gives the reason, of the sixteen that it has: resource, operation and
+    /// limit. `None` for a node, a replica and a move, which it does not show.
+    pub const fn dynamodb_reason(&self) -> Option<&'static str> {
+        macro_rules! by_limit {
+            ($resource:literal) => {
+                match self.reason {
+                    Reason::TableThroughputExceeded => {
+                        concat!($resource, "ProvisionedThroughputExceeded")
+                    }
+                    Reason::AccountThroughputExceeded => concat!($resource, "AccountLimitExceeded"),
+                    Reason::KeyRangeThroughputExceeded => {
+                        concat!($resource, "KeyRangeThroughputExceeded")
+                    }
+                    Reason::OnDemandMaximumExceeded => {
+                        concat!($resource, "MaxOnDemandThroughputExceeded")
+                    }
+                    _ => return None,
+                }
+            };
+        }
+        Some(match (self.index.is_some(), self.operation) {
+            (false, AccessOperation::Read) => by_limit!("TableRead"),
+            (false, AccessOperation::Write) => by_limit!("TableWrite"),
+            (true, AccessOperation::Read) => by_limit!("IndexRead"),
+            (true, AccessOperation::Write) => by_limit!("IndexWrite"),
+        })
+    }
+
     /// The details of the refusal.
     pub fn details(&self) -> RefusalDetails {
         let (first, last) = self.range.words();
@@ -103,9 +131,68 @@ impl Throttled<'_> {
         let key_range = KeyHashRange { first, last };
         let (table, partition, rate) = (self.table, self.partition.0, thousandths(self.rate));
         let mut details = CapacityDetails::new(table, self.operation, partition, key_range, self.node, rate);
+        details.index = self.index.map(Into::into);
         details.ceiling_thousandths = self.ceiling.map(thousandths);
         details.consumed_thousandths = Some(thousandths(self.consumed));
         details.burst_left_thousandths = self.burst_left.map(thousandths);
         RefusalDetails::Capacity(details)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use super::*;
+    use crate::position::{PartitionBy, Position};
+
+    #[test]
+    fn resource_operation_and_limit_give_the_sixteen_reasons_and_three_are_not_shown() {
+        let bounds = [
+            Bound::Table,
+            Bound::Account,
+            Bound::OnDemandMaximum,
+            Bound::Ceiling,
+            Bound::Allocation,
+            Bound::Burst,
+            Bound::Node,
+            Bound::Replica,
+            Bound::Move,
+        ];
+        let mut names = std::collections::BTreeSet::new();
+        for bound in bounds {
+            for (index, operation) in [None, Some("by-user")]
+                .into_iter()
+                .flat_map(|index| [AccessOperation::Read, AccessOperation::Write].map(|one| (index, one)))
+            {
+                let throttled = Throttled {
+                    reason: bound.reason(),
+                    bound,
+                    level: Units::ZERO,
+                    units: Units::whole(1),
+                    table: "orders",
+                    index,
+                    operation,
+                    partition: PartitionId(7),
+                    range: KeyRange { by: PartitionBy::Hash, first: Position::FIRST, end: None },
+                    node: "a",
+                    retry: Timestamp::from_secs(1),
+                    limit: Units::whole(10),
+                    remaining: Units::ZERO,
+                    rate: Units::whole(10),
+                    ceiling: Some(Units::whole(1000)),
+                    consumed: Units::whole(11),
+                    burst_left: Some(Units::ZERO),
+                };
+                let is_hidden = matches!(bound, Bound::Node | Bound::Replica | Bound::Move);
+                assert_eq!(throttled.dynamodb_reason().is_none(), is_hidden);
+                names.extend(throttled.dynamodb_reason());
+                let details = throttled.details();
+                let details = details.capacity().unwrap();
+                assert_eq!((details.index.as_deref(), details.partition), (index, 7));
+                assert_eq!(details.burst_left_thousandths, Some(0));
+            }
+        }
+        assert_eq!(names.len(), 16);
+        assert!(names.contains("IndexWriteKeyRangeThroughputExceeded"));
     }
 }

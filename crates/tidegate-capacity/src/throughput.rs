@@ -367,6 +367,7 @@ impl Throughput {
     /// Everything that flowed in and was not charged, in thousandths times 10^9: levels, what is
     /// begun, and what was lost or overflowed.
     #[cfg(test)]
+    #[cfg(not(tidegate_loom))]
     pub(crate) fn account(&self, now: Timestamp) -> i128 {
         let at = self.now(now);
         let whole = i128::from(at.allocation())

@@ -162,6 +162,7 @@ impl Tokens {
 
     /// Everything that is there and was not spent, but for corrections that were not booked.
     #[cfg(test)]
+    #[cfg(not(tidegate_loom))]
     pub(crate) fn account(&self, now: Timestamp) -> i64 {
         let balance = self.lock();
         let (levels, lost) = balance.levels.refilled(balance.inflow, now);

@@ -42,9 +42,11 @@ impl RefusalDetails {
 pub struct CapacityDetails {
     /// The table.
     pub table: Box<str>,
+    /// The index of the table; `None`: the table itself.
+    pub index: Option<Box<str>>,
     /// Read or write; each has throughput of its own.
     pub operation: AccessOperation,
-    /// The partition of the key, counted from 0.
+    /// The number of the partition of the key.
     pub partition: u32,
     /// The hashes of the keys of that partition.
     pub key_range: KeyHashRange,
@@ -73,6 +75,7 @@ impl CapacityDetails {
     ) -> Self {
         Self {
             table: table.into(),
+            index: None,
             operation,
             partition,
             key_range,

@@ -288,7 +288,11 @@ fn threads_together_are_admitted_exactly_what_there_is() {
 fn what_cannot_be_built_says_what_to_do() {
     let node = || Capacity::builder().node("a", 1000);
     let table = |name: &str| TableConfig::new(SHOP, name, 100, 100).nodes(["a"]);
-    let cases: [(CapacityBuilder, &str); 14] = [
+    let cases: [(CapacityBuilder, &str); 15] = [
+        (
+            node().table(TableConfig::new(SHOP, "t", 1, 5).partitions(1001).nodes(["a"])),
+            "table \"t\": 1 units a second are too few for 1001 partitions; use at most 1000",
+        ),
         (node().table(table("")), "table \"\" has a name that is empty or too long; use 1 to 255 bytes"),
         (node().table(table(&"x".repeat(256))), "use 1 to 255 bytes"),
         (node().node("", 1), "node \"\" has a name"),
@@ -304,7 +308,7 @@ fn what_cannot_be_built_says_what_to_do() {
             node().table(TableConfig::new(SHOP, "t", 1_000_001, 1).nodes(["a"])),
             "1000001 read units a second are above",
         ),
-        (node().table(table("t").partitions(0)), "table \"t\" has 0 partitions; use 1 to 1000"),
+        (node().table(table("t").partitions(0)), "table \"t\" has 0 partitions; use 1 to 16384"),
         (node().table(table("t").partitions(u32::MAX)), "use at most 65536"),
         (node().table(TableConfig::new(SHOP, "t", 1, 1)), "table \"t\" lies on no node"),
         (node().table(table("t").nodes(["b"])), "table \"t\" lies on node \"b\", which does not exist"),

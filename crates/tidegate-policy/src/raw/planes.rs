@@ -150,8 +150,8 @@ pub(crate) struct ProvisionedForm {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "partitions")]
 pub(crate) struct PartitionsForm {
-    /// The number of partitions, 1 to 1000. Default: `1`.
-    #[schemars(range(min = 1, max = 1000))]
+    /// The number of partitions, 1 to 16384. Default: `1`.
+    #[schemars(range(min = 1, max = 16384))]
     pub(crate) min: Option<u32>,
     /// The most that a partition serves, however much its table has left.
     pub(crate) ceiling: Option<CeilingForm>,
