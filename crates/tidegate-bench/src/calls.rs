@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tidegate_capacity::{Access, Capacity, TableMode};
+use tidegate_capacity::{Access, AccessOperation, Capacity, TableMode};
 use tidegate_core::algorithm::Rolling;
 use tidegate_core::ring::{RingHandle, Rings};
 use tidegate_core::{Algorithm, Cost, Gate, KeyTable, Limit, TableConfig, Timestamp};
@@ -149,6 +149,20 @@ pub fn capacity_of(mode: TableMode) -> Capacity {
         builder = builder.node(&node, 1_000_000).table(table.partitions(16).nodes([node]).mode(mode));
     }
     builder.build().expect("the tables of a benchmark are valid")
+}
+
+/// As [`capacity_of`] with global admission, every partition of which has its keys sampled.
+pub fn warm_capacity(now: Timestamp) -> Capacity {
+    let capacity = capacity_of(TableMode::Global);
+    for table in TABLES {
+        let ids: Vec<_> =
+            capacity.partitions("bench", table, now).expect("it exists").map(|one| one.id).collect();
+        for id in ids {
+            let sampled = capacity.sample_keys(("bench", table), id, AccessOperation::Read, Some(1), now);
+            sampled.expect("the partition exists");
+        }
+    }
+    capacity
 }
 
 /// The access of the request with this number.

@@ -36,6 +36,8 @@ pub enum Kind {
     CapacityStatic,
     /// A table with global admission, admitted.
     CapacityGlobal,
+    /// A table with global admission whose keys are sampled, admitted.
+    CapacityWarm,
     /// The engine with one limit.
     EngineOne,
     /// The engine with three limits, capacity and overload.
@@ -44,7 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::Batch, "batch"),
@@ -55,6 +57,7 @@ impl Kind {
         (Self::RollingAdmit, "rolling-admit"),
         (Self::CapacityStatic, "capacity-static"),
         (Self::CapacityGlobal, "capacity-global"),
+        (Self::CapacityWarm, "capacity-warm"),
         (Self::EngineOne, "engine-one"),
         (Self::EngineAll, "engine-all"),
     ];
@@ -110,9 +113,12 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
             let gate = calls::gate_of_one(rolling, config);
             (0..calls).map(|call| u64::from(calls::check_one(&gate, black_box(HOT), at(call)))).sum()
         }
-        Kind::CapacityStatic | Kind::CapacityGlobal => {
-            let mode = if kind == Kind::CapacityStatic { TableMode::Static } else { TableMode::Global };
-            let capacity = calls::capacity_of(mode);
+        Kind::CapacityStatic | Kind::CapacityGlobal | Kind::CapacityWarm => {
+            let capacity = match kind {
+                Kind::CapacityStatic => calls::capacity_of(TableMode::Static),
+                Kind::CapacityGlobal => calls::capacity_of(TableMode::Global),
+                _ => calls::warm_capacity(START),
+            };
             count(&|call| {
                 let access = calls::access(call as usize, black_box(HOT));
                 matches!(capacity.admit("bench", &access, at(call)), Ok(Admission::Admit(_)))

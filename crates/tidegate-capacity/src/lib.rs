@@ -31,6 +31,7 @@ pub mod boost;
 pub mod capacity;
 pub mod control;
 pub mod hold;
+pub mod invariants;
 pub mod key_range;
 pub mod merge;
 pub mod on_demand;
@@ -45,6 +46,7 @@ pub mod split;
 pub mod table_config;
 pub mod throttled;
 pub mod tokens;
+pub mod trace;
 pub mod units;
 
 mod admission;

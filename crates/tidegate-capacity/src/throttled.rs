@@ -96,8 +96,8 @@ impl Throttled<'_> {
         self.retry.as_nanos() == u64::MAX
     }
 
-    /// The name that `DynamoDB` gives the reason, of the sixteen that it has: resource, operation and
-    /// limit. `None` for a node, a replica and a move, which it does not show.
+    /// The name that `DynamoDB` gives the reason, of the sixteen that it has: resource, operation
+    /// and limit. `None` for a node, a replica and a move, which it does not show.
     pub const fn dynamodb_reason(&self) -> Option<&'static str> {
         macro_rules! by_limit {
             ($resource:literal) => {

@@ -20,6 +20,8 @@ pub(super) fn one() -> Scenario {
     let [plain, full] = [Planes::Limits, Planes::All].map(|planes| calls::engine(limits(), planes));
     let capacity = calls::capacity();
     let global = calls::capacity_of(TableMode::Global);
+    let warm = calls::warm_capacity(clock.now());
+    let warm_keys = workload::keys(300);
     Scenario {
         title: "Engine, one limit, one hot key".to_owned(),
         admits: Some(true),
@@ -33,6 +35,11 @@ pub(super) fn one() -> Scenario {
             .within(150.0),
             Candidate::each("capacity alone, global admission", Ours, move |index| {
                 let answer = global.admit("bench", &access(index, black_box(HOT)), clock.now());
+                matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)))
+            })
+            .within(300.0),
+            Candidate::each("capacity alone, global admission, warm: 300 keys sampled", Ours, move |index| {
+                let answer = warm.admit("bench", &access(index, &warm_keys[index % 300]), clock.now());
                 matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)))
             })
             .within(300.0),

@@ -2,6 +2,7 @@ mod conservation;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod groups;
+mod isolation;
 
 use core::time::Duration;
 
