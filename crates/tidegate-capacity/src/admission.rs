@@ -247,7 +247,8 @@ impl Capacity {
         let mut charges = TokenCharges { table: None, account: None };
         let tokens = table.tokens(load.is_read);
         if state.numbers.mode == TableMode::Global {
-            let short = |retry| Shortage { bound: Bound::Table, level: tokens.left(now), retry, node: None };
+            let bound = table.bound(load.is_read);
+            let short = |retry| Shortage { bound, level: tokens.left(now), retry, node: None };
             charges.table = Some(tokens.take(load.cost, now).map_err(short)?);
         }
         if let Some(account) = account {
@@ -499,7 +500,7 @@ impl Capacity {
         if state.numbers.mode == TableMode::Global {
             let tokens = entry.table.tokens(load.is_read);
             if let Err(retry) = tokens.has(load.cost, now) {
-                return short(Bound::Table, tokens.left(now), retry);
+                return short(entry.table.bound(load.is_read), tokens.left(now), retry);
             }
         }
         if let Some(account) = entry.account {
@@ -626,6 +627,11 @@ fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: T
 }
 
 impl Table {
+    /// The bound that the tokens of the table are.
+    fn bound(&self, is_read: bool) -> Bound {
+        if self.is_at_maximum(is_read) { Bound::OnDemandMaximum } else { Bound::Table }
+    }
+
     /// Whether any partition has anything left beside this one, which has nothing until `retry`;
     /// otherwise the first instant at which one has.
     fn find_room_beside(

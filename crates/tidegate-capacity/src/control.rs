@@ -16,10 +16,12 @@ use tidegate_core::{AccessOperation, Timestamp};
 use crate::boost::{self, BoostLoad, boosted_rates};
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
+use crate::growth::GrownTable;
 use crate::merge::{COOL, CoolPair, MergeLoad, cool_neighbours};
 use crate::partition_id::PartitionId;
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use crate::plan::{Plan, PlanReason, PlannedChange};
+use crate::position::Position;
 use crate::relocation::{NodeUse, ReplicaMove, ReplicaUse, unburdening_moves};
 use crate::reshape::SplitShares;
 use crate::sketch::{KeySample, WINDOW};
@@ -125,6 +127,9 @@ impl Control {
             self.boost(capacity, now);
         }
         let mut plans = Vec::new();
+        for grown in capacity.follow_demand(now) {
+            propose_growth(capacity, &grown, now, &mut plans);
+        }
         if now.saturating_since(self.judged_at) >= WINDOW {
             self.observe(capacity, now);
             self.propose_splits(capacity, now, &mut plans);
@@ -495,6 +500,32 @@ pub enum ControlError<E: core::fmt::Debug + core::fmt::Display> {
     /// The driver cannot make it.
     #[error("the placement driver failed: {0}")]
     Driver(E),
+}
+
+/// Halves the widest partitions of a table whose limits have grown, as many as are missing.
+fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
+    let mut statuses = statuses(capacity, &grown.namespace, &grown.table, now);
+    let missing = (grown.partitions as usize).saturating_sub(statuses.len());
+    let width = |status: &PartitionStatus<'_>| {
+        let (first, last) = status.range.words();
+        last - first
+    };
+    statuses.sort_by_key(|status| core::cmp::Reverse(width(status)));
+    for status in statuses.iter().take(missing).filter(|status| width(status) > 0) {
+        let middle = status.range.words().0 + width(status) / 2 + 1;
+        plans.push(Plan {
+            namespace: grown.namespace.clone(),
+            table: grown.table.clone(),
+            change: PlannedChange::Split {
+                partition: status.id,
+                at: Position::of_first_word(middle),
+                shares: SplitShares::HALF,
+            },
+            reason: PlanReason::Growth,
+            benefit: Units::ZERO,
+            proposed_at: now,
+        });
+    }
 }
 
 fn statuses<'a>(

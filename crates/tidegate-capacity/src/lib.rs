@@ -30,6 +30,7 @@ pub mod account;
 pub mod boost;
 pub mod capacity;
 pub mod control;
+pub mod growth;
 pub mod hold;
 pub mod invariants;
 pub mod key_range;

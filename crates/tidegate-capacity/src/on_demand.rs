@@ -40,6 +40,22 @@ impl OnDemand {
     }
 }
 
+/// The terms of a table on demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnDemandTerms {
+    /// Of reads.
+    pub read: OnDemand,
+    /// Of writes.
+    pub write: OnDemand,
+}
+
+impl Default for OnDemandTerms {
+    /// Those of a new table of `DynamoDB`.
+    fn default() -> Self {
+        Self { read: OnDemand::new(OnDemand::READ_INITIAL), write: OnDemand::new(OnDemand::WRITE_INITIAL) }
+    }
+}
+
 /// The peak of one direction of a table, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratchet {
@@ -132,6 +148,20 @@ impl Ratchet {
         };
         let millionths = share(read, read_ceiling) + share(write, write_ceiling);
         u32::try_from((millionths + 999_999) / 1_000_000).unwrap_or(u32::MAX).max(1)
+    }
+}
+
+/// The peaks of a table on demand, and the units it had admitted when they were last followed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demand {
+    pub(crate) ratchets: [Ratchet; 2],
+    pub(crate) admitted: [Units; 2],
+}
+
+impl Demand {
+    pub(crate) fn new(terms: &OnDemandTerms, now: Timestamp) -> Self {
+        let ratchets = [Ratchet::new(&terms.read, now), Ratchet::new(&terms.write, now)];
+        Self { ratchets, admitted: [Units::ZERO; 2] }
     }
 }
 

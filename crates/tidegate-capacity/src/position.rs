@@ -108,6 +108,11 @@ impl Position {
         bytes
     }
 
+    /// The position of a hash, of a slot, or of eight bytes.
+    pub(crate) const fn of_first_word(word: u64) -> Self {
+        Self([word, 0, 0, 0])
+    }
+
     pub(crate) const fn of_words(words: [u64; 4]) -> Self {
         Self(words)
     }

@@ -69,6 +69,12 @@ impl TableChange {
                 bases(layout, &plan, config, is_read)
             }
         });
+        let was_on_demand = plan.config.on_demand.is_some();
+        if was_on_demand && config.on_demand.is_none() {
+            for is_read in [true, false] {
+                table.set_at_maximum(is_read, false);
+            }
+        }
         plan.numbers = numbers;
         plan.config = config.clone();
         for index in 0..plan.len() {
@@ -87,7 +93,9 @@ impl TableChange {
         }
         for is_read in [true, false] {
             let rate = Units::whole(numbers.units_per_second(is_read));
-            if table.tokens(is_read).rate() != rate {
+            // The tokens of a table on demand follow its peaks.
+            let is_followed = config.on_demand.is_some() && was_on_demand;
+            if !is_followed && table.tokens(is_read).rate() != rate {
                 table.tokens(is_read).set_terms(TokenTerms::of_rate(rate), now);
             }
             table.used_up(is_read).forget();

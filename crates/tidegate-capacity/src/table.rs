@@ -1,12 +1,15 @@
 //! A table in force: its partitions, its tokens, and what it refused.
 
+use std::sync::PoisonError;
+
 use tidegate_core::Timestamp;
 
 use crate::layout::Layout;
 use crate::members::Members;
+use crate::on_demand::{Demand, OnDemandTerms};
 use crate::partition::Directions;
 use crate::position::{Keyspace, Position};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::table_config::{TableConfig, TableNumbers, share};
 use crate::throughput::Throughput;
 use crate::tokens::{TokenTerms, Tokens};
@@ -31,6 +34,11 @@ pub(crate) struct Table {
     used_up_writes: ExhaustionHint,
     throttled_reads: AtomicU64,
     throttled_writes: AtomicU64,
+    /// The peaks of a table on demand.
+    demand: Mutex<Option<Demand>>,
+    /// Whether the limits of reads and of writes are the configured maxima. Relaxed: it names the
+    /// reason of a refusal.
+    at_maximum: [AtomicU32; 2],
 }
 
 /// The end of the time for which all partitions of a table are known to be used up, so that a
@@ -98,7 +106,28 @@ impl Table {
             used_up_writes: ExhaustionHint::new(),
             throttled_reads: AtomicU64::new(0),
             throttled_writes: AtomicU64::new(0),
+            demand: Mutex::new(None),
+            at_maximum: [(); 2].map(|()| AtomicU32::new(0)),
         }
+    }
+
+    /// Changes the peaks of a table on demand, which are made at the first call.
+    pub(crate) fn with_demand<T>(
+        &self,
+        terms: &OnDemandTerms,
+        now: Timestamp,
+        change: impl FnOnce(&mut Demand) -> T,
+    ) -> T {
+        let mut demand = self.demand.lock().unwrap_or_else(PoisonError::into_inner);
+        change(demand.get_or_insert_with(|| Demand::new(terms, now)))
+    }
+
+    pub(crate) fn set_at_maximum(&self, is_read: bool, is_at_maximum: bool) {
+        self.at_maximum[usize::from(!is_read)].store(u32::from(is_at_maximum), Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_at_maximum(&self, is_read: bool) -> bool {
+        self.at_maximum[usize::from(!is_read)].load(Ordering::Relaxed) != 0
     }
 
     pub(crate) const fn tokens(&self, is_read: bool) -> &Tokens {

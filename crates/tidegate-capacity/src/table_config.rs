@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::bucket::BucketSpec;
 use crate::members::Members;
+use crate::on_demand::OnDemandTerms;
 use crate::position::{PartitionBy, Position};
 use crate::throughput::{MEMBERS_MAX, Rates};
 
@@ -119,6 +120,9 @@ pub struct TableConfig {
     pub write_check: WriteCheck,
     /// The members that a write requires.
     pub write_quorum: WriteQuorum,
+    /// The terms of a table on demand, whose tokens follow the units that it admits; `None` for a
+    /// provisioned table.
+    pub on_demand: Option<OnDemandTerms>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
 }
@@ -165,6 +169,7 @@ impl TableConfig {
             reads: ReadMembers::default(),
             write_check: WriteCheck::default(),
             write_quorum: WriteQuorum::default(),
+            on_demand: None,
             account: None,
         }
     }
@@ -245,6 +250,16 @@ impl TableConfig {
     #[must_use]
     pub fn write_quorum(mut self, quorum: WriteQuorum) -> Self {
         self.write_quorum = quorum;
+        self
+    }
+
+    /// Makes it a table on demand, with global admission. Its partitions share the initial limits.
+    #[must_use]
+    pub fn on_demand(mut self, terms: OnDemandTerms) -> Self {
+        self.read_units_per_second = terms.read.initial.whole_left().max(1);
+        self.write_units_per_second = terms.write.initial.whole_left().max(1);
+        self.mode = TableMode::Global;
+        self.on_demand = Some(terms);
         self
     }
 
