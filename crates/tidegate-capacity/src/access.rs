@@ -20,7 +20,7 @@ use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRIT
 pub struct Access<'a> {
     /// The name of the table.
     pub table: &'a str,
-    /// The key; it decides the partition. Any bytes, or an empty key.
+    /// The key; it decides the partition. Any bytes up to [`Access::KEY_BYTES_MAX`], or an empty key.
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
@@ -37,6 +37,9 @@ pub struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
+    /// The longest key: partition key and sort key of `DynamoDB` together.
+    pub const KEY_BYTES_MAX: usize = 2048 + 1024;
+
     /// An access of `size` bytes.
     pub const fn new(table: &'a str, key: &'a [u8], kind: AccessKind, size: u64) -> Self {
         Self { table, key, kind, size, index_writes: &[], is_repeated: false }
@@ -66,8 +69,12 @@ impl<'a> Access<'a> {
         self
     }
 
-    /// The weight of the access. Fails when it is larger than one request may be.
+    /// The weight of the access. Fails when it is larger than one request may be, and when its key
+    /// is too long.
     pub fn units(&self) -> Result<Units, CapacityError> {
+        if self.key.len() > Self::KEY_BYTES_MAX {
+            return Err(CapacityError::KeyTooLong { bytes: self.key.len() });
+        }
         self.kind.units(self.size)
     }
 }
@@ -152,10 +159,37 @@ pub(crate) const fn operation_of(is_read: bool) -> AccessOperation {
     if is_read { AccessOperation::Read } else { AccessOperation::Write }
 }
 
+/// The true weight of an access, as a caller reports it after the work, for
+/// [`crate::Capacity::settle`].
+///
+/// Fails when it is negative or above [`Units::LARGEST_REQUEST`], which no access weighs.
+pub fn true_units(thousandths: i64) -> Result<Units, CapacityError> {
+    let units = Units::from_thousandths(thousandths);
+    if units < Units::ZERO || units > Units::LARGEST_REQUEST {
+        return Err(CapacityError::TrueUnits { units });
+    }
+    Ok(units)
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_are_too_long_and_weights_that_no_access_has_are_errors() {
+        let key = [0; Access::KEY_BYTES_MAX + 1];
+        assert!(Access::read("t", &key[1..], 1).units().is_ok());
+        let error = Access::read("t", &key, 1).units().unwrap_err().to_string();
+        assert_eq!(error, "a key of 3073 bytes is longer than one may be; use at most 3072 bytes");
+        assert_eq!(true_units(40_000), Ok(Units::whole(40)));
+        assert_eq!(true_units(800_000), Ok(Units::LARGEST_REQUEST));
+        for thousandths in [-1, 800_001, i64::MIN, i64::MAX] {
+            assert!(matches!(true_units(thousandths), Err(CapacityError::TrueUnits { .. })));
+        }
+        let error = true_units(-500).unwrap_err().to_string();
+        assert_eq!(error, "an access cannot weigh -0.5 units; use 0 to 800");
+    }
 
     #[test]
     fn what_an_access_weighs_is_what_dynamodb_charges() {

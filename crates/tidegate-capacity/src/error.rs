@@ -28,6 +28,21 @@ pub enum CapacityError {
         /// The largest size.
         bytes_max: u64,
     },
+    /// A key longer than [`crate::Access::KEY_BYTES_MAX`].
+    #[error("a key of {bytes} bytes is longer than one may be; use at most {max} bytes", max = crate::Access::KEY_BYTES_MAX)]
+    KeyTooLong {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A true weight that no access has.
+    #[error(
+        "an access cannot weigh {units} units; use 0 to {max}",
+        max = Units::LARGEST_REQUEST
+    )]
+    TrueUnits {
+        /// The weight.
+        units: Units,
+    },
     /// A name that is empty or longer than [`TableConfig::NAME_BYTES_MAX`].
     #[error(
         "{kind} \"{name}\" has a name that is empty or too long; use 1 to {max} bytes",

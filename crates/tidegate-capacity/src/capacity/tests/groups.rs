@@ -427,3 +427,10 @@ fn a_boost_stays_between_share_and_ceiling_and_within_its_node() {
     assert_eq!(allocate(0).unwrap(), Units::whole(100));
     assert_eq!(capacity.nodes(NOW).next().unwrap().promised, Units::whole(220));
 }
+
+/// Memory: a partition, and a hold that each permit of the engine has room for.
+#[test]
+fn a_partition_and_a_hold_keep_their_size() {
+    let sizes = (CapacityBuilder::PARTITION_BYTES, size_of::<UnitsHold>());
+    assert!(sizes.0 <= 576 && sizes.1 <= 328, "{sizes:?}");
+}
