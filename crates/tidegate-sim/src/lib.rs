@@ -19,5 +19,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod fleet;
 pub mod kit;

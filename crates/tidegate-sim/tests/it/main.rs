@@ -1,5 +1,6 @@
-//! Fleets from seeds: what holds in each, and what is found when it does not.
+//! Worlds from seeds: what holds in each, and what is found when it does not.
 
+mod capacity;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;

@@ -1,0 +1,54 @@
+//! The capacity world: tables, partitions and nodes under load, every design beside the others.
+//!
+//! **Real parts.** A [`Capacity`](tidegate_capacity::Capacity) for each design decides: the same
+//! lines that run in the daemon. Simulated are clients and time.
+//!
+//! **Comparable.** Every design gets the same requests at the same instants. They differ in the
+//! mode of the table, and in the control loops around it.
+//!
+//! **Reproducible.** All chance comes from the seed. The same scenario gives the same report, byte
+//! for byte.
+//!
+//! **Checks.** Checkers see what clients see, keep levels of their own, and judge every decision
+//! ([`Invariant`]). `docs/internals/capacity-simulation.md` has the measured values beside the
+//! reference values.
+
+pub mod demand;
+pub mod design;
+pub mod fluid;
+pub mod gate;
+pub mod invariant;
+pub mod reference;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod summary;
+pub mod tally;
+pub mod workload;
+pub mod world;
+
+mod arrivals;
+mod judge;
+mod keys;
+mod trace;
+
+pub use demand::{Demand, Pattern, Phase};
+pub use design::Design;
+pub use fluid::FluidShares;
+pub use gate::{GateLine, GateOutcome};
+pub use invariant::{Breach, Invariant};
+pub use reference::reference_percent;
+pub use report::CapacityReport;
+pub use run::{CapacityRun, DesignResult, PartitionSpan, ShapeChanges, TableResult, Victim};
+pub use scenario::{CapacityScenario, CapacityScenarioError, NodeSpec, TableRole, TableSpec};
+pub use summary::{DesignSummary, TableSummary};
+pub use tally::{HeatCounts, SecondCount};
+pub use workload::Workload;
+pub use world::CapacityWorld;
+
+/// Simulates a scenario from beginning to end.
+pub fn simulate(scenario: &CapacityScenario) -> Result<CapacityRun, CapacityScenarioError> {
+    let mut world = CapacityWorld::new(scenario)?;
+    while world.next_second() {}
+    Ok(world.into_run())
+}

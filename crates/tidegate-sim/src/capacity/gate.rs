@@ -1,0 +1,304 @@
+//! The gate: lines that pass or fail, each with its figure and its bound.
+
+use serde::Serialize;
+
+use crate::capacity::design::Design;
+use crate::capacity::invariant::Invariant;
+use crate::capacity::run::CapacityRun;
+use crate::capacity::summary::{DesignSummary, TableSummary};
+use crate::capacity::workload::Workload;
+
+/// One line of the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GateLine {
+    /// The experiment, `E-SKEW` for example.
+    pub experiment: &'static str,
+    /// The claim that is judged.
+    pub what: String,
+    /// The measured figure.
+    pub figure: String,
+    /// The bound of the figure.
+    pub bound: String,
+    /// Whether it is.
+    pub outcome: GateOutcome,
+}
+
+/// Whether a line passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateOutcome {
+    /// The figure is within the bound.
+    Pass,
+    /// It is not.
+    Fail,
+    /// The design it is about was not simulated.
+    NotJudged,
+}
+
+impl GateOutcome {
+    const fn of(is_within: bool) -> Self {
+        if is_within { Self::Pass } else { Self::Fail }
+    }
+
+    /// One word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "FAIL",
+            Self::NotJudged => "not judged",
+        }
+    }
+}
+
+/// Measured shares lie this near to the fluid model: a hundredth of all requests.
+const MODEL_TOLERANCE: f64 = 0.01;
+
+/// The lines of the gate for these summaries and the runs they are of.
+pub(crate) fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<GateLine> {
+    let mut lines = Vec::new();
+    for summary in summaries {
+        if let Some(workload) = summary.workload {
+            lines.extend(skew(workload, summary));
+            lines.extend(recovery(workload, summary));
+            lines.extend(splits(workload, summary));
+        }
+        lines.extend(order(summary));
+        lines.extend(model(summary));
+    }
+    lines.extend(tenants(runs));
+    lines.extend(evidence(runs));
+    lines
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.3} %", share * 100.0)
+}
+
+fn line(experiment: &'static str, what: String, figure: String, bound: String, is_within: bool) -> GateLine {
+    GateLine { experiment, what, figure, bound, outcome: GateOutcome::of(is_within) }
+}
+
+/// A line about a design, or that it was not simulated.
+fn about(
+    summary: &TableSummary,
+    design: Design,
+    experiment: &'static str,
+    what: &str,
+    bound: String,
+    judge: impl FnOnce(&DesignSummary) -> (String, bool),
+) -> GateLine {
+    let what = format!("{} {}: {what}", summary.id, design.letters());
+    match summary.of_design(design) {
+        Some(result) => {
+            let (figure, is_within) = judge(result);
+            line(experiment, what, figure, bound, is_within)
+        }
+        None => GateLine { experiment, what, figure: "-".to_owned(), bound, outcome: GateOutcome::NotJudged },
+    }
+}
+
+/// E-SKEW: what is throttled at most with splits.
+fn skew(workload: Workload, summary: &TableSummary) -> Vec<GateLine> {
+    let most = match workload {
+        Workload::Uniform | Workload::Zipf | Workload::Step => 0.001,
+        Workload::SteepZipf | Workload::SkewSpike => 0.005,
+        Workload::ContiguousZipf => 0.03,
+        _ => return Vec::new(),
+    };
+    let bound = |most: f64| format!("at most {} %", most * 100.0);
+    let mut lines = vec![about(
+        summary,
+        Design::Split,
+        "E-SKEW",
+        "throttled while demand is within the table's throughput",
+        bound(most),
+        |result| (percent(result.worst), result.worst <= most),
+    )];
+    if workload == Workload::ContiguousZipf {
+        lines.push(about(
+            summary,
+            Design::Split,
+            "E-SKEW",
+            "throttled in the last minute",
+            bound(0.001),
+            |result| (percent(result.worst_at_end), result.worst_at_end <= 0.001),
+        ));
+    }
+    lines
+}
+
+/// E-SKEW: each design throttles no more than the one before it.
+fn order(summary: &TableSummary) -> Option<GateLine> {
+    if summary.designs.len() < 2 {
+        return None;
+    }
+    // 0.05 points, or a hundredth of the value.
+    let is_in_order = summary
+        .designs
+        .is_sorted_by(|before, after| after.median <= before.median + f64::max(0.0005, before.median * 0.01));
+    let letters: Vec<&str> = summary.designs.iter().map(|one| one.design.letters()).collect();
+    let medians: Vec<String> = summary.designs.iter().map(|one| percent(one.median)).collect();
+    let what = format!("{}: order of {}", summary.id, letters.join(", "));
+    let bound = "falling, within 0.05 points or 1 %".to_owned();
+    Some(line("E-SKEW", what, medians.join(", "), bound, is_in_order))
+}
+
+/// E-REC: how soon little is throttled.
+fn recovery(workload: Workload, summary: &TableSummary) -> Option<GateLine> {
+    let (design, most) = match workload {
+        Workload::Step | Workload::Spike => (Design::Global, 15),
+        Workload::ContiguousZipf => (Design::Split, 90),
+        _ => return None,
+    };
+    let what = "time until ten seconds with less than 1 % throttled have passed";
+    Some(about(summary, design, "E-REC", what, format!("at most {most} s"), |result| {
+        let recovery = result.worst_recovery_seconds;
+        let figure = recovery.map_or("never".to_owned(), |seconds| format!("{seconds} s"));
+        (figure, recovery.is_some_and(|seconds| seconds <= most))
+    }))
+}
+
+/// E-KEY, E-SEQ, E-MOVE: what must not be cut is not cut.
+fn splits(workload: Workload, summary: &TableSummary) -> Vec<GateLine> {
+    let of = |experiment, most: u32| {
+        about(summary, Design::Split, experiment, "splits", format!("at most {most}"), |result| {
+            (result.most_changes.splits.to_string(), result.most_changes.splits <= most)
+        })
+    };
+    match workload {
+        Workload::OneKey => {
+            let bound = "at most 0.5 points".to_owned();
+            let what = "throttled beyond the floor";
+            let excess = about(summary, Design::Split, "E-KEY", what, bound, |result| {
+                (format!("{:.3} points", result.worst_excess * 100.0), result.worst_excess <= 0.005)
+            });
+            vec![excess, of("E-KEY", 2)]
+        }
+        Workload::Sequential => vec![of("E-SEQ", 0)],
+        Workload::MovingPartition => vec![of("E-MOVE", 0)],
+        _ => Vec::new(),
+    }
+}
+
+/// Measured shares are those of the fluid model.
+fn model(summary: &TableSummary) -> Vec<GateLine> {
+    let fluid = summary.fluid;
+    let of = |design, expected: f64| {
+        let bound = format!("{} give or take a point", percent(expected));
+        about(summary, design, "MODEL", "throttled as the fluid model says", bound, |result| {
+            (percent(result.median), (result.median - expected).abs() <= MODEL_TOLERANCE)
+        })
+    };
+    [(Design::Static, fluid.static_shares), (Design::Burst, fluid.burst), (Design::Global, fluid.global)]
+        .into_iter()
+        .filter(|(design, _)| summary.of_design(*design).is_some())
+        .map(|(design, expected)| of(design, expected))
+        .collect()
+}
+
+/// E-ISO: tenants beside the table that keep within their throughput are never refused.
+fn tenants(runs: &[CapacityRun]) -> Option<GateLine> {
+    let counts = runs.iter().flat_map(|run| run.designs.iter().map(|design| design.tenants(&run.scenario)));
+    let (throttled, offered) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+    let what = format!("refusals of tenants within their throughput, of {offered} requests");
+    (offered > 0).then(|| line("E-ISO", what, throttled.to_string(), "exactly 0".to_owned(), throttled == 0))
+}
+
+/// E-WHY and the invariants: nothing was found by any checker.
+fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
+    let designs = || runs.iter().flat_map(|run| &run.designs);
+    let sum = |value: fn(&crate::capacity::DesignResult) -> u64| designs().map(value).sum::<u64>();
+    let (decisions, refusals) = (sum(|one| one.decisions), sum(|one| one.refusals_checked));
+    let mut lines = Vec::new();
+    for invariant in Invariant::ALL {
+        let breaches: u64 = designs().filter_map(|one| one.breach_counts.get(&invariant)).sum();
+        let (experiment, of) = match invariant {
+            Invariant::RefusalEvidence => ("E-WHY", format!("{refusals} refusals")),
+            _ => ("E-PROP", format!("{decisions} decisions")),
+        };
+        let what = format!("breaches of {} in {of}", invariant.id());
+        lines.push(line(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::fluid::FluidShares;
+    use crate::capacity::run::ShapeChanges;
+
+    fn design(design: Design, median: f64) -> DesignSummary {
+        DesignSummary {
+            design,
+            median,
+            worst: median,
+            worst_at_end: 0.0,
+            median_beyond: None,
+            worst_recovery_seconds: Some(10),
+            most_changes: ShapeChanges::default(),
+            worst_excess: 0.0,
+        }
+    }
+
+    fn summary(workload: Workload, designs: Vec<DesignSummary>) -> TableSummary {
+        let fluid = FluidShares { static_shares: 0.1, burst: 0.05, global: 0.0, floor: 0.0 };
+        TableSummary { id: workload.id().to_owned(), workload: Some(workload), fluid, designs }
+    }
+
+    fn outcomes(lines: &[GateLine], experiment: &str) -> Vec<GateOutcome> {
+        lines.iter().filter(|line| line.experiment == experiment).map(|line| line.outcome).collect()
+    }
+
+    #[test]
+    fn the_order_of_designs_must_fall_within_the_tolerance() {
+        let of = |shares: [f64; 3]| {
+            let [s, b, g] = shares;
+            let designs =
+                vec![design(Design::Static, s), design(Design::Burst, b), design(Design::Global, g)];
+            order(&summary(Workload::Zipf, designs)).unwrap().outcome
+        };
+        assert_eq!(of([0.10, 0.05, 0.0]), GateOutcome::Pass);
+        assert_eq!(of([0.10, 0.1009, 0.0]), GateOutcome::Pass);
+        assert_eq!(of([0.10, 0.1011, 0.0]), GateOutcome::Fail);
+        assert_eq!(of([0.0, 0.0004, 0.0008]), GateOutcome::Pass);
+        assert_eq!(of([0.0, 0.0006, 0.0]), GateOutcome::Fail);
+    }
+
+    #[test]
+    fn a_design_that_was_not_simulated_is_not_judged_and_one_beyond_its_bound_fails() {
+        let without = judge(&[summary(Workload::Zipf, vec![design(Design::Static, 0.1)])], &[]);
+        assert_eq!(outcomes(&without, "E-SKEW"), [GateOutcome::NotJudged]);
+        let with = |share| judge(&[summary(Workload::Zipf, vec![design(Design::Split, share)])], &[]);
+        assert_eq!(outcomes(&with(0.001), "E-SKEW"), [GateOutcome::Pass]);
+        assert_eq!(outcomes(&with(0.0011), "E-SKEW"), [GateOutcome::Fail]);
+    }
+
+    #[test]
+    fn a_useless_cut_an_excess_and_a_late_recovery_fail() {
+        let mut split = design(Design::Split, 0.0);
+        split.most_changes.splits = 1;
+        let of = |workload, split: &DesignSummary| judge(&[summary(workload, vec![split.clone()])], &[]);
+        assert_eq!(outcomes(&of(Workload::Sequential, &split), "E-SEQ"), [GateOutcome::Fail]);
+        assert_eq!(outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"), [GateOutcome::Fail]);
+        assert_eq!(outcomes(&of(Workload::OneKey, &split), "E-KEY"), [GateOutcome::Pass; 2]);
+        split.worst_excess = 0.006;
+        split.most_changes.splits = 3;
+        assert_eq!(outcomes(&of(Workload::OneKey, &split), "E-KEY"), [GateOutcome::Fail; 2]);
+        split.worst_recovery_seconds = Some(91);
+        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Fail]);
+        split.worst_recovery_seconds = None;
+        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Fail]);
+        split.worst_recovery_seconds = Some(90);
+        assert_eq!(outcomes(&of(Workload::ContiguousZipf, &split), "E-REC"), [GateOutcome::Pass]);
+    }
+
+    #[test]
+    fn a_share_far_from_the_fluid_model_fails() {
+        let of = |share| judge(&[summary(Workload::Zipf, vec![design(Design::Static, share)])], &[]);
+        assert_eq!(outcomes(&of(0.109), "MODEL"), [GateOutcome::Pass]);
+        assert_eq!(outcomes(&of(0.111), "MODEL"), [GateOutcome::Fail]);
+        assert_eq!(outcomes(&of(0.089), "MODEL"), [GateOutcome::Fail]);
+    }
+}

@@ -1,0 +1,98 @@
+//! The report of many runs: summaries, the gate, and the pictures of the first seed.
+
+mod heat_map;
+mod html;
+mod line_chart;
+mod partition_map;
+mod plot_area;
+mod text;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::capacity::design::Design;
+use crate::capacity::gate::{self, GateLine, GateOutcome};
+use crate::capacity::run::CapacityRun;
+use crate::capacity::summary::TableSummary;
+
+/// The report of runs. The same runs give the same report, byte for byte.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct CapacityReport {
+    /// The divisor of all rates; `None` for tables of one's own.
+    pub divisor: Option<u32>,
+    /// Designs that were left out because a part of the capacity plane does not exist yet, and the
+    /// part.
+    pub missing: Vec<(Design, &'static str)>,
+    /// Requests that were decided, over all designs and seeds.
+    pub decisions: u64,
+    /// The tables that are compared, over all seeds.
+    pub tables: Vec<TableSummary>,
+    /// The lines of the gate.
+    pub gate: Vec<GateLine>,
+    /// All runs, in the order of workloads and seeds.
+    pub runs: Vec<CapacityRun>,
+}
+
+impl CapacityReport {
+    /// The report of `runs`, which come in the order of their workloads, and for each workload in
+    /// the order of their seeds.
+    pub fn new(runs: Vec<CapacityRun>, divisor: Option<u32>) -> Self {
+        let mut groups: BTreeMap<usize, Vec<&CapacityRun>> = BTreeMap::new();
+        let mut order = Vec::new();
+        for run in &runs {
+            let place = order.iter().position(|workload| *workload == run.scenario.workload);
+            let place = place.unwrap_or_else(|| {
+                order.push(run.scenario.workload);
+                order.len() - 1
+            });
+            groups.entry(place).or_default().push(run);
+        }
+        let tables: Vec<TableSummary> = groups
+            .values()
+            .flat_map(|runs| {
+                runs[0].compared().map(|table| TableSummary::of(runs, table)).collect::<Vec<_>>()
+            })
+            .collect();
+        let gate = gate::judge(&tables, &runs);
+        let missing =
+            Design::ALL.into_iter().filter_map(|design| Some((design, design.missing()?))).collect();
+        let decisions = runs.iter().flat_map(|run| &run.designs).map(|design| design.decisions).sum();
+        Self { divisor, missing, decisions, tables, gate, runs }
+    }
+
+    /// Whether no line of the gate fails.
+    pub fn passes(&self) -> bool {
+        self.gate.iter().all(|line| line.outcome != GateOutcome::Fail)
+    }
+
+    /// How many lines of the gate have this outcome.
+    pub(crate) fn count(&self, outcome: GateOutcome) -> usize {
+        self.gate.iter().filter(|line| line.outcome == outcome).count()
+    }
+
+    /// The first run of each workload, whose pictures are shown.
+    pub(crate) fn shown(&self) -> Vec<&CapacityRun> {
+        let mut shown: Vec<&CapacityRun> = Vec::new();
+        for run in &self.runs {
+            if !shown.iter().any(|other| other.scenario.workload == run.scenario.workload) {
+                shown.push(run);
+            }
+        }
+        shown
+    }
+
+    /// The seeds, in order.
+    pub(crate) fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = self.runs.iter().map(|run| run.scenario.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
+    /// The designs that were simulated, in order.
+    pub(crate) fn designs(&self) -> &[Design] {
+        self.runs.first().map_or(&[], |run| &run.scenario.designs)
+    }
+}

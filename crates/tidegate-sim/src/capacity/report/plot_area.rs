@@ -1,0 +1,81 @@
+//! The area of a picture, with its axes.
+
+use core::fmt::Write as _;
+
+/// An area over time, in pixels of the picture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlotArea {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    /// The end of the time, in seconds.
+    pub(super) seconds: f64,
+}
+
+impl PlotArea {
+    /// The pixel of an instant.
+    pub(super) fn x(&self, seconds: f64) -> f64 {
+        self.left + (self.width - self.left - self.right) * seconds / self.seconds
+    }
+
+    /// The pixel of a part of the height, 0 at the bottom.
+    pub(super) fn y(&self, part: f64) -> f64 {
+        self.height - self.bottom - (self.height - self.top - self.bottom) * part
+    }
+
+    /// The beginning of the picture; `label` is read aloud in its place.
+    pub(super) fn open(&self, svg: &mut String, label: &str) {
+        let _ = write!(
+            svg,
+            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{label}\">",
+            self.width, self.height
+        );
+    }
+
+    /// The axis of time, with a mark at round numbers of seconds.
+    pub(super) fn time_axis(&self, svg: &mut String) {
+        let (bottom, base) = (self.y(0.0), self.height - self.bottom + 14.0);
+        let step = round_step(self.seconds, 8.0);
+        let mut at = 0.0;
+        while at <= self.seconds + 1e-9 {
+            let x = self.x(at);
+            let _ = write!(
+                svg,
+                "<path class=\"tick\" d=\"M{x:.1} {bottom:.1}v4\"/><text class=\"mid\" x=\"{x:.1}\" y=\"{base:.1}\">{at:.0} \
+                 s</text>"
+            );
+            at += step;
+        }
+        let (from, until) = (self.left, self.width - self.right);
+        let _ = write!(svg, "<path class=\"axis\" d=\"M{from:.1} {bottom:.1}H{until:.1}\"/>");
+    }
+}
+
+/// The round step that cuts `length` into at most `parts` parts.
+pub(super) fn round_step(length: f64, parts: f64) -> f64 {
+    let least = length / parts;
+    let mut decade = 0.001;
+    loop {
+        for factor in [1.0, 2.0, 5.0] {
+            if decade * factor >= least {
+                return decade * factor;
+            }
+        }
+        decade *= 10.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_round_and_cut_into_no_more_parts_than_asked_for() {
+        assert!((round_step(300.0, 8.0) - 50.0).abs() < 1e-9);
+        assert!((round_step(900.0, 8.0) - 200.0).abs() < 1e-6);
+        assert!((round_step(0.7, 5.0) - 0.2).abs() < 1e-9);
+    }
+}

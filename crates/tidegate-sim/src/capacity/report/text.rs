@@ -1,0 +1,110 @@
+//! The report as text for a terminal.
+
+use core::fmt;
+
+use super::CapacityReport;
+use crate::capacity::gate::GateOutcome;
+use crate::capacity::reference::reference_percent;
+
+impl fmt::Display for CapacityReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.runs.first() else { return writeln!(f, "nothing was simulated") };
+        let seeds = self.seeds();
+        let seeds = match seeds.as_slice() {
+            [one] => format!("seed {one}"),
+            [first, .., last] => format!("{} seeds from {first} to {last}", seeds.len()),
+            [] => String::new(),
+        };
+        let scale = match self.divisor {
+            Some(1) => ", full rates".to_owned(),
+            Some(divisor) => format!(", rates at 1/{divisor}"),
+            None => String::new(),
+        };
+        writeln!(f, "{seeds}, {} s{scale}, {} decisions", first.scenario.seconds, self.decisions)?;
+        for (design, what) in &self.missing {
+            writeln!(
+                f,
+                "left out: {} ({}), because {what} does not exist yet",
+                design.letters(),
+                design.title()
+            )?;
+        }
+        self.fmt_shares(f)?;
+        writeln!(f, "\ngate")?;
+        for line in &self.gate {
+            let word = line.outcome.word();
+            writeln!(
+                f,
+                "  {word:<10}  {:<7}  {}: {} ({})",
+                line.experiment, line.what, line.figure, line.bound
+            )?;
+        }
+        for run in &self.runs {
+            for (design, breach) in
+                run.designs.iter().flat_map(|one| one.breaches.iter().map(move |b| (one, b)))
+            {
+                writeln!(
+                    f,
+                    "  {} under {}, seed {}, {} ms, table {}: {}",
+                    breach.invariant.id(),
+                    design.design.letters(),
+                    breach.seed,
+                    breach.at_ms,
+                    breach.table,
+                    breach.what
+                )?;
+            }
+        }
+        let of = |outcome| self.count(outcome);
+        writeln!(
+            f,
+            "{} lines pass, {} fail, {} are not judged",
+            of(GateOutcome::Pass),
+            of(GateOutcome::Fail),
+            of(GateOutcome::NotJudged)
+        )
+    }
+}
+
+impl CapacityReport {
+    /// The throttled shares in hundredths: the median of the seeds, and the worst if there are
+    /// several; the fluid model and the reference behind them.
+    fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_seeds = self.seeds().len() > 1;
+        writeln!(f, "\nthrottled while demand is within the table's throughput, in %")?;
+        let header = if has_seeds { "median / worst" } else { "" };
+        write!(f, "  {header:<16}")?;
+        for design in self.designs() {
+            write!(f, "{:>17}", design.letters())?;
+        }
+        writeln!(f, "{:>9}   model: S, B, G   reference", "floor")?;
+        for summary in &self.tables {
+            write!(f, "  {:<16}", summary.id)?;
+            for design in &summary.designs {
+                let cell = if has_seeds {
+                    format!("{:.2} / {:.2}", design.median * 100.0, design.worst * 100.0)
+                } else {
+                    format!("{:.2}", design.median * 100.0)
+                };
+                write!(f, "{cell:>17}")?;
+            }
+            let fluid = summary.fluid;
+            write!(
+                f,
+                "{:>9.2}   {:.2}, {:.2}, {:.2}",
+                fluid.floor * 100.0,
+                fluid.static_shares * 100.0,
+                fluid.burst * 100.0,
+                fluid.global * 100.0
+            )?;
+            if let Some(workload) = summary.workload {
+                let references = self.designs().iter().map(|design| {
+                    reference_percent(workload, *design).map_or("-".to_owned(), |value| format!("{value}"))
+                });
+                write!(f, "   {}", references.collect::<Vec<_>>().join(", "))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! The scenario of a capacity world: nodes, tables, and what is asked of them.
+
+use serde::Serialize;
+
+use crate::capacity::demand::{Demand, Pattern, Phase};
+use crate::capacity::design::Design;
+use crate::capacity::workload::{TABLE_UNITS, Workload};
+
+/// Nodes and tables, and the demand of each table. The same scenario gives the same run, byte for
+/// byte.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CapacityScenario {
+    /// The seed of all chance.
+    pub seed: u64,
+    /// For how long, in seconds, 10 to [`CapacityScenario::SECONDS_MAX`].
+    pub seconds: u32,
+    /// The designs to compare, at least one.
+    pub designs: Vec<Design>,
+    /// The nodes.
+    pub nodes: Vec<NodeSpec>,
+    /// The tables.
+    pub tables: Vec<TableSpec>,
+    /// The workload it was made of; `None` for tables of one's own.
+    pub workload: Option<Workload>,
+    /// When the time begins from which recovery is measured, in seconds.
+    pub onset: u32,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeSpec {
+    /// Its name.
+    pub name: String,
+    /// Units it can do in a second.
+    pub units_per_second: u64,
+}
+
+/// A table and its demand.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableSpec {
+    /// Its name.
+    pub name: String,
+    /// Its throughput in units a second.
+    pub units_per_second: u64,
+    /// Units a second that a partition serves at most.
+    pub ceiling: u64,
+    /// The number of its partitions.
+    pub partitions: u32,
+    /// The nodes that they lie on, in turn.
+    pub nodes: Vec<String>,
+    /// The members of each partition's group.
+    pub replicas: u8,
+    /// Whether keys are partitioned in their order instead of by hash.
+    pub is_ordered: bool,
+    /// Whether requests are writes instead of strongly consistent reads.
+    pub is_write: bool,
+    /// Whether the first and the third key must share a partition and the second must not.
+    pub shares_top_keys: bool,
+    /// Whether designs are compared on it.
+    pub role: TableRole,
+    /// The requests for it.
+    pub demand: Demand,
+}
+
+/// Whether designs are compared on a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableRole {
+    /// They are.
+    Compared,
+    /// It is a tenant beside the tables that are compared: it keeps equal shares under each design.
+    /// Nothing of it may be refused as long as it is asked for no more than its shares.
+    Tenant,
+}
+
+/// Why a scenario cannot be simulated. The text names the value and the fix.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CapacityScenarioError {
+    /// A number is out of its range.
+    #[error("{what} {value} is not between {min} and {max}; use one that is")]
+    Range {
+        /// Which.
+        what: String,
+        /// The value.
+        value: String,
+        /// The least it may be.
+        min: u64,
+        /// The most it may be.
+        max: u64,
+    },
+    /// Something is missing.
+    #[error("there is no {0}; name at least one")]
+    Nothing(&'static str),
+    /// Phases that do not follow one another.
+    #[error(
+        "table \"{table}\": the phases begin at {starts}; let the first begin at 0 and each later than the one before it"
+    )]
+    Phases {
+        /// The table.
+        table: String,
+        /// When they begin.
+        starts: String,
+    },
+    /// A design whose control loop does not exist.
+    #[error("design {design} cannot be simulated yet: {what} does not exist; leave the design out")]
+    MissingDesign {
+        /// Its letters.
+        design: &'static str,
+        /// The part of the plane that it lacks.
+        what: &'static str,
+    },
+    /// The capacity plane refuses the tables or nodes.
+    #[error("the capacity plane refuses the scenario: {0}")]
+    Refused(#[from] tidegate_capacity::CapacityError),
+}
+
+impl CapacityScenario {
+    /// The longest time: a day.
+    pub const SECONDS_MAX: u32 = 24 * 3600;
+    /// The most that rates are divided by.
+    pub const DIVISOR_MAX: u32 = 100;
+    /// The most units a second that all tables ask for together.
+    pub const RATE_MAX: u32 = 10_000_000;
+    /// The most tables.
+    pub const TABLES_MAX: usize = 64;
+
+    /// The baseline of the reference values under a workload, all rates divided by `divisor`: a
+    /// table of 16 000 units a second in 16 partitions on 4 nodes of 8 000, with a tenant on each
+    /// node that has 3 000 and uses half of them.
+    pub fn of_workload(workload: Workload, seed: u64, seconds: u32, divisor: u32) -> Self {
+        let scaled = |units: u64| units / u64::from(divisor.max(1));
+        let nodes: Vec<NodeSpec> = (1..=4)
+            .map(|number| NodeSpec { name: format!("node-{number}"), units_per_second: scaled(8000) })
+            .collect();
+        let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
+        #[expect(clippy::cast_sign_loss, reason = "a constant above zero")]
+        let orders = TableSpec {
+            name: "orders".to_owned(),
+            units_per_second: scaled(TABLE_UNITS as u64),
+            ceiling: scaled(3000),
+            partitions: 16,
+            nodes: names.clone(),
+            replicas: 1,
+            is_ordered: workload.is_ordered(),
+            is_write: workload.is_write(),
+            shares_top_keys: workload.shares_top_keys(),
+            role: TableRole::Compared,
+            demand: workload.demand(seconds, divisor.max(1)),
+        };
+        let tenants = names.iter().map(|node| TableSpec {
+            name: format!("tenant-of-{node}"),
+            units_per_second: scaled(3000),
+            ceiling: scaled(3000),
+            partitions: 1,
+            nodes: vec![node.clone()],
+            replicas: 1,
+            is_ordered: false,
+            is_write: false,
+            shares_top_keys: false,
+            role: TableRole::Tenant,
+            demand: Demand {
+                keys: 100,
+                units: 4,
+                phases: vec![Phase {
+                    from: 0.0,
+                    units_per_second: 1500.0 / f64::from(divisor.max(1)),
+                    pattern: Pattern::Uniform,
+                }],
+            },
+        });
+        let tables = core::iter::once(orders).chain(tenants).collect();
+        let designs = Design::ALL.into_iter().filter(|design| design.missing().is_none()).collect();
+        let onset = workload.onset(seconds);
+        Self { seed, seconds, designs, nodes, tables, workload: Some(workload), onset }
+    }
+
+    /// Whether it can be simulated, as far as the capacity plane does not check it itself.
+    pub fn check(&self) -> Result<(), CapacityScenarioError> {
+        in_range("number of seconds", u64::from(self.seconds), 10, u64::from(Self::SECONDS_MAX))?;
+        if self.designs.is_empty() {
+            return Err(CapacityScenarioError::Nothing("design"));
+        }
+        for design in &self.designs {
+            if let Some(what) = design.missing() {
+                return Err(CapacityScenarioError::MissingDesign { design: design.letters(), what });
+            }
+        }
+        if self.tables.is_empty() {
+            return Err(CapacityScenarioError::Nothing("table"));
+        }
+        in_range("number of tables", self.tables.len() as u64, 1, Self::TABLES_MAX as u64)?;
+        self.tables.iter().try_for_each(check_demand)
+    }
+}
+
+fn check_demand(table: &TableSpec) -> Result<(), CapacityScenarioError> {
+    let demand = &table.demand;
+    let of = |what: &str| format!("table \"{}\": {what}", table.name);
+    in_range(&of("number of keys"), u64::from(demand.keys), 1, u64::from(Demand::KEYS_MAX))?;
+    in_range(&of("units of a request"), u64::from(demand.units), 1, u64::from(Demand::UNITS_MAX))?;
+    let starts = || demand.phases.iter().map(|phase| phase.from.to_string()).collect::<Vec<_>>().join(", ");
+    let is_in_order = demand.phases.is_sorted_by(|a, b| a.from < b.from);
+    if demand.phases.first().is_none_or(|first| first.from != 0.0) || !is_in_order {
+        return Err(CapacityScenarioError::Phases { table: table.name.clone(), starts: starts() });
+    }
+    for phase in &demand.phases {
+        let rate = phase.units_per_second;
+        if !(0.0..=f64::from(CapacityScenario::RATE_MAX)).contains(&rate) {
+            let (what, value) = (of("units asked for a second"), rate.to_string());
+            let max = u64::from(CapacityScenario::RATE_MAX);
+            return Err(CapacityScenarioError::Range { what, value, min: 0, max });
+        }
+        match phase.pattern {
+            Pattern::Uniform => {}
+            Pattern::Zipf { exponent } if exponent > 0.0 && exponent <= 4.0 => {}
+            Pattern::Zipf { exponent } => {
+                let (what, value) = (of("exponent"), exponent.to_string());
+                return Err(CapacityScenarioError::Range { what, value, min: 0, max: 4 });
+            }
+            Pattern::HotPartition { percent, every } => {
+                in_range(&of("hundredths"), u64::from(percent), 0, 100)?;
+                in_range(&of("seconds until another partition is hot"), u64::from(every), 1, 86_400)?;
+            }
+            Pattern::OneKey { percent } | Pattern::Tail { percent } => {
+                in_range(&of("hundredths"), u64::from(percent), 0, 100)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn in_range(what: &str, value: u64, min: u64, max: u64) -> Result<(), CapacityScenarioError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(CapacityScenarioError::Range { what: what.to_owned(), value: value.to_string(), min, max })
+}
