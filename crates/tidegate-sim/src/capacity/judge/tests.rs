@@ -118,7 +118,8 @@ fn a_decision_by_another_partition_than_the_owner_is_found() {
     assert_eq!(judge.counts()[&Invariant::Tiling], 2);
 }
 
-/// The invariants that are breached when the last partition is replaced by two as `change` makes them.
+/// The invariants that are breached when the last partition is replaced by two as `change` makes
+/// them.
 fn found_after_split(change: impl Fn(&mut [PartitionRecord])) -> Vec<Invariant> {
     let reads = scenario(1, false);
     let mut judge = judge_of(&reads, Design::Burst);
