@@ -28,8 +28,10 @@ pub mod workload;
 pub mod world;
 
 mod arrivals;
+mod cut_watch;
 mod judge;
 mod keys;
+mod placement;
 mod trace;
 
 pub use demand::{Demand, Pattern, Phase};
@@ -39,7 +41,9 @@ pub use gate::{GateLine, GateOutcome};
 pub use invariant::{Breach, Invariant};
 pub use reference::reference_percent;
 pub use report::CapacityReport;
-pub use run::{CapacityRun, DesignResult, PartitionSpan, ShapeChanges, TableResult, Victim};
+pub use run::{
+    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, PartitionSpan, ShapeChanges, TableResult, Victim,
+};
 pub use scenario::{CapacityScenario, CapacityScenarioError, NodeSpec, TableRole, TableSpec};
 pub use summary::{DesignSummary, TableSummary};
 pub use tally::{HeatCounts, SecondCount};

@@ -121,7 +121,7 @@ impl ArrivalSource {
             }
             Pattern::Tail { percent } => {
                 if is_chosen(&mut self.chance, percent) {
-                    let word = tail_word(at, self.end);
+                    let word = tail_word(at, self.hot_order.len());
                     return ArrivalKey { bytes: ordered_key(word), word };
                 }
                 self.chance.below(count.into()) as u32
@@ -180,7 +180,7 @@ impl ArrivalSource {
             }
             Pattern::Tail { percent } => {
                 uniform(&mut of_partition, 1.0 - fraction(percent));
-                let word = tail_word(nanos(seconds), self.end);
+                let word = tail_word(nanos(seconds), self.hot_order.len());
                 of_partition[partition_of(word, partitions) as usize] += fraction(percent);
                 // All of it lies within a span that is too short to be cut in time.
                 hot_keys.push(fraction(percent));
@@ -204,10 +204,12 @@ fn hot_partition(order: &[u32], every: u32, at: u64) -> u32 {
     order[(turn % order.len() as u64) as usize]
 }
 
-/// The place in the order of keys at which new ones are inserted at `at`.
-fn tail_word(at: u64, end: u64) -> u64 {
-    // Below 2^64, since the instant is before the end.
-    ((u128::from(at.min(end - 1)) << 64) / u128::from(end)) as u64
+/// The place in the order of keys at which new ones are inserted at `at`: a partition in a minute,
+/// and after the last one the first again.
+fn tail_word(at: u64, partitions: usize) -> u64 {
+    let whole = 60 * SECOND * partitions as u64;
+    // Below 2^64, since the part is below the whole.
+    ((u128::from(at % whole) << 64) / u128::from(whole)) as u64
 }
 
 fn nanos(seconds: f64) -> u64 {
@@ -318,7 +320,8 @@ mod tests {
             assert!(word >= last);
             last = word;
         }
-        assert!(last > u64::MAX / 1000 * 999);
+        // Ten seconds of a minute in the first of sixteen partitions.
+        assert!(partition_of(last, 16) == 0 && last > u64::MAX / 100);
     }
 
     #[test]

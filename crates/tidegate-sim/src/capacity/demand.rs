@@ -56,7 +56,7 @@ pub enum Pattern {
         percent: u32,
     },
     /// A part of the requests for new keys, each right behind the one before it, which pass through
-    /// the order of the keys from beginning to end during the run; the others for all keys alike.
+    /// one configured partition in a minute; the others for all keys alike.
     Tail {
         /// The part, in hundredths.
         percent: u32,

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 use tidegate_capacity::TableMode;
+use tidegate_capacity::plan::{Plan, PlanReason, PlannedChange};
 
 /// A way to share a table's throughput between its partitions. Each adds one thing to the one
 /// before it.
@@ -86,14 +87,17 @@ impl Design {
         }
     }
 
-    /// The part of the capacity plane that the design needs and that does not exist yet; `None` if
-    /// it can be simulated.
-    pub const fn missing(self) -> Option<&'static str> {
-        match self {
-            Self::Static | Self::Burst | Self::Global => None,
-            Self::Adaptive => Some("the control loop that boosts partitions"),
-            Self::Balanced => Some("the control loop that moves partitions"),
-            Self::Split => Some("the control loop that splits and merges partitions"),
+    /// Whether control loops work beside the table.
+    pub(crate) const fn is_controlled(self) -> bool {
+        matches!(self, Self::Adaptive | Self::Balanced | Self::Split)
+    }
+
+    /// Whether the design carries out a plan of the control loops.
+    pub(crate) const fn carries_out(self, plan: &Plan) -> bool {
+        match (self, &plan.change) {
+            (Self::Split, _) => true,
+            (Self::Balanced, PlannedChange::Move(_)) => matches!(plan.reason, PlanReason::NodeBusy),
+            _ => false,
         }
     }
 }

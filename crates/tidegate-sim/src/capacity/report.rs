@@ -22,9 +22,6 @@ use crate::capacity::summary::TableSummary;
 pub struct CapacityReport {
     /// The divisor of all rates; `None` for tables of one's own.
     pub divisor: Option<u32>,
-    /// Designs that were left out because a part of the capacity plane does not exist yet, and the
-    /// part.
-    pub missing: Vec<(Design, &'static str)>,
     /// Requests that were decided, over all designs and seeds.
     pub decisions: u64,
     /// The tables that are compared, over all seeds.
@@ -56,10 +53,8 @@ impl CapacityReport {
             })
             .collect();
         let gate = gate::judge(&tables, &runs);
-        let missing =
-            Design::ALL.into_iter().filter_map(|design| Some((design, design.missing()?))).collect();
         let decisions = runs.iter().flat_map(|run| &run.designs).map(|design| design.decisions).sum();
-        Self { divisor, missing, decisions, tables, gate, runs }
+        Self { divisor, decisions, tables, gate, runs }
     }
 
     /// Whether no line of the gate fails.

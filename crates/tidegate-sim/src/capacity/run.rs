@@ -68,6 +68,10 @@ pub struct TableResult {
     pub recovery_seconds: Option<u32>,
     /// Splits, merges and moves of partitions.
     pub changes: ShapeChanges,
+    /// The plans that were carried out, in their order.
+    pub plans: Vec<CarriedOutPlan>,
+    /// The first time of each verdict against a cut.
+    pub verdicts: Vec<FirstVerdict>,
     /// The partitions that refused most, most first.
     pub victims: Vec<Victim>,
     /// Requests by the second.
@@ -91,6 +95,34 @@ pub struct ShapeChanges {
     pub merges: u32,
     /// Partitions that changed their node.
     pub moves: u32,
+    /// Splits after which the throttled share of the range was not a tenth lower within a minute.
+    pub useless_splits: u32,
+}
+
+/// A plan that a control loop has made and the world has carried out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct CarriedOutPlan {
+    /// When.
+    pub second: u32,
+    /// The change.
+    pub what: String,
+    /// The reason.
+    pub reason: &'static str,
+    /// The units a second that it was predicted to let through.
+    pub benefit: f64,
+}
+
+/// The first time of a verdict against a cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FirstVerdict {
+    /// The verdict.
+    pub verdict: &'static str,
+    /// The partition.
+    pub partition: u32,
+    /// When.
+    pub second: u32,
 }
 
 /// The refusals of one partition by one bucket.

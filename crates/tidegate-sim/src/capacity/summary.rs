@@ -15,6 +15,8 @@ pub struct TableSummary {
     pub id: String,
     /// The workload; `None` for tables of one's own.
     pub workload: Option<Workload>,
+    /// Seconds of each run.
+    pub seconds: u32,
     /// The values of the fluid model, the median over the seeds of each.
     pub fluid: FluidShares,
     /// Each design.
@@ -41,6 +43,8 @@ pub struct DesignSummary {
     pub most_changes: ShapeChanges,
     /// The largest excess over the floor of the fluid model of the same seed.
     pub worst_excess: f64,
+    /// The latest second of the first verdict `SEQUENTIAL` of all seeds; `None` if one had none.
+    pub worst_sequential_second: Option<u32>,
 }
 
 impl TableSummary {
@@ -74,7 +78,16 @@ impl TableSummary {
                     splits: most(|changes| changes.splits),
                     merges: most(|changes| changes.merges),
                     moves: most(|changes| changes.moves),
+                    useless_splits: most(|changes| changes.useless_splits),
                 },
+                worst_sequential_second: results
+                    .iter()
+                    .map(|(result, _)| {
+                        let verdict = result.verdicts.iter().find(|one| one.verdict == "SEQUENTIAL");
+                        verdict.map(|one| one.second)
+                    })
+                    .collect::<Option<Vec<_>>>()
+                    .and_then(|all| all.into_iter().max()),
                 worst_excess: results
                     .iter()
                     .map(|(result, floor)| result.share_within - floor)
@@ -86,6 +99,7 @@ impl TableSummary {
                 .workload
                 .map_or_else(|| scenario.tables[table].name.clone(), |one| one.id().to_owned()),
             workload: scenario.workload,
+            seconds: scenario.seconds,
             fluid: FluidShares {
                 static_shares: fluid(|shares| shares.static_shares),
                 burst: fluid(|shares| shares.burst),

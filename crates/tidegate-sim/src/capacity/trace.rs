@@ -38,6 +38,8 @@ pub(crate) struct PartitionRecord {
     /// Thousandths left.
     pub(crate) allocation: i64,
     pub(crate) burst: i64,
-    /// Thousandths admitted since it was made.
+    /// Thousandths since it was made: admitted, asked for, and refused by its own buckets.
     pub(crate) admitted: i64,
+    pub(crate) offered: i64,
+    pub(crate) throttled: i64,
 }

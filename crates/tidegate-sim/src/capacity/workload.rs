@@ -108,7 +108,7 @@ impl Workload {
             }
             Self::Sequential => {
                 "50 % of the table's throughput is asked for as writes, four fifths of them new keys in their order, \
-                 which pass through the partitions one after the other. No cut helps the tail."
+                 which pass through the partitions one after the other, each in a minute. No cut helps the tail."
             }
         }
     }

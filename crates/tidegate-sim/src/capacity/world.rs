@@ -1,18 +1,25 @@
 //! The world of the capacity plane: the same requests for every design, decided by the product's
 //! own code.
 
+use tidegate_capacity::control::Control;
+use tidegate_capacity::plan::{Plan, PlanReason, PlannedChange};
+use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{
-    Access, AccessKind, Admission, Capacity, CapacityError, Ceilings, NodeConfig, PartitionBy,
-    PartitionStatus, ReadConsistency, TableConfig, TableMode,
+    Access, AccessKind, AccessOperation, Admission, Capacity, CapacityError, Ceilings, KeyRange, NodeConfig,
+    PartitionBy, PartitionStatus, ReadConsistency, TableConfig, TableMode,
 };
 use tidegate_core::Timestamp;
 
 use crate::capacity::arrivals::ArrivalSource;
+use crate::capacity::cut_watch::CutWatch;
 use crate::capacity::design::Design;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::judge::{Judge, LOOK_EVERY};
 use crate::capacity::keys::KeySet;
-use crate::capacity::run::{CapacityRun, DesignResult, PartitionSpan, ShapeChanges, TableResult, Victim};
+use crate::capacity::placement::MovableStore;
+use crate::capacity::run::{
+    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, PartitionSpan, ShapeChanges, TableResult, Victim,
+};
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableRole, TableSpec};
 use crate::capacity::tally::{HeatCounts, SecondCount, TableTally};
 use crate::capacity::trace::{DecisionAnswer, DecisionEvent, PartitionRecord};
@@ -46,6 +53,9 @@ struct DesignWorld {
     judge: Judge,
     tallies: Vec<TableTally>,
     shapes: Vec<TableShape>,
+    /// The control loops, of designs that have them, and the store that they move partitions of.
+    control: Option<Control>,
+    store: MovableStore,
     decisions: u64,
     refusals: u64,
 }
@@ -56,6 +66,9 @@ struct TableShape {
     open: Vec<PartitionSpan>,
     closed: Vec<PartitionSpan>,
     changes: ShapeChanges,
+    cuts: CutWatch,
+    plans: Vec<CarriedOutPlan>,
+    verdicts: Vec<FirstVerdict>,
 }
 
 impl CapacityWorld {
@@ -158,9 +171,14 @@ impl CapacityWorld {
         let at = self.next_look;
         self.next_look += LOOK_EVERY;
         for design in &mut self.designs {
+            design.control(&self.scenario, at);
             for (table, spec) in self.scenario.tables.iter().enumerate() {
                 let records = records_of(&design.capacity, &self.scenario, spec, at);
                 design.shapes[table].update(&records, at);
+                if at.is_multiple_of(SECOND) {
+                    design.shapes[table].cuts.second(&records);
+                    design.note_verdicts(table, spec, &records, at);
+                }
                 design.judge.look(table, &records, at);
             }
         }
@@ -183,10 +201,52 @@ fn mode_of(spec: &TableSpec, design: Design) -> TableMode {
     if spec.role == TableRole::Tenant { TableMode::Static } else { design.mode() }
 }
 
+/// The keys that a plan cuts.
+fn cut_range(capacity: &Capacity, plan: &Plan, now: Timestamp) -> Option<KeyRange> {
+    let PlannedChange::Split { partition, .. } = plan.change else { return None };
+    let mut partitions = capacity.partitions(&plan.namespace, &plan.table, now).ok()?;
+    partitions.find(|status| status.id == partition).map(|status| status.range)
+}
+
+/// A plan in words.
+fn told(plan: &Plan, at: u64) -> CarriedOutPlan {
+    let what = match &plan.change {
+        PlannedChange::Split { partition, at, .. } => format!("partition {partition} is cut before {at}"),
+        PlannedChange::Merge { left } => format!("partition {left} is joined with the one behind it"),
+        PlannedChange::Move(order) => {
+            format!("partition {} moves from {} to {}", order.partition, order.from, order.to)
+        }
+    };
+    let reason = match plan.reason {
+        PlanReason::AboveCeiling(_) => "it is asked for more than its ceiling",
+        PlanReason::HotKey(_) => {
+            "one key alone is asked for more than the ceiling; its neighbours are parted from it"
+        }
+        PlanReason::Cool => "neighbours have been cool for long",
+        PlanReason::NodeBusy => "its node is nearly full",
+        PlanReason::Growth => "the table grows on demand",
+    };
+    CarriedOutPlan { second: (at / SECOND) as u32, what, reason, benefit: plan.benefit.as_f64() }
+}
+
+/// A verdict that says why a partition is not cut, in a word.
+fn verdict_word(verdict: &SplitVerdict) -> Option<&'static str> {
+    match verdict {
+        SplitVerdict::HotKey { .. } => Some("HOT_KEY"),
+        SplitVerdict::Sequential => Some("SEQUENTIAL"),
+        SplitVerdict::Moving => Some("MOVING"),
+        SplitVerdict::Scan => Some("SCAN"),
+        SplitVerdict::Useless => Some("USELESS"),
+        _ => None,
+    }
+}
+
 fn capacity_of(scenario: &CapacityScenario, design: Design) -> Result<Capacity, CapacityError> {
     let mut builder = Capacity::builder();
     for node in &scenario.nodes {
-        builder = builder.node_config(NodeConfig::new(node.name.as_str(), node.units_per_second));
+        builder = builder.node_config(
+            NodeConfig::new(node.name.as_str(), node.units_per_second).reserve_percent(node.reserve_percent),
+        );
     }
     for spec in &scenario.tables {
         // The other direction is not used; its one unit a second weighs nothing.
@@ -226,6 +286,8 @@ fn record_of(scenario: &CapacityScenario, spec: &TableSpec, status: &PartitionSt
         allocation: direction.left.as_thousandths(),
         burst: direction.burst_left.as_thousandths(),
         admitted: direction.admitted.as_thousandths(),
+        offered: direction.offered.as_thousandths(),
+        throttled: direction.throttled.as_thousandths(),
     }
 }
 
@@ -242,9 +304,53 @@ impl DesignWorld {
             judge,
             tallies: scenario.tables.iter().map(|_| TableTally::new(scenario.seconds)).collect(),
             shapes,
+            control: design.is_controlled().then(|| Control::new(scenario.seed, instant(0))),
+            store: MovableStore::default(),
             decisions: 0,
             refusals: 0,
         })
+    }
+
+    /// Lets the control loops of the design work at `at`.
+    fn control(&mut self, scenario: &CapacityScenario, at: u64) {
+        let Some(control) = &mut self.control else { return };
+        let now = instant(at);
+        if at.is_multiple_of(SECOND) {
+            for plan in control.tick(&self.capacity, now) {
+                let Some(table) = scenario.tables.iter().position(|table| table.name == plan.table) else {
+                    continue;
+                };
+                if !self.design.carries_out(&plan) {
+                    continue;
+                }
+                let range = cut_range(&self.capacity, &plan, now);
+                if control.carry_out(&self.capacity, &plan, &mut self.store, now).is_ok() {
+                    let shape = &mut self.shapes[table];
+                    shape.plans.push(told(&plan, at));
+                    if let Some(range) = range {
+                        shape.changes.splits += 1;
+                        shape.cuts.cut(range);
+                    }
+                    shape.changes.merges += u32::from(matches!(plan.change, PlannedChange::Merge { .. }));
+                }
+            }
+        }
+        let _ = control.follow_moves(&self.capacity, &mut self.store, now);
+    }
+
+    /// Notes the first time of each verdict on a partition that is throttled.
+    fn note_verdicts(&mut self, table: usize, spec: &TableSpec, records: &[PartitionRecord], at: u64) {
+        let Some(control) = &self.control else { return };
+        let operation = if spec.is_write { AccessOperation::Write } else { AccessOperation::Read };
+        for record in records {
+            let verdict = control.verdict((NAMESPACE, &spec.name), record.id, operation);
+            let Some(word) = verdict.and_then(verdict_word) else { continue };
+            let verdicts = &mut self.shapes[table].verdicts;
+            if !verdicts.iter().any(|known| known.verdict == word) {
+                let second = (at / SECOND) as u32;
+                verdicts.push(FirstVerdict { verdict: word, partition: record.id.0, second });
+            }
+        }
     }
 
     fn into_result(self, scenario: &CapacityScenario) -> DesignResult {
@@ -305,7 +411,9 @@ fn result_of(
         share_beyond: part(&|second| !is_within(second)),
         by_bound: tally.by_bound,
         recovery_seconds: recovery_of(&tally.seconds, scenario.onset),
-        changes: shape.changes,
+        changes: ShapeChanges { useless_splits: shape.cuts.useless(), ..shape.changes },
+        plans: shape.plans.clone(),
+        verdicts: shape.verdicts.clone(),
         victims,
         seconds: tally.seconds,
         heat: tally.throttled,
@@ -334,7 +442,14 @@ fn recovery_of(seconds: &[SecondCount], onset: u32) -> Option<u32> {
 impl TableShape {
     fn new(records: &[PartitionRecord]) -> Self {
         let open = records.iter().map(|record| span_of(record, 0.0)).collect();
-        Self { open, closed: Vec::new(), changes: ShapeChanges::default() }
+        Self {
+            open,
+            closed: Vec::new(),
+            changes: ShapeChanges::default(),
+            cuts: CutWatch::default(),
+            plans: Vec::new(),
+            verdicts: Vec::new(),
+        }
     }
 
     fn update(&mut self, records: &[PartitionRecord], at: u64) {
@@ -357,14 +472,6 @@ impl TableShape {
                 None => open.push(span_of(record, now)),
             }
         }
-        let made =
-            open.iter().filter(|span| !self.open.iter().any(|old| old.partition == span.partition)).count();
-        let gone =
-            self.open.iter().filter(|old| !open.iter().any(|span| old.partition == span.partition)).count();
-        // A cut makes two of one, a join one of two.
-        let (made, gone) = (made as u32, gone as u32);
-        self.changes.splits += (2 * made).saturating_sub(gone) / 3;
-        self.changes.merges += (2 * gone).saturating_sub(made) / 3;
         for mut span in core::mem::take(&mut self.open) {
             if !open.contains(&span) {
                 span.seconds.1 = now;

@@ -3,13 +3,12 @@
 use tidegate_capacity::{KeyRange, PartitionId, TableMode, Units};
 
 use super::level::{RefillingLevel, SpillingLevels, fine};
-use crate::capacity::scenario::CapacityScenario;
+use crate::capacity::scenario::{CapacityScenario, NodeSpec};
 use crate::capacity::trace::{DecisionAnswer, DecisionEvent, PartitionRecord};
 use crate::kit::SECOND;
 
-/// The tenth of a second that a node's bucket holds, and the tenth of it that bursts leave there.
+/// A node's bucket holds its rate for one such part of a second.
 pub(super) const NODE_DEPTH_PARTS: i64 = 10;
-pub(super) const NODE_RESERVE_PERCENT: i64 = 10;
 
 /// The bucket that a request was charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +58,8 @@ pub(super) struct TableBook {
 pub(super) struct Books {
     pub(super) tables: Vec<TableBook>,
     pub(super) nodes: Vec<RefillingLevel>,
+    /// The thousandths that bursts leave at each node.
+    pub(super) reserves: Vec<i64>,
 }
 
 /// Unused throughput is kept for five minutes.
@@ -116,7 +117,10 @@ impl Books {
             table.number();
             table
         });
-        Self { tables: tables.collect(), nodes }
+        let reserve = |node: &NodeSpec| {
+            thousandths(node.units_per_second) / NODE_DEPTH_PARTS * i64::from(node.reserve_percent) / 100
+        };
+        Self { tables: tables.collect(), nodes, reserves: scenario.nodes.iter().map(reserve).collect() }
     }
 
     /// The bucket that an admitted request of `cost` is charged to, by the level before it.
@@ -124,8 +128,9 @@ impl Books {
     pub(super) fn path(&self, table: usize, place: usize, at: u64) -> PassedBy {
         let table = &self.tables[table];
         let (allocation, _) = table.partitions[place].levels.at(at);
-        // Anything left admits: a whole thousandth.
-        if allocation >= fine(1) {
+        // Anything left admits: a whole thousandth. A charge that may have been the allocation's is
+        // not held against the nodes.
+        if allocation >= fine(1) || table.partitions[place].is_doubtful(at) {
             return PassedBy::Allocation;
         }
         match table.mode {
@@ -164,9 +169,15 @@ impl PartitionBook {
     /// Notes a charge of which the trace does not say to what it was.
     #[inline]
     fn doubt_at(&mut self, cost: i64, at: u64) {
-        if self.is_told && (0..fine(1)).contains(&self.levels.at(at).0) {
+        if self.is_doubtful(at) {
             self.doubt += cost;
         }
+    }
+
+    /// Whether the begun thousandth, which is unknown, decides to what a charge is made.
+    #[inline]
+    pub(super) fn is_doubtful(&self, at: u64) -> bool {
+        self.is_told && (self.doubt > 0 || (0..fine(1)).contains(&self.levels.at(at).0))
     }
 
     /// Resolves a doubt by the levels that are told at `now`.

@@ -3,7 +3,7 @@
 
 use tidegate_capacity::{Bound, Throttled};
 
-use super::books::{Books, NODE_RESERVE_PERCENT};
+use super::books::Books;
 use super::level::{FINE, coarse, fine, units};
 
 /// Two levels that differ by no more are the same: begun thousandths may be rounded either way.
@@ -25,7 +25,6 @@ impl RefusalEvidence {
         let table = &books.tables[table];
         let partition = &table.partitions[place];
         let (allocation, burst) = partition.levels.at(at);
-        let node = |position: Option<&usize>| position.map(|position| books.nodes[*position]);
         // The level by the trace, and what the request needed of it: anything, or the cost and a
         // reserve.
         let (by_trace, needed) = match throttled.bound {
@@ -34,13 +33,12 @@ impl RefusalEvidence {
             Bound::Ceiling => (partition.ceiling.at(at), 1),
             Bound::Table => (table.tokens.at(at), cost),
             Bound::Node => {
-                let level = node(partition.members.first())?;
-                (level.at(at), cost + level.depth * NODE_RESERVE_PERCENT / 100)
+                let node = *partition.members.first()?;
+                (books.nodes[node].at(at), cost + books.reserves[node])
             }
             Bound::Replica => {
-                let lowest = partition.members.iter().skip(1).min_by_key(|one| books.nodes[**one].at(at));
-                let level = node(lowest)?;
-                (level.at(at), cost + level.depth * NODE_RESERVE_PERCENT / 100)
+                let node = *partition.members.iter().skip(1).min_by_key(|one| books.nodes[**one].at(at))?;
+                (books.nodes[node].at(at), cost + books.reserves[node])
             }
             // A move is known to the world that makes it; nothing else refuses in these worlds.
             Bound::Move => return None,

@@ -18,7 +18,7 @@ const NODES: [&str; 4] = ["a", "b", "c", "d"];
 /// 4 nodes of 600.
 fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
     let mut scenario = CapacityScenario::of_workload(crate::capacity::Workload::Uniform, 1, 10, 1);
-    let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 600 };
+    let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 600, reserve_percent: 10 };
     scenario.nodes = NODES.map(node).to_vec();
     let phases = vec![Phase { from: 0.0, units_per_second: 1.0, pattern: Pattern::Uniform }];
     scenario.tables = vec![TableSpec {
@@ -48,6 +48,8 @@ fn records() -> Vec<PartitionRecord> {
         allocation: 100_000,
         burst: 30_000_000,
         admitted: 0,
+        offered: 0,
+        throttled: 0,
     };
     (0..4).map(record).collect()
 }
@@ -118,8 +120,7 @@ fn a_decision_by_another_partition_than_the_owner_is_found() {
     assert_eq!(judge.counts()[&Invariant::Tiling], 2);
 }
 
-/// The invariants that are breached when the last partition is replaced by two as `change` makes
-/// them.
+/// The invariants that are breached when two partitions that `change` makes replace the last one.
 fn found_after_split(change: impl Fn(&mut [PartitionRecord])) -> Vec<Invariant> {
     let reads = scenario(1, false);
     let mut judge = judge_of(&reads, Design::Burst);
@@ -206,6 +207,8 @@ fn shape_of(capacity: &Capacity, is_write: bool, at: u64) -> Vec<PartitionRecord
                 allocation: direction.left.as_thousandths(),
                 burst: direction.burst_left.as_thousandths(),
                 admitted: direction.admitted.as_thousandths(),
+                offered: direction.offered.as_thousandths(),
+                throttled: direction.throttled.as_thousandths(),
             }
         })
         .collect()

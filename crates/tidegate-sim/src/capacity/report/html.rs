@@ -19,6 +19,9 @@ const STYLE: &str = include_str!("style.css");
 /// The victims that are named of each design.
 const NAMED_MAX: usize = 3;
 
+/// The plans that are told of each design.
+const PLANS_MAX: usize = 12;
+
 impl CapacityReport {
     /// The report as one HTML file with pictures.
     pub fn to_html(&self) -> String {
@@ -79,14 +82,6 @@ fn verdict(html: &mut String, report: &CapacityReport) {
         "<p><b class=\"{class}\">{word}:</b> {pass} lines of the gate pass, {fail} fail, {open} are not judged. <a \
          href=\"#gate\">All lines</a></p>"
     );
-    for (design, what) in &report.missing {
-        let _ = writeln!(
-            html,
-            "<p class=\"open\">Left out: {} ({}), because {what} does not exist yet.</p>",
-            design.letters(),
-            design.title()
-        );
-    }
 }
 
 fn how_to_read(html: &mut String, report: &CapacityReport) {
@@ -184,6 +179,7 @@ fn section(html: &mut String, run: &CapacityRun, table: usize, index: usize) {
     for design in &run.designs {
         victims(html, run, design, &design.tables[table]);
     }
+    plans(html, run, table);
     numbers(html, run, table);
     maps(html, run, table);
 }
@@ -264,8 +260,62 @@ fn cause(victim: &Victim) -> String {
         "node" | "replica node" => {
             format!("beyond its share it needs room on its node, whose {limit} units a second were used")
         }
-        "move" => "it was being moved".to_owned(),
+        "move" => "it was being moved to another node".to_owned(),
         other => format!("the bucket \"{other}\" was short"),
+    }
+}
+
+/// The changes of partitions that control loops made, and the verdicts against cuts.
+fn plans(html: &mut String, run: &CapacityRun, table: usize) {
+    let results = || run.designs.iter().map(|design| (design.design, &design.tables[table]));
+    if results().all(|(_, result)| result.plans.is_empty() && result.verdicts.is_empty()) {
+        return;
+    }
+    html.push_str("<h3>What the control loops did</h3>\n");
+    for (design, result) in results() {
+        if result.plans.is_empty() && result.verdicts.is_empty() {
+            continue;
+        }
+        let _ = write!(html, "<p>{}</p><ul>", chip(design));
+        for plan in result.plans.iter().take(PLANS_MAX) {
+            let benefit = if plan.benefit > 0.0 {
+                format!("; predicted to let {:.0} units a second more through", plan.benefit)
+            } else {
+                String::new()
+            };
+            let _ = writeln!(
+                html,
+                "<li>At {} s {}: {}{benefit}.</li>",
+                plan.second,
+                escaped(&plan.what),
+                escaped(plan.reason)
+            );
+        }
+        if result.plans.len() > PLANS_MAX {
+            let _ = writeln!(html, "<li class=\"dim\">and {} more.</li>", result.plans.len() - PLANS_MAX);
+        }
+        for verdict in &result.verdicts {
+            let _ = writeln!(
+                html,
+                "<li>At {} s partition {} was found to be {}: {}.</li>",
+                verdict.second,
+                verdict.partition,
+                verdict.verdict,
+                verdict_meaning(verdict.verdict)
+            );
+        }
+        html.push_str("</ul>\n");
+    }
+}
+
+/// The reason for which a verdict stands against a cut.
+fn verdict_meaning(verdict: &str) -> &'static str {
+    match verdict {
+        "HOT_KEY" => "one key alone is asked for more than the ceiling, and no cut parts a key",
+        "SEQUENTIAL" => "requests move on to ever higher keys, and a cut would always be behind them",
+        "MOVING" => "the load moves, and a cut would come too late",
+        "SCAN" => "most requests read ranges, which a cut would part",
+        _ => "no cut would lessen the refusals by a fifth",
     }
 }
 

@@ -21,14 +21,6 @@ impl fmt::Display for CapacityReport {
             None => String::new(),
         };
         writeln!(f, "{seeds}, {} s{scale}, {} decisions", first.scenario.seconds, self.decisions)?;
-        for (design, what) in &self.missing {
-            writeln!(
-                f,
-                "left out: {} ({}), because {what} does not exist yet",
-                design.letters(),
-                design.title()
-            )?;
-        }
         self.fmt_shares(f)?;
         writeln!(f, "\ngate")?;
         for line in &self.gate {
