@@ -1,5 +1,6 @@
 //! The command line.
 
+pub(crate) mod capacity_simulation;
 pub(crate) mod operator_commands;
 pub(crate) mod request;
 pub(crate) mod simulation;

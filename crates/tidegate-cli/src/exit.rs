@@ -69,6 +69,14 @@ Exit codes:
   2  the command line is wrong, or has a value that cannot be simulated
   3  the output or the pictures cannot be written";
 
+/// The text of `--help` about exit codes of comparisons.
+pub(crate) const COMPARING: &str = "\
+Exit codes:
+  0  no line of the gate fails
+  1  a line of the gate fails, which the report marks
+  2  the command line is wrong, or the tables have problems or cannot be simulated
+  3  a file cannot be read, or the output cannot be written";
+
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {
     // A closed standard error leaves the exit code as the only answer.

@@ -1,8 +1,10 @@
 //! `tidegate simulate`.
 
+mod capacity;
 mod progress;
 mod scenario;
 mod seeds;
+mod table_file;
 
 use std::fs;
 use std::io;
@@ -21,6 +23,7 @@ pub(crate) fn run(arguments: &Simulate) -> Exit {
             Some(count) => seeds::run(fleet, count),
             None => one(fleet),
         },
+        Simulated::Capacity(arguments) => capacity::run(arguments),
     }
 }
 

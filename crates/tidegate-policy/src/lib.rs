@@ -49,7 +49,7 @@ pub mod bounds {
 
 pub use compare::{Change, Comparison, Fate, LimitChange, SettingChange, compare};
 pub use numbers::{OverrideNumbers, parse_numbers};
-pub use parse::{Checked, parse, parse_bytes};
+pub use parse::{Checked, parse, parse_bytes, parse_document};
 pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use reference::{ReferencePage, reference, reference_pages};

@@ -1,6 +1,8 @@
 //! From text to checked settings, or to everything that is wrong with it.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::check;
 use crate::policy::Policy;
@@ -73,6 +75,32 @@ pub fn parse_bytes(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Checked, Problems> {
     text_of(name, bytes).and_then(|text| parse(name, text, env))
+}
+
+/// Reads another document than a configuration by the same rules: unknown keys and wrong values are
+/// problems with their place and a suggestion, and all are reported at once. `${NAME}` stands for
+/// nothing here.
+///
+/// The schema of `T` decides; `T` must deny unknown fields.
+pub fn parse_document<T: DeserializeOwned + JsonSchema>(name: &str, bytes: &[u8]) -> Result<T, Problems> {
+    let text = text_of(name, bytes)?;
+    let mut report = Report::new(name);
+    let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
+    report.locate_in(&root);
+    let schema = schema::made_of::<T>("document");
+    let value = shape::shape(&schema, &root, &|_| None, &mut report);
+    let document = T::deserialize(value);
+    match (report.finish(), document) {
+        (Err(problems), _) => Err(problems),
+        (Ok(_), Ok(document)) => Ok(document),
+        (Ok(_), Err(error)) => {
+            let mut report = Report::new(name);
+            // The schema is made from the same type, so this means that the two disagree.
+            let what = format!("the document cannot be read: {error}");
+            report.unreadable(Position::START, what, "report this as a bug");
+            Err(failed(report))
+        }
+    }
 }
 
 /// The text that `bytes` are, if they are UTF-8.

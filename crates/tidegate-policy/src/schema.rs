@@ -37,7 +37,8 @@ pub(crate) fn numbers() -> &'static Value {
     SCHEMA.get_or_init(|| made_of::<NumbersConfig>("The numbers of an override"))
 }
 
-fn made_of<T: JsonSchema>(title: &str) -> Value {
+/// The schema of a type.
+pub(crate) fn made_of<T: JsonSchema>(title: &str) -> Value {
     let generator =
         SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_null)).into_generator();
     let mut schema = generator.into_root_schema_for::<T>();

@@ -15,7 +15,7 @@
 //! [`kit`] has what every world is made of: the queue of events, randomness, clocks, the network,
 //! calls, disturbances. It knows nothing of limits. [`fleet`] is a world made of it: a fleet that
 //! shares limits. `docs/internals/simulation.md` lists what the checkers look for, what goes wrong,
-//! and what is measured.
+//! and what is measured. [`capacity`] is another: the designs of the capacity plane side by side.
 
 #![forbid(unsafe_code)]
 

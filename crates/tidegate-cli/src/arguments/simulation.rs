@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::capacity_simulation::CapacitySimulation;
 use crate::exit;
 
 #[derive(Args, Debug)]
@@ -27,6 +28,16 @@ pub(crate) enum Simulated {
     /// load, and any fault.
     #[command(after_help = exit::SIMULATING)]
     Fleet(Box<Fleet>),
+    /// Compare the designs of the capacity plane on ten workloads, or on tables of your own
+    ///
+    /// A table of 16 000 units a second in 16 partitions on 4 nodes is asked the same requests
+    /// under each design: S static shares, B burst credit, A adaptive boosts, G global admission,
+    /// GB balancing, GP split and merge. The code of the product decides; clients and time are
+    /// simulated. Checkers judge each decision by what clients see. The gate says of each bound
+    /// whether it was kept; beside the measured shares stand those of a fluid model, and the
+    /// reference values. The same seed gives the same report, byte for byte.
+    #[command(after_help = exit::COMPARING)]
+    Capacity(Box<CapacitySimulation>),
 }
 
 #[derive(Args, Debug)]

@@ -22,6 +22,7 @@ mod readme;
 mod seed;
 mod serve;
 mod simulate;
+mod simulate_capacity;
 mod swaps;
 mod upstream;
 mod validate;

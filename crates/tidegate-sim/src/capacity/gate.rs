@@ -62,10 +62,11 @@ pub(crate) fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<Gat
             lines.extend(skew(workload, summary));
             lines.extend(recovery(workload, summary));
             lines.extend(splits(workload, summary));
+            // The nodes of one's own tables may bound them, which the model does not know.
+            lines.extend(model(summary));
         }
         lines.push(useless(summary));
         lines.extend(order(summary));
-        lines.extend(model(summary));
     }
     lines.extend(tenants(runs));
     lines.extend(evidence(runs));

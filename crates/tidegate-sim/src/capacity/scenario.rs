@@ -104,6 +104,11 @@ pub enum CapacityScenarioError {
         /// When they begin.
         starts: String,
     },
+    /// New keys in order, of a table whose keys are hashed.
+    #[error(
+        "table \"{0}\": new keys have no order where keys are hashed; partition the table by the order of its keys"
+    )]
+    TailOfHashes(String),
     /// The capacity plane refuses the tables or nodes.
     #[error("the capacity plane refuses the scenario: {0}")]
     Refused(#[from] tidegate_capacity::CapacityError),
@@ -217,6 +222,9 @@ fn check_demand(table: &TableSpec) -> Result<(), CapacityScenarioError> {
             Pattern::HotPartition { percent, every } => {
                 in_range(&of("hundredths"), u64::from(percent), 0, 100)?;
                 in_range(&of("seconds until another partition is hot"), u64::from(every), 1, 86_400)?;
+            }
+            Pattern::Tail { .. } if !table.is_ordered => {
+                return Err(CapacityScenarioError::TailOfHashes(table.name.clone()));
             }
             Pattern::OneKey { percent } | Pattern::Tail { percent } => {
                 in_range(&of("hundredths"), u64::from(percent), 0, 100)?;

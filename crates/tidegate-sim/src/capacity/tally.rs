@@ -20,7 +20,7 @@ pub struct SecondCount {
 }
 
 /// Requests by the second and by the bucket of their key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeatCounts {
     seconds_per_column: u32,
     columns: u32,

@@ -1,8 +1,8 @@
 //! The capacity world: what holds of every workload under every design.
 
 use tidegate_sim::capacity::{
-    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, GateOutcome, Phase,
-    Workload, simulate,
+    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, GateOutcome, Pattern,
+    Phase, Workload, simulate,
 };
 
 /// A small world: a hundredth of the rates, a minute.
@@ -120,6 +120,10 @@ fn what_cannot_be_simulated_is_said_with_what_to_do() {
     assert_eq!(
         error(&|scenario| scenario.tables[0].demand.phases = vec![late(&scenario.tables[0].demand.phases[0])]),
         "table \"orders\": the phases begin at 5; let the first begin at 0 and each later than the one before it"
+    );
+    assert_eq!(
+        error(&|scenario| scenario.tables[0].demand.phases[0].pattern = Pattern::Tail { percent: 10 }),
+        "table \"orders\": new keys have no order where keys are hashed; partition the table by the order of its keys"
     );
     // The plane reports its own checks in its own words.
     let mut overcommitted = scenario();

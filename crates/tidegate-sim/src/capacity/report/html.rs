@@ -11,7 +11,7 @@ use crate::capacity::design::Design;
 use crate::capacity::gate::GateOutcome;
 use crate::capacity::invariant::Invariant;
 use crate::capacity::reference::reference_percent;
-use crate::capacity::run::{CapacityRun, DesignResult, PartitionSpan, TableResult, Victim};
+use crate::capacity::run::{CapacityRun, DesignResult, TableResult, Victim};
 use crate::capacity::summary::TableSummary;
 
 const STYLE: &str = include_str!("style.css");
@@ -365,36 +365,42 @@ fn maps(html: &mut String, run: &CapacityRun, table: usize) {
         per_second(asked.most())
     );
     let most = run.designs.iter().map(|design| design.tables[table].heat.most()).max().unwrap_or(0);
-    for design in run.designs.iter().filter(|design| design.tables[table].throttled > 0) {
-        let result = &design.tables[table];
+    let throttled = run.designs.iter().filter(|design| design.tables[table].throttled > 0);
+    for (heat, designs) in alike(throttled, |design| &design.tables[table].heat) {
         let _ = writeln!(
             html,
-            "<figure>{}<figcaption>{} throttled. Darkest: {:.0} requests a second, in all of these \
+            "<figure>{}<figcaption>{designs} throttled. Darkest: {:.0} requests a second, in all of these \
              maps.</figcaption></figure>",
-            heat_map(&result.heat, seconds, most, "hot", "Throttled requests by time and key"),
-            chip(design.design),
+            heat_map(heat, seconds, most, "hot", "Throttled requests by time and key"),
             per_second(most)
         );
     }
-    let mut shown: Vec<(&[PartitionSpan], Vec<Design>)> = Vec::new();
-    for design in &run.designs {
-        let spans = design.tables[table].spans.as_slice();
-        match shown.iter_mut().find(|(other, _)| *other == spans) {
-            Some((_, designs)) => designs.push(design.design),
-            None => shown.push((spans, vec![design.design])),
-        }
-    }
-    for (spans, designs) in shown {
-        let chips: Vec<String> = designs.into_iter().map(chip).collect();
+    for (spans, designs) in alike(run.designs.iter(), |design| &design.tables[table].spans) {
         let _ = writeln!(
             html,
-            "<figure>{}<figcaption>Partitions under {}.{}</figcaption></figure>",
+            "<figure>{}<figcaption>Partitions under {designs} by node; each range that there ever was has the same \
+             height.{}</figcaption></figure>",
             partition_map(spans, seconds),
-            chips.join(" "),
             nodes(run)
         );
     }
     html.push_str("</div>\n");
+}
+
+/// The values that designs have, each once, with the chips of the designs that have it.
+fn alike<'a, V: PartialEq>(
+    designs: impl Iterator<Item = &'a DesignResult>,
+    value: impl Fn(&'a DesignResult) -> &'a V,
+) -> Vec<(&'a V, String)> {
+    let mut shown: Vec<(&V, String)> = Vec::new();
+    for design in designs {
+        let (value, name) = (value(design), chip(design.design));
+        match shown.iter_mut().find(|(other, _)| *other == value) {
+            Some((_, names)) => *names = format!("{names} {name}"),
+            None => shown.push((value, name)),
+        }
+    }
+    shown
 }
 
 /// The legend of the nodes.

@@ -16,9 +16,11 @@ pub(super) fn partition_map(spans: &[PartitionSpan], seconds: u32) -> String {
     let area = small_area(seconds);
     let mut svg = String::new();
     area.open(&mut svg, "Partitions over time, coloured by their nodes");
+    let edges = edges_of(spans);
     for span in spans {
         // The first keys are above.
-        let (top, bottom) = (area.y(1.0 - span.keys.0), area.y(1.0 - span.keys.1));
+        let y = |key| area.y(1.0 - place_of(&edges, key));
+        let (top, bottom) = (y(span.keys.0), y(span.keys.1));
         let (from, until) = (area.x(span.seconds.0), area.x(span.seconds.1));
         let (width, height) = (until - from, bottom - top);
         let node = span.node % NODE_COLORS;
@@ -40,4 +42,41 @@ pub(super) fn partition_map(spans: &[PartitionSpan], seconds: u32) -> String {
     area.time_axis(&mut svg);
     svg.push_str("</svg>");
     svg
+}
+
+/// The ends of all partitions, in order. Drawn at equal distances, so that the parts of a narrow
+/// range can be seen.
+fn edges_of(spans: &[PartitionSpan]) -> Vec<f64> {
+    let mut edges: Vec<f64> = spans.iter().flat_map(|span| [span.keys.0, span.keys.1]).collect();
+    edges.sort_by(f64::total_cmp);
+    edges.dedup();
+    edges
+}
+
+/// The place of an edge, 0 to 1.
+fn place_of(edges: &[f64], key: f64) -> f64 {
+    let place = edges.partition_point(|edge| *edge < key);
+    #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
+    let part = place as f64 / edges.len().saturating_sub(1).max(1) as f64;
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_narrow_range_are_as_high_as_the_others() {
+        let span = |partition, from, until| PartitionSpan {
+            partition,
+            keys: (from, until),
+            seconds: (0.0, 60.0),
+            node: 0,
+        };
+        let spans = [span(0, 0.0, 0.001), span(1, 0.001, 0.002), span(2, 0.002, 1.0)];
+        let edges = edges_of(&spans);
+        let heights: Vec<f64> =
+            spans.iter().map(|one| place_of(&edges, one.keys.1) - place_of(&edges, one.keys.0)).collect();
+        assert!(heights.iter().all(|height| (height - 1.0 / 3.0).abs() < 1e-9), "{heights:?}");
+    }
 }

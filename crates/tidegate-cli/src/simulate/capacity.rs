@@ -1,0 +1,117 @@
+//! `tidegate simulate capacity`.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use tidegate_core::error_chain;
+use tidegate_sim::capacity::{
+    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, CapacityWorld, Design, Workload,
+};
+
+use super::progress::Progress;
+use super::scenario::json;
+use super::table_file;
+use crate::arguments::capacity_simulation::{CapacitySimulation, DesignName, WorkloadName};
+use crate::exit::{Exit, answer, complain};
+
+/// The simulated seconds of a run unless others are asked for.
+const SECONDS: u32 = 300;
+
+pub(crate) fn run(arguments: &CapacitySimulation) -> Exit {
+    let scenarios = match scenarios(arguments) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    let runs = match simulate(&scenarios) {
+        Ok(runs) => runs,
+        Err(error) => {
+            complain(error_chain(&error));
+            return Exit::Untaken;
+        }
+    };
+    let divisor = arguments.tables.is_none().then_some(arguments.scale);
+    let report = CapacityReport::new(runs, divisor);
+    if let Some(path) = &arguments.html
+        && let Err(error) = fs::write(path, report.to_html())
+    {
+        complain(format_args!("cannot write to {}: {error}", path.display()));
+        return Exit::Unreadable;
+    }
+    let text = if arguments.json { json(&report) } else { report.to_string() };
+    answer(&text, if report.passes() { Exit::Done } else { Exit::Problems })
+}
+
+/// The scenarios of a command line: of each workload those of all seeds in order.
+fn scenarios(arguments: &CapacitySimulation) -> Result<Vec<CapacityScenario>, Exit> {
+    let designs = designs(&arguments.design);
+    let seeds = (0..arguments.seeds).map(|place| arguments.seed.wrapping_add(place));
+    let with = |mut scenario: CapacityScenario| {
+        scenario.designs.clone_from(&designs);
+        scenario
+    };
+    if let Some(path) = &arguments.tables {
+        let tables = table_file::read(path)?;
+        let scenario = |seed| with(tables.scenario(seed, arguments.seconds, SECONDS));
+        return Ok(seeds.map(scenario).collect());
+    }
+    let seconds = arguments.seconds.unwrap_or(SECONDS);
+    let all = workloads(&arguments.workload);
+    let scenarios = all.into_iter().flat_map(|workload| {
+        seeds.clone().map(move |seed| CapacityScenario::of_workload(workload, seed, seconds, arguments.scale))
+    });
+    Ok(scenarios.map(with).collect())
+}
+
+/// Runs scenarios on all cores, each in one thread; the results come in the order of the scenarios.
+fn simulate(scenarios: &[CapacityScenario]) -> Result<Vec<CapacityRun>, CapacityScenarioError> {
+    let seconds = scenarios.iter().map(|scenario| u64::from(scenario.seconds)).sum();
+    let progress = Progress::new(seconds, "simulated seconds");
+    let (next, done, is_over) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let finished: Mutex<Vec<(usize, Result<CapacityRun, CapacityScenarioError>)>> = Mutex::default();
+    let work = || {
+        // Relaxed throughout: each number by itself matters, and the threads are joined before the
+        // results are read.
+        while !is_over.load(Ordering::Relaxed) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(scenario) = scenarios.get(place) else { return };
+            let run = CapacityWorld::new(scenario).map(|mut world| {
+                while world.next_second() {
+                    progress.at(done.fetch_add(1, Ordering::Relaxed) + 1);
+                }
+                world.into_run()
+            });
+            is_over.fetch_or(run.is_err(), Ordering::Relaxed);
+            finished.lock().unwrap_or_else(PoisonError::into_inner).push((place, run));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(scenarios.len());
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let mut finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
+    finished.sort_by_key(|(place, _)| *place);
+    finished.into_iter().map(|(_, run)| run).collect()
+}
+
+fn designs(names: &[DesignName]) -> Vec<Design> {
+    let of = |name: &DesignName| match name {
+        DesignName::S => Design::Static,
+        DesignName::B => Design::Burst,
+        DesignName::A => Design::Adaptive,
+        DesignName::G => Design::Global,
+        DesignName::Gb => Design::Balanced,
+        DesignName::Gp => Design::Split,
+    };
+    // In their order, each once.
+    let mut designs: Vec<Design> = names.iter().map(of).collect();
+    designs.sort_unstable();
+    designs.dedup();
+    if designs.is_empty() { Design::ALL.to_vec() } else { designs }
+}
+
+fn workloads(names: &[WorkloadName]) -> Vec<Workload> {
+    let mut workloads: Vec<Workload> = names.iter().map(|name| Workload::ALL[*name as usize]).collect();
+    workloads.sort_unstable();
+    workloads.dedup();
+    if workloads.is_empty() { Workload::ALL.to_vec() } else { workloads }
+}

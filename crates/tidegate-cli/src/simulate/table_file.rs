@@ -1,0 +1,208 @@
+//! The file of `tidegate simulate capacity --tables`: nodes, tables, and what is asked of them.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tidegate_policy::parse_document;
+use tidegate_sim::capacity::{
+    CapacityScenario, Demand, Design, NodeSpec, Pattern, Phase, TableRole, TableSpec,
+};
+
+use crate::exit::{Exit, complain};
+use crate::policy_file;
+
+/// Nodes and tables of one's own.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TableFile {
+    /// Simulated seconds. Default: 300.
+    #[schemars(range(min = 10, max = 86400))]
+    seconds: Option<u32>,
+    /// The second from which recovery is measured. Default: 0.
+    #[schemars(range(min = 0, max = 86400))]
+    onset: Option<u32>,
+    /// The nodes.
+    nodes: Vec<NodeForm>,
+    /// The tables.
+    tables: Vec<TableForm>,
+}
+
+/// A node.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NodeForm {
+    /// Its name.
+    name: String,
+    /// Units that it can do in a second.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    units: u64,
+    /// Hundredths of them that are promised to no partition. Default: 10.
+    #[schemars(range(min = 0, max = 90))]
+    reserve_percent: Option<u8>,
+}
+
+/// A table.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TableForm {
+    /// Its name.
+    name: String,
+    /// Its throughput in units a second.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    units: u64,
+    /// Units a second that a partition serves at most. Default: 3000 for reads, 1000 for writes.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    ceiling: Option<u64>,
+    /// The number of its partitions. Default: 1.
+    #[schemars(range(min = 1, max = 1000))]
+    partitions: Option<u32>,
+    /// The order of its keys. Default: `hash`.
+    partition_by: Option<OrderForm>,
+    /// Read or write. Default: `read`.
+    operation: Option<OperationForm>,
+    /// The names of the nodes that its partitions lie on. Default: all.
+    nodes: Option<Vec<String>>,
+    /// Members of each partition's group. Default: 1.
+    #[schemars(range(min = 1, max = 3))]
+    replicas: Option<u8>,
+    /// Whether it keeps equal shares under each design and stands beside the tables that are
+    /// compared. Default: false.
+    tenant: Option<bool>,
+    /// The number of keys. Default: 20000.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    keys: Option<u32>,
+    /// Units of each request. Default: 1.
+    #[schemars(range(min = 1, max = 100))]
+    request_units: Option<u32>,
+    /// The phases of the demand, in order.
+    demand: Vec<PhaseForm>,
+}
+
+/// The order of a table's keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OrderForm {
+    /// By a hash of the key.
+    Hash,
+    /// By the key: hot keys are neighbours.
+    Range,
+}
+
+/// The operation of a table's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OperationForm {
+    /// Strongly consistent reads.
+    Read,
+    /// Writes.
+    Write,
+}
+
+/// A phase of the demand.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PhaseForm {
+    /// The second at which it begins. Default: 0.
+    #[schemars(range(min = 0, max = 86400))]
+    from: Option<u32>,
+    /// Units asked for a second.
+    #[schemars(range(min = 0, max = 10_000_000))]
+    units: u32,
+    /// The keys asked for. Default: `uniform`.
+    pattern: Option<PatternForm>,
+    /// The exponent of `zipf` in hundredths. Default: 99.
+    #[schemars(range(min = 1, max = 400))]
+    exponent_percent: Option<u32>,
+    /// The part of the requests for the hot keys, in hundredths. Default: 50.
+    #[schemars(range(min = 0, max = 100))]
+    percent: Option<u32>,
+    /// Seconds until another partition is hot. Default: 60.
+    #[schemars(range(min = 1, max = 86400))]
+    every: Option<u32>,
+}
+
+/// The keys that requests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum PatternForm {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law with `exponent_percent`.
+    Zipf,
+    /// `percent` for one configured partition, which changes after `every` seconds.
+    HotPartition,
+    /// `percent` for one key.
+    OneKey,
+    /// `percent` for new keys in order; needs `partition_by: range`.
+    Tail,
+}
+
+/// Reads and checks a file.
+pub(super) fn read(path: &Path) -> Result<TableFile, Exit> {
+    let bytes = policy_file::bytes(path).map_err(|error| {
+        complain(format_args!("cannot read {}: {error}", path.display()));
+        Exit::Unreadable
+    })?;
+    parse_document(&policy_file::name(path), &bytes).map_err(|problems| {
+        complain(format_args!("the tables have problems\n{problems}"));
+        Exit::Untaken
+    })
+}
+
+impl TableFile {
+    /// The scenario of a seed, with `seconds` instead of those of the file; `usual` if both have
+    /// none.
+    pub(super) fn scenario(&self, seed: u64, seconds: Option<u32>, usual: u32) -> CapacityScenario {
+        let nodes = self.nodes.iter().map(|node| NodeSpec {
+            name: node.name.clone(),
+            units_per_second: node.units,
+            reserve_percent: node.reserve_percent.unwrap_or(10),
+        });
+        CapacityScenario {
+            seed,
+            seconds: seconds.or(self.seconds).unwrap_or(usual),
+            designs: Design::ALL.to_vec(),
+            nodes: nodes.collect(),
+            tables: self.tables.iter().map(|table| self.table(table)).collect(),
+            workload: None,
+            onset: self.onset.unwrap_or(0),
+        }
+    }
+
+    fn table(&self, table: &TableForm) -> TableSpec {
+        let is_write = table.operation == Some(OperationForm::Write);
+        let all = || self.nodes.iter().map(|node| node.name.clone()).collect();
+        TableSpec {
+            name: table.name.clone(),
+            units_per_second: table.units,
+            ceiling: table.ceiling.unwrap_or(if is_write { 1000 } else { 3000 }),
+            partitions: table.partitions.unwrap_or(1),
+            nodes: table.nodes.clone().unwrap_or_else(all),
+            replicas: table.replicas.unwrap_or(1),
+            is_ordered: table.partition_by == Some(OrderForm::Range),
+            is_write,
+            shares_top_keys: false,
+            role: if table.tenant == Some(true) { TableRole::Tenant } else { TableRole::Compared },
+            demand: Demand {
+                keys: table.keys.unwrap_or(20_000),
+                units: table.request_units.unwrap_or(1),
+                phases: table.demand.iter().map(phase).collect(),
+            },
+        }
+    }
+}
+
+fn phase(phase: &PhaseForm) -> Phase {
+    let percent = phase.percent.unwrap_or(50);
+    let pattern = match phase.pattern.unwrap_or(PatternForm::Uniform) {
+        PatternForm::Uniform => Pattern::Uniform,
+        PatternForm::Zipf => {
+            Pattern::Zipf { exponent: f64::from(phase.exponent_percent.unwrap_or(99)) / 100.0 }
+        }
+        PatternForm::HotPartition => Pattern::HotPartition { percent, every: phase.every.unwrap_or(60) },
+        PatternForm::OneKey => Pattern::OneKey { percent },
+        PatternForm::Tail => Pattern::Tail { percent },
+    };
+    Phase { from: f64::from(phase.from.unwrap_or(0)), units_per_second: f64::from(phase.units), pattern }
+}

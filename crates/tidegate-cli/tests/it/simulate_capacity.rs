@@ -1,0 +1,144 @@
+//! `tidegate simulate capacity`.
+
+use std::fs;
+
+use crate::command::{TemporaryFolder, run};
+
+const SMALL: [&str; 8] =
+    ["simulate", "capacity", "--workload", "w1,w5", "--seconds", "30", "--scale", "1/50"];
+
+fn small(more: &[&str]) -> (i32, String, String) {
+    run(&[&SMALL[..], more].concat())
+}
+
+#[test]
+fn designs_are_compared_and_the_report_is_the_same_each_time() {
+    let (code, out, err) = small(&["--design", "g,s"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("seed 1, 30 s, rates at 1/50, "), "{out}");
+    // In their order, whatever the order of the flags.
+    assert!(out.contains("W5: order of S, G: "), "{out}");
+    assert!(out.contains("  not judged  E-MOVE   W5 GP: splits: - (at most 0)\n"), "{out}");
+    assert!(out.contains("breaches of I14 in "), "{out}");
+    assert_eq!(small(&["--design", "g,s"]).1, out);
+    assert_ne!(small(&["--design", "g,s", "--seed", "2"]).1, out);
+}
+
+#[test]
+fn several_seeds_show_median_and_worst() {
+    let (code, out, _) = small(&["--design", "s,b", "--seeds", "3", "--json"]);
+    assert_eq!(code, 0, "{out}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 6);
+    let moving = &report["tables"][1];
+    assert_eq!(moving["id"], "W5");
+    let shares = &moving["designs"][0];
+    assert!(
+        shares["median"].as_f64().unwrap() > 0.1 && shares["worst"].as_f64() >= shares["median"].as_f64()
+    );
+}
+
+#[test]
+fn the_report_is_written_as_one_page() {
+    let folder = TemporaryFolder::new();
+    let path = folder.path().join("report.html");
+    let (code, _, err) = small(&["--design", "s", "--html", path.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let page = fs::read_to_string(&path).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"), "{page}");
+    let (code, _, err) = small(&["--design", "s", "--html", "/dev/null/report"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("cannot write to /dev/null/report"), "{err}");
+}
+
+#[test]
+fn a_gate_that_fails_ends_with_1() {
+    // Ten seconds are too short for a first cut, so that the recovery of W4 is not seen.
+    let (code, out, _) = run(&[
+        "simulate",
+        "capacity",
+        "--workload",
+        "W4",
+        "--design",
+        "GP",
+        "--seconds",
+        "10",
+        "--scale",
+        "1/50",
+    ]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("  FAIL        E-REC "), "{out}");
+}
+
+const TABLES: &str = "\
+seconds: 40
+nodes:
+  - { name: east, units: 1000 }
+  - { name: west, units: 1000 }
+tables:
+  - name: orders
+    units: 400
+    ceiling: 150
+    partitions: 4
+    demand:
+      - { units: 100 }
+      - { from: 20, units: 300, pattern: one_key, percent: 60 }
+  - { name: audit, units: 100, tenant: true, operation: write, demand: [{ units: 40 }] }
+";
+
+fn with_tables(text: &str, more: &[&str]) -> (i32, String, String) {
+    let folder = TemporaryFolder::new();
+    let path = folder.path().join("tables.yaml");
+    fs::write(&path, text).unwrap();
+    let arguments = ["simulate", "capacity", "--tables", path.to_str().unwrap()];
+    let (code, out, err) = run(&[&arguments[..], more].concat());
+    (code, out, err.replace(path.to_str().unwrap(), "tables.yaml"))
+}
+
+#[test]
+fn tables_of_ones_own_are_simulated() {
+    let (code, out, err) = with_tables(TABLES, &["--design", "s,g"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.starts_with("seed 1, 40 s, "), "{out}");
+    assert!(out.contains("\n  orders "), "{out}");
+    assert!(out.contains("refusals of tenants within their throughput, of "), "{out}");
+    // Tenants are not compared.
+    assert!(!out.contains("\n  audit "), "{out}");
+}
+
+#[test]
+fn the_tables_of_the_documentation_are_simulated() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/internals/capacity-simulation.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    let (tables, _) = rest.split_once("```").unwrap();
+    let (_, out, err) = with_tables(tables, &["--seconds", "120", "--design", "s,g"]);
+    assert_eq!(err, "");
+    assert!(out.contains("\n  orders "), "{out}");
+}
+
+#[test]
+fn mistakes_in_tables_are_said_all_at_once_with_what_was_probably_meant() {
+    let text = TABLES
+        .replace("ceiling", "cieling")
+        .replace("one_key", "one-keys")
+        .replace("seconds: 40", "seconds: 1");
+    let (code, _, err) = with_tables(&text, &[]);
+    assert_eq!(code, 2);
+    for part in ["tables.yaml:1:", "seconds", "did you mean `ceiling`?", "one_key"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+}
+
+#[test]
+fn tables_that_the_plane_refuses_are_said_with_what_to_do() {
+    let (code, _, err) = with_tables(&TABLES.replace("units: 400", "units: 4000"), &[]);
+    assert_eq!(code, 2);
+    assert!(err.starts_with("tidegate: the capacity plane refuses the scenario"), "{err}");
+    let (code, _, err) = with_tables(&TABLES.replace("one_key", "tail"), &[]);
+    assert_eq!(code, 2);
+    assert!(err.contains("partition the table by the order of its keys"), "{err}");
+    assert_eq!(run(&["simulate", "capacity", "--tables", "/nowhere.yaml"]).0, 3);
+    assert_eq!(run(&["simulate", "capacity", "--scale", "2"]).0, 2);
+    assert_eq!(run(&["simulate", "capacity", "--workload", "W11"]).0, 2);
+}
