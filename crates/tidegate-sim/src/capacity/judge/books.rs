@@ -203,6 +203,9 @@ impl TableBook {
     /// told, and which lie on the nodes of the first that they replace unless led elsewhere.
     pub(super) fn replace(&mut self, from: usize, to: usize, records: &[PartitionRecord], now: u64) {
         let before = self.partitions[from].clone();
+        // A joined partition has admitted what both have.
+        let others = self.partitions[from + 1..to].iter();
+        let ceiling = others.fold(before.ceiling, |ceiling, other| ceiling.joined(&other.ceiling, now));
         let made = records.iter().map(|record| {
             let mut members = before.members.clone();
             members[0] = record.leader;
@@ -218,7 +221,7 @@ impl TableBook {
                     record.burst,
                     now,
                 ),
-                ceiling: before.ceiling,
+                ceiling,
                 is_told: true,
                 doubt: 0,
             }

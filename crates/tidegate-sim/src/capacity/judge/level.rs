@@ -51,6 +51,13 @@ impl RefillingLevel {
         self.amount = self.at(now) - fine(cost);
         self.at = now;
     }
+
+    /// The level of a bucket that lacks what both lack, of the same rate and depth.
+    pub(super) fn joined(mut self, other: &Self, now: u64) -> Self {
+        self.amount = self.at(now) + other.at(now) - fine(self.depth);
+        self.at = now;
+        self
+    }
 }
 
 /// The allocation of a partition and the burst credit that it spills into. The begun thousandth of

@@ -15,10 +15,10 @@ use crate::kit::{Chance, SECOND, WORLD_BEGIN};
 const NODES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// A table of 400 units a second in 4 partitions with a ceiling of 300, in groups of `replicas` on
-/// 4 nodes of 600.
+/// 4 nodes of 400.
 fn scenario(replicas: u8, is_write: bool) -> CapacityScenario {
     let mut scenario = CapacityScenario::of_workload(crate::capacity::Workload::Uniform, 1, 10, 1);
-    let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 600, reserve_percent: 10 };
+    let node = |name: &str| NodeSpec { name: name.to_owned(), units_per_second: 400, reserve_percent: 10 };
     scenario.nodes = NODES.map(node).to_vec();
     let phases = vec![Phase { from: 0.0, units_per_second: 1.0, pattern: Pattern::Uniform }];
     scenario.tables = vec![TableSpec {
@@ -270,7 +270,7 @@ fn nothing_is_found(design: Design, replicas: u8, is_write: bool, seed: u64) {
     let mut at = SECOND;
     let mut changes = 0;
     for step in 0..20_000 {
-        at += chance.below(SECOND / 200);
+        at += chance.below(SECOND / 400);
         let now = Timestamp::from_nanos(WORLD_BEGIN + at);
         if step % 50 == 0 {
             let shape = shape_of(&plane, is_write, at);
