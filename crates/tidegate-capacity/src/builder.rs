@@ -110,6 +110,19 @@ impl CapacityBuilder {
         Ok(self.check(Some(earlier))?.apply(now))
     }
 
+    /// The faults of single tables, each with the position of its table; empty if nodes or accounts
+    /// have faults. [`CapacityBuilder::check`] fails with the first of them; besides, it judges all
+    /// tables together.
+    pub fn table_faults(&self) -> Vec<(usize, CapacityError)> {
+        let (Ok(nodes), Ok(accounts)) = (self.check_nodes(), self.check_accounts()) else {
+            return Vec::new();
+        };
+        let tables = self.tables.iter().enumerate();
+        tables
+            .filter_map(|(index, table)| Some((index, check_table(table, &nodes, &accounts).err()?)))
+            .collect()
+    }
+
     /// Checks everything, for [`CheckedCapacity::apply`]. Fails with the first problem found.
     /// Changes nothing.
     pub fn check(self, earlier: Option<&Capacity>) -> Result<CheckedCapacity<'_>, CapacityError> {
@@ -123,7 +136,7 @@ impl CapacityBuilder {
         let account_positions = self.check_accounts()?;
         let mut tables = BTreeMap::new();
         for (index, config) in (0_u32..).zip(&self.tables) {
-            check_table(config, &node_positions)?;
+            check_table(config, &node_positions, &account_positions)?;
             if tables.insert((config.namespace.as_str(), config.name.as_str()), index).is_some() {
                 return Err(CapacityError::DuplicateName { kind: "table", name: config.name.clone() });
             }
@@ -141,6 +154,7 @@ impl CapacityBuilder {
             let names = earlier.nodes.iter().map(|node| &*node.name);
             names.eq(self.nodes.iter().map(|node| node.name.as_str()))
         });
+        let positions: BTreeMap<u32, usize> = numbers.iter().copied().zip(0..).collect();
         let mut loads = vec![NodeLoad::default(); self.nodes.len()];
         let mut changes = Vec::with_capacity(self.tables.len());
         for config in &self.tables {
@@ -151,7 +165,7 @@ impl CapacityBuilder {
             let change = TableChange { known, nodes, is_placed_anew: !has_same_nodes };
             let mut bear = |members: &[u32], promised: [u64; 2]| {
                 for (member, number) in members.iter().enumerate() {
-                    let Some(position) = numbers.iter().position(|one| one == number) else { continue };
+                    let Some(&position) = positions.get(number) else { continue };
                     loads[position] = loads[position].with_replica(promised[usize::from(member > 0)]);
                 }
             };
@@ -188,12 +202,7 @@ impl CapacityBuilder {
     ) -> Result<Vec<Relations>, CapacityError> {
         let mut relations = vec![Relations::default(); self.tables.len()];
         for (index, config) in self.tables.iter().enumerate() {
-            if let Some(account) = &config.account {
-                let (table, account) = (config.name.clone(), account.as_str());
-                let position = accounts.get(account).copied();
-                let unknown = || CapacityError::UnknownAccount { table, account: shortened(account) };
-                relations[index].account = Some(position.ok_or_else(unknown)?);
-            }
+            relations[index].account = account_of(config, accounts)?;
             if let Some(base) = &config.index_of {
                 let position = tables.get(&(config.namespace.as_str(), base.as_str()));
                 let unknown =
@@ -308,7 +317,18 @@ const fn next(number: &mut u32) -> u32 {
     this
 }
 
-fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<(), CapacityError> {
+/// The position of the account of a table, if it has one.
+fn account_of(table: &TableConfig, accounts: &BTreeMap<&str, u32>) -> Result<Option<u32>, CapacityError> {
+    let Some(account) = &table.account else { return Ok(None) };
+    let unknown = || CapacityError::UnknownAccount { table: table.name.clone(), account: shortened(account) };
+    accounts.get(account.as_str()).copied().map(Some).ok_or_else(unknown)
+}
+
+fn check_table(
+    table: &TableConfig,
+    nodes: &BTreeMap<&str, u32>,
+    accounts: &BTreeMap<&str, u32>,
+) -> Result<(), CapacityError> {
     check_name("table", &table.name)?;
     check_rate("table", &table.name, "read units", table.read_units_per_second)?;
     check_rate("table", &table.name, "write units", table.write_units_per_second)?;
@@ -356,7 +376,8 @@ fn check_table(table: &TableConfig, nodes: &BTreeMap<&str, u32>) -> Result<(), C
     if replicas == 0 || replicas > TableConfig::REPLICAS_MAX || usize::from(replicas) > nodes {
         return Err(CapacityError::Replicas { table: name(), replicas, nodes });
     }
-    check_ceilings(table)
+    check_ceilings(table)?;
+    account_of(table, accounts).map(|_| ())
 }
 
 /// Fails when a configured ceiling is below the share of a partition, which could never be reached.

@@ -25,7 +25,7 @@ use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
-use planes::{AccountConfig, NodeConfig, ResourceConfig, TableConfig};
+use planes::{AccountForm, NodeForm, ResourceConfig, TableForm};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
@@ -53,9 +53,9 @@ pub(crate) struct Config {
     pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
     /// The nodes on which the partitions of all tables lie. Default: one node with enough units for
     /// all tables.
-    pub(crate) nodes: Option<Vec<NodeConfig>>,
+    pub(crate) nodes: Option<Vec<NodeForm>>,
     /// Bounds on the throughput of several tables together, at most 10000. Default: none.
-    pub(crate) accounts: Option<Vec<AccountConfig>>,
+    pub(crate) accounts: Option<Vec<AccountForm>>,
     /// The things that serve requests, each with its bound on requests in flight. An upstream of
     /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
     /// resource.
@@ -92,7 +92,7 @@ pub(crate) struct NamespaceConfig {
     /// cost is 1 if none does. At most 1024.
     pub(crate) costs: Option<Vec<CostRowConfig>>,
     /// The tables whose throughput is charged by requests with an `access`.
-    pub(crate) tables: Option<Vec<TableConfig>>,
+    pub(crate) tables: Option<Vec<TableForm>>,
     /// The sources of further claims of requests: tenant, class, deadline, attempt and access.
     pub(crate) request: Option<RequestForm>,
 }

@@ -15,8 +15,8 @@ use crate::raw::limit::{
 };
 use crate::raw::matcher::MatcherForm;
 use crate::raw::planes::{
-    AccountConfig, CeilingForm, NodeConfig, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig,
-    TableConfig, WaitForm,
+    AccountForm, CeilingForm, NodeForm, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig,
+    TableForm, WaitForm,
 };
 use crate::raw::plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use crate::raw::proxy::{
@@ -170,12 +170,12 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             top_level: &["tables", "nodes", "accounts"],
             excerpts: &[&["namespaces", "shop", "tables"], &["nodes"], &["accounts"]],
             sections: vec![
-                Section::of::<TableConfig>("namespaces.NAME.tables[]"),
+                Section::of::<TableForm>("namespaces.NAME.tables[]"),
                 Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
                 Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
                 Section::of::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
-                Section::of::<NodeConfig>("nodes[]"),
-                Section::of::<AccountConfig>("accounts[]"),
+                Section::of::<NodeForm>("nodes[]"),
+                Section::of::<AccountForm>("accounts[]"),
             ],
         },
         ReferencePage {

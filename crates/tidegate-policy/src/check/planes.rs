@@ -17,10 +17,8 @@ use crate::policy::planes::{QueuePolicy, ResourcePolicy, capacity};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::planes::{
-    AccountConfig as AccountForm, NodeConfig as NodeForm, PartitionByConfig as PartitionByForm,
-    ProvisionedForm, QueueForm, ReadsConfig as ReadsForm, ResourceConfig, TableConfig as TableForm,
-    TableModeConfig as TableModeForm, WriteCheckConfig as WriteCheckForm,
-    WriteQuorumConfig as WriteQuorumForm,
+    AccountForm, NodeForm, PartitionByForm, ProvisionedForm, QueueForm, ReadsForm, ResourceConfig, TableForm,
+    TableModeForm, WriteCheckForm, WriteQuorumForm,
 };
 
 pub(super) fn nodes(raw: Option<&[NodeForm]>, path: &Path, report: &mut Report<'_>) -> Vec<NodeConfig> {
@@ -171,28 +169,29 @@ pub(super) fn placement(
     if report.has_problems() {
         return;
     }
-    for namespace in namespaces {
-        let within = path.key("namespaces").key(&namespace.name).key("tables");
-        for (index, table) in namespace.tables.iter().enumerate() {
-            let error = capacity(nodes, accounts, core::iter::once(table)).check(None).err();
-            // Loads are judged with all tables together.
-            let error = error.filter(|error| !matches!(error, CapacityError::NodeOvercommitted { .. }));
-            let Some(error) = error else { continue };
-            let at = within.index(index);
-            let at = match error {
-                CapacityError::Replicas { .. } => at.key("replicas"),
-                CapacityError::CeilingBelowShare { .. } => at.key("partitions").key("ceiling"),
-                CapacityError::UnknownAccount { .. } => at.key("account"),
-                _ => at.key("name"),
-            };
-            report_error(&at, &error, report);
-        }
+    let tables = namespaces.iter().flat_map(|namespace| &namespace.tables);
+    let builder = capacity(nodes, accounts, tables);
+    let places: Vec<Path> = namespaces
+        .iter()
+        .flat_map(|namespace| {
+            let within = path.key("namespaces").key(&namespace.name).key("tables");
+            (0..namespace.tables.len()).map(move |index| within.index(index))
+        })
+        .collect();
+    for (table, error) in builder.table_faults() {
+        let at = &places[table];
+        let at = match error {
+            CapacityError::Replicas { .. } => at.key("replicas"),
+            CapacityError::CeilingBelowShare { .. } => at.key("partitions").key("ceiling"),
+            CapacityError::UnknownAccount { .. } => at.key("account"),
+            _ => at.key("name"),
+        };
+        report_error(&at, &error, report);
     }
     if report.has_problems() {
         return;
     }
-    let tables = namespaces.iter().flat_map(|namespace| &namespace.tables);
-    let Err(error) = capacity(nodes, accounts, tables).check(None) else { return };
+    let Err(error) = builder.check(None) else { return };
     match &error {
         CapacityError::NodeOvercommitted { promised, .. } if nodes.is_empty() => {
             let what =

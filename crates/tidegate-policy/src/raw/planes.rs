@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "node")]
-pub(crate) struct NodeConfig {
+pub(crate) struct NodeForm {
     /// Its name, unique.
     pub(crate) name: String,
     /// Its capacity units a second, reads and writes together, 1 to 1000000.
@@ -22,7 +22,7 @@ pub(crate) struct NodeConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "account")]
-pub(crate) struct AccountConfig {
+pub(crate) struct AccountForm {
     /// Its name, unique. Tables name it with `account`.
     pub(crate) name: String,
     /// Units of reading in a second of all its tables together, 1 to 1000000. Default: `40000`.
@@ -37,18 +37,18 @@ pub(crate) struct AccountConfig {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "table")]
-pub(crate) struct TableConfig {
+pub(crate) struct TableForm {
     /// Its name, unique in the namespace. Another name is another table, which starts full.
     pub(crate) name: String,
     /// The order of its keys, which decides the partition of each. Default: `hash`.
-    pub(crate) partition_by: Option<PartitionByConfig>,
+    pub(crate) partition_by: Option<PartitionByForm>,
     /// The text that all keys begin with, for `partition_by: range`: the 32 bytes that count begin
     /// behind it. At most 1024 bytes. Default: empty.
     pub(crate) key_prefix: Option<String>,
     /// The promised throughput.
     pub(crate) provisioned: ProvisionedForm,
     /// How the throughput moves between partitions. Default: `static`.
-    pub(crate) mode: Option<TableModeConfig>,
+    pub(crate) mode: Option<TableModeForm>,
     /// How long unused throughput of a partition is kept for bursts, in whole seconds, 0s to 1h.
     /// Default: `5m`.
     pub(crate) burst: Option<String>,
@@ -58,11 +58,11 @@ pub(crate) struct TableConfig {
     #[schemars(range(min = 1, max = 3))]
     pub(crate) replicas: Option<u8>,
     /// The members that serve reads. Default: `any`.
-    pub(crate) reads: Option<ReadsConfig>,
+    pub(crate) reads: Option<ReadsForm>,
     /// The writes that need room at the nodes of all required members. Default: `burst_only`.
-    pub(crate) write_check: Option<WriteCheckConfig>,
+    pub(crate) write_check: Option<WriteCheckForm>,
     /// The members that a write requires. Default: `all`.
-    pub(crate) write_quorum: Option<WriteQuorumConfig>,
+    pub(crate) write_quorum: Option<WriteQuorumForm>,
     /// The account whose throughput bounds this table and others together. Default: none.
     pub(crate) account: Option<String>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct TableConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "partition_by")]
-pub(crate) enum PartitionByConfig {
+pub(crate) enum PartitionByForm {
     /// By a hash of the key: neighbours in the order are unrelated keys.
     #[default]
     Hash,
@@ -85,7 +85,7 @@ pub(crate) enum PartitionByConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "table_mode")]
-pub(crate) enum TableModeConfig {
+pub(crate) enum TableModeForm {
     /// Not at all: each partition has its share.
     #[default]
     Static,
@@ -100,7 +100,7 @@ pub(crate) enum TableModeConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "reads")]
-pub(crate) enum ReadsConfig {
+pub(crate) enum ReadsForm {
     /// Any of them for reads that need not be consistent; the leader for the others.
     #[default]
     Any,
@@ -112,7 +112,7 @@ pub(crate) enum ReadsConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "write_check")]
-pub(crate) enum WriteCheckConfig {
+pub(crate) enum WriteCheckForm {
     /// Those beyond the share of their partition.
     #[default]
     BurstOnly,
@@ -124,7 +124,7 @@ pub(crate) enum WriteCheckConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "write_quorum")]
-pub(crate) enum WriteQuorumConfig {
+pub(crate) enum WriteQuorumForm {
     /// All members.
     #[default]
     All,
