@@ -17,19 +17,13 @@ import subprocess
 import tempfile
 import time
 
-from measure import cpu, h2load, rate_limit_request, redis_benchmark, server, wrk
+from measure import NAMESPACES, cpu, h2load, rate_limit_request, redis_benchmark, server, wrk
 
 POLICY = """
 listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc}, resp: 127.0.0.1:{resp}, proxy: 127.0.0.1:{proxy} }}
 store: {{ kind: memory }}
 memory: {{ keys: 64MiB }}
 log: {{ refusals: off, level: error }}
-namespaces:
-  api:
-    limits:
-      - {{ name: per-user, key: [user], rate: 10000000/s }}
-      - {{ name: per-app, key: [app], rate: 10000000/s }}
-      - {{ name: per-session, key: [session], rate: 10000000/s }}
 proxy:
   upstreams: {{ app: ["http://127.0.0.1:{upstream}"] }}
   routes:
@@ -57,10 +51,10 @@ class Daemon:
 
     def __init__(self, binary, upstream, folder):
         os.mkdir(folder)
-        ports = {door: free_port() for door in ("http", "grpc", "resp", "proxy")}
+        ports = {listener: free_port() for listener in ("http", "grpc", "resp", "proxy")}
         policy = os.path.join(folder, "policy.yaml")
         with open(policy, "w", encoding="ascii") as file:
-            file.write(POLICY.format(upstream=upstream, **ports))
+            file.write(POLICY.format(upstream=upstream, **ports) + NAMESPACES)
         self.process = server(os.path.abspath(binary), "serve", "--config", policy)
         self.rows = rows(ports, folder)
 

@@ -23,17 +23,21 @@ HTTP, GRPC, RESP = 18090, 18091, 18092
 CRAB_HTTP, CRAB_GRPC, CRAB_RESP = 18190, 18191, 18192
 REDIS = 18292
 
+# Three limits that no row fills.
+NAMESPACES = """
+namespaces:
+  api:
+    limits:
+      - { name: per-user, key: [user], rate: 10000000/s }
+      - { name: per-app, key: [app], rate: 10000000/s }
+      - { name: per-session, key: [session], rate: 10000000/s }
+"""
+
 POLICY = f"""
 listen: {{ http: 127.0.0.1:{HTTP}, grpc: 127.0.0.1:{GRPC}, resp: 127.0.0.1:{RESP} }}
 memory: {{ keys: 64MiB }}
 log: {{ refusals: off, level: error }}
-namespaces:
-  api:
-    limits:
-      - {{ name: per-user, key: [user], rate: 10000000/s }}
-      - {{ name: per-app, key: [app], rate: 10000000/s }}
-      - {{ name: per-session, key: [session], rate: 10000000/s }}
-"""
+{NAMESPACES}"""
 
 # The usual script, as people write it by hand.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "gcra.lua")) as file:

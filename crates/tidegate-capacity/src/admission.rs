@@ -239,9 +239,7 @@ impl Capacity {
         load: Load,
         now: Timestamp,
     ) -> Result<TokenCharges, Shortage> {
-        if let Some(until) = state.gated_until
-            && now < until
-        {
+        if let Some(until) = state.gate_at(now) {
             return Err(Shortage { bound: Bound::Move, level: Units::ZERO, retry: until, node: None });
         }
         let mut charges = TokenCharges { table: None, account: None };
@@ -492,9 +490,7 @@ impl Capacity {
         now: Timestamp,
     ) -> Option<Shortage> {
         let short = |bound, level, retry| Some(Shortage { bound, level, retry, node: None });
-        if let Some(until) = state.gated_until
-            && now < until
-        {
+        if let Some(until) = state.gate_at(now) {
             return short(Bound::Move, Units::ZERO, until);
         }
         if state.numbers.mode == TableMode::Global {
@@ -552,7 +548,8 @@ impl Capacity {
     ) -> Throttled<'a> {
         let Shortage { bound, level, retry, node } = shortage;
         let status = facts.status;
-        // Without burst a partition that is used up says so only while another one has room.
+        // Without burst, the refusal names the partition while another one has room, otherwise the
+        // table.
         let is_used_up = bound == Bound::Allocation
             && (table.used_up(load.is_read).is_known_at(now)
                 || table.find_room_beside(facts.partition, load.is_read, retry, now).map_err(learn).is_err());

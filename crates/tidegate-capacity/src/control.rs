@@ -267,14 +267,7 @@ impl Control {
                     if let Some((Cut { at, left, benefit }, reason)) = chosen {
                         let shares = SplitShares { read: left, write: left };
                         let change = PlannedChange::Split { partition: status.id, at, shares };
-                        plans.push(Plan {
-                            namespace: namespace.to_owned(),
-                            table: table.to_owned(),
-                            change,
-                            reason,
-                            benefit,
-                            proposed_at: now,
-                        });
+                        plans.push(Plan { benefit, ..Plan::new((namespace, table), change, reason, now) });
                         // One plan for a partition, whatever the other direction says.
                         break;
                     }
@@ -318,14 +311,7 @@ impl Control {
                         MoveOrder::new((namespace, table), (right, beside.range), beside.node, at.node);
                     PlannedChange::Move(order)
                 };
-                plans.push(Plan {
-                    namespace: namespace.to_owned(),
-                    table: table.to_owned(),
-                    change,
-                    reason: PlanReason::Cool,
-                    benefit: Units::ZERO,
-                    proposed_at: now,
-                });
+                plans.push(Plan::new((namespace, table), change, PlanReason::Cool, now));
             }
         }
     }
@@ -389,14 +375,8 @@ impl Control {
                 names[chosen.from],
                 names[chosen.to],
             );
-            plans.push(Plan {
-                namespace: namespace.to_owned(),
-                table: table.to_owned(),
-                change: PlannedChange::Move(order),
-                reason: PlanReason::NodeBusy,
-                benefit: Units::ZERO,
-                proposed_at: now,
-            });
+            let change = PlannedChange::Move(order);
+            plans.push(Plan::new((namespace, table), change, PlanReason::NodeBusy, now));
         }
     }
 
@@ -433,9 +413,9 @@ impl Control {
         Ok(())
     }
 
-    /// Asks the driver about the moves that run. The plane follows a move when the store itself
-    /// shows the keys at the destination, and not because the driver says so. Returns the moves
-    /// that ended, each with whether the replica lies at its destination.
+    /// Asks the driver about the moves that run. A report of the driver that a move is done is not
+    /// enough: the plane follows when the store itself shows the keys at the destination. Returns
+    /// the moves that ended, each with whether the replica lies at its destination.
     pub fn follow_moves<D: PlacementDriver>(
         &mut self,
         capacity: &Capacity,
@@ -513,18 +493,9 @@ fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans
     statuses.sort_by_key(|status| core::cmp::Reverse(width(status)));
     for status in statuses.iter().take(missing).filter(|status| width(status) > 0) {
         let middle = status.range.words().0 + width(status) / 2 + 1;
-        plans.push(Plan {
-            namespace: grown.namespace.clone(),
-            table: grown.table.clone(),
-            change: PlannedChange::Split {
-                partition: status.id,
-                at: Position::of_first_word(middle),
-                shares: SplitShares::HALF,
-            },
-            reason: PlanReason::Growth,
-            benefit: Units::ZERO,
-            proposed_at: now,
-        });
+        let (partition, at) = (status.id, Position::of_first_word(middle));
+        let change = PlannedChange::Split { partition, at, shares: SplitShares::HALF };
+        plans.push(Plan::new((&grown.namespace, &grown.table), change, PlanReason::Growth, now));
     }
 }
 

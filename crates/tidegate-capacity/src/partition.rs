@@ -90,6 +90,12 @@ impl PartitionState {
     pub(crate) fn owns(&self, position: Position) -> bool {
         self.is_live && self.range.contains(position)
     }
+
+    /// The end of the move for which accesses are refused at `now`; `None` if they are not.
+    #[inline]
+    pub(crate) fn gate_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.gated_until.filter(|until| now < *until)
+    }
 }
 
 impl Partition {

@@ -26,6 +26,19 @@ pub struct Plan {
     pub proposed_at: Timestamp,
 }
 
+impl Plan {
+    /// A plan for a table, without a benefit that is known.
+    pub(crate) fn new(
+        (namespace, table): (&str, &str),
+        change: PlannedChange,
+        reason: PlanReason,
+        proposed_at: Timestamp,
+    ) -> Self {
+        let (namespace, table) = (namespace.to_owned(), table.to_owned());
+        Self { namespace, table, change, reason, benefit: Units::ZERO, proposed_at }
+    }
+}
+
 /// The change of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedChange {

@@ -66,8 +66,7 @@ pub(crate) use word::{Entry, KeyHash, Unwritten};
 use word::{LINE, SPEC_MASK, STATE_BITS, TAG_SHIFT};
 
 use crate::algorithm::State;
-use crate::limit::RefundOn;
-use crate::limit::WorkEnd;
+use crate::limit::{RefundOn, WorkEnd};
 use crate::permits::Permits;
 use crate::ring::Rings;
 use crate::shares::{Namespaces, Owner, Shares};

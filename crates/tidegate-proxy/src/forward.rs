@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use http::header::Entry;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use hyper::upgrade::OnUpgrade;
 use tidegate_core::display::HumanDuration;
@@ -26,7 +27,7 @@ use crate::tunnel;
 use crate::upstream::{ServerIndex, Upstream, UpstreamClient, note_answer, turned_away, was_kept_and_closed};
 
 /// The header of an answer with the capacity units that the access truly took.
-const TRUE_UNITS: &str = "tidegate-units";
+const TRUE_UNITS: HeaderName = HeaderName::from_static("tidegate-units");
 
 /// The sender of a request, for the headers that are forwarded.
 #[derive(Clone, Copy)]
@@ -379,10 +380,11 @@ fn pass_on(
     let asked = outgoing.upgrade.filter(|(protocol, _)| headers::changes_to(&head.headers, protocol));
     headers::response(&mut head.headers, head.version);
     // For the proxy alone. Of several, or of one that is no number of units, nothing is known.
-    let mut units = head.headers.get_all(TRUE_UNITS).iter();
-    let only = units.next().filter(|_| units.next().is_none());
-    context.true_units = only.and_then(|units| units.to_str().ok()?.trim().parse().ok());
-    head.headers.remove(TRUE_UNITS);
+    if let Entry::Occupied(units) = head.headers.entry(TRUE_UNITS) {
+        let (_, mut units) = units.remove_entry_mult();
+        let only = units.next().filter(|_| units.next().is_none());
+        context.true_units = only.and_then(|units| units.to_str().ok()?.trim().parse().ok());
+    }
     if !outgoing.cost_places.is_empty() {
         context.reads_cost = true;
         context.response_cost = ResponseCost::of_head(&outgoing.cost_places, &mut head);

@@ -83,10 +83,7 @@ impl Numbers {
     pub(crate) fn of(algorithm: &Algorithm) -> Result<Self, String> {
         let mut spec = Writer::default();
         let mut windows = None;
-        let limit = match algorithm {
-            Algorithm::Bucket(bucket) => bucket.burst().saturating_add(bucket.debt()),
-            other => other.limit(),
-        };
+        let limit = algorithm.largest_cost();
         if limit > LIMIT_MAX {
             return Err(format!(
                 "limits above {LIMIT_MAX} units (this one has {limit}); count in larger units"

@@ -8,7 +8,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
@@ -83,15 +83,8 @@ struct RuleEntries {
 #[derive(Debug, Deserialize)]
 struct NamespaceLimits {
     name: String,
-    limits: Vec<LimitAttributes>,
-    /// `None` from a daemon of an earlier version.
-    attributes: Option<Vec<String>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct LimitAttributes {
-    key: Vec<String>,
-    matches: Vec<String>,
+    limits: Vec<IgnoredAny>,
+    attributes: Vec<String>,
 }
 
 /// The attributes that a namespace, or the rules of a domain, look at. Only an
@@ -109,9 +102,7 @@ pub(crate) async fn limit_attributes(daemon: &Daemon, namespace: &str) -> Result
     let of = limits.namespaces.into_iter().find(|known| known.name == namespace);
     let of = of.filter(|known| !known.limits.is_empty());
     let unknown = || ClientError::Untaken(format!("namespace \"{namespace}\" has no limits"));
-    let of = of.ok_or_else(unknown)?;
-    let of_limits = || of.limits.into_iter().flat_map(|limit| [limit.key, limit.matches].concat()).collect();
-    Ok(of.attributes.unwrap_or_else(of_limits))
+    of.map(|known| known.attributes).ok_or_else(unknown)
 }
 
 /// The members that share the daemon's store, and the leases of each.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::Cost;
 use tidegate_core::limit::{CostRow, Limit, Mode};
-use tidegate_core::{Algorithm, Cost};
 
 use super::limit::conditions;
 use super::routes_and_limits::is_admitted_at_once;
@@ -64,16 +64,9 @@ pub(super) fn warn(costs: &[CostRow], limits: &[Limit], path: &Path, report: &mu
                 "limit \"{}\" never admits a request of this cost, {}: it admits at most {} units at once",
                 shown(&limit.name),
                 row.cost.units(),
-                largest(&limit.algorithm),
+                limit.algorithm.largest_cost(),
             );
             report.warn(&path.index(index).key("cost"), what, "lower the cost, or raise the limit");
         }
-    }
-}
-
-fn largest(algorithm: &Algorithm) -> u64 {
-    match algorithm {
-        Algorithm::Bucket(bucket) => bucket.burst().saturating_add(bucket.debt()),
-        other => other.limit(),
     }
 }

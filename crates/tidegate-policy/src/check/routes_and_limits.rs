@@ -126,9 +126,8 @@ fn too_costly(route: &Route, limit: &Limit, path: &Path, report: &mut Report<'_>
 /// Whether a limit that nothing is used of admits such a cost.
 pub(super) fn is_admitted_at_once(algorithm: &Algorithm, cost: Cost) -> bool {
     match algorithm {
-        Algorithm::Bucket(bucket) => cost.units() <= bucket.burst().saturating_add(bucket.debt()),
         // A permit is one place, whatever the request costs.
         Algorithm::Concurrency(_) => true,
-        other => cost.units() <= other.limit(),
+        other => cost.units() <= other.largest_cost(),
     }
 }

@@ -1,6 +1,6 @@
 //! The trace of a run: what clients and routers see, which is all that checkers judge by.
 
-use tidegate_capacity::{PartitionId, Position, Throttled};
+use tidegate_capacity::{PartitionId, PartitionStatus, Position, Throttled};
 
 /// One request and its answer.
 #[derive(Clone, Copy, Debug)]
@@ -42,4 +42,24 @@ pub(crate) struct PartitionRecord {
     pub(crate) admitted: i64,
     pub(crate) offered: i64,
     pub(crate) throttled: i64,
+}
+
+impl PartitionRecord {
+    /// The record of one direction of a partition, whose group the node at position `leader` leads.
+    pub(crate) fn of(status: &PartitionStatus<'_>, is_write: bool, leader: usize) -> Self {
+        let direction = if is_write { &status.write } else { &status.read };
+        Self {
+            id: status.id,
+            range: status.range,
+            leader,
+            base: direction.base.as_thousandths(),
+            rate: direction.rate.as_thousandths(),
+            ceiling: direction.ceiling.as_thousandths(),
+            allocation: direction.left.as_thousandths(),
+            burst: direction.burst_left.as_thousandths(),
+            admitted: direction.admitted.as_thousandths(),
+            offered: direction.offered.as_thousandths(),
+            throttled: direction.throttled.as_thousandths(),
+        }
+    }
 }

@@ -275,20 +275,8 @@ fn records_of(
 }
 
 fn record_of(scenario: &CapacityScenario, spec: &TableSpec, status: &PartitionStatus<'_>) -> PartitionRecord {
-    let direction = if spec.is_write { &status.write } else { &status.read };
-    PartitionRecord {
-        id: status.id,
-        range: status.range,
-        leader: scenario.nodes.iter().position(|node| node.name == status.node).unwrap_or(0),
-        base: direction.base.as_thousandths(),
-        rate: direction.rate.as_thousandths(),
-        ceiling: direction.ceiling.as_thousandths(),
-        allocation: direction.left.as_thousandths(),
-        burst: direction.burst_left.as_thousandths(),
-        admitted: direction.admitted.as_thousandths(),
-        offered: direction.offered.as_thousandths(),
-        throttled: direction.throttled.as_thousandths(),
-    }
+    let leader = scenario.nodes.iter().position(|node| node.name == status.node).unwrap_or(0);
+    PartitionRecord::of(status, spec.is_write, leader)
 }
 
 impl DesignWorld {

@@ -196,20 +196,8 @@ fn shape_of(capacity: &Capacity, is_write: bool, at: u64) -> Vec<PartitionRecord
     let statuses = capacity.partitions("sim", "orders", now).unwrap();
     statuses
         .map(|status| {
-            let direction = if is_write { status.write } else { status.read };
-            PartitionRecord {
-                id: status.id,
-                range: status.range,
-                leader: NODES.iter().position(|node| *node == status.node).unwrap(),
-                base: direction.base.as_thousandths(),
-                rate: direction.rate.as_thousandths(),
-                ceiling: direction.ceiling.as_thousandths(),
-                allocation: direction.left.as_thousandths(),
-                burst: direction.burst_left.as_thousandths(),
-                admitted: direction.admitted.as_thousandths(),
-                offered: direction.offered.as_thousandths(),
-                throttled: direction.throttled.as_thousandths(),
-            }
+            let leader = NODES.iter().position(|node| *node == status.node).unwrap();
+            PartitionRecord::of(&status, is_write, leader)
         })
         .collect()
 }
