@@ -74,7 +74,7 @@ fn a_kept_permit_expires_and_gives_its_place_back() {
     ));
     let peek = done(engine.peek(&Request::new("api", &USER), expires));
     assert_eq!(peek.limits[1].remaining, 2);
-    // One that a settlement lets go before the tick is counted by the tick.
+    // A permit that a settlement removes as expired is counted by the next tick.
     let later = expires.saturating_add(Duration::from_secs(10));
     let [kept, _] = [(); 2].map(|()| done(engine.keep(admit(&engine, expires).unwrap(), later, expires)));
     assert!(engine.settle_kept(kept, Outcome::Succeeded, later).is_err());

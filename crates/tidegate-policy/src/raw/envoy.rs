@@ -51,7 +51,7 @@ pub(crate) struct EnvoyHeadersConfig {
     /// The header with the seconds until its window ends. Default: `RateLimit-Reset`.
     pub(crate) reset: Option<String>,
     /// Whether refusals carry `Retry-After`, the seconds until the same request has room again,
-    /// also without the other headers. The peer sends none. Default: `false`.
+    /// also without the other headers. envoyproxy/ratelimit sends no such header. Default: `false`.
     pub(crate) retry_after: Option<bool>,
 }
 

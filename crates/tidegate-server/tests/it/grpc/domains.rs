@@ -61,7 +61,7 @@ async fn where_all_rules_are_in_shadow_mode_they_are_listed_so_and_admissions_na
     }
 }
 
-/// The peer sends no `Retry-After`, so it is sent where the policy says so.
+/// envoyproxy/ratelimit sends no `Retry-After`; the setting `headers.retry_after` adds it.
 #[tokio::test]
 async fn refusals_carry_retry_after_through_envoy_where_that_is_asked_for() {
     for (semantics, retry_after) in
