@@ -26,7 +26,7 @@ use crate::node::NodeCharge;
 use crate::partition::PartitionState;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
-use crate::status::{CapacityStatus, DirectionStatus};
+use crate::status::DirectionStatus;
 use crate::sync::MutexGuard;
 use crate::table::Table;
 use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck};
@@ -36,30 +36,30 @@ use crate::tokens::TokenCharge;
 use crate::units::Units;
 
 /// The last instant there is.
-const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
+pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// One access to one table, weighed and located.
 #[derive(Clone, Copy, Debug)]
-struct Load {
-    is_read: bool,
+pub(crate) struct Load {
+    pub(crate) is_read: bool,
     needs_leader: bool,
-    position: Position,
+    pub(crate) position: Position,
     /// In thousandths; at most the largest request.
-    cost: u64,
+    pub(crate) cost: u64,
 }
 
 /// The bucket that has too little for an access.
 #[derive(Clone, Copy, Debug)]
-struct Shortage {
-    bound: Bound,
-    level: Units,
-    retry: Timestamp,
+pub(crate) struct Shortage {
+    pub(crate) bound: Bound,
+    pub(crate) level: Units,
+    pub(crate) retry: Timestamp,
     /// The number of the node of the bucket, if it is one of a node.
-    node: Option<u32>,
+    pub(crate) node: Option<u32>,
 }
 
 impl Load {
-    fn of(access: &Access<'_>, position: Position, units: Units) -> Self {
+    pub(crate) fn of(access: &Access<'_>, position: Position, units: Units) -> Self {
         Self {
             is_read: access.kind.is_read(),
             needs_leader: access.kind.needs_leader(),
@@ -67,6 +67,15 @@ impl Load {
             cost: units.as_thousandths().cast_unsigned(),
         }
     }
+}
+
+/// A charge of a write to an index.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexCharge<'w> {
+    /// The position of the index among the tables.
+    pub(crate) index: u32,
+    pub(crate) key: &'w [u8],
+    pub(crate) units: Units,
 }
 
 /// The tokens that an access has spent.
@@ -78,7 +87,7 @@ struct TokenCharges {
 
 /// How an access would be charged.
 #[derive(Clone, Copy, Debug)]
-struct Passage {
+pub(crate) struct Passage {
     path: ChargePath,
     /// The member that serves it, and the state of its ceiling afterwards.
     member: (usize, BucketWord),
@@ -136,24 +145,13 @@ impl Capacity {
         units: Units,
         now: Timestamp,
     ) -> Result<Admission<'_>, CapacityError> {
-        let mut writes: Vec<(u32, &[u8], Units)> = Vec::with_capacity(entry.indexes.len());
-        if access.index_writes.is_empty() {
-            writes.extend(entry.indexes.iter().map(|index| (*index, access.key, units)));
-        }
-        for write in access.index_writes {
-            let is_it =
-                |index: &&u32| self.tables[**index as usize].table.table_and_index().1 == Some(write.index);
-            let index = entry.indexes.iter().find(is_it).ok_or_else(|| {
-                CapacityError::unknown_table(namespace, &format!("{}/{}", access.table, write.index))
-            })?;
-            writes.push((*index, write.key, access.kind.units(write.size)?));
-        }
+        let writes = self.index_writes(namespace, entry, access, units)?;
         let mut hold = match self.admit_one(table, entry, access, access.key, units, now) {
             Admission::Admit(hold) => hold,
             refusal @ Admission::Throttle(_) => return Ok(refusal),
         };
         let mut holds = Vec::with_capacity(writes.len());
-        for (index, key, units) in writes {
+        for IndexCharge { index, key, units } in writes {
             match self.admit_one(index, &self.tables[index as usize], access, key, units, now) {
                 Admission::Admit(one) => holds.push(one),
                 refusal @ Admission::Throttle(_) => {
@@ -167,6 +165,34 @@ impl Capacity {
         }
         hold.indexes = Some(holds.into());
         Ok(Admission::Admit(hold))
+    }
+
+    /// The charges of a write to the indexes of its table.
+    pub(crate) fn index_writes<'w>(
+        &self,
+        namespace: &str,
+        entry: &TableEntry,
+        access: &Access<'w>,
+        units: Units,
+    ) -> Result<Vec<IndexCharge<'w>>, CapacityError> {
+        let mut writes = Vec::with_capacity(entry.indexes.len());
+        if access.index_writes.is_empty() {
+            let key = access.key;
+            writes.extend(entry.indexes.iter().map(|index| IndexCharge { index: *index, key, units }));
+        }
+        for write in access.index_writes {
+            let is_it =
+                |index: &&u32| self.tables[**index as usize].table.table_and_index().1 == Some(write.index);
+            let index = entry.indexes.iter().find(is_it).ok_or_else(|| {
+                CapacityError::unknown_table(namespace, &format!("{}/{}", access.table, write.index))
+            })?;
+            if write.key.len() > Access::KEY_BYTES_MAX {
+                return Err(CapacityError::KeyTooLong { bytes: write.key.len() });
+            }
+            let units = access.kind.units(write.size)?;
+            writes.push(IndexCharge { index: *index, key: write.key, units });
+        }
+        Ok(writes)
     }
 
     #[inline]
@@ -269,7 +295,7 @@ impl Capacity {
     /// How `load` is charged to a partition, or the bucket that is short. The nodes are charged if
     /// `CHARGES`, and not after a shortage; the partition is not.
     #[inline]
-    fn pass<const CHARGES: bool>(
+    pub(crate) fn pass<const CHARGES: bool>(
         &self,
         state: &PartitionState,
         load: Load,
@@ -444,70 +470,6 @@ impl Capacity {
         Ok(charges)
     }
 
-    /// The state of the partition of `access` at `now`, and the refusal that the access would get.
-    /// Indexes are not looked at. Charges and changes nothing.
-    ///
-    /// Fails as [`Capacity::admit`] does.
-    pub fn peek(
-        &self,
-        namespace: &str,
-        access: &Access<'_>,
-        now: Timestamp,
-    ) -> Result<CapacityStatus<'_>, CapacityError> {
-        let units = access.units()?;
-        let (_, entry) = self.entry(namespace, access.table)?;
-        let table: &Table = &entry.table;
-        let load = Load::of(access, table.layout.keyspace.position(access.key), units);
-        let state = table.layout.owner(load.position);
-        let shortage = self.shortage(entry, &state, load, now);
-        let facts = Facts::of(&state, load, now);
-        let reset_at = {
-            let throughput = state.directions.of(load.is_read);
-            throughput.full_from(throughput.now(now), now).unwrap_or(NEVER)
-        };
-        drop(state);
-        Ok(CapacityStatus {
-            table: &table.name,
-            operation: operation_of(load.is_read),
-            partition: facts.partition,
-            range: facts.range,
-            node: self.node_name(facts.leader),
-            units,
-            limit: facts.status.rate,
-            remaining: facts.status.left,
-            reset_at,
-            // The hint is not learned, so that a look changes nothing.
-            throttled: shortage.map(|shortage| self.throttled(table, &facts, load, shortage, now, |_| {})),
-        })
-    }
-
-    /// The bucket that is short for `load`; charges nothing.
-    fn shortage(
-        &self,
-        entry: &TableEntry,
-        state: &PartitionState,
-        load: Load,
-        now: Timestamp,
-    ) -> Option<Shortage> {
-        let short = |bound, level, retry| Some(Shortage { bound, level, retry, node: None });
-        if let Some(until) = state.gate_at(now) {
-            return short(Bound::Move, Units::ZERO, until);
-        }
-        if state.numbers.mode == TableMode::Global {
-            let tokens = entry.table.tokens(load.is_read);
-            if let Err(retry) = tokens.has(load.cost, now) {
-                return short(entry.table.bound(load.is_read), tokens.left(now), retry);
-            }
-        }
-        if let Some(account) = entry.account {
-            let tokens = self.accounts[account as usize].tokens(load.is_read);
-            if let Err(retry) = tokens.has(load.cost, now) {
-                return short(Bound::Account, tokens.left(now), retry);
-            }
-        }
-        self.pass::<false>(state, load, now).err()
-    }
-
     /// The refusal of an access, which is counted. The partition is unlocked before others are
     /// looked at.
     #[cold]
@@ -537,7 +499,7 @@ impl Capacity {
 
     /// The refusal of an access by a bucket that is short. If the allocations of all partitions of
     /// a table are used up, `learn` gets the end of that time.
-    fn throttled<'a>(
+    pub(crate) fn throttled<'a>(
         &'a self,
         table: &'a Table,
         facts: &Facts,
@@ -596,16 +558,16 @@ impl Capacity {
 }
 
 /// The facts about a partition that a refusal or a look shows.
-struct Facts {
-    partition: PartitionId,
-    range: KeyRange,
-    leader: u32,
-    numbers: TableNumbers,
-    status: DirectionStatus,
+pub(crate) struct Facts {
+    pub(crate) partition: PartitionId,
+    pub(crate) range: KeyRange,
+    pub(crate) leader: u32,
+    pub(crate) numbers: TableNumbers,
+    pub(crate) status: DirectionStatus,
 }
 
 impl Facts {
-    fn of(state: &PartitionState, load: Load, now: Timestamp) -> Self {
+    pub(crate) fn of(state: &PartitionState, load: Load, now: Timestamp) -> Self {
         Self {
             partition: state.id,
             range: state.range,
@@ -625,7 +587,7 @@ fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: T
 
 impl Table {
     /// The bound that the tokens of the table are.
-    fn bound(&self, is_read: bool) -> Bound {
+    pub(crate) fn bound(&self, is_read: bool) -> Bound {
         if self.is_at_maximum(is_read) { Bound::OnDemandMaximum } else { Bound::Table }
     }
 

@@ -203,6 +203,9 @@ impl Capacity {
             TableStatus {
                 namespace: &table.namespace,
                 name: &table.name,
+                mode: plan.numbers.mode,
+                splits: table.reshaped.splits(),
+                merges: table.reshaped.merges(),
                 // At most TableConfig::PARTITIONS_MAX.
                 partitions: plan.len() as u32,
                 read: operation(true),

@@ -64,11 +64,13 @@ mod node;
 mod observation;
 mod partition;
 mod partition_id;
+mod peek;
 mod reload;
 mod routes;
 mod status;
 mod sync;
 mod table;
+mod table_mode;
 mod throughput;
 
 pub use access::{Access, AccessKind, IndexWrite, ReadConsistency};
@@ -86,7 +88,7 @@ pub use position::{PartitionBy, Position};
 pub use reshape::SplitShares;
 pub use settlement::Settlement;
 pub use status::{
-    CapacityStatus, DirectionStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus,
+    CapacityStatus, DirectionStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus, TokensStatus,
 };
 pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use throttled::{Bound, Throttled};

@@ -1,5 +1,7 @@
 //! Plans: one split, merge or move that is proposed or runs, with its reason and its benefit.
 
+use core::fmt;
+
 use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::partition_id::PartitionId;
@@ -60,6 +62,19 @@ pub enum PlannedChange {
     Move(MoveOrder),
 }
 
+impl fmt::Display for PlannedChange {
+    /// `split of partition 3 before 8000000000000000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Split { partition, at, .. } => write!(f, "split of partition {partition} before {at}"),
+            Self::Merge { left } => write!(f, "merge of partition {left} with the one behind it"),
+            Self::Move(MoveOrder { partition, from, to, .. }) => {
+                write!(f, "move of partition {partition} from node {from} to node {to}")
+            }
+        }
+    }
+}
+
 /// The reason of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanReason {
@@ -73,4 +88,22 @@ pub enum PlanReason {
     NodeBusy,
     /// The table grew on demand, and its limit needs more partitions.
     Growth,
+}
+
+impl fmt::Display for PlanReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AboveCeiling(operation) => {
+                write!(f, "{}s exceed the ceiling of the partition", operation.as_str())
+            }
+            Self::HotKey(operation) => write!(
+                f,
+                "{}s of one key exceed the ceiling of the partition; the keys beside it are separated",
+                operation.as_str()
+            ),
+            Self::Cool => f.write_str("the partitions have been cool for ten minutes"),
+            Self::NodeBusy => f.write_str("the node is asked for more than nine tenths of its units"),
+            Self::Growth => f.write_str("the limit of the table has grown on demand"),
+        }
+    }
 }

@@ -162,6 +162,7 @@ impl Capacity {
         }
         table.used_up(true).forget();
         table.used_up(false).forget();
+        table.reshaped.count_split();
         Ok(ids)
     }
 
@@ -199,6 +200,7 @@ impl Capacity {
                 loads[position] = loads[position].without_replica(0);
             }
         }
+        table.reshaped.count_merge();
         Ok(id)
     }
 

@@ -4,6 +4,7 @@ use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::key_range::KeyRange;
 use crate::partition_id::PartitionId;
+use crate::table_mode::TableMode;
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -13,6 +14,10 @@ use crate::units::Units;
 pub struct CapacityStatus<'a> {
     /// The table.
     pub table: &'a str,
+    /// The index of the table; `None`: the table itself.
+    pub index: Option<&'a str>,
+    /// How the throughput of the table moves between its partitions.
+    pub mode: TableMode,
     /// Read or write; each has throughput of its own.
     pub operation: AccessOperation,
     /// The partition of the key.
@@ -21,6 +26,8 @@ pub struct CapacityStatus<'a> {
     pub range: KeyRange,
     /// The node on which the partition lies.
     pub node: &'a str,
+    /// The units that the node has to spare; negative when its partitions have used more.
+    pub node_left: Units,
     /// The units that the access would be charged.
     pub units: Units,
     /// The units a second that the partition is allocated for this operation, which is also what
@@ -28,11 +35,27 @@ pub struct CapacityStatus<'a> {
     pub limit: Units,
     /// The units left of them; negative in debt.
     pub remaining: Units,
+    /// More about this direction of the partition.
+    pub direction: DirectionStatus,
+    /// The tokens of the table; `None` without global admission.
+    pub tokens: Option<TokensStatus>,
+    /// The tokens of the account that bounds the table; `None` without one.
+    pub account_tokens: Option<TokensStatus>,
     /// The instant at which the partition is full again, if nothing is charged before; the instant
     /// of the look if it is full.
     pub reset_at: Timestamp,
     /// The refusal that the access would get; `None` if it would be admitted.
     pub throttled: Option<Throttled<'a>>,
+}
+
+/// The tokens of a table or an account for one operation at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokensStatus {
+    /// Units a second.
+    pub rate: Units,
+    /// Units left; negative in debt.
+    pub left: Units,
 }
 
 /// A table at some instant.
@@ -43,8 +66,14 @@ pub struct TableStatus<'a> {
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
+    /// How its throughput moves between its partitions.
+    pub mode: TableMode,
     /// The number of its partitions.
     pub partitions: u32,
+    /// The partitions that were split since the table was first configured.
+    pub splits: u64,
+    /// The pairs of partitions that were merged since then.
+    pub merges: u64,
     /// Its throughput of reading.
     pub read: OperationStatus,
     /// Its throughput of writing.

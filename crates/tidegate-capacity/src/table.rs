@@ -34,11 +34,44 @@ pub(crate) struct Table {
     used_up_writes: ExhaustionHint,
     throttled_reads: AtomicU64,
     throttled_writes: AtomicU64,
+    pub(crate) reshaped: ReshapeCounts,
     /// The peaks of a table on demand.
     demand: Mutex<Option<Demand>>,
     /// Whether the limits of reads and of writes are the configured maxima. Relaxed: it names the
     /// reason of a refusal.
     at_maximum: [AtomicU32; 2],
+}
+
+/// The changes of a table's partitions since it was first configured.
+#[derive(Debug)]
+pub(crate) struct ReshapeCounts {
+    // Relaxed: numbers for reports.
+    splits: AtomicU64,
+    merges: AtomicU64,
+}
+
+impl Default for ReshapeCounts {
+    fn default() -> Self {
+        Self { splits: AtomicU64::new(0), merges: AtomicU64::new(0) }
+    }
+}
+
+impl ReshapeCounts {
+    pub(crate) fn count_split(&self) {
+        self.splits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_merge(&self) {
+        self.merges.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn splits(&self) -> u64 {
+        self.splits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn merges(&self) -> u64 {
+        self.merges.load(Ordering::Relaxed)
+    }
 }
 
 /// The end of the time for which all partitions of a table are known to be used up, so that a
@@ -106,6 +139,7 @@ impl Table {
             used_up_writes: ExhaustionHint::new(),
             throttled_reads: AtomicU64::new(0),
             throttled_writes: AtomicU64::new(0),
+            reshaped: ReshapeCounts::default(),
             demand: Mutex::new(None),
             at_maximum: [(); 2].map(|()| AtomicU32::new(0)),
         }

@@ -6,24 +6,8 @@ use crate::bucket::BucketSpec;
 use crate::members::Members;
 use crate::on_demand::OnDemandTerms;
 use crate::position::{PartitionBy, Position};
+pub use crate::table_mode::TableMode;
 use crate::throughput::{MEMBERS_MAX, Rates};
-
-/// How the throughput of a table moves between its partitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TableMode {
-    /// Not at all: each partition has its share. The default.
-    #[default]
-    Static,
-    /// A partition may also spend what it left unused earlier, while its nodes have room.
-    Burst,
-    /// As `Burst`, and partitions that are throttled are given more than their share while the
-    /// table as a whole is below its throughput.
-    Adaptive,
-    /// Accesses are admitted from the tokens of the whole table; a partition is bounded by its
-    /// ceiling and, beyond its share, by the room of its nodes.
-    Global,
-}
 
 /// The members of a group that may serve a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -125,6 +109,10 @@ pub struct TableConfig {
     pub on_demand: Option<OnDemandTerms>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
+    /// Whether control loops split its partitions. Default true.
+    pub splits: bool,
+    /// Whether control loops merge its partitions. Default true.
+    pub merges: bool,
 }
 
 impl TableConfig {
@@ -171,6 +159,8 @@ impl TableConfig {
             write_quorum: WriteQuorum::default(),
             on_demand: None,
             account: None,
+            splits: true,
+            merges: true,
         }
     }
 
@@ -260,6 +250,20 @@ impl TableConfig {
         self.write_units_per_second = terms.write.initial.whole_left().max(1);
         self.mode = TableMode::Global;
         self.on_demand = Some(terms);
+        self
+    }
+
+    /// Lets control loops split its partitions, or not.
+    #[must_use]
+    pub fn splits(mut self, splits: bool) -> Self {
+        self.splits = splits;
+        self
+    }
+
+    /// Lets control loops merge its partitions, or not.
+    #[must_use]
+    pub fn merges(mut self, merges: bool) -> Self {
+        self.merges = merges;
         self
     }
 

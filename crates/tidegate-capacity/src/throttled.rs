@@ -1,6 +1,6 @@
 //! The refusal of the capacity plane, with its details.
 
-use tidegate_core::{AccessOperation, CapacityDetails, KeyHashRange, Reason, RefusalDetails, Timestamp};
+use tidegate_core::{AccessOperation, CapacityDetails, Reason, RefusalDetails, Timestamp};
 
 use crate::key_range::KeyRange;
 use crate::partition_id::PartitionId;
@@ -126,11 +126,10 @@ impl Throttled<'_> {
 
     /// The details of the refusal.
     pub fn details(&self) -> RefusalDetails {
-        let (first, last) = self.range.words();
         let thousandths = |units: Units| u64::try_from(units.as_thousandths()).unwrap_or(0);
-        let key_range = KeyHashRange { first, last };
-        let (table, partition, rate) = (self.table, self.partition.0, thousandths(self.rate));
-        let mut details = CapacityDetails::new(table, self.operation, partition, key_range, self.node, rate);
+        let (table, partition, range) = (self.table, self.partition.0, self.range.to_string());
+        let rate = thousandths(self.rate);
+        let mut details = CapacityDetails::new(table, self.operation, partition, range, self.node, rate);
         details.index = self.index.map(Into::into);
         details.ceiling_thousandths = self.ceiling.map(thousandths);
         details.consumed_thousandths = Some(thousandths(self.consumed));

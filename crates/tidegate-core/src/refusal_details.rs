@@ -48,8 +48,10 @@ pub struct CapacityDetails {
     pub operation: AccessOperation,
     /// The number of the partition of the key.
     pub partition: u32,
-    /// The hashes of the keys of that partition.
-    pub key_range: KeyHashRange,
+    /// The keys of that partition as text: of a table by hash the first and the last hash, as 16
+    /// hexadecimal digits each; by slot the first and the last slot; by range the first key and the
+    /// one behind the last.
+    pub key_range: Box<str>,
     /// The node on which the partition lies.
     pub node: Box<str>,
     /// The rate that the partition is allocated for this operation.
@@ -69,7 +71,7 @@ impl CapacityDetails {
         table: impl Into<Box<str>>,
         operation: AccessOperation,
         partition: u32,
-        key_range: KeyHashRange,
+        key_range: impl Into<Box<str>>,
         node: impl Into<Box<str>>,
         rate_thousandths: u64,
     ) -> Self {
@@ -78,7 +80,7 @@ impl CapacityDetails {
             index: None,
             operation,
             partition,
-            key_range,
+            key_range: key_range.into(),
             node: node.into(),
             rate_thousandths,
             ceiling_thousandths: None,
@@ -104,22 +106,6 @@ impl AccessOperation {
             Self::Read => "read",
             Self::Write => "write",
         }
-    }
-}
-
-/// The hashes from `first` to `last`, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyHashRange {
-    /// The lowest hash.
-    pub first: u64,
-    /// The highest hash, not below `first`.
-    pub last: u64,
-}
-
-impl fmt::Display for KeyHashRange {
-    /// `4000000000000000-7fffffffffffffff`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}-{:016x}", self.first, self.last)
     }
 }
 

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use smallvec::SmallVec;
-use tidegate_capacity::{Capacity, NodeStatus, PartitionStatus, TableStatus};
+use tidegate_capacity::plan::Plan;
+use tidegate_capacity::split::SplitVerdict;
+use tidegate_capacity::{AccessOperation, Capacity, NodeStatus, PartitionId, PartitionStatus, TableStatus};
 use tidegate_core::gate::FoundPlan;
 use tidegate_core::limit::{CostRow, Plans};
 use tidegate_core::{
@@ -45,6 +47,7 @@ pub use reload::{Change, LimitChange, ReloadReport};
 pub use tick::{Tick, TickAction};
 
 use crate::blocks::KnownBlocks;
+use crate::capacity_control::CapacityControl;
 use crate::error::{AdminError, BuildError, RequestError};
 use crate::kept::KeptPermits;
 use crate::leases::{LeaseConfig, Leases};
@@ -177,6 +180,7 @@ impl EngineBuilder {
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
+            capacity_control: CapacityControl::new(config.table.seed[0]),
             refunds: RefundKeys::new(REFUND_KEYS_MAX, config.table.seed),
             blocks: KnownBlocks::new(config.table.seed),
             batches: AtomicU64::new(1),
@@ -253,6 +257,8 @@ pub(crate) struct Shared {
     pub(crate) kept: KeptPermits,
     pub(crate) refunds: RefundKeys,
     pub(crate) blocks: KnownBlocks,
+    /// The control loops of the tables.
+    pub(crate) capacity_control: CapacityControl,
     pub(crate) leases: Option<Leases>,
     pub(crate) config: EngineConfig,
     /// Counts batches: with `batch_epoch` a name that no other batch of this daemon has.
@@ -304,7 +310,7 @@ pub enum Event<'a> {
         namespace: &'a str,
         /// The table.
         table: &'a str,
-        /// The partition, counted from 0.
+        /// The number of the partition.
         partition: u32,
         /// The node on which it lies now.
         node: &'a str,
@@ -436,6 +442,24 @@ impl Engine {
         capacity.partitions(namespace, table, now).map_err(RequestError::Access)
     }
 
+    /// The moves of partitions that the control loops propose to the operator, the oldest first;
+    /// nothing without the capacity plane. A move is made when it is reported as
+    /// [`Event::Placement`].
+    pub fn proposed_moves(&self) -> Vec<Plan> {
+        self.shared.capacity_control.proposed_moves()
+    }
+
+    /// The verdict of the control loops on one direction of a partition: where to split it, or why
+    /// not; `None` while the partition is not warm.
+    pub fn split_verdict(
+        &self,
+        table: (&str, &str),
+        partition: PartitionId,
+        operation: AccessOperation,
+    ) -> Option<SplitVerdict> {
+        self.shared.capacity_control.verdict(table, partition, operation)
+    }
+
     /// A number made of all local state of limits; see [`KeyTable::fingerprint`].
     pub fn fingerprint(&self) -> u64 {
         self.shared.table.fingerprint()
@@ -476,6 +500,7 @@ impl Engine {
                 let cut = || table.chars().take(128).collect();
                 let capacity = capacity.ok_or_else(|| AdminError::NoCapacityPlane { table: cut() })?;
                 capacity.place(namespace, table, partition, node, now).map_err(RequestError::from)?;
+                self.shared.capacity_control.placed((namespace, table), PartitionId(partition));
             }
             Event::ObservedUsage(request) => {
                 let gate = self.gate(request.namespace)?;

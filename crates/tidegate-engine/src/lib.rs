@@ -24,7 +24,9 @@
 
 #![forbid(unsafe_code)]
 
+mod access_report;
 mod blocks;
+mod capacity_control;
 mod continuation;
 mod decision;
 mod demand;
@@ -49,6 +51,7 @@ mod stable_hash;
 mod sync;
 mod waiting_room;
 
+pub use access_report::AccessReport;
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tidegate_capacity::{Access, AccessKind};
+use tidegate_capacity::{Access, AccessKind, IndexWrite};
 use tidegate_core::{Attributes, Class, Cost, Timestamp};
 
 /// A request as a protocol describes it. Everything but the namespace and the attributes has a
@@ -128,8 +128,46 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The table, the key, how, and how many bytes.
-type OwnedAccess = (Box<str>, Box<[u8]>, AccessKind, u64);
+/// An access that outlives what its caller has lent.
+#[derive(Clone, Debug)]
+struct OwnedAccess {
+    table: Box<str>,
+    key: Box<[u8]>,
+    kind: AccessKind,
+    size: u64,
+    index_writes: Box<[OwnedIndexWrite]>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnedIndexWrite {
+    index: Box<str>,
+    key: Box<[u8]>,
+    size: u64,
+}
+
+impl OwnedAccess {
+    fn of(access: &Access<'_>) -> Self {
+        let index_writes = access.index_writes.iter().map(|write| OwnedIndexWrite {
+            index: write.index.into(),
+            key: write.key.into(),
+            size: write.size,
+        });
+        Self {
+            table: access.table.into(),
+            key: access.key.into(),
+            kind: access.kind,
+            size: access.size,
+            index_writes: index_writes.collect(),
+        }
+    }
+}
+
+/// The parts of an [`OwnedRequest`] that a [`Request`] borrows as lists.
+#[derive(Debug)]
+pub(crate) struct LentLists<'a> {
+    attributes: Pairs<'a>,
+    index_writes: SmallVec<[IndexWrite<'a>; 2]>,
+}
 
 /// Names and values that outlive what their caller has lent, in one piece of memory.
 #[derive(Clone, Debug)]
@@ -189,7 +227,7 @@ pub(crate) struct OwnedRequest {
 impl OwnedRequest {
     /// `namespace` is the request's.
     pub(crate) fn new(request: &Request<'_>, namespace: Arc<str>) -> Self {
-        let access = request.access.map(|one| (one.table.into(), one.key.into(), one.kind, one.size));
+        let access = request.access.as_ref().map(OwnedAccess::of);
         Self {
             namespace,
             attributes: OwnedPairs::of(request.attributes),
@@ -205,23 +243,26 @@ impl OwnedRequest {
         }
     }
 
-    /// Its attributes, for [`OwnedRequest::with`].
-    pub(crate) fn attributes(&self) -> Pairs<'_> {
-        self.attributes.pairs()
+    /// Its lists, for [`OwnedRequest::with`].
+    pub(crate) fn lists(&self) -> LentLists<'_> {
+        let writes = self.access.iter().flat_map(|access| &access.index_writes);
+        let index_writes =
+            writes.map(|write| IndexWrite { index: &write.index, key: &write.key, size: write.size });
+        LentLists { attributes: self.attributes.pairs(), index_writes: index_writes.collect() }
     }
 
-    /// The request with its attributes.
-    pub(crate) fn with<'a>(&'a self, attributes: &'a [(&'a str, &'a str)]) -> Request<'a> {
+    /// The request with its lists.
+    pub(crate) fn with<'a>(&'a self, lists: &'a LentLists<'_>) -> Request<'a> {
         Request {
             namespace: &self.namespace,
-            attributes: Attributes::new(attributes),
+            attributes: Attributes::new(&lists.attributes),
             tenant: self.tenant.as_deref(),
             cost: self.cost,
             class: self.class,
-            access: self
-                .access
-                .as_ref()
-                .map(|(table, key, kind, size)| Access::new(table, key, *kind, *size)),
+            access: self.access.as_ref().map(|access| {
+                Access::new(&access.table, &access.key, access.kind, access.size)
+                    .index_writes(&lists.index_writes)
+            }),
             resource: self.resource.as_deref(),
             attempt: self.attempt,
             deadline: self.deadline,

@@ -29,12 +29,14 @@ use tidegate_wire::retry_after::{millis, millis_of, millis_up};
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::access_explanation::explain_access;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
 use crate::engine_fault::{build_fault, engine_fault};
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{descriptors_of, malformed};
+use crate::operations::NamedAccess;
 use crate::planes::with_planes;
 use crate::policy_config::namespaces;
 use crate::route::{Route, RouteAccess};
@@ -69,8 +71,8 @@ impl Desk<'_> {
         let cost = check.cost.map(|cost| cost.0);
         let request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
         // An explanation takes no place.
-        let (resource, access) = (check.resource.as_deref(), check.access.as_ref());
-        let request = self.with_named(request, resource, access, &Caller::ANYONE)?;
+        let access = NamedAccess::of(check.access.as_ref())?;
+        let request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
         let now = self.daemon.clock.now();
         if let Some(files) = self.files_of(request.namespace) {
             let explained = self.explain_domain(&files, &request, now).await?;
@@ -127,6 +129,7 @@ impl Desk<'_> {
             store_failure: None,
             limits: limits.collect(),
             planes: Vec::new(),
+            access: Vec::new(),
         })
     }
 }
@@ -311,6 +314,7 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         store_failure: explained.store_failure.clone(),
         limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
         planes: explained.planes.iter().map(|refusal| plane(refusal, now)).collect(),
+        access: explained.access.iter().map(explain_access).collect(),
     }
 }
 

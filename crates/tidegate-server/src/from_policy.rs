@@ -122,7 +122,7 @@ pub async fn serve_on(
         }
         _ => {
             quota_store::check_without_store(policy, config.envoy_ratelimit.as_ref())?;
-            let engine = engine(policy, seed)?;
+            let engine = engine(policy, seed, clock.now())?;
             let store = MemoryStore::new(MemoryConfig::new(random_seed()), move || time.now());
             Ok(Server::start_with(config, Arc::new(engine), Arc::new(store), clock, parts).await?)
         }
@@ -206,13 +206,13 @@ fn warn_if_readable(store: &RedbStore) {
     }
 }
 
-/// The engine of a policy, all in memory. `seed` must be random: see
+/// The engine of a policy as it starts at `now`, all in memory. `seed` must be random: see
 /// [`tidegate_core::random_seed`].
-pub fn engine(policy: &Policy, seed: [u64; 4]) -> Result<Engine, BuildError> {
+pub fn engine(policy: &Policy, seed: [u64; 4], now: Timestamp) -> Result<Engine, BuildError> {
     // One machine with its memory: every limit is decided here, exact ones too.
     let engine =
         Engine::builder(engine_config(policy, seed, false)).namespaces(namespaces(policy)).build()?;
-    with_planes(&engine, policy, Timestamp::MIN)
+    with_planes(&engine, policy, now)
 }
 
 /// Builds the engine of a policy, with the notes of earlier ones in the store.
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn the_example_becomes_an_engine_that_listens_on_loopback() {
         let policy = tidegate_policy::parse("example.yaml", Policy::example(), &|_| None).unwrap().policy;
-        let engine = engine(&policy, [1, 2, 3, 4]).unwrap();
+        let engine = engine(&policy, [1, 2, 3, 4], Timestamp::MIN).unwrap();
         assert!(engine.namespaces().len() > 0);
         let config = server_config(&policy).unwrap();
         assert!(config.http.iter().all(Address::is_local));

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod access_explanation;
 mod admin;
 mod audit;
 mod authorization;

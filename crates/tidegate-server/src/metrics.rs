@@ -148,6 +148,9 @@ pub const TABLE: &[(&str, &str)] = &[
         "Capacity units that the partitions of a table have left, at most one second of them",
     ),
     ("tidegate_capacity_throttled", "Accesses that a table refused"),
+    ("tidegate_capacity_partitions", "Partitions of a table"),
+    ("tidegate_capacity_splits", "Partitions of a table that were split"),
+    ("tidegate_capacity_merges", "Pairs of partitions of a table that were merged"),
     (
         "tidegate_capacity_node_left_units",
         "Capacity units that a node has to spare; negative when its partitions have used more",

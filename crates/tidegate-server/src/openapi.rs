@@ -1,6 +1,7 @@
 //! The description of the API, made from the types that read and write it.
 
 use http::Method;
+use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
 use tidegate_wire::answer::{
     Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
 };
@@ -15,7 +16,8 @@ use tidegate_wire::explanation::{
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
-    AccessBody, AccessKind, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle,
+    AccessBody, AccessKind, Block, Check, IndexWriteBody, OutcomeBody, Refund, Release, Report, Reserve,
+    Reset, Settle,
 };
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
@@ -49,6 +51,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         Reset,
         Block,
         AccessBody,
+        IndexWriteBody,
         AccessKind,
         OutcomeBody,
         Admitted,
@@ -62,6 +65,8 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         FaultBody,
         ExplanationBody,
         Would,
+        AccessExplanation,
+        TokensExplanation,
         LimitExplanation,
         Unmatched,
         CounterExplanation,

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
-use tidegate_capacity::Access;
+use tidegate_capacity::{Access, IndexWrite};
 use tidegate_core::{Refusal, Timestamp};
 use tidegate_engine::{
     Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
@@ -123,7 +123,8 @@ impl Desk<'_> {
         let own = OwnClaims::of(check.class.map(|class| class.0), headers)?;
         let request =
             self.request_of(&check.namespace, &pairs, check.cost.map(|cost| cost.0), own, caller)?;
-        let request = self.with_named(request, check.resource.as_deref(), check.access.as_ref(), caller)?;
+        let access = NamedAccess::of(check.access.as_ref())?;
+        let request = self.with_named(request, check.resource.as_deref(), &access, caller)?;
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
             return self.peek(&request, terms);
@@ -136,14 +137,14 @@ impl Desk<'_> {
         &self,
         request: Request<'a>,
         resource: Option<&'a str>,
-        body: Option<&'a AccessBody<'_>>,
+        access: &'a NamedAccess<'_>,
         caller: &Caller,
     ) -> Result<Request<'a>, Fault> {
         let planes = &self.in_force.config.planes;
         let request = planes.with_resource(request, resource, caller)?;
-        match body {
+        match access.access() {
             // An access of its own wins over the one that its attributes describe.
-            Some(body) => planes.with_access(request, Some(access(body))),
+            Some(access) => planes.with_access(request, Some(access)),
             None => Ok(request),
         }
     }
@@ -188,8 +189,8 @@ impl Desk<'_> {
         let own = OwnClaims::of(reserve.class.map(|class| class.0), headers)?;
         let cost = reserve.cost.map(|cost| cost.0);
         let request = self.request_of(&reserve.namespace, &pairs, cost, own, caller)?;
-        let request =
-            self.with_named(request, reserve.resource.as_deref(), reserve.access.as_ref(), caller)?;
+        let access = NamedAccess::of(reserve.access.as_ref())?;
+        let request = self.with_named(request, reserve.resource.as_deref(), &access, caller)?;
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep, style: Style::Whole })
     }
 
@@ -383,8 +384,32 @@ impl Desk<'_> {
     }
 }
 
-fn access<'a>(body: &'a AccessBody<'_>) -> Access<'a> {
-    Access::new(&body.table, body.key.as_bytes(), access_kind(body.kind), body.size)
+/// The access that a body names, with the entries of indexes as the capacity plane takes them.
+pub(crate) struct NamedAccess<'a> {
+    body: Option<&'a AccessBody<'a>>,
+    index_writes: SmallVec<[IndexWrite<'a>; 2]>,
+}
+
+impl<'a> NamedAccess<'a> {
+    /// Fails when the body has entries of indexes that it may not have.
+    pub(crate) fn of(body: Option<&'a AccessBody<'a>>) -> Result<Self, Fault> {
+        if let Some(fault) = body.and_then(AccessBody::fault) {
+            return Err(fault);
+        }
+        let writes = body.into_iter().flat_map(|body| &body.index_writes);
+        let index_writes = writes.map(|write| IndexWrite {
+            index: &write.index,
+            key: write.key.as_bytes(),
+            size: write.size,
+        });
+        Ok(Self { body, index_writes: index_writes.collect() })
+    }
+
+    fn access(&self) -> Option<Access<'_>> {
+        let body = self.body?;
+        let access = Access::new(&body.table, body.key.as_bytes(), access_kind(body.kind), body.size);
+        Some(access.index_writes(&self.index_writes))
+    }
 }
 
 /// The limits that enforce, of those that matched.

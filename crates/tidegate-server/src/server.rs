@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
+use tidegate_capacity::plan::Plan;
 use tidegate_core::random_seed;
 use tidegate_driver::Driver;
 use tidegate_engine::{Engine, TickAction};
@@ -446,6 +447,9 @@ async fn tick(daemon: Arc<DaemonContext>) {
     let mut at = daemon.clock.now();
     loop {
         let tick = daemon.driver.tick_at(at).await;
+        for plan in &tick.reshaped {
+            log_reshaped(plan);
+        }
         for action in tick.actions {
             match action {
                 TickAction::RenewLeases => daemon.driver.renew_leases(),
@@ -457,6 +461,20 @@ async fn tick(daemon: Arc<DaemonContext>) {
         }
         at = tick.next;
     }
+}
+
+/// Says how a partition was split or merged, and why.
+fn log_reshaped(plan: &Plan) {
+    let benefit = plan.benefit.as_f64();
+    tracing::info!(
+        target: "tidegate::capacity",
+        namespace = %plan.namespace,
+        table = %plan.table,
+        change = %plan.change,
+        reason = %plan.reason,
+        benefit_units_per_second = benefit,
+        "a table has other partitions"
+    );
 }
 
 /// Ends connections that are over a bound.

@@ -16,6 +16,7 @@ use tidegate_wire::operation::read;
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody};
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::access_explanation::mode_word;
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::context::Desk;
@@ -54,7 +55,7 @@ impl Desk<'_> {
                 self.in_force.config.planes.check_owner(namespace, table)?;
                 let partitions = engine.partition_statuses(namespace, table, now);
                 let partitions = partitions.map_err(|error| engine_fault(&error, now))?;
-                Some((0..).zip(partitions).map(partition).collect())
+                Some(partitions.map(|status| partition(&status)).collect())
             }
             (None, Some(_)) => {
                 return Err(Fault::new(
@@ -101,8 +102,8 @@ impl Desk<'_> {
         self.daemon.audit.operation(caller, &operation, now);
         let mut placed =
             engine.partition_statuses(&namespace, &table, now).map_err(|error| engine_fault(&error, now))?;
-        let placed = placed.nth(number as usize).expect("it was placed just now");
-        Ok(reply::json(StatusCode::OK, &partition((number, placed))))
+        let placed = placed.find(|status| status.id.0 == number).ok_or_else(|| gone(number))?;
+        Ok(reply::json(StatusCode::OK, &partition(&placed)))
     }
 }
 
@@ -151,13 +152,22 @@ fn pieces(
     iter::once(begin).chain(tables).chain(iter::once_with(end))
 }
 
+/// The fault of a partition that was split or merged right after it was placed.
+fn gone(number: u32) -> Fault {
+    let what = format!("partition {number} was placed, and has been split or merged since");
+    Fault::new(FaultCode::MalformedBody, what).field("partition").fix("see GET /v1/tables for partitions")
+}
+
 fn table(status: &TableStatus<'_>, partitions: Option<Vec<PartitionBody>>) -> TableBody {
     TableBody {
         namespace: status.namespace.to_owned(),
         name: status.name.to_owned(),
+        mode: mode_word(status.mode).to_owned(),
         read: operation(status.read),
         write: operation(status.write),
         partition_count: status.partitions,
+        splits: status.splits,
+        merges: status.merges,
         partitions,
     }
 }
@@ -174,9 +184,9 @@ fn operation(status: OperationStatus) -> OperationBody {
     }
 }
 
-fn partition((partition, status): (u32, PartitionStatus<'_>)) -> PartitionBody {
+fn partition(status: &PartitionStatus<'_>) -> PartitionBody {
     PartitionBody {
-        partition,
+        partition: status.id.0,
         key_range: status.range.to_string(),
         node: status.node.to_owned(),
         read: status.read_rate.as_f64(),

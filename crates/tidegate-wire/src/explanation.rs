@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::access_explanation::AccessExplanation;
+pub use crate::would::Would;
+
 /// The limits of a namespace, explained for one request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ExplanationBody {
     /// The namespace.
     pub namespace: String,
@@ -38,6 +41,10 @@ pub struct ExplanationBody {
     /// The planes beside the limits that would refuse the request; absent if none would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planes: Vec<PlaneExplanation>,
+    /// The partitions that the request accesses: that of its table, then those of the indexes that
+    /// a write changes; absent for a request without an access.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessExplanation>,
 }
 
 /// The refusal that a request would get from a plane beside the limits.
@@ -64,16 +71,6 @@ pub struct PlaneExplanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub overload: Option<Value>,
-}
-
-/// The decision of a limit, or of all limits together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Would {
-    /// The request may go ahead.
-    Admit,
-    /// It may not.
-    Refuse,
 }
 
 /// One limit, explained for one request.
@@ -316,6 +313,7 @@ mod tests {
             store_failure: None,
             limits: vec![limit],
             planes: Vec::new(),
+            access: Vec::new(),
         };
         let text = serde_json::to_string(&body).unwrap();
         assert!(text.contains(r#""key":{"app":null,"user":"ada"}"#), "{text}");

@@ -324,6 +324,50 @@ pub struct AccessBody<'a> {
     /// How many bytes it moves. Default 1, which is one unit.
     #[serde(default = "one_byte")]
     pub size: u64,
+    /// For a write: the entries of indexes that it changes, at most 64. Default: one in each index
+    /// of the table, with the key and the size of the write.
+    #[serde(borrow, default)]
+    #[schema(max_items = 64)]
+    pub index_writes: Vec<IndexWriteBody<'a>>,
+}
+
+impl AccessBody<'_> {
+    /// The most entries of indexes that one write changes.
+    pub const INDEX_WRITES_MAX: usize = 64;
+
+    /// The fault of entries of indexes that a read has, or that are too many.
+    pub fn fault(&self) -> Option<Fault> {
+        let fault = |detail: &str, fix: &str| {
+            Some(Fault::new(FaultCode::MalformedBody, detail).field("index_writes").fix(fix))
+        };
+        let count = self.index_writes.len();
+        let is_write = matches!(self.kind, AccessKind::Write | AccessKind::WriteTransactional);
+        if count > Self::INDEX_WRITES_MAX {
+            let detail = format!("index_writes has {count} entries");
+            return fault(&detail, "send at most 64, and the others in a request of their own");
+        }
+        if count > 0 && !is_write {
+            return fault("a read changes no entry of an index", "leave `index_writes` out");
+        }
+        None
+    }
+}
+
+/// An entry of an index that a write changes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IndexWriteBody<'a> {
+    /// The index, without the name of its table.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "by-user")]
+    pub index: Text<'a>,
+    /// The key of the entry in the index.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    pub key: Text<'a>,
+    /// How many bytes of the entry are written. Default 1, which is one unit.
+    #[serde(default = "one_byte")]
+    pub size: u64,
 }
 
 const fn one_byte() -> u64 {

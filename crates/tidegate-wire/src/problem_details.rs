@@ -21,15 +21,20 @@ pub struct CapacityBody<'a> {
     /// The table.
     #[cfg_attr(feature = "api", schema(value_type = String, example = "orders"))]
     table: &'a str,
+    /// The index of the table; absent if the table itself throttled the access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "api", schema(value_type = Option<String>, example = "by-user"))]
+    index: Option<&'a str>,
     /// `read` or `write`; each has throughput of its own.
     #[cfg_attr(feature = "api", schema(value_type = String, example = "write"))]
     operation: &'static str,
-    /// The partition of the key, counted from 0.
+    /// The number of the key's partition, which is never used twice in its table.
     partition: u32,
-    /// The hashes of the keys of that partition: the first and the last, as 16 hexadecimal digits
-    /// each.
-    #[cfg_attr(feature = "api", schema(example = "4000000000000000-7fffffffffffffff"))]
-    key_range: String,
+    /// The keys of that partition: by hash the first and the last hash, as 16 hexadecimal digits
+    /// each; by slot the first and the last slot; by range the first key and the one behind the
+    /// last.
+    #[cfg_attr(feature = "api", schema(value_type = String, example = "4000000000000000-7fffffffffffffff"))]
+    key_range: &'a str,
     /// The node on which the partition lies.
     #[cfg_attr(feature = "api", schema(value_type = String))]
     node: &'a str,
@@ -56,9 +61,10 @@ impl<'a> CapacityBody<'a> {
     pub(crate) fn of(details: &'a CapacityDetails) -> Self {
         Self {
             table: &details.table,
+            index: details.index.as_deref(),
             operation: details.operation.as_str(),
             partition: details.partition,
-            key_range: details.key_range.to_string(),
+            key_range: &details.key_range,
             node: &details.node,
             rate: UnitsNumber(details.rate_thousandths),
             ceiling: details.ceiling_thousandths.map(UnitsNumber),

@@ -19,14 +19,20 @@ pub struct TablesBody {
 pub struct TableBody {
     /// The namespace that it belongs to.
     pub namespace: String,
-    /// Its name.
+    /// Its name; that of an index is `table/index`.
     pub name: String,
+    /// How its throughput moves between its partitions: `static`, `burst`, `adaptive` or `global`.
+    pub mode: String,
     /// Its throughput of reading.
     pub read: OperationBody,
     /// Its throughput of writing.
     pub write: OperationBody,
     /// The number of its partitions.
     pub partition_count: u32,
+    /// The partitions that were split since the table was first configured.
+    pub splits: u64,
+    /// The pairs of partitions that were merged since then.
+    pub merges: u64,
     /// The partitions in the order of their ranges; absent unless one table was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partitions: Option<Vec<PartitionBody>>,
@@ -46,9 +52,10 @@ pub struct OperationBody {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PartitionBody {
-    /// Its number, counted from 0.
+    /// Its number, never used twice in its table: a split and a merge give new ones.
     pub partition: u32,
-    /// The hashes of its keys: the first and the last, as 16 hexadecimal digits each.
+    /// Its keys: by hash the first and the last hash, as 16 hexadecimal digits each; by slot the
+    /// first and the last slot; by range the first key and the one behind the last.
     pub key_range: String,
     /// The node on which it lies.
     pub node: String,
@@ -85,7 +92,7 @@ pub struct Placement<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, example = "orders")]
     pub table: Text<'a>,
-    /// The partition, counted from 0.
+    /// The number of the partition.
     pub partition: u32,
     /// The node on which it lies now.
     #[serde(borrow)]

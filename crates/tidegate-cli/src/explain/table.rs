@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use tidegate_wire::access_explanation::AccessExplanation;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
     CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
@@ -44,6 +45,9 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     for plane in &explained.planes {
         wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
     }
+    for access in &explained.access {
+        wrap(&mut text, 0, &access_in_words(access));
+    }
     if explained.limits.is_empty() {
         text.push_str("The namespace has no limits.\n");
         return text;
@@ -62,6 +66,50 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
         wrap(&mut text, 2, &because(limit));
     }
     text
+}
+
+/// The partition of an access, with its levels.
+fn access_in_words(access: &AccessExplanation) -> String {
+    let index = access.index.as_ref().map_or(String::new(), |index| format!("/{index}"));
+    let would = match access.would {
+        Would::Admit => "admits",
+        Would::Refuse => "refuses",
+    };
+    let AccessExplanation { table, operation, units, partition, key_range, node, mode, .. } = access;
+    let AccessExplanation { left, rate, ceiling, consumed, node_left, .. } = access;
+    let mut text = format!(
+        "Partition {partition} of {table}{index} (keys {key_range}, on node {node}, mode {mode}) {would} a \
+         {operation} of {units} units: {left} left of {rate}/s"
+    );
+    if let Some(burst) = access.burst_left {
+        let _ = write!(text, ", {burst} of burst credit");
+    }
+    let _ = write!(text, "; ceiling {ceiling}/s, {consumed} used in the last second");
+    let _ = write!(text, "; {node_left} left at the node");
+    for (whose, tokens) in [("table", &access.tokens), ("account", &access.account_tokens)] {
+        if let Some(tokens) = tokens {
+            let _ = write!(text, "; {} left of {}/s of the whole {whose}", tokens.left, tokens.rate);
+        }
+    }
+    if let Some(verdict) = &access.verdict {
+        let _ = write!(text, "; {}", verdict_in_words(verdict));
+    }
+    text.push('.');
+    text
+}
+
+/// The verdict on a split of a warm partition.
+fn verdict_in_words(verdict: &str) -> String {
+    match verdict {
+        "split" => "a split helps".to_owned(),
+        "hot_key" => "no split helps, because one key alone exceeds the ceiling".to_owned(),
+        "sequential" => "no split helps, because the load moves on to ever higher keys".to_owned(),
+        "moving" => "no split helps, because the load moves".to_owned(),
+        "scan" => "no split helps, because most requests read ranges".to_owned(),
+        "useless" => "no split would reduce the refusals by a fifth".to_owned(),
+        "wait" => "it is not hot for long enough to be split".to_owned(),
+        other => format!("verdict {other}"),
+    }
 }
 
 /// The plane at the beginning of a sentence.

@@ -188,9 +188,9 @@ impl Engine {
     /// Begins anew with requests whose leases have been asked for.
     fn begin_anew(&self, parked: Parked, now: Timestamp) -> Step {
         let Parked { requests: owned, flights, rounds, mut demands, seat } = parked;
-        let attributes: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::attributes).collect();
+        let lists: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::lists).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
-            owned.iter().zip(&attributes).map(|(one, attributes)| one.with(attributes)).collect();
+            owned.iter().zip(&lists).map(|(one, lists)| one.with(lists)).collect();
         // An offered request has its demand; the others of a batch have not come that far.
         let waited = Waited { rounds: rounds + 1, landed: &flights, is_offered: false, next_of: None };
         let step = match &requests[..] {

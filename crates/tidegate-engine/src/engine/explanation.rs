@@ -1,6 +1,7 @@
 //! Explaining what the limits of a namespace are to a request, those that a store decides among
 //! them.
 
+use tidegate_capacity::CapacityStatus;
 use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Refusal, Timestamp};
@@ -10,6 +11,7 @@ use super::Engine;
 use super::exact_limit::exact_name;
 use super::refusal::{denial, failure};
 use super::store_silence::is_away;
+use crate::access_report::AccessReport;
 use crate::continuation::ExactName;
 use crate::error::RequestError;
 use crate::progress::Progress;
@@ -24,6 +26,9 @@ pub struct Explained {
     /// The refusals that the request would get now from the planes beside the limits, in the order
     /// of the planes: its deadline or the admission cursor, then its table or a missing place.
     pub planes: Vec<Refusal>,
+    /// The partitions that the request accesses: that of its table, then those of the indexes that
+    /// a write changes. Empty for a request without an access.
+    pub access: Vec<AccessReport>,
     /// Why the store did not say what the limits hold that it decides; `None` if it did, or was not
     /// needed. Their levels then follow from [`OnStoreFailure`].
     pub store_failure: Option<String>,
@@ -37,6 +42,28 @@ impl Explained {
 }
 
 impl Engine {
+    /// The partitions that a request accesses, as they are now.
+    fn access_reports(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<AccessReport>, RequestError> {
+        let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) else {
+            return Ok(Vec::new());
+        };
+        let statuses = capacity.peek_with_indexes(request.namespace, access, now)?;
+        let report = |status: &CapacityStatus<'_>| {
+            let name = match status.index {
+                Some(index) => format!("{}/{index}", status.table),
+                None => status.table.to_owned(),
+            };
+            let table = (request.namespace, name.as_str());
+            let control = &self.shared.capacity_control;
+            AccessReport::new(status, control.verdict(table, status.partition, status.operation))
+        };
+        Ok(statuses.iter().map(report).collect())
+    }
+
     /// The effect of each limit of the request's namespace on it, and why; changes nothing.
     ///
     /// The other planes say only what they would refuse the request with. Limits that a store
@@ -50,10 +77,11 @@ impl Engine {
         self.check_table(request)?;
         let beside = self.look_beside(gate, request, now)?;
         let refusals: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
+        let access = self.access_reports(request, now)?;
         let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
-            return Ok(Progress::Done(Explained { limits, planes: refusals, store_failure: None }));
+            return Ok(Progress::Done(Explained { limits, planes: refusals, access, store_failure: None }));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
@@ -82,7 +110,7 @@ impl Engine {
                     counting.level = level;
                 }
             }
-            Ok(Progress::Done(Explained { limits, planes: refusals, store_failure }))
+            Ok(Progress::Done(Explained { limits, planes: refusals, access, store_failure }))
         }))
     }
 }

@@ -96,8 +96,9 @@ impl Engine {
             beside.before = Some(past_deadline(request.namespace));
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
-            let status = capacity.peek(request.namespace, access, now)?;
-            beside.after = status.throttled.map(|throttled| throttled_by(gate.namespace(), &throttled));
+            let statuses = capacity.peek_with_indexes(request.namespace, access, now)?;
+            let throttled = statuses.into_iter().find_map(|status| status.throttled);
+            beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled));
         }
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);

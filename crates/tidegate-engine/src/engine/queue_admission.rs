@@ -184,8 +184,8 @@ impl Engine {
     /// Goes on with a request that was called, or whose time has come.
     pub(super) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
         let Queued { request, seat, demand, refusal, ask_at, until, .. } = queued;
-        let attributes = request.attributes();
-        let mut asked = request.with(&attributes);
+        let lists = request.lists();
+        let mut asked = request.with(&lists);
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
@@ -202,7 +202,7 @@ impl Engine {
         match (is_over, refusal) {
             (true, Some(refusal)) if !is_next => return refuse_finally(refusal, demand, true),
             (false, refusal) if !(is_next && is_due) => {
-                drop(attributes);
+                drop(lists);
                 return self::queued(request, seat, demand, refusal, ask_at, until);
             }
             (_, refusal) => {

@@ -63,8 +63,12 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
 }
 
 pub(super) fn throttled_by(namespace: &str, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal {
+    let name = match throttled.index {
+        Some(index) => Text::from(format!("{}/{index}", throttled.table)),
+        None => Text::from(throttled.table),
+    };
     let violated = Violated {
-        name: Text::from(throttled.table),
+        name,
         reason: throttled.reason,
         retry: if throttled.is_never() { Retry::Never } else { Retry::At(throttled.retry) },
         limit: throttled.limit.whole_left(),

@@ -122,9 +122,9 @@ impl Engine {
             && let Some((_, refusal)) = refused.pop()
         {
             let Patience { request, seat, returns } = *patience;
-            let attributes = request.attributes();
+            let lists = request.lists();
             let denial = Denial { refusal, demand: origin.demand.take(), seat, returns };
-            return self.wait_or_refuse(&request.with(&attributes), denial, now);
+            return self.wait_or_refuse(&request.with(&lists), denial, now);
         }
         for (at, origin) in origins.iter_mut().enumerate() {
             let outcome = refused.iter().find(|(of, _)| *of == at).map(|(_, refusal)| outcome_of(refusal));

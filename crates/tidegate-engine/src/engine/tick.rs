@@ -3,12 +3,13 @@
 use core::time::Duration;
 
 use smallvec::SmallVec;
+use tidegate_capacity::plan::Plan;
 use tidegate_core::Timestamp;
 
 use super::Engine;
 
 /// The actions that a tick leaves to its caller, and when the next one is due.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[must_use = "the caller carries out the actions"]
 pub struct Tick {
     /// The engine wants to be called again then; a call before does no harm.
@@ -17,6 +18,8 @@ pub struct Tick {
     /// should not be; a later tick asks for [`TickAction::RenewLeases`] and
     /// [`TickAction::RebuildOverrides`] again.
     pub actions: SmallVec<[TickAction; 3]>,
+    /// The splits and merges of partitions that the tick made, in their order.
+    pub reshaped: Vec<Plan>,
 }
 
 /// An action that the engine cannot carry out itself, because it needs the store, another engine in
@@ -55,6 +58,8 @@ impl Engine {
         if let Some(overload) = &self.planes.overload {
             next = next.min(overload.overload.tick(now));
         }
+        let capacity = self.planes.capacity.as_ref();
+        let reshaped = capacity.map_or_else(Vec::new, |plane| self.shared.capacity_control.tick(plane, now));
         if let Some(leases) = &self.shared.leases {
             if let Some(look) = leases.tick(now) {
                 next = next.min(look);
@@ -75,6 +80,6 @@ impl Engine {
                 actions.push(TickAction::RebuildOverrides);
             }
         }
-        Tick { next: next.max(now), actions }
+        Tick { next: next.max(now), actions, reshaped }
     }
 }

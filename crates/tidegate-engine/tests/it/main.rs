@@ -4,6 +4,7 @@
 
 mod answers;
 mod batch;
+mod capacity_control;
 mod carried;
 mod completion;
 mod endings;

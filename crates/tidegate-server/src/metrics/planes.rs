@@ -17,6 +17,9 @@ type Help = fn(&str) -> &'static str;
 /// The name of a gauge and its value for a `T`.
 type Gauge<T, V> = (&'static str, fn(&T) -> V);
 
+/// The name of a counter of tables and its value.
+type TableCount = (&'static str, fn(&TableStatus<'_>) -> u64);
+
 /// Writes the series of the planes beside the limits; nothing for a policy without them.
 pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
@@ -51,6 +54,23 @@ fn encode_tables(encoder: &mut DescriptorEncoder<'_>, tables: &[TableStatus<'_>]
         let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
         for (labels, status) in series() {
             ConstGauge::new(value(&status).as_f64()).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let of_tables =
+        || tables.iter().map(|table| ([("namespace", table.namespace), ("table", table.name)], table));
+    let name = "tidegate_capacity_partitions";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Gauge)?;
+    for (labels, table) in of_tables() {
+        ConstGauge::new(i64::from(table.partitions)).encode(family.encode_family(&labels)?)?;
+    }
+    let counts: [TableCount; 2] = [
+        ("tidegate_capacity_splits", |table| table.splits),
+        ("tidegate_capacity_merges", |table| table.merges),
+    ];
+    for (name, value) in counts {
+        let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+        for (labels, table) in of_tables() {
+            ConstCounter::new(value(table)).encode(family.encode_family(&labels)?)?;
         }
     }
     let name = "tidegate_capacity_throttled";

@@ -332,7 +332,7 @@ impl InProcess {
     fn new() -> Self {
         let checked = tidegate_policy::parse_bytes("policy.yaml", NAMESPACES.as_bytes(), &|_| None);
         let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
-        let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4]).unwrap());
+        let engine = Arc::new(from_policy::engine(&policy, [1, 2, 3, 4], START).unwrap());
         let clock = Arc::new(ManualClock::new(START));
         let layer = AdmitLayer::new(Arc::clone(&engine), "api")
             .unwrap()

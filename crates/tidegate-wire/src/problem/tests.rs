@@ -1,7 +1,5 @@
 use smallvec::smallvec;
-use tidegate_core::{
-    AccessOperation, BindingSignal, CapacityDetails, KeyHashRange, OverloadDetails, Violated,
-};
+use tidegate_core::{AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, Violated};
 
 use super::*;
 
@@ -163,7 +161,7 @@ fn a_limit_with_units_left_is_not_used_up() {
 
 #[test]
 fn a_refusal_by_the_capacity_plane_shows_the_part_of_the_table_that_throttled() {
-    let range = KeyHashRange { first: 1 << 62, last: u64::MAX >> 1 };
+    let range = "4000000000000000-7fffffffffffffff";
     let mut details = CapacityDetails::new("orders", AccessOperation::Write, 1, range, "n1", 2_500);
     let mut throttled = refusal(Reason::TableThroughputExceeded, at(400));
     throttled.details = Some(Box::new(RefusalDetails::Capacity(details.clone())));

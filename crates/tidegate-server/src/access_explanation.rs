@@ -1,0 +1,63 @@
+//! The state of the table of an access, as explanations show it.
+
+use tidegate_capacity::split::SplitVerdict;
+use tidegate_capacity::{TableMode, TokensStatus};
+use tidegate_engine::AccessReport;
+use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
+use tidegate_wire::explanation::Would;
+
+pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
+    let direction = &report.direction;
+    AccessExplanation {
+        table: report.table.clone(),
+        index: report.index.clone(),
+        operation: report.operation.as_str().to_owned(),
+        mode: mode_word(report.mode).to_owned(),
+        units: report.units.as_f64(),
+        would: if report.is_admitted { Would::Admit } else { Would::Refuse },
+        partition: report.partition,
+        key_range: report.key_range.clone(),
+        node: report.node.clone(),
+        node_left: report.node_left.as_f64(),
+        rate: direction.rate.as_f64(),
+        left: direction.left.as_f64(),
+        ceiling: direction.ceiling.as_f64(),
+        burst_left: has_burst(report.mode).then(|| direction.burst_left.as_f64()),
+        consumed: direction.consumed.as_f64(),
+        tokens: report.tokens.map(tokens),
+        account_tokens: report.account_tokens.map(tokens),
+        verdict: report.verdict.as_ref().map(|verdict| verdict_word(verdict).to_owned()),
+    }
+}
+
+fn tokens(status: TokensStatus) -> TokensExplanation {
+    TokensExplanation { rate: status.rate.as_f64(), left: status.left.as_f64() }
+}
+
+/// Whether partitions spend burst credit. Under global admission the table's tokens decide.
+const fn has_burst(mode: TableMode) -> bool {
+    matches!(mode, TableMode::Burst | TableMode::Adaptive)
+}
+
+/// The mode as a policy writes it.
+pub(crate) const fn mode_word(mode: TableMode) -> &'static str {
+    match mode {
+        TableMode::Static => "static",
+        TableMode::Burst => "burst",
+        TableMode::Global => "global",
+        _ => "adaptive",
+    }
+}
+
+/// The verdict in one word.
+pub(crate) const fn verdict_word(verdict: &SplitVerdict) -> &'static str {
+    match verdict {
+        SplitVerdict::Split(_) => "split",
+        SplitVerdict::HotKey { .. } => "hot_key",
+        SplitVerdict::Sequential => "sequential",
+        SplitVerdict::Moving => "moving",
+        SplitVerdict::Scan => "scan",
+        SplitVerdict::Useless => "useless",
+        _ => "wait",
+    }
+}

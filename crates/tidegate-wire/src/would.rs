@@ -1,0 +1,14 @@
+//! The decision that an explanation foresees.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The decision of a limit, or of all limits together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Would {
+    /// The request may go ahead.
+    Admit,
+    /// It may not.
+    Refuse,
+}
