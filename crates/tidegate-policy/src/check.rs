@@ -23,6 +23,7 @@ mod routes_and_limits;
 mod service;
 mod store;
 mod store_silence;
+mod tables;
 mod unreachable_route;
 mod zone;
 
@@ -67,7 +68,7 @@ pub(crate) fn check(
     }
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
     let accounts = planes::accounts(config.accounts.as_deref(), &top.key("accounts"), report);
-    planes::placement(&nodes, &accounts, &namespaces, &top, report);
+    tables::placement(&nodes, &accounts, &namespaces, &top, report);
     let resources = planes::resources(config.resources.as_ref(), &top.key("resources"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
@@ -173,7 +174,7 @@ fn one_namespace(
     };
     namespace.plans = plans::plans(raw, &path.key("plans"), report);
     namespace.costs = costs::costs(raw.costs.as_ref(), &path.key("costs"), report);
-    namespace.tables = planes::tables(name, raw.tables.as_deref(), &path.key("tables"), report);
+    namespace.tables = tables::tables(name, raw.tables.as_deref(), &path.key("tables"), report);
     let tables: Vec<&str> = namespace.tables.iter().map(|table| table.name.as_str()).collect();
     namespace.request = claims::request(raw.request.as_ref(), (name, &tables), &path.key("request"), report);
     if raw_limits.len() > GateBuilder::LIMITS_MAX {

@@ -6,8 +6,6 @@ use crate::path::Path;
 /// count.
 const KEYS: &[(&[&str], &[&str])] = &[
     (&[], &["features", "prices", "signals"]),
-    (&["namespaces", "*", "tables"], &["indexes", "on_demand"]),
-    (&["namespaces", "*", "tables", "partitions"], &["merge", "split"]),
     (&["namespaces", "*", "request"], &["feature", "ticket"]),
     (&["proxy", "routes"], &["feature", "ticket"]),
     (&["resources", "*"], &["defer", "scale"]),
@@ -18,7 +16,6 @@ const KEYS: &[(&[&str], &[&str])] = &[
 const VALUES: &[(&[&str], &[&str])] = &[
     (&["namespaces", "*", "limits", "consistency"], &["auto", "broadcast", "observed"]),
     (&["namespaces", "*", "defaults", "consistency"], &["auto", "broadcast", "observed"]),
-    (&["namespaces", "*", "tables", "mode"], &["adaptive"]),
     (&["resources", "*", "concurrency"], &["auto"]),
     (&["store", "kind"], &["dynamodb"]),
 ];

@@ -15,6 +15,7 @@ pub(crate) mod plans;
 pub(crate) mod proxy;
 pub(crate) mod service;
 pub(crate) mod store;
+pub(crate) mod tables;
 
 use std::collections::BTreeMap;
 
@@ -25,11 +26,12 @@ use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
-use planes::{AccountForm, NodeForm, ResourceConfig, TableForm};
+use planes::{AccountForm, NodeForm, ResourceConfig};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
 use store::StoreConfig;
+use tables::TableForm;
 
 /// The configuration of `tidegate serve`, in one YAML file.
 ///

@@ -14,10 +14,7 @@ use crate::raw::limit::{
     RollingConfig,
 };
 use crate::raw::matcher::MatcherForm;
-use crate::raw::planes::{
-    AccountForm, CeilingForm, NodeForm, PartitionsForm, ProvisionedForm, QueueForm, ResourceConfig,
-    TableForm, WaitForm,
-};
+use crate::raw::planes::{AccountForm, NodeForm, QueueForm, ResourceConfig, WaitForm};
 use crate::raw::plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use crate::raw::proxy::{
     CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
@@ -28,6 +25,9 @@ use crate::raw::service::{
     MemoryConfig, TlsForm,
 };
 use crate::raw::store::{StoreConfig, StoreTlsConfig};
+use crate::raw::tables::{
+    CeilingForm, DirectionsForm, IndexForm, OnDemandForm, PartitionsForm, ProvisionedForm, TableForm,
+};
 use crate::raw::{Config, NamespaceConfig};
 use crate::schema::name_of;
 use fields::fields_of;
@@ -172,6 +172,9 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             sections: vec![
                 Section::of::<TableForm>("namespaces.NAME.tables[]"),
                 Section::of::<ProvisionedForm>("namespaces.NAME.tables[].provisioned"),
+                Section::of::<OnDemandForm>("namespaces.NAME.tables[].on_demand"),
+                Section::of::<DirectionsForm>("namespaces.NAME.tables[].on_demand.initial, .max"),
+                Section::of::<IndexForm>("namespaces.NAME.tables[].indexes[]"),
                 Section::of::<PartitionsForm>("namespaces.NAME.tables[].partitions"),
                 Section::of::<CeilingForm>("namespaces.NAME.tables[].partitions.ceiling"),
                 Section::of::<NodeForm>("nodes[]"),

@@ -109,6 +109,115 @@ accounts: [{ name: retail, read: 9000 }]
 }
 
 #[test]
+fn tables_on_demand_have_initial_and_highest_limits_and_as_many_partitions_as_these_need() {
+    let policy = settings(
+        "
+namespaces:
+  shop:
+    tables:
+      - { name: plain, on_demand: {} }
+      - name: carts
+        on_demand: { initial: { write: 2500 }, max: { read: 20000 }, growth: 30m }
+        partitions: { ceiling: { write: 500 } }
+      - { name: small, on_demand: { initial: { read: 10, write: 10 } }, partitions: { min: 3 } }
+",
+    );
+    let tables = &policy.namespace("shop").unwrap().tables;
+    let terms: Vec<_> = tables.iter().map(|table| table.on_demand.unwrap()).collect();
+    let units = |units| tidegate_capacity::Units::whole(units);
+    assert_eq!((terms[0].read.initial, terms[0].write.initial), (units(12_000), units(4_000)));
+    assert_eq!((terms[0].read.max, terms[0].write.growth), (None, Duration::from_mins(1)));
+    assert_eq!((terms[1].read.initial, terms[1].write.initial), (units(12_000), units(2_500)));
+    assert_eq!((terms[1].read.max, terms[1].write.max), (Some(units(20_000)), None));
+    assert_eq!(terms[1].read.growth, Duration::from_mins(30));
+    assert!(tables.iter().all(|table| table.mode == TableMode::Global));
+    // 12 000 of 3 000 and 4 000 of 1 000; 12 000 of 3 000 and 2 500 of 500.
+    assert_eq!(tables.iter().map(|table| table.partitions).collect::<Vec<_>>(), [8, 9, 3]);
+    assert!(policy.capacity().build().is_ok());
+}
+
+#[test]
+fn indexes_are_tables_of_their_own_with_the_settings_of_their_table() {
+    let policy = settings(
+        "
+namespaces:
+  shop:
+    tables:
+      - name: orders
+        provisioned: { read: 400, write: 100 }
+        mode: adaptive
+        replicas: 2
+        account: retail
+        indexes:
+          - { name: by-user, provisioned: { read: 50, write: 100 }, partitions: { min: 2 } }
+          - { name: by-day, partition_by: range }
+      - { name: carts, on_demand: {}, indexes: [{ name: by-user }] }
+nodes: [{ name: n1, units: 90000 }, { name: n2, units: 90000 }]
+accounts: [{ name: retail }]
+",
+    );
+    let tables = &policy.namespace("shop").unwrap().tables;
+    let find = |name: &str| tables.iter().find(|table| table.name == name).unwrap();
+    let names: Vec<_> = tables.iter().map(|table| table.name.as_str()).collect();
+    assert_eq!(names, ["orders", "orders/by-user", "orders/by-day", "carts", "carts/by-user"]);
+    let by_user = find("orders/by-user");
+    assert_eq!(by_user.index_of.as_deref(), Some("orders"));
+    assert_eq!((by_user.read_units_per_second, by_user.write_units_per_second), (50, 100));
+    assert_eq!((by_user.mode, by_user.replicas, by_user.partitions), (TableMode::Adaptive, 2, 2));
+    let by_day = find("orders/by-day");
+    assert_eq!((by_day.partition_by, by_day.read_units_per_second), (PartitionBy::Range, 400));
+    assert_eq!(by_day.account.as_deref(), Some("retail"));
+    assert_eq!(find("carts/by-user").on_demand, find("carts").on_demand);
+    assert!(policy.capacity().build().is_ok());
+}
+
+#[test]
+fn what_does_not_work_of_tables_on_demand_and_indexes_is_told_where_it_stands() {
+    let table = |rest: &str| format!("namespaces: {{ a: {{ tables: [{{ name: t, {rest} }}] }} }}");
+    let provisioned = "provisioned: { read: 9, write: 9 }";
+    let many: Vec<String> = (0..26).map(|index| format!("{{ name: i{index} }}")).collect();
+    for (rest, expected) in [
+        (
+            format!("{provisioned}, on_demand: {{}}"),
+            "tables[0].on_demand: a table has either provisioned throughput or throughput on demand; remove `on_demand` or `provisioned`",
+        ),
+        (
+            "on_demand: {}, mode: burst".to_owned(),
+            "tables[0].mode: a table on demand is admitted from the throughput of the whole table; remove `mode`, or use `provisioned`",
+        ),
+        (
+            "on_demand: { max: { write: 100 } }".to_owned(),
+            "tables[0].on_demand.max.write: the highest limit of 100 units is below the initial one of 4000; raise it, or lower `initial: { write: .. }`",
+        ),
+        (
+            "on_demand: { growth: 2h }".to_owned(),
+            "tables[0].on_demand.growth: growth 2h is out of range; use 1s to 1h",
+        ),
+        (
+            "on_demand: { initial: { read: 0 } }".to_owned(),
+            "tables[0].on_demand.initial.read: 0 is out of range; use a whole number from 1 to 1000000",
+        ),
+        (
+            format!("{provisioned}, indexes: [{{ name: a/b }}]"),
+            "tables[0].indexes[0].name: the name of the index \"a/b\" has a slash; write the index's own name alone",
+        ),
+        (
+            format!("{provisioned}, indexes: [{}]", many.join(", ")),
+            "tables[0].indexes: 26 indexes; use at most 25",
+        ),
+        (
+            format!("{provisioned}, indexes: [{{ name: i, partitions: {{ ceiling: {{ read: 3 }} }} }}]"),
+            "tables[0].indexes[0].partitions.ceiling: table \"t/i\": a partition's share of read units is more than its ceiling of 3 a second; use more partitions or a higher ceiling",
+        ),
+    ] {
+        let lines = problems(&table(&rest));
+        assert!(lines.len() == 1 && lines[0].ends_with(expected), "{rest}: {lines:#?}");
+    }
+    let lines = problems(&table(&format!("{provisioned}, indexes: [{{ name: i }}, {{ name: i }}]")));
+    assert!(lines.len() == 1 && lines[0].contains("duplicate index name \"i\""), "{lines:?}");
+}
+
+#[test]
 fn a_table_that_cannot_be_laid_out_is_told_why() {
     let (prefix, nodes) =
         ("namespaces: { a: { tables: [{ name: t, provisioned: { read: 9000, write: 9 }", "units: 99999");
@@ -147,7 +256,7 @@ fn a_table_that_cannot_be_laid_out_is_told_why() {
         (
             "mode: bust",
             "",
-            "tables[0].mode: \"bust\" is not a value of this key; did you mean burst? It is one of static, burst or global",
+            "tables[0].mode: \"bust\" is not a value of this key; did you mean burst? It is one of static, burst, adaptive or global",
         ),
         (
             "",
@@ -202,22 +311,6 @@ fn keys_and_values_of_later_versions_are_named() {
     }
     unavailable("resources: { app: { concurrency: auto } }", "\"auto\"");
     unavailable("resources: { app: { concurrency: { algorithm: vegas } } }", "resources.app.concurrency");
-    for (key, named) in [
-        ("indexes: []", "\"indexes\""),
-        ("on_demand: { max: 1 }", "\"on_demand\""),
-        ("mode: adaptive", "\"adaptive\""),
-        ("partitions: { split: true }", "\"split\""),
-        ("partitions: { merge: true }", "\"merge\""),
-    ] {
-        let text = format!(
-            "namespaces: {{ a: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }}, {key} }}] }} }}"
-        );
-        let lines = problems(&text);
-        assert!(
-            lines.len() == 1 && lines[0].contains(named) && lines[0].contains("not available"),
-            "{key}: {lines:?}"
-        );
-    }
 }
 
 #[test]
@@ -246,7 +339,7 @@ fn what_does_not_work_is_told_where_it_stands() {
         (
             "namespaces: { a: { tables: [{ name: t }] } }",
             &[
-                "t.yaml:1:29: namespaces.a.tables[0].provisioned: `provisioned` is missing; add `provisioned:`",
+                "t.yaml:1:29: namespaces.a.tables[0].provisioned: `provisioned` is missing; add `provisioned:`, or `on_demand: {}`",
             ],
         ),
         (
