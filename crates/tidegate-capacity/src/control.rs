@@ -8,25 +8,27 @@
 //! A tick that comes late judges the time since the last one as one period. After a step back of
 //! the clock, or more than two windows without a tick, everything is observed anew.
 
+mod growth;
+mod load;
+mod merges;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{AccessOperation, Timestamp};
 
+use self::load::{Observed, PEAKS, Totals, direction, statuses};
 use crate::boost::{self, BoostLoad, boosted_rates};
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
-use crate::growth::GrownTable;
-use crate::merge::{COOL, CoolPair, MergeLoad, cool_neighbours};
 use crate::partition_id::PartitionId;
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::position::Position;
 use crate::relocation::{NodeUse, ReplicaMove, ReplicaUse, unburdening_moves};
 use crate::reshape::SplitShares;
-use crate::sketch::{KeySample, WINDOW};
+use crate::sketch::WINDOW;
 use crate::split::{Cut, SplitLoad, SplitVerdict, WINDOWS_MAX, split_verdict};
-use crate::status::{DirectionStatus, PartitionStatus};
+use crate::status::DirectionStatus;
 use crate::table_config::TableMode;
 use crate::units::Units;
 
@@ -35,9 +37,6 @@ const MERGE_PERIOD: Duration = Duration::from_mins(1);
 
 /// The youngest partition that is cut again.
 const SPLIT_AGE_MIN: Duration = Duration::from_secs(30);
-
-/// The windows of which the highest load is kept, so that together they cover [`COOL`].
-const PEAKS: usize = (COOL.as_secs() / WINDOW.as_secs()) as usize;
 
 const OPERATIONS: [AccessOperation; 2] = [AccessOperation::Read, AccessOperation::Write];
 
@@ -53,51 +52,6 @@ pub struct Control {
     boosted_at: Timestamp,
     judged_at: Timestamp,
     merged_at: Timestamp,
-}
-
-/// One direction of a partition over the last windows.
-#[derive(Clone, Debug, Default)]
-struct Observed {
-    before: Option<Totals>,
-    /// Units a second of first attempts, and admitted ones, since the last judgement.
-    offered: Units,
-    admitted: Units,
-    is_throttled: bool,
-    boost_before: Option<Totals>,
-    samples: VecDeque<KeySample>,
-    /// The highest loads of the last windows.
-    peaks: VecDeque<Units>,
-    is_sampled: bool,
-    verdict: Option<SplitVerdict>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Totals {
-    offered: Units,
-    admitted: Units,
-    throttled: Units,
-}
-
-impl Totals {
-    fn of(status: &DirectionStatus) -> Self {
-        Self { offered: status.offered, admitted: status.admitted, throttled: status.throttled }
-    }
-
-    /// Units a second of first attempts and of admitted ones since `before`, and whether any were
-    /// refused. Totals that fell are those of a partition that gave units back.
-    fn since(self, before: Self, elapsed: Duration) -> (Units, Units, bool) {
-        let rate = |now: Units, before: Units| {
-            let units = i128::from((now - before).as_thousandths().max(0));
-            let millis = i128::try_from(elapsed.as_millis()).unwrap_or(i128::MAX).max(1);
-            // At most the units, as a period is at least a second.
-            Units::from_thousandths((units * 1000 / millis) as i64)
-        };
-        (
-            rate(self.offered, before.offered),
-            rate(self.admitted, before.admitted),
-            self.throttled > before.throttled,
-        )
-    }
 }
 
 impl Control {
@@ -128,7 +82,7 @@ impl Control {
         }
         let mut plans = Vec::new();
         for grown in capacity.follow_demand(now) {
-            propose_growth(capacity, &grown, now, &mut plans);
+            growth::propose_growth(capacity, &grown, now, &mut plans);
         }
         if now.saturating_since(self.judged_at) >= WINDOW {
             self.observe(capacity, now);
@@ -272,46 +226,6 @@ impl Control {
                         break;
                     }
                 }
-            }
-        }
-    }
-
-    fn propose_merges(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
-        let elapsed = now.saturating_since(self.merged_at);
-        let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
-        for (namespace, table) in capacity.tables() {
-            let statuses = statuses(capacity, namespace, table, now);
-            let bounds = capacity.configured_bounds(namespace, table).unwrap_or_default();
-            let loads: Vec<MergeLoad> = statuses
-                .iter()
-                .map(|status| {
-                    let both = self.observed((namespace, table), status.id);
-                    let is_known = both.iter().all(|one| one.peaks.len() == PEAKS);
-                    let peak = |one: &Observed| one.peaks.iter().copied().max().unwrap_or_default();
-                    let has_hot_key =
-                        both.iter().any(|one| matches!(one.verdict, Some(SplitVerdict::HotKey { .. })));
-                    MergeLoad {
-                        id: status.id,
-                        made_at: status.made_at,
-                        peaks: is_known.then(|| [peak(&both[0]), peak(&both[1])]),
-                        ceilings: [status.read.ceiling, status.write.ceiling],
-                        has_hot_key,
-                        begins_configured: bounds.binary_search(&status.range.first).is_ok(),
-                        node: names.iter().position(|name| *name == status.node).unwrap_or(usize::MAX),
-                    }
-                })
-                .collect();
-            for CoolPair { left, right, is_together } in cool_neighbours(&loads, elapsed, now) {
-                let place = |id| statuses.iter().find(|status| status.id == id).expect("one of the pair");
-                let (at, beside) = (place(left), place(right));
-                let change = if is_together {
-                    PlannedChange::Merge { left }
-                } else {
-                    let order =
-                        MoveOrder::new((namespace, table), (right, beside.range), beside.node, at.node);
-                    PlannedChange::Move(order)
-                };
-                plans.push(Plan::new((namespace, table), change, PlanReason::Cool, now));
             }
         }
     }
@@ -480,39 +394,6 @@ pub enum ControlError<E: core::fmt::Debug + core::fmt::Display> {
     /// The driver cannot make it.
     #[error("the placement driver failed: {0}")]
     Driver(E),
-}
-
-/// Halves the widest partitions of a table whose limits have grown, as many as are missing.
-fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
-    let mut statuses = statuses(capacity, &grown.namespace, &grown.table, now);
-    let missing = (grown.partitions as usize).saturating_sub(statuses.len());
-    let width = |status: &PartitionStatus<'_>| {
-        let (first, last) = status.range.words();
-        last - first
-    };
-    statuses.sort_by_key(|status| core::cmp::Reverse(width(status)));
-    for status in statuses.iter().take(missing).filter(|status| width(status) > 0) {
-        let middle = status.range.words().0 + width(status) / 2 + 1;
-        let (partition, at) = (status.id, Position::of_first_word(middle));
-        let change = PlannedChange::Split { partition, at, shares: SplitShares::HALF };
-        plans.push(Plan::new((&grown.namespace, &grown.table), change, PlanReason::Growth, now));
-    }
-}
-
-fn statuses<'a>(
-    capacity: &'a Capacity,
-    namespace: &str,
-    table: &str,
-    now: Timestamp,
-) -> Vec<PartitionStatus<'a>> {
-    capacity.partitions(namespace, table, now).map(Iterator::collect).unwrap_or_default()
-}
-
-const fn direction<'a>(status: &'a PartitionStatus<'_>, operation: AccessOperation) -> &'a DirectionStatus {
-    match operation {
-        AccessOperation::Read => &status.read,
-        AccessOperation::Write => &status.write,
-    }
 }
 
 fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, max: usize) {
