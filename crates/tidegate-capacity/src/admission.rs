@@ -525,6 +525,9 @@ impl Capacity {
         if matches!(shortage.bound, Bound::Ceiling | Bound::Allocation | Bound::Burst) {
             throughput.meter.throttle(load.cost);
         }
+        if shortage.bound == Bound::Ceiling {
+            throughput.meter.throttle_at_ceiling(load.cost);
+        }
         if Fault::RefusalCharged.is_planted() {
             throughput.charge(at, ChargePath::Allocated, (0, BucketWord::default()), load.cost, now);
         }

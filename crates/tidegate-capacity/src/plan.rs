@@ -27,6 +27,15 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it changes this partition.
+    pub(crate) fn is_of(&self, id: PartitionId) -> bool {
+        match &self.change {
+            PlannedChange::Split { partition, .. } => *partition == id,
+            PlannedChange::Merge { left } => *left == id,
+            PlannedChange::Move(order) => order.partition == id,
+        }
+    }
+
     /// A plan for a table, without a benefit that is known.
     pub(crate) fn new(
         (namespace, table): (&str, &str),
@@ -73,4 +82,14 @@ pub enum PlanReason {
     NodeBusy,
     /// The table grew on demand, and its limit needs more partitions.
     Growth,
+}
+
+impl PlanReason {
+    /// The direction whose ceiling is too low for the load; `None` for a plan of another reason.
+    pub const fn operation(self) -> Option<AccessOperation> {
+        match self {
+            Self::AboveCeiling(operation) | Self::HotKey(operation) => Some(operation),
+            Self::Cool | Self::NodeBusy | Self::Growth => None,
+        }
+    }
 }

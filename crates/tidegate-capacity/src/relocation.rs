@@ -36,6 +36,13 @@ pub struct NodeUse {
     pub offered: Units,
 }
 
+impl NodeUse {
+    /// Whether it is asked for so much that replicas should leave it.
+    pub(crate) fn is_full(&self) -> bool {
+        use_percent(self, Units::ZERO) > FULL_PERCENT
+    }
+}
+
 /// A replica as the relocation sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaUse {
@@ -87,7 +94,7 @@ pub fn unburdening_moves(
     order.sort_by_key(|node| Reverse(use_percent(&nodes[*node], Units::ZERO)));
     let mut moves = Vec::new();
     for from in order {
-        if is_busy[from] || use_percent(&nodes[from], Units::ZERO) <= FULL_PERCENT {
+        if is_busy[from] || !nodes[from].is_full() {
             continue;
         }
         if let Some(best) = best_move(from, &nodes, &replicas, &is_busy, now) {
@@ -122,13 +129,13 @@ fn best_move(
     let before = use_percent(&nodes[from], Units::ZERO);
     let mut best: Option<(i64, u64, ReplicaMove)> = None;
     for replica in candidates {
+        let is_of_group =
+            |one: &&ReplicaUse| (one.table, one.partition) == (replica.table, replica.partition);
+        let taken: Vec<usize> = replicas.iter().filter(is_of_group).map(|one| one.node).collect();
         for (to, node) in nodes.iter().enumerate() {
-            let is_taken = replicas.iter().any(|one| {
-                one.node == to && (one.table, one.partition) == (replica.table, replica.partition)
-            });
             let has_room = node.promised + replica.promised <= node.promisable;
             let after_to = use_percent(node, replica.offered);
-            if to == from || is_busy[to] || is_taken || !has_room || after_to > FULL_PERCENT {
+            if to == from || is_busy[to] || taken.contains(&to) || !has_room || after_to > FULL_PERCENT {
                 continue;
             }
             let after = after_to.max(use_percent(&nodes[from], Units::ZERO - replica.offered));
@@ -142,6 +149,18 @@ fn best_move(
         }
     }
     best.map(|(.., best)| best)
+}
+
+/// The units a second that the nodes refuse less after a move; zero where neither refuses any.
+pub fn move_benefit(nodes: &[NodeUse], replicas: &[ReplicaUse], chosen: ReplicaMove) -> Units {
+    let refused = |nodes: &[NodeUse]| {
+        let excess = |node: usize| (nodes[node].offered - nodes[node].units).max(Units::ZERO);
+        excess(chosen.from) + excess(chosen.to)
+    };
+    let before = refused(nodes);
+    let (mut nodes, mut replicas) = (nodes.to_vec(), replicas.to_vec());
+    carry_out(&chosen, &mut nodes, &mut replicas);
+    (before - refused(&nodes)).max(Units::ZERO)
 }
 
 /// The hundredths of its units that a node is asked for, with `more`.

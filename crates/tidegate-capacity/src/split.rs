@@ -17,6 +17,10 @@ pub const WINDOWS_MAX: usize = 5;
 /// The windows in a row that must be above the ceiling.
 const HOT_WINDOWS: usize = 3;
 
+/// The standard deviations by which a load must be above the ceiling. A load that is a hundredth
+/// below it is so by chance once in a million of windows.
+const CERTAIN_DEVIATIONS: i128 = 4;
+
 /// The distance of the distributions of two windows, in thousandths, beyond which the load moves.
 /// Stationary samples of 1024 keys are at most 73 apart, and a mixture of four tenths sequential
 /// and six tenths uniform load at least 381.
@@ -37,10 +41,6 @@ pub struct SplitLoad<'a> {
     pub ceiling: Units,
     /// The last windows in a row, the latest last; more than [`WINDOWS_MAX`] are not looked at.
     pub windows: &'a [KeySample],
-    /// The requests of the last window that read a range rather than a key.
-    pub spanning: u64,
-    /// All requests of the last window.
-    pub requests: u64,
 }
 
 /// The verdict on a partition.
@@ -90,13 +90,17 @@ pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
     else {
         return SplitVerdict::Wait;
     };
+    let hot = windows.len() - windows.iter().rev().take_while(|window| is_hot(window)).count();
+    if !is_certain(&windows[hot..], load.ceiling) {
+        return SplitVerdict::Wait;
+    }
     if let Some(heaviest) = latest.heavy.first()
         && heaviest.at_least >= load.ceiling
     {
         let position = heaviest.position;
         return SplitVerdict::HotKey { position, cuts: cuts_around(load, latest, position) };
     }
-    if load.requests > 0 && load.spanning.saturating_mul(2) >= load.requests {
+    if latest.requests > 0 && latest.spanning.saturating_mul(2) >= latest.requests {
         return SplitVerdict::Scan;
     }
     if let Some(verdict) = movement(windows) {
@@ -105,17 +109,28 @@ pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
     let best = candidates(load, latest)
         .into_iter()
         .filter_map(|at| cut_at(load, recent, at))
-        .max_by_key(|cut| (cut.benefit, core::cmp::Reverse(cut.at)));
+        .max_by_key(|cut| (cut.benefit, core::cmp::Reverse((larger_part(latest, cut.at), cut.at))));
     best.map_or(SplitVerdict::Useless, SplitVerdict::Split)
+}
+
+/// Whether windows above the ceiling are so by more than chance: the excess of independent requests
+/// is [`CERTAIN_DEVIATIONS`] standard deviations at least.
+fn is_certain(windows: &[KeySample], ceiling: Units) -> bool {
+    let (mut load, mut excess, mut requests) = (0_i128, 0_i128, 0_i128);
+    for window in windows {
+        load += i128::from(window.load.as_thousandths());
+        excess += i128::from((window.load - ceiling).as_thousandths());
+        requests += i128::from(window.requests);
+    }
+    // Requests of one weight: the deviation is the load by the root of their number.
+    excess * excess * requests >= CERTAIN_DEVIATIONS * CERTAIN_DEVIATIONS * load * load
 }
 
 /// Whether the load moves from window to window, most of the time.
 fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
     let pairs: Vec<(&KeySample, &KeySample)> = windows.iter().zip(windows.iter().skip(1)).collect();
-    let moved: Vec<_> = pairs
-        .iter()
-        .filter(|(before, after)| distance(&before.positions, &after.positions) > MOVE_DISTANCE)
-        .collect();
+    let moved: Vec<_> =
+        pairs.iter().filter(|(before, after)| has_moved(&before.positions, &after.positions)).collect();
     if moved.len() * 2 <= pairs.len() {
         return None;
     }
@@ -127,6 +142,14 @@ fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
     };
     let upward = moved.iter().filter(is_upward).count();
     Some(if upward * 2 > moved.len() { SplitVerdict::Sequential } else { SplitVerdict::Moving })
+}
+
+/// Whether two sorted samples are of different distributions.
+fn has_moved(before: &[Position], after: &[Position]) -> bool {
+    let distance = distance(before, after);
+    // By chance, one pair of samples in two hundred is further apart (Kolmogorov and Smirnov).
+    let chance = distance * distance * before.len() * after.len() <= 3_000_000 * (before.len() + after.len());
+    distance > MOVE_DISTANCE && !chance
 }
 
 /// The largest distance between the distributions of two sorted samples, in thousandths
@@ -176,6 +199,18 @@ fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<C
     let [left, right] = parts(windows.last()?, at).map(i64::cast_unsigned);
     let benefit = Units::from_thousandths((before - after) / windows_count);
     Some(Cut { at, left: Share::of_parts(left, right), benefit })
+}
+
+/// The load of the larger part of a cut.
+fn larger_part(window: &KeySample, at: Position) -> i64 {
+    let [left, right] = parts(window, at);
+    left.max(right)
+}
+
+/// The part of the load of a window that lies before `at`.
+pub(crate) fn share_before(window: &KeySample, at: Position) -> Share {
+    let [left, right] = parts(window, at).map(i64::cast_unsigned);
+    Share::of_parts(left, right)
 }
 
 /// The load of a window before `at` and from it on, in thousandths a second.

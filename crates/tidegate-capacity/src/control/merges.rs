@@ -13,6 +13,7 @@ use crate::split::SplitVerdict;
 impl Control {
     pub(super) fn propose_merges(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
         let elapsed = now.saturating_since(self.merged_at);
+        let unknown = [Observed::default(), Observed::default()];
         let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
         for (namespace, table) in capacity.tables() {
             let statuses = statuses(capacity, namespace, table, now);
@@ -20,7 +21,7 @@ impl Control {
             let loads: Vec<MergeLoad> = statuses
                 .iter()
                 .map(|status| {
-                    let both = self.observed((namespace, table), status.id);
+                    let both = self.observed((namespace, table), status.id).unwrap_or(&unknown);
                     let is_known = both.iter().all(|one| one.peaks.len() == PEAKS);
                     let peak = |one: &Observed| one.peaks.iter().copied().max().unwrap_or_default();
                     let has_hot_key =

@@ -1,7 +1,11 @@
 use super::*;
 use crate::access::{Access, AccessKind, ReadConsistency};
 use crate::capacity::Admission;
-use crate::table_config::{Ceilings, TableConfig};
+use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
+use crate::plan::{PlanReason, PlannedChange};
+use crate::position::PartitionBy;
+use crate::reshape::SplitShares;
+use crate::table_config::{Ceilings, TableConfig, TableMode};
 
 const SHOP: &str = "shop";
 
@@ -84,6 +88,10 @@ impl Run {
         refused * 1000 / units
     }
 
+    fn sketches(&self) -> usize {
+        self.control.tables.iter().map(|load| load.sketches).sum()
+    }
+
     fn partitions(&self) -> usize {
         self.capacity.partitions(SHOP, "orders", at(self.second * 1000)).unwrap().count()
     }
@@ -125,6 +133,67 @@ fn a_hot_range_is_split_until_nothing_is_refused_and_merged_when_it_is_cool() {
         run.second(10, key_of_first_quarter);
     });
     assert!(split > 4 && run.partitions() == 4, "{split} and {}", run.partitions());
+}
+
+#[test]
+fn a_partition_above_its_ceiling_is_cut_after_half_a_minute_and_its_parts_after_another() {
+    let mut run = Run::new(table(TableMode::Global));
+    let cuts: Vec<u64> = (0..65)
+        .filter_map(|_| {
+            let before = run.splits;
+            run.second(3600, key_of_first_quarter);
+            (run.splits > before).then_some(run.second)
+        })
+        .collect();
+    // Refusals are seen after a second, and three windows follow. The parts have windows at once.
+    assert_eq!(cuts, [31, 61]);
+    assert_eq!((run.splits, run.second(3600, key_of_first_quarter)), (3, 0));
+}
+
+#[test]
+fn what_an_allocation_refuses_is_no_reason_to_sample_keys_or_to_cut() {
+    let table = table(TableMode::Static).ceilings(Ceilings { read: 3000, write: 3000 });
+    let mut run = Run::new(table);
+    for _ in 0..40 {
+        // Three times the share, and below half of the ceiling.
+        assert!(run.second(1400, key_of_first_quarter) < 600);
+    }
+    assert!(run.sketches() == 0 && run.splits == 0);
+    // Above half of the ceiling the keys are sampled, and still nothing is cut.
+    for _ in 0..60 {
+        run.second(2900, key_of_first_quarter);
+    }
+    assert!(run.sketches() == 1 && run.splits == 0, "{}", run.splits);
+    let status = run.capacity.partitions(SHOP, "orders", at(100_000)).unwrap().next().unwrap();
+    assert!(status.write.throttled > Units::ZERO && status.write.throttled_at_ceiling == Units::ZERO);
+}
+
+#[test]
+fn more_hot_partitions_than_sketches_are_judged_in_turn() {
+    const COUNT: u32 = census::SKETCHES_MAX as u32 + 40;
+    let table = TableConfig::new(SHOP, "orders", 1000, u64::from(COUNT) * 10)
+        .mode(TableMode::Burst)
+        .partitions(COUNT)
+        .partition_by(PartitionBy::Slot)
+        .ceilings(Ceilings { read: 3000, write: 10 });
+    let mut run = Run::new(table);
+    let slot = |partition: u32| {
+        let first = run.capacity.configured_bounds(SHOP, "orders").unwrap()[partition as usize];
+        let is_it = |key: &String| crate::position::slot_of(key.as_bytes()) == first.first_word() as u16;
+        (0..200_000).map(|number: u32| number.to_string()).find(is_it).unwrap()
+    };
+    // One key for each partition: there is nothing that could be cut.
+    let keys: Vec<String> = (0..COUNT).map(slot).collect();
+    let mut judged = std::collections::BTreeSet::new();
+    for _ in 0..110 {
+        run.second(u64::from(COUNT) * 20, |access| keys[access as usize % keys.len()].clone());
+        assert!(run.sketches() <= census::SKETCHES_MAX);
+        judged.extend((0..COUNT).filter(|id| {
+            let verdict = run.control.verdict((SHOP, "orders"), PartitionId(*id), AccessOperation::Write);
+            matches!(verdict, Some(SplitVerdict::HotKey { .. }))
+        }));
+    }
+    assert_eq!(judged.len(), COUNT as usize);
 }
 
 #[test]
