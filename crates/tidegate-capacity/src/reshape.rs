@@ -12,6 +12,7 @@ use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
+use crate::table::Table;
 use crate::table_config::TableConfig;
 use crate::tokens::TokenTerms;
 use crate::units::Units;
@@ -248,6 +249,47 @@ impl Capacity {
         directions.of_mut(is_read).set_rates(rates, now);
         table.used_up(is_read).forget();
         Ok(Units::from_rate(allocated))
+    }
+
+    /// [`Capacity::allocate`], but no more than the nodes of the partition have room to promise; a
+    /// rate that is there already is not taken back for want of room. Returns the rate.
+    ///
+    /// Fails when there is no such table or partition.
+    pub fn allocate_within(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        operation: AccessOperation,
+        rate: Units,
+        now: Timestamp,
+    ) -> Result<Units, CapacityError> {
+        let bound = self.allocation_bound(self.table(namespace, table)?, partition, operation)?;
+        self.allocate(namespace, table, partition, operation, rate.min(bound), now)
+    }
+
+    /// The highest rate that the nodes of a partition have room to promise to one direction of it;
+    /// at least the one that it has.
+    fn allocation_bound(
+        &self,
+        table: &Table,
+        partition: PartitionId,
+        operation: AccessOperation,
+    ) -> Result<Units, CapacityError> {
+        let loads = self.loads();
+        let layout = &table.layout;
+        let plan = layout.plan();
+        let state = layout.lock(&plan, index_of(layout, &plan, partition)?);
+        let is_read = operation == AccessOperation::Read;
+        let members = state.members;
+        // Reads are promised at the leader, writes at every member.
+        let bearing = &members.as_slice()[..if is_read { 1 } else { members.as_slice().len() }];
+        let room = bearing.iter().filter_map(|number| {
+            let position = self.node_position(*number)?;
+            Some(self.nodes[position].promisable().saturating_sub(loads[position].promised))
+        });
+        let room = room.min().unwrap_or(0);
+        Ok(Units::from_rate(state.directions.of(is_read).rates.allocated + room))
     }
 
     /// Sets the tokens of a table as its lease grants them, for tables with global admission. The

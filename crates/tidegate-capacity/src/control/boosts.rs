@@ -52,7 +52,7 @@ impl Control {
                 for place in changes {
                     // A partition that was split or merged meanwhile keeps its rates.
                     let id = observed[place].id;
-                    let _ = capacity.allocate(namespace, table, id, operation, rates[place], now);
+                    let _ = capacity.allocate_within(namespace, table, id, operation, rates[place], now);
                 }
             }
         }

@@ -112,9 +112,13 @@ fn mixed(number: u64) -> u64 {
 
 /// A key in the first of four partitions.
 fn key_of_first_quarter(number: u64) -> String {
+    key_of_quarter(0, number)
+}
+
+fn key_of_quarter(quarter: u64, number: u64) -> String {
     (0..64)
         .map(|try_number| format!("{}-{try_number}", mixed(number) % 500))
-        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == 0)
+        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == quarter)
         .unwrap()
 }
 
@@ -232,6 +236,32 @@ fn an_adaptive_table_gives_a_throttled_partition_its_demand_within_fifteen_secon
     let rate =
         run.capacity.partitions(SHOP, "orders", at(run.second * 1000)).unwrap().next().unwrap().write_rate;
     assert!(rate >= Units::whole(150) && rate <= Units::whole(180), "{rate}");
+}
+
+#[test]
+fn a_boost_beyond_the_room_of_its_node_is_made_as_far_as_there_is_room_the_most_refused_first() {
+    let table = TableConfig::new(SHOP, "orders", 4, 400).mode(TableMode::Adaptive).partitions(4);
+    let builder = Capacity::builder().node("a", 477);
+    let capacity = builder.table(table.nodes(["a"])).build_at(at(0)).unwrap();
+    let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+    // The node has promised 404 of its 477 units. The second quarter is refused 50 a second,
+    // the first one 100.
+    let key = |number: u64| key_of_quarter(u64::from(number % 350 >= 200), number);
+    for _ in 0..15 {
+        run.second(350, key);
+    }
+    let rates = |run: &Run| -> Vec<Units> {
+        let statuses = run.capacity.partitions(SHOP, "orders", at(run.second * 1000)).unwrap();
+        statuses.map(|status| status.write_rate).collect()
+    };
+    assert_eq!(rates(&run), [173, 100, 100, 100].map(Units::whole));
+    assert_eq!(run.capacity.nodes(at(15_000)).next().unwrap().promised, Units::whole(477));
+    // A boost that decays leaves its room to the other partition.
+    let key = |number: u64| key_of_quarter(u64::from(number % 250 >= 20), number);
+    for _ in 0..300 {
+        run.second(250, key);
+    }
+    assert!(rates(&run)[1] > Units::whole(130), "{:?}", rates(&run));
 }
 
 #[test]
