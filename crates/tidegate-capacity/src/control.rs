@@ -29,7 +29,7 @@ use core::time::Duration;
 use tidegate_core::{AccessOperation, Timestamp};
 
 pub use self::execution::{ControlError, EndedMove};
-use self::load::{MovedPartition, Observed, TableLoad};
+use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
@@ -41,6 +41,9 @@ use crate::units::Units;
 /// The time between two proposals of merges.
 const MERGE_PERIOD: Duration = Duration::from_mins(1);
 
+/// The new partitions whose loads are predicted until the next tick.
+const NEW_MAX: usize = 1024;
+
 /// The control loops of a store.
 #[derive(Debug)]
 pub struct Control {
@@ -51,6 +54,8 @@ pub struct Control {
     node_offered: Vec<Units>,
     /// The partitions that were moved lately.
     moved: Vec<MovedPartition>,
+    /// The partitions that plans have made since the last tick, at most [`NEW_MAX`].
+    new: Vec<NewPartition>,
     /// Moves that a driver carries out.
     running: Vec<MoveOrder>,
     /// Whether a partition that its ceiling refuses waits for a sketch.
@@ -68,6 +73,7 @@ impl Control {
             tables: Vec::new(),
             node_offered: Vec::new(),
             moved: Vec::new(),
+            new: Vec::new(),
             running: Vec::new(),
             is_crowded: false,
             boosted_at: now,
@@ -91,6 +97,7 @@ impl Control {
         }
         let is_beat = now.saturating_since(self.judged_at) >= WINDOW;
         let ended = self.observe(capacity, now);
+        self.new.clear();
         self.boost(capacity, now);
         self.propose_splits(ended, now, &mut plans);
         if is_beat {

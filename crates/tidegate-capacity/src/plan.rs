@@ -30,7 +30,9 @@ impl Plan {
     /// Whether it changes this partition.
     pub(crate) fn is_of(&self, id: PartitionId) -> bool {
         match &self.change {
-            PlannedChange::Split { partition, .. } => *partition == id,
+            PlannedChange::Split { partition, .. } | PlannedChange::Isolate { partition, .. } => {
+                *partition == id
+            }
             PlannedChange::Merge { left } => *left == id,
             PlannedChange::Move(order) => order.partition == id,
         }
@@ -59,6 +61,17 @@ pub enum PlannedChange {
         at: Position,
         /// The parts of reads and writes that the left part gets.
         shares: SplitShares,
+    },
+    /// A key is parted from its neighbours by two cuts, one after the other.
+    Isolate {
+        /// The partition.
+        partition: PartitionId,
+        /// The position of the key, which is the first one of the middle part.
+        key: Position,
+        /// The first position of the right part.
+        behind: Position,
+        /// The parts of reads and writes before the key, and of the rest those of the key.
+        shares: [SplitShares; 2],
     },
     /// A partition is joined with the one behind it.
     Merge {

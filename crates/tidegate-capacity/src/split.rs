@@ -26,8 +26,9 @@ const CERTAIN_DEVIATIONS: i128 = 4;
 /// and six tenths uniform load at least 381.
 const MOVE_DISTANCE: usize = 150;
 
-/// The neighbours of a hot key that are worth a cut, in units a second.
-const NEIGHBOURS_MIN: Units = Units::whole(50);
+/// The part of the ceiling from which on the neighbours of a hot key on one side are worth a cut:
+/// 50 units a second of 3000.
+const NEIGHBOURS_PART: i64 = 60;
 
 /// The heaviest keys of which both sides are tried, beside the median.
 const HEAVY_TRIED: usize = 4;
@@ -41,6 +42,17 @@ pub struct SplitLoad<'a> {
     pub ceiling: Units,
     /// The last windows in a row, the latest last; more than [`WINDOWS_MAX`] are not looked at.
     pub windows: &'a [KeySample],
+    /// The least load of the neighbours of a hot key on one side that is worth a cut, in units a
+    /// second.
+    pub neighbours_min: Units,
+}
+
+impl<'a> SplitLoad<'a> {
+    /// A load; neighbours of a hot key are worth a cut from a sixtieth of the ceiling on.
+    pub fn new(range: KeyRange, ceiling: Units, windows: &'a [KeySample]) -> Self {
+        let neighbours_min = Units::from_thousandths(ceiling.as_thousandths() / NEIGHBOURS_PART);
+        Self { range, ceiling, windows, neighbours_min }
+    }
 }
 
 /// The verdict on a partition.
@@ -98,7 +110,7 @@ pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
         && heaviest.at_least >= load.ceiling
     {
         let position = heaviest.position;
-        return SplitVerdict::HotKey { position, cuts: cuts_around(load, latest, position) };
+        return SplitVerdict::HotKey { position, cuts: cuts_around(load, recent, position) };
     }
     if latest.requests > 0 && latest.spanning.saturating_mul(2) >= latest.requests {
         return SplitVerdict::Scan;
@@ -207,10 +219,11 @@ fn larger_part(window: &KeySample, at: Position) -> i64 {
     left.max(right)
 }
 
-/// The part of the load of a window that lies before `at`.
-pub(crate) fn share_before(window: &KeySample, at: Position) -> Share {
-    let [left, right] = parts(window, at).map(i64::cast_unsigned);
-    Share::of_parts(left, right)
+/// Of the load of a window from `first` on, the part that lies before `at`.
+pub(crate) fn share_before(window: &KeySample, first: Position, at: Position) -> Share {
+    let [before, _] = parts(window, first);
+    let [left, right] = parts(window, at);
+    Share::of_parts((left - before).max(0).cast_unsigned(), right.cast_unsigned())
 }
 
 /// The load of a window before `at` and from it on, in thousandths a second.
@@ -222,31 +235,30 @@ fn parts(window: &KeySample, at: Position) -> [i64; 2] {
     [left, load as i64 - left]
 }
 
-/// The cuts that part a hot key from its neighbours.
-fn cuts_around(load: &SplitLoad<'_>, latest: &KeySample, hot: Position) -> Vec<Cut> {
-    let behind = load.range.by.next(hot);
+/// The cuts that part a hot key from its neighbours, by the average of these windows.
+fn cuts_around(load: &SplitLoad<'_>, windows: &[KeySample], hot: Position) -> Vec<Cut> {
     let inside = |at: &Position| load.range.contains(*at) && *at != load.range.first;
-    let whole = latest.load.as_thousandths();
-    let mut cuts = Vec::new();
-    if inside(&hot) {
-        let [left, right] = parts(latest, hot);
-        if left > NEIGHBOURS_MIN.as_thousandths() {
-            let left = left.cast_unsigned();
-            let benefit = Units::from_rate(left);
-            cuts.push(Cut { at: hot, left: Share::of_parts(left, right.cast_unsigned()), benefit });
-        }
-    }
-    if let Some(at) = behind.filter(inside) {
-        let [_, right] = parts(latest, at);
-        if right > NEIGHBOURS_MIN.as_thousandths() {
-            // Of the part that the first cut leaves, if there is one.
-            let before_hot = cuts.first().map_or(0, |_| parts(latest, hot)[0]);
-            let left = (whole - right - before_hot).max(0).cast_unsigned();
-            let right = right.cast_unsigned();
-            cuts.push(Cut { at, left: Share::of_parts(left, right), benefit: Units::from_rate(right) });
-        }
-    }
-    cuts
+    let before = Some(hot).filter(inside);
+    let behind = load.range.by.next(hot).filter(inside);
+    let count = i64::try_from(windows.len()).unwrap_or(i64::MAX).max(1);
+    let average = |part: &dyn Fn(&KeySample) -> i64| windows.iter().map(part).sum::<i64>() / count;
+    let left = average(&|window| before.map_or(0, |at| parts(window, at)[0]));
+    let right = average(&|window| behind.map_or(0, |at| parts(window, at)[1]));
+    let whole = average(&|window| window.load.as_thousandths());
+    let cut = |at, left: i64, right: i64, neighbours: i64| {
+        let [left, right] = [left, right].map(|part| part.max(0).cast_unsigned());
+        let benefit = Units::from_thousandths(neighbours).min(load.ceiling);
+        Cut { at, left: Share::of_parts(left, right), benefit }
+    };
+    // Where one side is worth a cut, half as much on the other side is too.
+    let most = load.neighbours_min.as_thousandths();
+    let worth = if left.max(right) > most { most / 2 } else { most };
+    let before = before.filter(|_| left > worth);
+    // The second cut is one of the part that the first one leaves.
+    let rest = if before.is_some() { whole - left } else { whole };
+    let behind = behind.filter(|_| right > worth);
+    let before = before.map(|at| cut(at, left, whole - left, left));
+    before.into_iter().chain(behind.map(|at| cut(at, rest - right, right, right))).collect()
 }
 
 #[cfg(test)]

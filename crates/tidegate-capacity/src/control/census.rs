@@ -8,7 +8,7 @@ use core::time::Duration;
 use tidegate_core::Timestamp;
 
 use super::Control;
-use super::load::{KeyWindows, TableLoad, Totals};
+use super::load::{KeyWindows, NewPartition, TableLoad, Totals};
 use super::moves::reaching_node;
 use crate::capacity::Capacity;
 use crate::key_range::KeyRange;
@@ -71,11 +71,12 @@ impl Control {
         let mut ended = Vec::new();
         for (index, load) in self.tables.iter_mut().enumerate() {
             let refused = [true, false].map(|is_read| load.table.throttled_count(is_read));
-            if look.elapsed.is_none() && load.refused == refused && load.sketches == 0 {
+            let has_new = self.new.iter().any(|one| one.table == load.table.id);
+            if look.elapsed.is_none() && load.refused == refused && load.sketches == 0 && !has_new {
                 continue;
             }
             load.refused = refused;
-            look.table(load, index, &mut ended);
+            look.table(load, index, &self.new, &mut ended);
         }
         self.is_crowded = look.is_crowded;
         if look.elapsed.is_some() {
@@ -102,10 +103,16 @@ impl Control {
 }
 
 impl Look<'_> {
-    fn table(&mut self, load: &mut TableLoad, table: usize, ended: &mut Vec<EndedWindow>) {
+    fn table(
+        &mut self,
+        load: &mut TableLoad,
+        table: usize,
+        new: &[NewPartition],
+        ended: &mut Vec<EndedWindow>,
+    ) {
         let owned = load.table.clone();
         let plan = owned.layout.plan();
-        load.follow(&plan);
+        load.follow(&plan, new);
         let mut sketches = 0;
         for partition in 0..plan.len() {
             let state = &mut *owned.layout.lock(&plan, partition);

@@ -1,15 +1,17 @@
 //! Plans that are carried out, and moves that run.
 
-use tidegate_core::{AccessOperation, Timestamp};
+use tidegate_core::Timestamp;
 
-use super::Control;
 use super::census::SKETCHES_MAX;
-use super::load::MovedPartition;
+use super::load::{MovedPartition, NewPartition, TableLoad};
+use super::{Control, NEW_MAX};
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
 use crate::partition_id::PartitionId;
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
-use crate::plan::{Plan, PlannedChange};
+use crate::plan::{Plan, PlanReason, PlannedChange};
+use crate::reshape::SplitShares;
+use crate::units::Units;
 
 impl Control {
     /// Carries a plan out. A split and a merge are done at once; a move is started at the driver,
@@ -27,9 +29,14 @@ impl Control {
         match &plan.change {
             PlannedChange::Split { partition, at, shares } => {
                 let parts = capacity.split(namespace, table, *partition, *at, *shares, now)?;
-                if let Some(operation) = plan.reason.operation() {
-                    self.sample_parts(capacity, (namespace, table), parts, operation, now);
-                }
+                self.sample_parts(capacity, plan, &parts, now);
+                self.predict_parts(plan, *partition, &parts, &[*shares]);
+            }
+            PlannedChange::Isolate { partition, key, behind, shares } => {
+                let cuts = [*key, *behind];
+                let parts = capacity.isolate(namespace, table, *partition, cuts, *shares, now)?;
+                self.sample_parts(capacity, plan, &parts, now);
+                self.predict_parts(plan, *partition, &parts, shares);
             }
             PlannedChange::Merge { left } => {
                 capacity.merge(namespace, table, *left, now)?;
@@ -53,18 +60,37 @@ impl Control {
 
     /// Samples the keys of new partitions at once: the load of the one that they were cut from is
     /// theirs. The next look turns the sketch of a cool one off.
-    fn sample_parts(
-        &self,
-        capacity: &Capacity,
-        table: (&str, &str),
-        parts: [PartitionId; 2],
-        operation: AccessOperation,
-        now: Timestamp,
-    ) {
+    fn sample_parts(&self, capacity: &Capacity, plan: &Plan, parts: &[PartitionId], now: Timestamp) {
+        let Some(operation) = plan.reason.operation() else { return };
         let sketches: usize = self.tables.iter().map(|load| load.sketches).sum();
-        for id in parts.into_iter().take(SKETCHES_MAX.saturating_sub(sketches)) {
+        for id in parts.iter().take(SKETCHES_MAX.saturating_sub(sketches)) {
             // A partition that is already gone has none.
-            let _ = capacity.sample_keys(table, id, operation, Some(self.seed_of(id)), now);
+            let table = (plan.namespace.as_str(), plan.table.as_str());
+            let _ = capacity.sample_keys(table, *id, operation, Some(self.seed_of(*id)), now);
+        }
+    }
+
+    /// Notes the loads of new partitions as the load of the one that they were cut from predicts.
+    fn predict_parts(
+        &mut self,
+        plan: &Plan,
+        whole: PartitionId,
+        parts: &[PartitionId],
+        shares: &[SplitShares],
+    ) {
+        let is_it = |load: &&TableLoad| load.is_named((&plan.namespace, &plan.table));
+        let Some(load) = self.tables.iter().find(is_it) else { return };
+        let Some(observed) = load.partition(whole) else { return };
+        let is_isolated = matches!(plan.reason, PlanReason::HotKey(_));
+        let mut rest = observed.directions.each_ref().map(|one| one.offered);
+        for (place, id) in parts.iter().enumerate().take(NEW_MAX.saturating_sub(self.new.len())) {
+            // The last part has what the cuts leave.
+            let offered = shares.get(place).map_or(rest, |shares| {
+                let [reads, writes] = rest.map(|units| units.as_thousandths().max(0).cast_unsigned());
+                [shares.read.of(reads), shares.write.of(writes)].map(Units::from_rate)
+            });
+            rest = [rest[0] - offered[0], rest[1] - offered[1]];
+            self.new.push(NewPartition { table: load.table.id, id: *id, offered, is_isolated });
         }
     }
 

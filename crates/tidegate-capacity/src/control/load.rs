@@ -46,8 +46,20 @@ pub(super) struct TableLoad {
 #[derive(Debug)]
 pub(super) struct PartitionLoad {
     pub(super) id: PartitionId,
+    /// Whether it was made by a cut that parted a hot key from its neighbours.
+    pub(super) is_isolated: bool,
     /// Reads and writes.
     pub(super) directions: [Observed; 2],
+}
+
+/// A partition that a plan has made since the last tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewPartition {
+    pub(super) table: TableId,
+    pub(super) id: PartitionId,
+    /// Units a second of reads and writes, as the load that was cut predicts.
+    pub(super) offered: [Units; 2],
+    pub(super) is_isolated: bool,
 }
 
 /// One direction of a partition over the last windows.
@@ -154,6 +166,14 @@ impl Peaks {
     }
 }
 
+impl PartitionLoad {
+    fn new(id: PartitionId, new: Option<&NewPartition>) -> Self {
+        let offered = new.map_or([Units::ZERO; 2], |new| new.offered);
+        let directions = offered.map(|offered| Observed { offered, ..Observed::default() });
+        Self { id, is_isolated: new.is_some_and(|new| new.is_isolated), directions }
+    }
+}
+
 impl TableLoad {
     pub(super) fn new(table: Arc<Table>) -> Self {
         Self {
@@ -172,22 +192,24 @@ impl TableLoad {
     }
 
     /// Brings the partitions into the order of the layout after cuts and joins; those that are new
-    /// begin without a load. Whether there were any.
-    pub(super) fn follow(&mut self, plan: &LayoutPlan) -> bool {
+    /// begin with the load that is predicted of them, if one is.
+    pub(super) fn follow(&mut self, plan: &LayoutPlan, new: &[NewPartition]) {
         if self.version == Some(plan.version()) {
-            return false;
+            return;
         }
         let mut before: BTreeMap<PartitionId, PartitionLoad> =
             core::mem::take(&mut self.partitions).into_iter().map(|one| (one.id, one)).collect();
         let ids = self.table.layout.map(plan, |state| state.id);
         let known = |id: PartitionId| {
-            before.remove(&id).unwrap_or_else(|| PartitionLoad { id, directions: Default::default() })
+            before.remove(&id).unwrap_or_else(|| {
+                let new = new.iter().find(|one| (one.table, one.id) == (self.table.id, id));
+                PartitionLoad::new(id, new)
+            })
         };
         self.partitions = ids.iter().copied().map(known).collect();
         self.places = ids.into_iter().zip(0..).collect();
         self.places.sort_unstable();
         self.version = Some(plan.version());
-        true
     }
 
     /// Counts one sketch less, if it was counted: 1, or 0.

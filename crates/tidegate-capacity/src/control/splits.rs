@@ -8,9 +8,11 @@ use super::Control;
 use super::census::EndedWindow;
 use super::load::{OPERATIONS, TableLoad};
 use crate::plan::{Plan, PlanReason, PlannedChange};
+use crate::position::Position;
 use crate::reshape::SplitShares;
 use crate::sketch::WINDOW;
 use crate::split::{Cut, SplitLoad, SplitVerdict, WINDOWS_MAX, share_before, split_verdict};
+use crate::units::Units;
 
 /// The youngest partition that is cut again.
 const SPLIT_AGE_MIN: Duration = Duration::from_secs(30);
@@ -57,31 +59,48 @@ fn judge(load: &mut TableLoad, ended: EndedWindow, is_crowded: bool, now: Timest
     }
     windows.samples.push_back(sample);
     let verdict = if was_refused {
-        split_verdict(&SplitLoad { range, ceiling, windows: windows.samples.make_contiguous() })
+        let load = SplitLoad::new(range, ceiling, windows.samples.make_contiguous());
+        // Neighbours that were not worth a cut once are so when they are clearly more.
+        let was_left =
+            matches!(&observed.verdict, Some(SplitVerdict::HotKey { cuts, .. }) if cuts.is_empty());
+        let twice = load.neighbours_min + load.neighbours_min;
+        let neighbours_min = if was_left || partition.is_isolated { twice } else { load.neighbours_min };
+        split_verdict(&SplitLoad { neighbours_min, ..load })
     } else {
         // Other buckets refuse, which no cut changes, or none does.
         SplitVerdict::Wait
     };
     let is_young = made_at.is_some_and(|made_at| now.saturating_since(made_at) < SPLIT_AGE_MIN);
     let operation = OPERATIONS[direction];
-    let chosen = match &verdict {
-        SplitVerdict::Split(cut) if !is_young => Some((*cut, PlanReason::AboveCeiling(operation))),
-        // A cut at a time: the other one is of a partition that does not exist yet.
-        SplitVerdict::HotKey { cuts, .. } => cuts.first().map(|cut| (*cut, PlanReason::HotKey(operation))),
-        _ => None,
+    let (cuts, reason) = match &verdict {
+        SplitVerdict::Split(cut) if !is_young => (vec![*cut], PlanReason::AboveCeiling(operation)),
+        SplitVerdict::HotKey { cuts, .. } => (cuts.clone(), PlanReason::HotKey(operation)),
+        _ => (Vec::new(), PlanReason::AboveCeiling(operation)),
     };
-    if is_crowded && chosen.is_none() && verdict != SplitVerdict::Wait && !is_young {
+    if is_crowded && cuts.is_empty() && verdict != SplitVerdict::Wait && !is_young {
         observed.rests_until = Some(now.saturating_add(REST));
     }
     observed.verdict = Some(verdict);
-    let (Cut { at, left, benefit }, reason) = chosen?;
     // Each direction by its own keys where they are known.
-    let share = |one: usize| {
-        let windows = partition.directions[one].windows.as_ref().filter(|_| one != direction);
-        windows.and_then(|windows| windows.samples.back()).map_or(left, |sample| share_before(sample, at))
+    let shares = |first: Position, cut: &Cut| {
+        let share = |one: usize| {
+            let windows = partition.directions[one].windows.as_ref().filter(|_| one != direction);
+            let sample = windows.and_then(|windows| windows.samples.back());
+            sample.map_or(cut.left, |sample| share_before(sample, first, cut.at))
+        };
+        SplitShares { read: share(0), write: share(1) }
     };
-    let shares = SplitShares { read: share(0), write: share(1) };
-    let change = PlannedChange::Split { partition: id, at, shares };
+    let change = match &cuts[..] {
+        [] => return None,
+        [cut] => PlannedChange::Split { partition: id, at: cut.at, shares: shares(range.first, cut) },
+        [before, behind, ..] => PlannedChange::Isolate {
+            partition: id,
+            key: before.at,
+            behind: behind.at,
+            shares: [shares(range.first, before), shares(before.at, behind)],
+        },
+    };
+    let benefit = cuts.iter().fold(Units::ZERO, |sum, cut| sum + cut.benefit);
     let name = (&*load.table.namespace, &*load.table.name);
     Some(Plan { benefit, ..Plan::new(name, change, reason, now) })
 }

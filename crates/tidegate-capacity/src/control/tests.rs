@@ -56,6 +56,7 @@ struct Run {
     second: u64,
     access: u64,
     splits: usize,
+    isolations: usize,
 }
 
 impl Run {
@@ -64,7 +65,15 @@ impl Run {
         let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 8000));
         let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
         let driver = TestDriver::default();
-        Self { capacity, control: Control::new(7, at(0)), driver, second: 0, access: 0, splits: 0 }
+        Self {
+            capacity,
+            control: Control::new(7, at(0)),
+            driver,
+            second: 0,
+            access: 0,
+            splits: 0,
+            isolations: 0,
+        }
     }
 
     /// The thousandths of the writes of a second that are refused.
@@ -82,6 +91,7 @@ impl Run {
         let now = at(self.second * 1000);
         for plan in self.control.tick(&self.capacity, now) {
             self.splits += usize::from(matches!(plan.change, PlannedChange::Split { .. }));
+            self.isolations += usize::from(matches!(plan.change, PlannedChange::Isolate { .. }));
             self.control.carry_out(&self.capacity, &plan, &mut self.driver, now).unwrap();
         }
         self.control.follow_moves(&self.capacity, &mut self.driver, now);
@@ -203,8 +213,10 @@ fn more_hot_partitions_than_sketches_are_judged_in_turn() {
 #[test]
 fn one_hot_key_is_cut_twice_at_most_and_then_left_alone() {
     let mut run = Run::new(table(TableMode::Global));
-    let key =
-        |number: u64| if number.is_multiple_of(2) { "hot".to_owned() } else { key_of_first_quarter(number) };
+    let hot = key_of_first_quarter(1234);
+    let key = |number: u64| {
+        if number.is_multiple_of(2) { hot.clone() } else { key_of_first_quarter(number) }
+    };
     for _ in 0..180 {
         run.second(2600, key);
     }
@@ -220,11 +232,59 @@ fn one_hot_key_is_cut_twice_at_most_and_then_left_alone() {
         .collect();
     assert_eq!(hot.len(), 1);
     let around_hot = run.splits;
+    assert_eq!(run.isolations, 1, "the cuts on both sides are one plan");
     for _ in 0..60 {
         run.second(2600, key);
     }
     assert_eq!(run.splits, around_hot, "no cut helps any more");
-    assert!(run.splits <= 4, "two around the key, and the neighbours' own");
+    assert!(run.splits <= 2, "the neighbours' own");
+}
+
+#[test]
+fn neighbours_of_a_hot_key_that_were_left_once_stay_until_they_are_clearly_more() {
+    let mut run = Run::new(table(TableMode::Global));
+    let hot = key_of_first_quarter(1234);
+    // Of 2600, 10 are its neighbours: fewer than a sixtieth of the ceiling, which is 16.7.
+    let every = |count: u64| {
+        let hot = hot.clone();
+        move |number: u64| {
+            if number.is_multiple_of(count) { key_of_first_quarter(number) } else { hot.clone() }
+        }
+    };
+    (0..60).for_each(|_| assert!(run.second(2600, every(260)) > 0));
+    assert_eq!(run.splits + run.isolations, 0);
+    for _ in 0..60 {
+        run.second(2600, every(104));
+    }
+    assert_eq!(run.splits + run.isolations, 0, "25 would have been worth it at first");
+    for _ in 0..60 {
+        run.second(2600, every(26));
+    }
+    assert_eq!(run.splits + run.isolations, 1, "100 are worth it");
+}
+
+#[test]
+fn a_key_is_isolated_by_two_cuts_or_by_none() {
+    let table = table(TableMode::Global).partition_by(PartitionBy::Slot);
+    let capacity = Capacity::builder().node("a", 8000).table(table.nodes(["a"])).build_at(at(0)).unwrap();
+    let before = capacity.fingerprint();
+    let shares = [SplitShares::HALF; 2];
+    let isolate = |id, cuts: [u16; 2]| {
+        let cuts = cuts.map(crate::position::Position::of_slot);
+        capacity.isolate(SHOP, "orders", PartitionId(id), cuts, shares, at(0))
+    };
+    for cuts in [[0, 1], [100, 100], [100, 4096], [5000, 5001]] {
+        let error = isolate(0, cuts).unwrap_err().to_string();
+        assert!(error.contains("partition 0"), "{error}");
+    }
+    assert_eq!(capacity.fingerprint(), before);
+    assert_eq!(isolate(0, [100, 101]), Ok([4, 6, 7].map(PartitionId)));
+    let statuses: Vec<_> = capacity.partitions(SHOP, "orders", at(0)).unwrap().take(4).collect();
+    let ranges: Vec<String> = statuses.iter().map(|status| status.range.to_string()).collect();
+    assert_eq!(ranges, ["0-99", "100-100", "101-4095", "4096-8191"]);
+    let rates = statuses.iter().map(|status| status.write_rate.whole_left());
+    assert_eq!(rates.collect::<Vec<_>>(), [500, 250, 250, 1000]);
+    assert!(isolate(0, [100, 101]).is_err(), "it was cut");
 }
 
 #[test]

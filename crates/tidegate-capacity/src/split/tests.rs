@@ -28,7 +28,16 @@ fn range() -> KeyRange {
 }
 
 /// The verdict after these windows of 10 s, whose keys `key` draws at `units` a second.
-fn verdict(windows: u64, units: u64, mut key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+fn verdict(windows: u64, units: u64, key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+    verdict_at(CEILING, windows, units, key)
+}
+
+fn verdict_at(
+    ceiling: Units,
+    windows: u64,
+    units: u64,
+    mut key: impl FnMut(&mut Random, u64) -> u64,
+) -> SplitVerdict {
     let mut random = Random(5);
     let start = 1_795_210_800_000;
     let mut sketch = Sketch::new(1, Timestamp::from_millis(start));
@@ -42,8 +51,7 @@ fn verdict(windows: u64, units: u64, mut key: impl FnMut(&mut Random, u64) -> u6
         samples.extend(sketch.take_sample(Timestamp::from_millis(start + (window + 1) * 10_000)));
     }
     assert_eq!(samples.len(), windows as usize);
-    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &samples };
-    split_verdict(&load)
+    split_verdict(&SplitLoad::new(range(), ceiling, &samples))
 }
 
 #[test]
@@ -88,6 +96,24 @@ fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most()
     // Neighbours that are not worth a cut.
     let SplitVerdict::HotKey { cuts, .. } = verdict(3, 3000, hot(0.99)) else { panic!() };
     assert_eq!(cuts, []);
+    // Worth it are those with a sixtieth of the ceiling: here 3 of 100 on each side.
+    let low = Units::whole(100);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, hot(0.97)) else { panic!() };
+    assert_eq!(cuts.len(), 2);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, hot(0.99)) else { panic!() };
+    assert_eq!(cuts, []);
+    // Beside 8 of 100, the 1.2 on the other side are worth one too, and 0.5 are not.
+    let lopsided = |right: f64| {
+        move |random: &mut Random, _: u64| match random.fraction() {
+            part if part < 0.04 => random.next() % 8000,
+            part if part < 0.04 + right => 8001 + random.next() % 8000,
+            _ => 8000,
+        }
+    };
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, lopsided(0.006)) else { panic!() };
+    assert_eq!(cuts.len(), 2);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, lopsided(0.0025)) else { panic!() };
+    assert_eq!(cuts.len(), 1);
 }
 
 #[test]
@@ -155,8 +181,7 @@ fn samples_of_few_requests_are_apart_by_chance() {
 
 #[test]
 fn scans_are_not_cut() {
-    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &[] };
-    assert_eq!(split_verdict(&load), SplitVerdict::Wait);
+    assert_eq!(split_verdict(&SplitLoad::new(range(), CEILING, &[])), SplitVerdict::Wait);
     let mut sketch = Sketch::new(1, Timestamp::from_secs(100));
     let mut windows = Vec::new();
     for window in 0..3_u64 {
@@ -168,7 +193,7 @@ fn scans_are_not_cut() {
     }
     let mut verdict = |spanning| {
         windows[2].spanning = spanning;
-        split_verdict(&SplitLoad { range: range(), ceiling: CEILING, windows: &windows })
+        split_verdict(&SplitLoad::new(range(), CEILING, &windows))
     };
     assert_eq!(verdict(10_000), SplitVerdict::Scan);
     assert!(matches!(verdict(9_999), SplitVerdict::Split(_)));
