@@ -52,6 +52,8 @@ pub struct Control {
     tables: Vec<TableLoad>,
     /// Units a second that each node was asked for over the last beat.
     node_offered: Vec<Units>,
+    /// Since when each node has been nearly full.
+    full_since: Vec<Option<Timestamp>>,
     /// The partitions that were moved lately.
     moved: Vec<MovedPartition>,
     /// The partitions that plans have made since the last tick, at most [`NEW_MAX`].
@@ -72,6 +74,7 @@ impl Control {
             seed,
             tables: Vec::new(),
             node_offered: Vec::new(),
+            full_since: Vec::new(),
             moved: Vec::new(),
             new: Vec::new(),
             running: Vec::new(),
@@ -97,11 +100,15 @@ impl Control {
         }
         let is_beat = now.saturating_since(self.judged_at) >= WINDOW;
         let ended = self.observe(capacity, now);
-        self.new.clear();
         self.boost(capacity, now);
         self.propose_splits(ended, now, &mut plans);
+        let is_placed = self.place_new(capacity, now, &mut plans);
+        self.new.clear();
         if is_beat {
-            self.propose_moves(capacity, now, &mut plans);
+            // One move at a time for each node.
+            if !is_placed {
+                self.propose_moves(capacity, now, &mut plans);
+            }
             self.judged_at = now;
         }
         if now.saturating_since(self.merged_at) >= MERGE_PERIOD {

@@ -1,5 +1,7 @@
 //! Proposals of moves away from nodes that are asked for more than they can do.
 
+use core::time::Duration;
+
 use tidegate_core::Timestamp;
 
 use super::Control;
@@ -8,7 +10,9 @@ use crate::key_range::KeyRange;
 use crate::partition::PartitionState;
 use crate::placement::MoveOrder;
 use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::relocation::{COOLDOWN, NodeUse, ReplicaMove, ReplicaUse, move_benefit, unburdening_moves};
+use crate::relocation::{
+    COOLDOWN, NodeUse, ReplicaMove, ReplicaUse, move_benefit, placing_moves, unburdening_moves,
+};
 use crate::units::Units;
 
 /// The nodes and the replicas on them, as a relocation sees them.
@@ -25,14 +29,37 @@ impl Control {
     /// Proposes moves of replicas away from nodes that are nearly full.
     pub(super) fn propose_moves(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
         self.moved.retain(|one| now >= one.moved_at && now.saturating_since(one.moved_at) < COOLDOWN);
-        let is_busy = |(node, offered): (&NodeUse, &Units)| NodeUse { offered: *offered, ..*node }.is_full();
-        if !nodes_of(capacity, now).iter().zip(&self.node_offered).any(is_busy) {
+        self.full_since.resize(capacity.nodes.len(), None);
+        let nodes = nodes_of(capacity, now);
+        for ((node, offered), since) in nodes.iter().zip(&self.node_offered).zip(&mut self.full_since) {
+            let is_full = NodeUse { offered: *offered, ..*node }.is_full();
+            *since = is_full.then(|| since.unwrap_or(now));
+        }
+        if self.full_since.iter().all(Option::is_none) {
             return;
         }
         let map = self.node_map(capacity, now);
         for chosen in unburdening_moves(&map.nodes, &map.replicas, &map.running, now) {
             plans.extend(self.plan_of(&map, chosen, now));
         }
+    }
+
+    /// Proposes a move of the hotter part of each cut of the last tick whose node cannot bear both.
+    /// Whether there were any.
+    pub(super) fn place_new(&self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) -> bool {
+        if self.new.is_empty() {
+            return false;
+        }
+        let map = self.node_map(capacity, now);
+        let is_new = |place: &usize| {
+            let replica = &map.replicas[*place];
+            let table = self.tables[replica.table].table.id;
+            self.new.iter().any(|one| (one.table, one.id) == (table, replica.partition))
+        };
+        let new: Vec<usize> = (0..map.replicas.len()).filter(is_new).collect();
+        let chosen = placing_moves(&map.nodes, &map.replicas, &map.running, &new, now);
+        plans.extend(chosen.iter().filter_map(|one| self.plan_of(&map, *one, now)));
+        !chosen.is_empty()
     }
 
     fn plan_of(&self, map: &NodeMap<'_>, chosen: ReplicaMove, now: Timestamp) -> Option<Plan> {
@@ -52,6 +79,9 @@ impl Control {
     fn node_map<'a>(&self, capacity: &'a Capacity, now: Timestamp) -> NodeMap<'a> {
         let names: Vec<&str> = capacity.nodes.iter().map(|node| &*node.name).collect();
         let mut nodes = nodes_of(capacity, now);
+        for (node, since) in nodes.iter_mut().zip(&self.full_since) {
+            node.full_for = since.map_or(Duration::ZERO, |since| now.saturating_since(since));
+        }
         let (mut replicas, mut ranges) = (Vec::new(), Vec::new());
         for (index, load) in self.tables.iter().enumerate() {
             let plan = load.table.layout.plan();
@@ -99,6 +129,7 @@ fn nodes_of(capacity: &Capacity, now: Timestamp) -> Vec<NodeUse> {
         promisable: node.promisable,
         promised: node.promised,
         offered: Units::ZERO,
+        full_for: Duration::ZERO,
     });
     nodes.collect()
 }

@@ -6,6 +6,7 @@ use crate::plan::{PlanReason, PlannedChange};
 use crate::position::PartitionBy;
 use crate::reshape::SplitShares;
 use crate::table_config::{Ceilings, TableConfig, TableMode};
+use crate::tokens::TokenTerms;
 
 const SHOP: &str = "shop";
 
@@ -57,6 +58,9 @@ struct Run {
     access: u64,
     splits: usize,
     isolations: usize,
+    moves: Vec<MoveOrder>,
+    /// Of the last move.
+    benefit: Units,
 }
 
 impl Run {
@@ -73,6 +77,8 @@ impl Run {
             access: 0,
             splits: 0,
             isolations: 0,
+            moves: Vec::new(),
+            benefit: Units::ZERO,
         }
     }
 
@@ -92,7 +98,12 @@ impl Run {
         for plan in self.control.tick(&self.capacity, now) {
             self.splits += usize::from(matches!(plan.change, PlannedChange::Split { .. }));
             self.isolations += usize::from(matches!(plan.change, PlannedChange::Isolate { .. }));
-            self.control.carry_out(&self.capacity, &plan, &mut self.driver, now).unwrap();
+            if let PlannedChange::Move(order) = &plan.change {
+                self.moves.push(order.clone());
+                self.benefit = plan.benefit;
+            }
+            let done = self.control.carry_out(&self.capacity, &plan, &mut self.driver, now);
+            assert!(done.is_ok() || self.driver.fails, "{done:?}");
         }
         self.control.follow_moves(&self.capacity, &mut self.driver, now);
         refused * 1000 / units
@@ -384,7 +395,8 @@ fn a_busy_node_gives_replicas_away() {
     let capacity = tables.build_at(at(0)).unwrap();
     let (mut control, mut driver) = (Control::new(7, at(0)), TestDriver::default());
     let mut moved = Vec::new();
-    for second in 0..40_u64 {
+    let mut benefits = Vec::new();
+    for second in 0..100_u64 {
         for (name, units) in [("orders", 1500), ("cold", 500)] {
             for access in 0..units {
                 let now = at(second * 1000 + access * 1000 / units);
@@ -395,12 +407,69 @@ fn a_busy_node_gives_replicas_away() {
         let now = at(second * 1000 + 1000);
         for plan in control.tick(&capacity, now) {
             if let PlannedChange::Move(order) = &plan.change {
-                moved.push(order.table.clone());
+                moved.push((order.table.clone(), second + 1));
+                benefits.push(plan.benefit);
                 control.carry_out(&capacity, &plan, &mut driver, now).unwrap();
             }
         }
         control.follow_moves(&capacity, &mut driver, now);
     }
-    assert_eq!(moved, ["cold"]);
-    assert_eq!(capacity.partitions(SHOP, "cold", at(40_000)).unwrap().next().unwrap().node, "b");
+    // Full at the second beat, the first one with rates, and for a minute after.
+    assert_eq!((moved, benefits), (vec![("cold".to_owned(), 80)], vec![Units::ZERO]));
+    assert_eq!(capacity.partitions(SHOP, "cold", at(100_000)).unwrap().next().unwrap().node, "b");
+}
+
+/// The moves, each with its second, after a partition of 1800 units a second was cut that lies on a
+/// node of so many.
+fn moves_after_a_cut(node_units: u64) -> Vec<(u64, MoveOrder, Units)> {
+    let table = TableConfig::new(SHOP, "orders", 1, 1200)
+        .mode(TableMode::Global)
+        .cut_at([crate::position::Position::of_hash(1 << 62)])
+        .ceilings(Ceilings { read: 3000, write: 1000 });
+    let nodes = ["a", "b"];
+    let builder = Capacity::builder().node("a", node_units).node("b", 3000);
+    let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
+    capacity
+        .set_tokens(SHOP, "orders", AccessOperation::Write, TokenTerms::of_rate(Units::whole(4000)), at(0))
+        .unwrap();
+    let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+    let mut moves = Vec::new();
+    for _ in 0..50 {
+        let before = run.driver.placed.len();
+        run.second(1800, key_of_first_quarter);
+        if run.driver.placed.len() > before {
+            moves.push((run.second, run.moves.pop().unwrap(), run.benefit));
+        }
+    }
+    assert!((1..=2).contains(&run.splits));
+    moves
+}
+
+#[test]
+fn the_hotter_part_of_a_cut_leaves_a_node_that_cannot_bear_both_at_once() {
+    // The cut comes after 32 s; 900 and 900 are more than nine tenths of 1700.
+    let moves = moves_after_a_cut(1700);
+    assert_eq!(moves.len(), 1, "{moves:?}");
+    let (second, order, benefit) = &moves[0];
+    assert_eq!((*second, order.from.as_str(), order.to.as_str()), (33, "a", "b"));
+    assert!([2, 3].contains(&order.partition.0), "{order:?}");
+    assert!(*benefit > Units::whole(90) && *benefit <= Units::whole(110), "{benefit}");
+    assert_eq!(moves_after_a_cut(2100), []);
+}
+
+#[test]
+fn a_node_that_saturates_refuses_less_when_its_replicas_move() {
+    // Two partitions of 700 on a node of 1300, whose neighbour is idle.
+    let refused = |moves: bool| {
+        let table = TableConfig::new(SHOP, "orders", 1, 1200).mode(TableMode::Global).partitions(4);
+        let builder = Capacity::builder().node("a", 1300).node("b", 1300);
+        let capacity = builder.table(table.nodes(["a", "a", "a", "b"])).build_at(at(0)).unwrap();
+        let terms = TokenTerms::of_rate(Units::whole(4000));
+        capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
+        let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+        run.driver.fails = !moves;
+        (0..120).map(|_| run.second(1400, |number| key_of_quarter(number % 2, number))).last().unwrap()
+    };
+    assert!(refused(false) > 30, "{}", refused(false));
+    assert_eq!(refused(true), 0);
 }
