@@ -33,7 +33,7 @@ use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanReason};
 use crate::sketch::WINDOW;
 use crate::split::SplitVerdict;
 use crate::units::Units;
@@ -115,6 +115,7 @@ impl Control {
             self.propose_merges(capacity, now, &mut plans);
             self.merged_at = now;
         }
+        plans.retain(|plan| is_allowed(capacity, plan));
         plans
     }
 
@@ -138,6 +139,18 @@ impl Control {
     fn observed(&self, table: (&str, &str), partition: PartitionId) -> Option<&[Observed; 2]> {
         let load = self.tables.iter().find(|load| load.is_named(table))?;
         Some(&load.partition(partition)?.directions)
+    }
+}
+
+/// Whether the configuration of its table lets a plan be proposed.
+fn is_allowed(capacity: &Capacity, plan: &Plan) -> bool {
+    let Ok(table) = capacity.table(&plan.namespace, &plan.table) else { return false };
+    let layout = table.layout.plan();
+    match plan.reason {
+        PlanReason::AboveCeiling(_) | PlanReason::HotKey(_) | PlanReason::Growth => layout.config.splits,
+        // The move that brings two neighbours together included.
+        PlanReason::Cool => layout.config.merges,
+        PlanReason::NodeBusy => true,
     }
 }
 

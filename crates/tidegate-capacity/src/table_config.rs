@@ -125,6 +125,11 @@ pub struct TableConfig {
     pub on_demand: Option<OnDemandTerms>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
+    /// Whether control loops propose splits of its partitions, those for growth included; default
+    /// true. Without them partitions are still given verdicts.
+    pub splits: bool,
+    /// Whether control loops propose to join its cool partitions; default true.
+    pub merges: bool,
 }
 
 impl TableConfig {
@@ -171,6 +176,8 @@ impl TableConfig {
             write_quorum: WriteQuorum::default(),
             on_demand: None,
             account: None,
+            splits: true,
+            merges: true,
         }
     }
 
@@ -260,6 +267,20 @@ impl TableConfig {
         self.write_units_per_second = terms.write.initial.whole_left().max(1);
         self.mode = TableMode::Global;
         self.on_demand = Some(terms);
+        self
+    }
+
+    /// Lets control loops propose splits of its partitions, or not.
+    #[must_use]
+    pub fn splits(mut self, splits: bool) -> Self {
+        self.splits = splits;
+        self
+    }
+
+    /// Lets control loops propose to join its cool partitions, or not.
+    #[must_use]
+    pub fn merges(mut self, merges: bool) -> Self {
+        self.merges = merges;
         self
     }
 

@@ -473,3 +473,28 @@ fn a_node_that_saturates_refuses_less_when_its_replicas_move() {
     assert!(refused(false) > 30, "{}", refused(false));
     assert_eq!(refused(true), 0);
 }
+
+#[test]
+fn a_table_without_splits_has_verdicts_and_no_plan_and_one_without_merges_stays_cut() {
+    let mut run = Run::new(table(TableMode::Global).splits(false));
+    for _ in 0..60 {
+        run.second(1800, key_of_first_quarter);
+    }
+    assert_eq!((run.splits, run.partitions()), (0, 4));
+    let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Write);
+    assert!(matches!(verdict, Some(SplitVerdict::Split(_))), "{verdict:?}");
+    // Allowed by a reload.
+    let nodes = ["a", "b", "c", "d"];
+    let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 8000));
+    let after = builder.table(table(TableMode::Global).merges(false).nodes(nodes));
+    run.capacity = after.build_over(&run.capacity, at(60_000)).unwrap();
+    for _ in 0..60 {
+        run.second(1800, key_of_first_quarter);
+    }
+    assert!(run.splits >= 1);
+    let split = run.partitions();
+    for _ in 0..1500 {
+        run.second(10, key_of_first_quarter);
+    }
+    assert_eq!(run.partitions(), split, "cool for 25 minutes, and not joined");
+}
