@@ -110,8 +110,8 @@ pub fn unburdening_moves(
 }
 
 /// The moves away from nodes that cannot bear new partitions: of each node the hottest one of
-/// `new`, which are positions in `replicas`, or another one if that fits nowhere. Nodes are bound as
-/// those of [`unburdening_moves`].
+/// `new`, which are positions in `replicas`, or another one if that fits nowhere. Nodes are bound
+/// as those of [`unburdening_moves`].
 pub fn placing_moves(
     nodes: &[NodeUse],
     replicas: &[ReplicaUse],

@@ -108,6 +108,11 @@ impl Sketch {
         }
     }
 
+    /// Counts the access recorded last as one that reads many keys.
+    pub(crate) fn mark_spanning(&mut self) {
+        self.running.spanning += 1;
+    }
+
     /// Ends the window that runs, if its time is over. The next one begins where it ends, however
     /// late the next access comes. A window that ended long ago is not kept.
     fn roll(&mut self, now: Timestamp) {

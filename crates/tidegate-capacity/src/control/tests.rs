@@ -58,6 +58,9 @@ struct Run {
     access: u64,
     splits: usize,
     isolations: usize,
+    /// The kind of an access by its number, and how many of ten are scans.
+    kind: fn(u64, u64) -> AccessKind,
+    scans: u64,
     moves: Vec<MoveOrder>,
     /// Of the last move.
     benefit: Units,
@@ -77,6 +80,8 @@ impl Run {
             access: 0,
             splits: 0,
             isolations: 0,
+            kind: |_, _| AccessKind::Write,
+            scans: 0,
             moves: Vec::new(),
             benefit: Units::ZERO,
         }
@@ -89,7 +94,8 @@ impl Run {
             let now = at(self.second * 1000 + access * 1000 / units);
             let key = key(self.access);
             self.access += 1;
-            let write = Access::write("orders", key.as_bytes(), 1);
+            let kind = (self.kind)(access, self.scans);
+            let write = Access::new("orders", key.as_bytes(), kind, 1);
             refused +=
                 u64::from(matches!(self.capacity.admit(SHOP, &write, now).unwrap(), Admission::Throttle(_)));
         }
@@ -497,4 +503,28 @@ fn a_table_without_splits_has_verdicts_and_no_plan_and_one_without_merges_stays_
         run.second(10, key_of_first_quarter);
     }
     assert_eq!(run.partitions(), split, "cool for 25 minutes, and not joined");
+}
+
+#[test]
+fn a_partition_that_half_of_its_requests_scan_is_not_cut() {
+    let verdict = |scans_of_ten: u64| {
+        let table = TableConfig::new(SHOP, "orders", 2000, 4).mode(TableMode::Global).partitions(4);
+        let mut run = Run::new(table.ceilings(Ceilings { read: 600, write: 1000 }));
+        run.kind = |access, scans| {
+            if access % 10 < scans {
+                AccessKind::Scan { consistency: ReadConsistency::Strong }
+            } else {
+                AccessKind::Read { consistency: ReadConsistency::Strong }
+            }
+        };
+        run.scans = scans_of_ten;
+        for _ in 0..40 {
+            run.second(900, key_of_first_quarter);
+        }
+        let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Read).cloned();
+        (verdict, run.splits)
+    };
+    assert_eq!(verdict(5), (Some(SplitVerdict::Scan), 0));
+    let (_, splits) = verdict(4);
+    assert_eq!(splits, 1);
 }
