@@ -20,8 +20,8 @@ use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRIT
 pub struct Access<'a> {
     /// The name of the table.
     pub table: &'a str,
-    /// The key, of a scan the first one; it decides the partition. Any bytes up to [`Access::KEY_BYTES_MAX`], or an empty
-    /// key.
+    /// The key, of a scan the first one; it decides the partition. Any bytes up to
+    /// [`Access::KEY_BYTES_MAX`], or an empty key.
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,

@@ -137,8 +137,7 @@ impl Control {
     }
 
     fn observed(&self, table: (&str, &str), partition: PartitionId) -> Option<&[Observed; 2]> {
-        let load = self.tables.iter().find(|load| load.is_named(table))?;
-        Some(&load.partition(partition)?.directions)
+        Some(&TableLoad::find(&self.tables, table)?.partition(partition)?.directions)
     }
 }
 

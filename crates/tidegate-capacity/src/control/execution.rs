@@ -78,8 +78,7 @@ impl Control {
         parts: &[PartitionId],
         shares: &[SplitShares],
     ) {
-        let is_it = |load: &&TableLoad| load.is_named((&plan.namespace, &plan.table));
-        let Some(load) = self.tables.iter().find(is_it) else { return };
+        let Some(load) = TableLoad::find(&self.tables, (&plan.namespace, &plan.table)) else { return };
         let Some(observed) = load.partition(whole) else { return };
         let is_isolated = matches!(plan.reason, PlanReason::HotKey(_));
         let mut rest = observed.directions.each_ref().map(|one| one.offered);

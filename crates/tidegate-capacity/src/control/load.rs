@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::{AccessOperation, Timestamp};
 
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, name_hash};
 use crate::layout::LayoutPlan;
 use crate::merge::COOL;
 use crate::meter::Meter;
@@ -29,6 +29,7 @@ pub(super) const OPERATIONS: [AccessOperation; 2] = [AccessOperation::Read, Acce
 #[derive(Debug)]
 pub(super) struct TableLoad {
     pub(super) table: Arc<Table>,
+    name_hash: u64,
     /// The partitions in the order of their ranges, as of `version` of the layout.
     pub(super) partitions: Vec<PartitionLoad>,
     /// The places of the partitions by their numbers.
@@ -176,8 +177,10 @@ impl PartitionLoad {
 
 impl TableLoad {
     pub(super) fn new(table: Arc<Table>) -> Self {
+        let name_hash = name_hash(&table.namespace, &table.name);
         Self {
             table,
+            name_hash,
             partitions: Vec::new(),
             places: Vec::new(),
             version: None,
@@ -189,6 +192,12 @@ impl TableLoad {
 
     pub(super) fn is_named(&self, (namespace, name): (&str, &str)) -> bool {
         *self.table.name == *name && *self.table.namespace == *namespace
+    }
+
+    /// The table of this name among all.
+    pub(super) fn find<'a>(tables: &'a [Self], name: (&str, &str)) -> Option<&'a Self> {
+        let hash = name_hash(name.0, name.1);
+        tables.iter().find(|load| load.name_hash == hash && load.is_named(name))
     }
 
     /// Brings the partitions into the order of the layout after cuts and joins; those that are new

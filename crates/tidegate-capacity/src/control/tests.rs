@@ -200,6 +200,20 @@ fn what_an_allocation_refuses_is_no_reason_to_sample_keys_or_to_cut() {
 }
 
 #[test]
+fn a_table_that_is_used_up_is_no_reason_to_cut_a_partition_of_it() {
+    let mut run = Run::new(table(TableMode::Global));
+    let terms = TokenTerms::of_rate(Units::whole(800));
+    run.capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
+    for _ in 0..90 {
+        // Above the ceiling of the partition, which refuses nothing.
+        run.second(1800, key_of_first_quarter);
+    }
+    assert_eq!((run.sketches(), run.splits), (1, 0));
+    let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Write);
+    assert_eq!(verdict, Some(&SplitVerdict::Wait));
+}
+
+#[test]
 fn more_hot_partitions_than_sketches_are_judged_in_turn() {
     const COUNT: u32 = census::SKETCHES_MAX as u32 + 40;
     let table = TableConfig::new(SHOP, "orders", 1000, u64::from(COUNT) * 10)
