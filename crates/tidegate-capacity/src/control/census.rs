@@ -14,6 +14,7 @@ use crate::capacity::Capacity;
 use crate::key_range::KeyRange;
 use crate::partition::PartitionState;
 use crate::sketch::{Sketch, WINDOW, Window};
+use crate::table_config::ReadMembers;
 use crate::units::Units;
 
 /// The most directions of partitions whose keys are sampled at a time. A partition that is refused
@@ -32,6 +33,7 @@ pub(super) struct EndedWindow {
     pub(super) window: Window,
     pub(super) range: KeyRange,
     pub(super) made_at: Option<Timestamp>,
+    /// The bound of the load.
     pub(super) ceiling: Units,
     /// Whether the ceiling refused anything since the window before ended.
     pub(super) was_refused: bool,
@@ -127,7 +129,11 @@ impl Look<'_> {
                     window,
                     range: state.range,
                     made_at: state.made_at,
-                    ceiling: Units::from_rate(state.directions.of(direction == 0).rates.ceiling),
+                    ceiling: bound(
+                        state,
+                        direction,
+                        load.partitions[partition].directions[direction].admitted,
+                    ),
                     was_refused,
                 });
             }
@@ -216,4 +222,15 @@ impl Look<'_> {
         }
         None
     }
+}
+
+/// The load that a partition bears in one direction: its ceiling; of a group whose members all
+/// serve reads, up to that of each, as far as reads were admitted that any of them may serve.
+fn bound(state: &PartitionState, direction: usize, admitted: Units) -> Units {
+    let ceiling = Units::from_rate(state.directions.of(direction == 0).rates.ceiling);
+    if direction > 0 || state.numbers.reads == ReadMembers::Local {
+        return ceiling;
+    }
+    let of_all = state.members.as_slice().iter().fold(Units::ZERO, |sum, _| sum + ceiling);
+    admitted.clamp(ceiling, of_all)
 }

@@ -542,3 +542,19 @@ fn a_partition_that_half_of_its_requests_scan_is_not_cut() {
     let (_, splits) = verdict(4);
     assert_eq!(splits, 1);
 }
+
+#[test]
+fn a_group_whose_members_all_serve_reads_is_bounded_by_the_ceilings_of_all() {
+    let table = TableConfig::new(SHOP, "orders", 2000, 4).mode(TableMode::Global).replicas(3).partitions(4);
+    let mut run = Run::new(table.ceilings(Ceilings { read: 500, write: 1000 }));
+    let terms = TokenTerms::of_rate(Units::whole(5000));
+    run.capacity.set_tokens(SHOP, "orders", AccessOperation::Read, terms, at(0)).unwrap();
+    run.kind = |_, _| AccessKind::Read { consistency: ReadConsistency::Eventual };
+    // Half a unit each: 2000 units for three members of 500, 700 of them for one key.
+    let hot = key_of_first_quarter(1234);
+    for _ in 0..35 {
+        run.second(4000, |number| if number % 20 < 7 { hot.clone() } else { key_of_first_quarter(number) });
+    }
+    assert_eq!((run.splits, run.isolations), (1, 0));
+    assert_eq!(run.partitions(), 5, "a key of 700 is borne by its group");
+}
