@@ -6,8 +6,9 @@
 //! [`PlacementDriver`](crate::placement::PlacementDriver).
 //!
 //! A tick costs little where nothing is warm: rates are taken every ten seconds, and in between
-//! only tables are looked at that refuse. A partition whose ceiling refuses has its keys sampled
-//! from the next tick on, and is judged at the end of each window.
+//! counters are compared, of a large store only those of tables that refuse. A partition that rises
+//! above its ceiling has its keys sampled from the next tick on, and is judged at the end of each
+//! window.
 //!
 //! A tick that comes late judges the time since the last one as one period. After a step back of
 //! the clock, or more than two windows without a tick, everything is observed anew.

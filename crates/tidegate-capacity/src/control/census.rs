@@ -1,7 +1,8 @@
 //! The look at all partitions: one pass that locks each of them once.
 //!
-//! Rates are taken on a *beat* of ten seconds. Between two beats only tables are looked at that
-//! have refused something or whose keys are sampled, so that a quiet store costs next to nothing.
+//! Rates are taken on a *beat* of ten seconds. Between two beats the look finds partitions that
+//! rise above their ceilings or are refused by them. Of a large store only tables are looked at
+//! then that have refused something or whose keys are sampled.
 
 use core::time::Duration;
 
@@ -20,6 +21,9 @@ use crate::units::Units;
 /// The most directions of partitions whose keys are sampled at a time. A partition that is refused
 /// by its ceiling while all are taken waits for one.
 pub(super) const SKETCHES_MAX: usize = 256;
+
+/// The most partitions that are all looked at in each tick.
+const LOOKED_AT_MAX: usize = 16_384;
 
 /// The sketches that partitions may have which are warm and not refused by their ceilings.
 const SKETCHES_WARM_MAX: usize = SKETCHES_MAX / 2;
@@ -51,6 +55,8 @@ struct Look<'a> {
     sketches: usize,
     /// Whether a partition had to wait for a sketch.
     is_crowded: bool,
+    /// The time since the last look at the table.
+    unseen_for: Duration,
     /// Units a second that each node is asked for, on a beat.
     node_offered: Vec<Units>,
 }
@@ -68,13 +74,17 @@ impl Control {
             seed: self.seed,
             sketches: self.tables.iter().map(|one| one.sketches).sum(),
             is_crowded: false,
+            unseen_for: Duration::ZERO,
             node_offered: vec![Units::ZERO; capacity.nodes.len()],
         };
+        let is_large = self.tables.iter().map(|one| one.partitions.len()).sum::<usize>() > LOOKED_AT_MAX;
         let mut ended = Vec::new();
         for (index, load) in self.tables.iter_mut().enumerate() {
             let refused = [true, false].map(|is_read| load.table.throttled_count(is_read));
-            let has_new = self.new.iter().any(|one| one.table == load.table.id);
-            if look.elapsed.is_none() && load.refused == refused && load.sketches == 0 && !has_new {
+            let is_awaited = look.elapsed.is_some()
+                || load.sketches > 0
+                || self.new.iter().any(|one| one.table == load.table.id);
+            if is_large && !is_awaited && load.refused == refused {
                 continue;
             }
             load.refused = refused;
@@ -115,6 +125,7 @@ impl Look<'_> {
         let owned = load.table.clone();
         let plan = owned.layout.plan();
         load.follow(&plan, new);
+        self.unseen_for = self.now.saturating_since(core::mem::replace(&mut load.looked_at, self.now));
         let mut sketches = 0;
         for partition in 0..plan.len() {
             let state = &mut *owned.layout.lock(&plan, partition);
@@ -176,6 +187,11 @@ impl Look<'_> {
         let at_ceiling = Units::from_rate(meter.at_ceiling);
         let is_refused = at_ceiling > observed.at_ceiling;
         observed.at_ceiling = at_ceiling;
+        let offered = Units::from_rate(meter.offered);
+        let is_rising = observed.seen.replace(offered).is_some_and(|seen| {
+            let units = i128::from((offered - seen).as_thousandths());
+            units * 1000 > i128::from(ceiling.as_thousandths()) * self.unseen_for.as_millis().cast_signed()
+        });
         if let Some(elapsed) = self.elapsed {
             let totals = Totals::of(meter);
             if let Some(before) = observed.before.replace(totals) {
@@ -205,7 +221,7 @@ impl Look<'_> {
             self.sketches -= load.end_sketch();
             return None;
         }
-        let wants = is_refused || self.elapsed.is_some() && is_warm(observed.offered);
+        let wants = is_refused || is_rising || self.elapsed.is_some() && is_warm(observed.offered);
         if is_resting || !wants {
             if !is_resting && self.elapsed.is_some() {
                 observed.verdict = None;

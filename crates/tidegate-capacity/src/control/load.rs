@@ -35,6 +35,8 @@ pub(super) struct TableLoad {
     /// The places of the partitions by their numbers.
     places: Vec<(PartitionId, u32)>,
     version: Option<u32>,
+    /// When its partitions were looked at last.
+    pub(super) looked_at: Timestamp,
     /// The refusals that the table had counted at the last look.
     pub(super) refused: [u64; 2],
     /// The directions of partitions whose keys are sampled.
@@ -74,6 +76,8 @@ pub(super) struct Observed {
     pub(super) admitted: Units,
     /// Units that the ceiling had refused at the last look.
     pub(super) at_ceiling: Units,
+    /// Units of first attempts at the last look; `None` before the first one.
+    pub(super) seen: Option<Units>,
     /// The highest loads of the last windows.
     pub(super) peaks: Peaks,
     /// The last windows of keys, while they are sampled.
@@ -184,6 +188,7 @@ impl TableLoad {
             partitions: Vec::new(),
             places: Vec::new(),
             version: None,
+            looked_at: Timestamp::from_nanos(0),
             refused: [0; 2],
             sketches: 0,
             boosted: BTreeMap::new(),

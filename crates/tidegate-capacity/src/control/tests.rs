@@ -182,6 +182,16 @@ fn a_partition_above_its_ceiling_is_cut_after_half_a_minute_and_its_parts_after_
 }
 
 #[test]
+fn keys_are_sampled_from_the_first_second_above_the_ceiling_on() {
+    let mut run = Run::new(table(TableMode::Global));
+    run.second(400, key_of_first_quarter);
+    assert_eq!(run.sketches(), 0);
+    // The bucket of the ceiling is full: nothing is refused yet.
+    assert_eq!(run.second(1100, key_of_first_quarter), 0);
+    assert_eq!(run.sketches(), 1);
+}
+
+#[test]
 fn what_an_allocation_refuses_is_no_reason_to_sample_keys_or_to_cut() {
     let table = table(TableMode::Static).ceilings(Ceilings { read: 3000, write: 3000 });
     let mut run = Run::new(table);
