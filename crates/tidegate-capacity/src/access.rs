@@ -5,7 +5,7 @@ use tidegate_core::AccessOperation;
 use crate::error::CapacityError;
 use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
 
-/// One read or write of one key.
+/// One read or write of one key, or one read of many.
 ///
 /// ```
 /// # use tidegate_capacity::{Access, AccessKind, ReadConsistency, Units};
@@ -20,8 +20,8 @@ use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRIT
 pub struct Access<'a> {
     /// The name of the table.
     pub table: &'a str,
-    /// The key; it decides the partition. Any bytes up to [`Access::KEY_BYTES_MAX`], or an empty
-    /// key.
+    /// The key, of a scan the first one; it decides the partition. Any bytes up to
+    /// [`Access::KEY_BYTES_MAX`], or an empty key.
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
@@ -49,6 +49,11 @@ impl<'a> Access<'a> {
     /// An eventually consistent read of `size` bytes.
     pub const fn read(table: &'a str, key: &'a [u8], size: u64) -> Self {
         Self::new(table, key, AccessKind::Read { consistency: ReadConsistency::Eventual }, size)
+    }
+
+    /// An eventually consistent read of many keys, of `size` bytes together, from `key` on.
+    pub const fn scan(table: &'a str, key: &'a [u8], size: u64) -> Self {
+        Self::new(table, key, AccessKind::Scan { consistency: ReadConsistency::Eventual }, size)
     }
 
     /// A write of `size` bytes.
@@ -100,6 +105,13 @@ pub enum AccessKind {
         /// The consistency that the reader requires.
         consistency: ReadConsistency,
     },
+    /// A read of many keys in their order, or by a query: weighed by the size of all that is read
+    /// together, as a read of one key is. It is located by its first key, whichever partitions the
+    /// others lie in; of a partition that mostly scans ask for no cut is proposed.
+    Scan {
+        /// The consistency that the reader requires.
+        consistency: ReadConsistency,
+    },
     /// A write: one unit for every [`WRITE_UNIT_BYTES`].
     Write,
     /// A write in a transaction: two units for every [`WRITE_UNIT_BYTES`].
@@ -122,7 +134,7 @@ impl AccessKind {
     /// The weight of `size` bytes. Fails when they are more than one request may have.
     pub fn units(self, size: u64) -> Result<Units, CapacityError> {
         let (bytes_max, block, thousandths) = match self {
-            Self::Read { consistency } => {
+            Self::Read { consistency } | Self::Scan { consistency } => {
                 let thousandths = match consistency {
                     ReadConsistency::Eventual => 500,
                     ReadConsistency::Strong => 1000,
@@ -148,11 +160,15 @@ impl AccessKind {
 
     /// Whether only the leader of a group may serve it.
     pub(crate) const fn needs_leader(self) -> bool {
-        !matches!(self, Self::Read { consistency: ReadConsistency::Eventual })
+        !matches!(
+            self,
+            Self::Read { consistency: ReadConsistency::Eventual }
+                | Self::Scan { consistency: ReadConsistency::Eventual }
+        )
     }
 
     pub(crate) const fn is_read(self) -> bool {
-        matches!(self, Self::Read { .. })
+        matches!(self, Self::Read { .. } | Self::Scan { .. })
     }
 }
 
@@ -200,6 +216,12 @@ mod tests {
         assert_eq!(read(ReadConsistency::Eventual, 4097), 1000);
         assert_eq!(read(ReadConsistency::Strong, 400 << 10), 100_000);
         assert_eq!(read(ReadConsistency::Transactional, 1), 2000);
+        // A scan weighs what it reads together, up to a page.
+        let scan = |consistency, size| AccessKind::Scan { consistency }.units(size).unwrap().as_thousandths();
+        assert_eq!(scan(ReadConsistency::Eventual, 40 << 10), 5000);
+        assert_eq!(scan(ReadConsistency::Strong, READ_BYTES_MAX), 256_000);
+        let error = Access::scan("t", b"k", READ_BYTES_MAX + 1).units().unwrap_err().to_string();
+        assert!(error.starts_with("a read of 1048577 bytes"), "{error}");
         assert_eq!(AccessKind::Write.units(1).unwrap(), Units::whole(1));
         assert_eq!(AccessKind::Write.units(1025).unwrap(), Units::whole(2));
         assert_eq!(AccessKind::Write.units(WRITE_BYTES_MAX).unwrap(), Units::whole(400));

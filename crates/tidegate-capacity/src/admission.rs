@@ -14,7 +14,7 @@
 
 use tidegate_core::{Reason, Timestamp};
 
-use crate::access::{Access, operation_of};
+use crate::access::{Access, AccessKind, operation_of};
 use crate::bucket::BucketWord;
 use crate::capacity::{Admission, Capacity, TableEntry};
 use crate::error::CapacityError;
@@ -46,6 +46,7 @@ pub(crate) struct Load {
     pub(crate) position: Position,
     /// In thousandths; at most the largest request.
     pub(crate) cost: u64,
+    is_scan: bool,
 }
 
 /// The bucket that has too little for an access.
@@ -65,6 +66,7 @@ impl Load {
             needs_leader: access.kind.needs_leader(),
             position,
             cost: units.as_thousandths().cast_unsigned(),
+            is_scan: matches!(access.kind, AccessKind::Scan { .. }),
         }
     }
 }
@@ -215,6 +217,9 @@ impl Capacity {
             state.directions.of_mut(load.is_read).meter.offer(load.cost);
             if let Some(sketch) = &mut state.sketches[usize::from(!load.is_read)] {
                 sketch.record(load.position, load.cost, now);
+                if load.is_scan {
+                    sketch.mark_spanning();
+                }
             }
         }
         let tokens = match self.take_tokens(table, entry.account, &state, load, now) {
@@ -486,6 +491,9 @@ impl Capacity {
         throughput.note_time(at, now);
         if matches!(shortage.bound, Bound::Ceiling | Bound::Allocation | Bound::Burst) {
             throughput.meter.throttle(load.cost);
+        }
+        if shortage.bound == Bound::Ceiling {
+            throughput.meter.throttle_at_ceiling(load.cost);
         }
         if Fault::RefusalCharged.is_planted() {
             throughput.charge(at, ChargePath::Allocated, (0, BucketWord::default()), load.cost, now);

@@ -3,101 +3,69 @@
 //! [`Control::tick`] is called about once a second, with any pause in between. It boosts by itself,
 //! since a boost is undone as easily, and proposes everything else as [`Plan`]s. A caller carries
 //! out those that it wants with [`Control::carry_out`], a move with the help of a
-//! [`PlacementDriver`].
+//! [`PlacementDriver`](crate::placement::PlacementDriver).
+//!
+//! A tick costs little where nothing is warm: rates are taken every ten seconds, and in between
+//! counters are compared, of a large store only those of tables that refuse. A partition that rises
+//! above its ceiling has its keys sampled from the next tick on, and is judged at the end of each
+//! window.
 //!
 //! A tick that comes late judges the time since the last one as one period. After a step back of
 //! the clock, or more than two windows without a tick, everything is observed anew.
+//!
+//! Memory: half a KiB for each partition, and 320 KiB for each direction of a partition whose keys
+//! are sampled, of which there are at most 256: a sketch and the last five windows.
+
+mod boosts;
+mod census;
+mod execution;
+mod growth;
+mod load;
+mod merges;
+mod moves;
+mod splits;
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{AccessOperation, Timestamp};
 
-use crate::boost::{self, BoostLoad, boosted_rates};
+pub use self::execution::{ControlError, EndedMove};
+use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
-use crate::error::CapacityError;
-use crate::growth::GrownTable;
-use crate::merge::{COOL, CoolPair, MergeLoad, cool_neighbours};
 use crate::partition_id::PartitionId;
-use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
-use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::position::Position;
-use crate::relocation::{NodeUse, ReplicaMove, ReplicaUse, unburdening_moves};
-use crate::reshape::SplitShares;
-use crate::sketch::{KeySample, WINDOW};
-use crate::split::{Cut, SplitLoad, SplitVerdict, WINDOWS_MAX, split_verdict};
-use crate::status::{DirectionStatus, PartitionStatus};
-use crate::table_config::TableMode;
+use crate::placement::MoveOrder;
+use crate::plan::{Plan, PlanReason};
+use crate::sketch::WINDOW;
+use crate::split::SplitVerdict;
 use crate::units::Units;
 
 /// The time between two proposals of merges.
 const MERGE_PERIOD: Duration = Duration::from_mins(1);
 
-/// The youngest partition that is cut again.
-const SPLIT_AGE_MIN: Duration = Duration::from_secs(30);
-
-/// The windows of which the highest load is kept, so that together they cover [`COOL`].
-const PEAKS: usize = (COOL.as_secs() / WINDOW.as_secs()) as usize;
-
-const OPERATIONS: [AccessOperation; 2] = [AccessOperation::Read, AccessOperation::Write];
+/// The new partitions whose loads are predicted until the next tick.
+const NEW_MAX: usize = 1024;
 
 /// The control loops of a store.
 #[derive(Debug)]
 pub struct Control {
     seed: u64,
-    partitions: BTreeMap<(String, String, PartitionId), [Observed; 2]>,
-    /// The partitions that were moved lately, and when.
-    moved: BTreeMap<(String, String, PartitionId), Timestamp>,
+    /// The tables as they were observed last, in the order of the store.
+    tables: Vec<TableLoad>,
+    /// Units a second that each node was asked for over the last beat.
+    node_offered: Vec<Units>,
+    /// Since when each node has been nearly full.
+    full_since: Vec<Option<Timestamp>>,
+    /// The partitions that were moved lately.
+    moved: Vec<MovedPartition>,
+    /// The partitions that plans have made since the last tick, at most [`NEW_MAX`].
+    new: Vec<NewPartition>,
     /// Moves that a driver carries out.
     running: Vec<MoveOrder>,
+    /// Whether a partition that its ceiling refuses waits for a sketch.
+    is_crowded: bool,
     boosted_at: Timestamp,
     judged_at: Timestamp,
     merged_at: Timestamp,
-}
-
-/// One direction of a partition over the last windows.
-#[derive(Clone, Debug, Default)]
-struct Observed {
-    before: Option<Totals>,
-    /// Units a second of first attempts, and admitted ones, since the last judgement.
-    offered: Units,
-    admitted: Units,
-    is_throttled: bool,
-    boost_before: Option<Totals>,
-    samples: VecDeque<KeySample>,
-    /// The highest loads of the last windows.
-    peaks: VecDeque<Units>,
-    is_sampled: bool,
-    verdict: Option<SplitVerdict>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Totals {
-    offered: Units,
-    admitted: Units,
-    throttled: Units,
-}
-
-impl Totals {
-    fn of(status: &DirectionStatus) -> Self {
-        Self { offered: status.offered, admitted: status.admitted, throttled: status.throttled }
-    }
-
-    /// Units a second of first attempts and of admitted ones since `before`, and whether any were
-    /// refused. Totals that fell are those of a partition that gave units back.
-    fn since(self, before: Self, elapsed: Duration) -> (Units, Units, bool) {
-        let rate = |now: Units, before: Units| {
-            let units = i128::from((now - before).as_thousandths().max(0));
-            let millis = i128::try_from(elapsed.as_millis()).unwrap_or(i128::MAX).max(1);
-            // At most the units, as a period is at least a second.
-            Units::from_thousandths((units * 1000 / millis) as i64)
-        };
-        (
-            rate(self.offered, before.offered),
-            rate(self.admitted, before.admitted),
-            self.throttled > before.throttled,
-        )
-    }
 }
 
 impl Control {
@@ -105,9 +73,13 @@ impl Control {
     pub fn new(seed: u64, now: Timestamp) -> Self {
         Self {
             seed,
-            partitions: BTreeMap::new(),
-            moved: BTreeMap::new(),
+            tables: Vec::new(),
+            node_offered: Vec::new(),
+            full_since: Vec::new(),
+            moved: Vec::new(),
+            new: Vec::new(),
             running: Vec::new(),
+            is_crowded: false,
             boosted_at: now,
             judged_at: now,
             merged_at: now,
@@ -123,403 +95,63 @@ impl Control {
                 ..Self::new(self.seed, now)
             };
         }
-        if now.saturating_since(self.boosted_at) >= boost::PERIOD {
-            self.boost(capacity, now);
-        }
         let mut plans = Vec::new();
         for grown in capacity.follow_demand(now) {
-            propose_growth(capacity, &grown, now, &mut plans);
+            growth::propose_growth(capacity, &grown, now, &mut plans);
         }
-        if now.saturating_since(self.judged_at) >= WINDOW {
-            self.observe(capacity, now);
-            self.propose_splits(capacity, now, &mut plans);
-            self.propose_moves(capacity, now, &mut plans);
+        let is_beat = now.saturating_since(self.judged_at) >= WINDOW;
+        let ended = self.observe(capacity, now);
+        self.boost(capacity, now);
+        self.propose_splits(ended, now, &mut plans);
+        let is_placed = self.place_new(capacity, now, &mut plans);
+        self.new.clear();
+        if is_beat {
+            // One move at a time for each node.
+            if !is_placed {
+                self.propose_moves(capacity, now, &mut plans);
+            }
             self.judged_at = now;
         }
         if now.saturating_since(self.merged_at) >= MERGE_PERIOD {
             self.propose_merges(capacity, now, &mut plans);
             self.merged_at = now;
         }
+        plans.retain(|plan| is_allowed(capacity, plan));
         plans
     }
 
-    /// The verdict on one direction of a partition at the last judgement; `None` while it is not
-    /// warm.
+    /// The verdict on one direction of a partition at the end of the last window of its keys;
+    /// `None` while they are not sampled.
     pub fn verdict(
         &self,
-        (namespace, table): (&str, &str),
+        table: (&str, &str),
         partition: PartitionId,
         operation: AccessOperation,
     ) -> Option<&SplitVerdict> {
-        let key = (namespace.to_owned(), table.to_owned(), partition);
         let index = usize::from(operation == AccessOperation::Write);
-        self.partitions.get(&key).and_then(|both| both[index].verdict.as_ref())
+        self.observed(table, partition)?[index].verdict.as_ref()
     }
 
-    fn observed(&mut self, table: (&str, &str), partition: PartitionId) -> &mut [Observed; 2] {
-        self.partitions.entry((table.0.to_owned(), table.1.to_owned(), partition)).or_default()
+    /// The seed of the sketch of a partition.
+    fn seed_of(&self, partition: PartitionId) -> u64 {
+        self.seed ^ u64::from(partition.0)
     }
 
-    /// Boosts the tables of the adaptive mode. A node that cannot bear a boost keeps the rate; its
-    /// load moves replicas away from it.
-    fn boost(&mut self, capacity: &Capacity, now: Timestamp) {
-        let elapsed = now.saturating_since(self.boosted_at);
-        for (namespace, table) in capacity.tables() {
-            if capacity.mode(namespace, table) != Some(TableMode::Adaptive) {
-                continue;
-            }
-            let statuses = statuses(capacity, namespace, table, now);
-            for (index, operation) in OPERATIONS.into_iter().enumerate() {
-                let mut consumed = Units::ZERO;
-                let loads: Vec<BoostLoad> = statuses
-                    .iter()
-                    .map(|status| {
-                        let direction = direction(status, operation);
-                        let totals = Totals::of(direction);
-                        let observed = &mut self.observed((namespace, table), status.id)[index];
-                        let before = observed.boost_before.replace(totals).unwrap_or(totals);
-                        let (offered, admitted, is_throttled) = totals.since(before, elapsed);
-                        consumed = consumed + admitted;
-                        let DirectionStatus { base, rate, ceiling, .. } = *direction;
-                        BoostLoad { base, rate, ceiling, offered, is_throttled }
-                    })
-                    .collect();
-                let provisioned = loads.iter().fold(Units::ZERO, |sum, load| sum + load.base);
-                let rates = boosted_rates(&loads, consumed, provisioned, elapsed);
-                for ((status, load), rate) in statuses.iter().zip(&loads).zip(rates) {
-                    if rate != load.rate {
-                        let _ = capacity.allocate(namespace, table, status.id, operation, rate, now);
-                    }
-                }
-            }
-        }
-        self.boosted_at = now;
-    }
-
-    /// Reads the totals and samples of all partitions, and turns sketches on and off.
-    fn observe(&mut self, capacity: &Capacity, now: Timestamp) {
-        let elapsed = now.saturating_since(self.judged_at);
-        let seed = self.seed;
-        let mut before = core::mem::take(&mut self.partitions);
-        for (namespace, table) in capacity.tables() {
-            for status in statuses(capacity, namespace, table, now) {
-                let key = (namespace.to_owned(), table.to_owned(), status.id);
-                let mut both = before.remove(&key).unwrap_or_default();
-                for (observed, operation) in both.iter_mut().zip(OPERATIONS) {
-                    let direction = direction(&status, operation);
-                    let totals = Totals::of(direction);
-                    let earlier = observed.before.replace(totals);
-                    let Some(earlier) = earlier else { continue };
-                    (observed.offered, observed.admitted, observed.is_throttled) =
-                        totals.since(earlier, elapsed);
-                    push_bounded(&mut observed.peaks, observed.offered, PEAKS);
-                    let is_warm = observed.offered.as_thousandths() * 2 > direction.ceiling.as_thousandths();
-                    let place = (namespace, table);
-                    if observed.is_sampled
-                        && let Ok(Some(sample)) = capacity.take_key_sample(place, status.id, operation, now)
-                    {
-                        push_bounded(&mut observed.samples, sample, WINDOWS_MAX);
-                    }
-                    if is_warm != observed.is_sampled {
-                        let seed = is_warm.then_some(seed ^ u64::from(status.id.0));
-                        let _ = capacity.sample_keys(place, status.id, operation, seed, now);
-                        observed.is_sampled = is_warm;
-                        if !is_warm {
-                            (observed.samples, observed.verdict) = (VecDeque::new(), None);
-                        }
-                    }
-                }
-                self.partitions.insert(key, both);
-            }
-        }
-    }
-
-    fn propose_splits(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
-        for (namespace, table) in capacity.tables() {
-            for status in statuses(capacity, namespace, table, now) {
-                let both = self.observed((namespace, table), status.id);
-                for (observed, operation) in both.iter_mut().zip(OPERATIONS) {
-                    // Only a cause that a cut removes: the partition's own buckets refused.
-                    if !observed.is_throttled || observed.samples.is_empty() {
-                        continue;
-                    }
-                    let load = SplitLoad {
-                        range: status.range,
-                        ceiling: direction(&status, operation).ceiling,
-                        windows: observed.samples.make_contiguous(),
-                        spanning: 0,
-                        requests: 0,
-                    };
-                    let verdict = split_verdict(&load);
-                    let is_young =
-                        status.made_at.is_some_and(|made_at| now.saturating_since(made_at) < SPLIT_AGE_MIN);
-                    let chosen = match &verdict {
-                        SplitVerdict::Split(cut) if !is_young => {
-                            Some((*cut, PlanReason::AboveCeiling(operation)))
-                        }
-                        // A cut at a time: the other one is of a partition that does not exist yet.
-                        SplitVerdict::HotKey { cuts, .. } => {
-                            cuts.first().map(|cut| (*cut, PlanReason::HotKey(operation)))
-                        }
-                        _ => None,
-                    };
-                    observed.verdict = Some(verdict);
-                    if let Some((Cut { at, left, benefit }, reason)) = chosen {
-                        let shares = SplitShares { read: left, write: left };
-                        let change = PlannedChange::Split { partition: status.id, at, shares };
-                        plans.push(Plan { benefit, ..Plan::new((namespace, table), change, reason, now) });
-                        // One plan for a partition, whatever the other direction says.
-                        break;
-                    }
-                }
-            }
-        }
-    }
-
-    fn propose_merges(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
-        let elapsed = now.saturating_since(self.merged_at);
-        let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
-        for (namespace, table) in capacity.tables() {
-            let statuses = statuses(capacity, namespace, table, now);
-            let bounds = capacity.configured_bounds(namespace, table).unwrap_or_default();
-            let loads: Vec<MergeLoad> = statuses
-                .iter()
-                .map(|status| {
-                    let both = self.observed((namespace, table), status.id);
-                    let is_known = both.iter().all(|one| one.peaks.len() == PEAKS);
-                    let peak = |one: &Observed| one.peaks.iter().copied().max().unwrap_or_default();
-                    let has_hot_key =
-                        both.iter().any(|one| matches!(one.verdict, Some(SplitVerdict::HotKey { .. })));
-                    MergeLoad {
-                        id: status.id,
-                        made_at: status.made_at,
-                        peaks: is_known.then(|| [peak(&both[0]), peak(&both[1])]),
-                        ceilings: [status.read.ceiling, status.write.ceiling],
-                        has_hot_key,
-                        begins_configured: bounds.binary_search(&status.range.first).is_ok(),
-                        node: names.iter().position(|name| *name == status.node).unwrap_or(usize::MAX),
-                    }
-                })
-                .collect();
-            for CoolPair { left, right, is_together } in cool_neighbours(&loads, elapsed, now) {
-                let place = |id| statuses.iter().find(|status| status.id == id).expect("one of the pair");
-                let (at, beside) = (place(left), place(right));
-                let change = if is_together {
-                    PlannedChange::Merge { left }
-                } else {
-                    let order =
-                        MoveOrder::new((namespace, table), (right, beside.range), beside.node, at.node);
-                    PlannedChange::Move(order)
-                };
-                plans.push(Plan::new((namespace, table), change, PlanReason::Cool, now));
-            }
-        }
-    }
-
-    fn propose_moves(&mut self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
-        let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
-        let mut nodes: Vec<NodeUse> = capacity
-            .nodes(now)
-            .map(|node| NodeUse {
-                units: node.rate,
-                promisable: node.promisable,
-                promised: node.promised,
-                offered: Units::ZERO,
-            })
-            .collect();
-        let tables: Vec<(&str, &str)> = capacity.tables().collect();
-        let mut replicas = Vec::new();
-        let mut ranges = BTreeMap::new();
-        for (index, (namespace, table)) in tables.iter().enumerate() {
-            for status in statuses(capacity, namespace, table, now) {
-                let key = ((*namespace).to_owned(), (*table).to_owned(), status.id);
-                let Some(node) = names.iter().position(|name| *name == status.node) else { continue };
-                let offered =
-                    self.partitions.get(&key).map_or(Units::ZERO, |both| both[0].offered + both[1].offered);
-                nodes[node].offered = nodes[node].offered + offered;
-                ranges.insert((index, status.id), status.range);
-                replicas.push(ReplicaUse {
-                    table: index,
-                    partition: status.id,
-                    node,
-                    promised: status.read_rate + status.write_rate,
-                    offered,
-                    bytes: 0,
-                    moved_at: self.moved.get(&key).copied(),
-                });
-            }
-        }
-        let position = |name: &str| names.iter().position(|known| *known == name);
-        let running: Vec<ReplicaMove> = self
-            .running
-            .iter()
-            .filter_map(|order| {
-                let is_it = |(namespace, table): &(&str, &str)| {
-                    *namespace == order.namespace && *table == order.table
-                };
-                let table = tables.iter().position(is_it)?;
-                Some(ReplicaMove {
-                    table,
-                    partition: order.partition,
-                    from: position(&order.from)?,
-                    to: position(&order.to)?,
-                })
-            })
-            .collect();
-        for chosen in unburdening_moves(&nodes, &replicas, &running, now) {
-            let (namespace, table) = tables[chosen.table];
-            let range = ranges[&(chosen.table, chosen.partition)];
-            let order = MoveOrder::new(
-                (namespace, table),
-                (chosen.partition, range),
-                names[chosen.from],
-                names[chosen.to],
-            );
-            let change = PlannedChange::Move(order);
-            plans.push(Plan::new((namespace, table), change, PlanReason::NodeBusy, now));
-        }
-    }
-
-    /// Carries a plan out. A split and a merge are done at once; a move is started at the driver,
-    /// and [`Control::follow_moves`] ends it.
-    ///
-    /// A plan for a partition that has changed since is an error, and nothing is changed.
-    pub fn carry_out<D: PlacementDriver>(
-        &mut self,
-        capacity: &Capacity,
-        plan: &Plan,
-        driver: &mut D,
-        now: Timestamp,
-    ) -> Result<(), ControlError<D::Error>> {
-        let (namespace, table) = (plan.namespace.as_str(), plan.table.as_str());
-        match &plan.change {
-            PlannedChange::Split { partition, at, shares } => {
-                capacity.split(namespace, table, *partition, *at, *shares, now)?;
-            }
-            PlannedChange::Merge { left } => {
-                capacity.merge(namespace, table, *left, now)?;
-            }
-            PlannedChange::Move(order) => {
-                let is_there = statuses(capacity, namespace, table, now)
-                    .iter()
-                    .any(|status| status.id == order.partition && status.range == order.range);
-                if !is_there {
-                    return Err(ControlError::Changed(order.partition));
-                }
-                driver.start(order, now).map_err(ControlError::Driver)?;
-                self.running.push(order.clone());
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks the driver about the moves that run. A report of the driver that a move is done is not
-    /// enough: the plane follows when the store itself shows the keys at the destination. Returns
-    /// the moves that ended, each with whether the replica lies at its destination.
-    pub fn follow_moves<D: PlacementDriver>(
-        &mut self,
-        capacity: &Capacity,
-        driver: &mut D,
-        now: Timestamp,
-    ) -> Vec<EndedMove<D::Error>> {
-        let mut ended = Vec::new();
-        for order in core::mem::take(&mut self.running) {
-            let (namespace, table) = (order.namespace.as_str(), order.table.as_str());
-            match driver.progress(&order, now) {
-                Ok(MoveProgress::Running { gated_until }) => {
-                    if let Some(until) = gated_until {
-                        let _ = capacity.gate(namespace, table, order.partition, until);
-                    }
-                    self.running.push(order);
-                }
-                Ok(MoveProgress::Failed) => ended.push(EndedMove { order, outcome: Ok(false) }),
-                Ok(MoveProgress::Done) => {
-                    let is_there = driver.lies_on(&order, &order.to, now).map_err(ControlError::Driver);
-                    let outcome = is_there.and_then(|is_there| {
-                        if is_there {
-                            let (from, to) = (order.from.as_str(), order.to.as_str());
-                            capacity.move_replica(namespace, table, order.partition, from, to, now)?;
-                            capacity.gate(namespace, table, order.partition, now)?;
-                        }
-                        Ok(is_there)
-                    });
-                    if matches!(outcome, Ok(true)) {
-                        let key = (order.namespace.clone(), order.table.clone(), order.partition);
-                        self.moved.insert(key, now);
-                    }
-                    ended.push(EndedMove { order, outcome });
-                }
-                // It is asked again: the move may have ended or not.
-                Err(_) => self.running.push(order),
-            }
-        }
-        ended
+    fn observed(&self, table: (&str, &str), partition: PartitionId) -> Option<&[Observed; 2]> {
+        Some(&TableLoad::find(&self.tables, table)?.partition(partition)?.directions)
     }
 }
 
-/// A move that ended.
-#[derive(Debug)]
-pub struct EndedMove<E: core::fmt::Debug + core::fmt::Display> {
-    /// The move.
-    pub order: MoveOrder,
-    /// Whether the replica lies at its destination; or why the plane does not know, or cannot
-    /// follow.
-    pub outcome: Result<bool, ControlError<E>>,
-}
-
-/// The reason for which a plan was not carried out.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ControlError<E: core::fmt::Debug + core::fmt::Display> {
-    /// The plane cannot make the change.
-    #[error(transparent)]
-    Capacity(#[from] CapacityError),
-    /// The partition was split or merged since the plan was proposed.
-    #[error("partition {0} was split or merged since the plan was made; wait for the next plan")]
-    Changed(PartitionId),
-    /// The driver cannot make it.
-    #[error("the placement driver failed: {0}")]
-    Driver(E),
-}
-
-/// Halves the widest partitions of a table whose limits have grown, as many as are missing.
-fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
-    let mut statuses = statuses(capacity, &grown.namespace, &grown.table, now);
-    let missing = (grown.partitions as usize).saturating_sub(statuses.len());
-    let width = |status: &PartitionStatus<'_>| {
-        let (first, last) = status.range.words();
-        last - first
-    };
-    statuses.sort_by_key(|status| core::cmp::Reverse(width(status)));
-    for status in statuses.iter().take(missing).filter(|status| width(status) > 0) {
-        let middle = status.range.words().0 + width(status) / 2 + 1;
-        let (partition, at) = (status.id, Position::of_first_word(middle));
-        let change = PlannedChange::Split { partition, at, shares: SplitShares::HALF };
-        plans.push(Plan::new((&grown.namespace, &grown.table), change, PlanReason::Growth, now));
+/// Whether the configuration of its table lets a plan be proposed.
+fn is_allowed(capacity: &Capacity, plan: &Plan) -> bool {
+    let Ok(table) = capacity.table(&plan.namespace, &plan.table) else { return false };
+    let layout = table.layout.plan();
+    match plan.reason {
+        PlanReason::AboveCeiling(_) | PlanReason::HotKey(_) | PlanReason::Growth => layout.config.splits,
+        // The move that brings two neighbours together included.
+        PlanReason::Cool => layout.config.merges,
+        PlanReason::NodeBusy => true,
     }
-}
-
-fn statuses<'a>(
-    capacity: &'a Capacity,
-    namespace: &str,
-    table: &str,
-    now: Timestamp,
-) -> Vec<PartitionStatus<'a>> {
-    capacity.partitions(namespace, table, now).map(Iterator::collect).unwrap_or_default()
-}
-
-const fn direction<'a>(status: &'a PartitionStatus<'_>, operation: AccessOperation) -> &'a DirectionStatus {
-    match operation {
-        AccessOperation::Read => &status.read,
-        AccessOperation::Write => &status.write,
-    }
-}
-
-fn push_bounded<T>(queue: &mut VecDeque<T>, value: T, max: usize) {
-    if queue.len() == max {
-        queue.pop_front();
-    }
-    queue.push_back(value);
 }
 
 #[cfg(test)]

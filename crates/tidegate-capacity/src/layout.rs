@@ -194,6 +194,11 @@ impl LayoutPlan {
         id
     }
 
+    /// A number that every cut and join changes.
+    pub(crate) const fn version(&self) -> u32 {
+        self.next_id
+    }
+
     /// Whether a table of this configuration has its keys in the same order.
     pub(crate) fn has_order_of(&self, config: &TableConfig) -> bool {
         self.config.partition_by == config.partition_by && self.config.key_prefix == config.key_prefix

@@ -16,6 +16,8 @@ pub(crate) struct Meter {
     pub(crate) admitted: u64,
     /// Refused by the partition's own allocation, burst credit or ceiling.
     pub(crate) throttled: u64,
+    /// The part of `throttled` that the ceiling refused, which a cut of the partition raises.
+    pub(crate) at_ceiling: u64,
     /// Inflow that found everything full.
     pub(crate) lost: u64,
     /// Units that were given back, or no longer had room after a change of rates, and could not be
@@ -41,6 +43,11 @@ impl Meter {
 
     pub(crate) fn throttle(&mut self, cost: u64) {
         self.throttled += cost;
+    }
+
+    /// Counts a refusal by the ceiling, beside [`Meter::throttle`].
+    pub(crate) fn throttle_at_ceiling(&mut self, cost: u64) {
+        self.at_ceiling += cost;
     }
 
     pub(crate) fn return_units(&mut self, units: u64, now: Timestamp) {
@@ -86,6 +93,7 @@ impl Meter {
             offered: part(self.offered),
             admitted: part(self.admitted),
             throttled: part(self.throttled),
+            at_ceiling: part(self.at_ceiling),
             lost: part(self.lost),
             overflow: part(self.overflow),
             this_second: part(self.this_second),
@@ -96,6 +104,7 @@ impl Meter {
             offered: self.offered - left.offered,
             admitted: self.admitted - left.admitted,
             throttled: self.throttled - left.throttled,
+            at_ceiling: self.at_ceiling - left.at_ceiling,
             lost: self.lost - left.lost,
             overflow: self.overflow - left.overflow,
             this_second: self.this_second - left.this_second,
@@ -112,6 +121,7 @@ impl Meter {
             offered: self.offered + other.offered,
             admitted: self.admitted + other.admitted,
             throttled: self.throttled + other.throttled,
+            at_ceiling: self.at_ceiling + other.at_ceiling,
             lost: self.lost + other.lost,
             overflow: self.overflow + other.overflow,
             this_second: self.this_second + other.this_second,

@@ -29,6 +29,17 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it changes this partition.
+    pub(crate) fn is_of(&self, id: PartitionId) -> bool {
+        match &self.change {
+            PlannedChange::Split { partition, .. } | PlannedChange::Isolate { partition, .. } => {
+                *partition == id
+            }
+            PlannedChange::Merge { left } => *left == id,
+            PlannedChange::Move(order) => order.partition == id,
+        }
+    }
+
     /// A plan for a table, without a benefit that is known.
     pub(crate) fn new(
         (namespace, table): (&str, &str),
@@ -53,6 +64,17 @@ pub enum PlannedChange {
         /// The parts of reads and writes that the left part gets.
         shares: SplitShares,
     },
+    /// A key is parted from its neighbours by two cuts, one after the other.
+    Isolate {
+        /// The partition.
+        partition: PartitionId,
+        /// The position of the key, which is the first one of the middle part.
+        key: Position,
+        /// The first position of the right part.
+        behind: Position,
+        /// The parts of reads and writes before the key, and of the rest those of the key.
+        shares: [SplitShares; 2],
+    },
     /// A partition is joined with the one behind it.
     Merge {
         /// The left partition.
@@ -67,6 +89,9 @@ impl fmt::Display for PlannedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Split { partition, at, .. } => write!(f, "split of partition {partition} before {at}"),
+            Self::Isolate { partition, key, behind, .. } => {
+                write!(f, "splits of partition {partition} before {key} and {behind}")
+            }
             Self::Merge { left } => write!(f, "merge of partition {left} with the one behind it"),
             Self::Move(MoveOrder { partition, from, to, .. }) => {
                 write!(f, "move of partition {partition} from node {from} to node {to}")
@@ -104,6 +129,16 @@ impl fmt::Display for PlanReason {
             Self::Cool => f.write_str("the partitions have been cool for ten minutes"),
             Self::NodeBusy => f.write_str("the node is asked for more than nine tenths of its units"),
             Self::Growth => f.write_str("the limit of the table has grown on demand"),
+        }
+    }
+}
+
+impl PlanReason {
+    /// The direction whose ceiling is too low for the load; `None` for a plan of another reason.
+    pub const fn operation(self) -> Option<AccessOperation> {
+        match self {
+            Self::AboveCeiling(operation) | Self::HotKey(operation) => Some(operation),
+            Self::Cool | Self::NodeBusy | Self::Growth => None,
         }
     }
 }

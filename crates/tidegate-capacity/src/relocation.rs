@@ -1,6 +1,7 @@
 //! Relocation: replicas leave a node that is asked for more than it can do.
 //!
-//! A node above nine tenths of its units proposes one move at a time. Its cold replicas are tried
+//! A node above its units, or above nine tenths of them for a minute, gives replicas away, one at a
+//! time: a hot spot that moves on by itself is not followed. Its cold replicas are tried
 //! first, if together they free enough: the keys of the hot one are those that callers wait for.
 //! Moves that run count as done. The destination stays below nine tenths, has room for what the
 //! replica is promised, and holds no other replica of the partition.
@@ -16,6 +17,12 @@ use crate::units::Units;
 /// The hundredths of a node's units above which it gives replicas away, and up to which another one
 /// takes them.
 const FULL_PERCENT: i64 = 90;
+
+/// The hundredths of a node's units above which replicas leave it at once.
+const OVERLOADED_PERCENT: i64 = 105;
+
+/// The time for which a node is full before replicas leave it.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A move must bring the busier of the two nodes down by so many hundredths.
 const IMPROVEMENT_PERCENT: i64 = 5;
@@ -34,6 +41,22 @@ pub struct NodeUse {
     pub promised: Units,
     /// Units a second that it is asked for, refused ones included.
     pub offered: Units,
+    /// For how long it has been asked for more than nine tenths of its units.
+    pub full_for: Duration,
+}
+
+impl NodeUse {
+    /// Whether replicas should leave it now: it is asked for more than it can do, or has been full
+    /// for long. A load that moves on by itself is not followed.
+    fn is_due(&self) -> bool {
+        let percent = use_percent(self, Units::ZERO);
+        percent > OVERLOADED_PERCENT || percent > FULL_PERCENT && self.full_for >= PATIENCE
+    }
+
+    /// Whether it is asked for so much that replicas should leave it sooner or later.
+    pub(crate) fn is_full(&self) -> bool {
+        use_percent(self, Units::ZERO) > FULL_PERCENT
+    }
 }
 
 /// A replica as the relocation sees it.
@@ -76,72 +99,155 @@ pub fn unburdening_moves(
     running: &[ReplicaMove],
     now: Timestamp,
 ) -> Vec<ReplicaMove> {
-    let mut nodes = nodes.to_vec();
-    let mut replicas = replicas.to_vec();
-    let mut is_busy = vec![false; nodes.len()];
-    for done in running {
-        carry_out(done, &mut nodes, &mut replicas);
-        (is_busy[done.from], is_busy[done.to]) = (true, true);
-    }
-    let mut order: Vec<usize> = (0..nodes.len()).collect();
-    order.sort_by_key(|node| Reverse(use_percent(&nodes[*node], Units::ZERO)));
-    let mut moves = Vec::new();
-    for from in order {
-        if is_busy[from] || use_percent(&nodes[from], Units::ZERO) <= FULL_PERCENT {
-            continue;
-        }
-        if let Some(best) = best_move(from, &nodes, &replicas, &is_busy, now) {
-            carry_out(&best, &mut nodes, &mut replicas);
-            (is_busy[best.from], is_busy[best.to]) = (true, true);
-            moves.push(best);
+    let mut relocation = Relocation::new(nodes, replicas, running);
+    for from in relocation.nodes_by_use() {
+        if relocation.nodes[from].is_due() {
+            let cold_first = relocation.candidates(from, now);
+            relocation.choose(from, &cold_first);
         }
     }
-    moves
+    relocation.chosen
 }
 
-fn best_move(
-    from: usize,
+/// The moves away from nodes that cannot bear new partitions: of each node the hottest one of
+/// `new`, which are positions in `replicas`, or another one if that fits nowhere. Nodes are bound
+/// as those of [`unburdening_moves`].
+pub fn placing_moves(
     nodes: &[NodeUse],
     replicas: &[ReplicaUse],
-    is_busy: &[bool],
+    running: &[ReplicaMove],
+    new: &[usize],
     now: Timestamp,
-) -> Option<ReplicaMove> {
-    let may_move = |one: &&ReplicaUse| {
-        one.node == from && one.moved_at.is_none_or(|moved| now.saturating_since(moved) >= COOLDOWN)
-    };
-    let mut candidates: Vec<&ReplicaUse> = replicas.iter().filter(may_move).collect();
-    candidates.sort_by_key(|one| (one.offered, one.table, one.partition));
-    // Without the hottest one, if the others free enough.
-    let full = nodes[from].units.as_thousandths() * FULL_PERCENT / 100;
-    let excess = nodes[from].offered.as_thousandths() - full;
-    if let Some((_, cold)) = candidates.split_last()
-        && cold.iter().map(|one| one.offered.as_thousandths()).sum::<i64>() >= excess
-    {
-        candidates.pop();
-    }
-    let before = use_percent(&nodes[from], Units::ZERO);
-    let mut best: Option<(i64, u64, ReplicaMove)> = None;
-    for replica in candidates {
-        for (to, node) in nodes.iter().enumerate() {
-            let is_taken = replicas.iter().any(|one| {
-                one.node == to && (one.table, one.partition) == (replica.table, replica.partition)
-            });
-            let has_room = node.promised + replica.promised <= node.promisable;
-            let after_to = use_percent(node, replica.offered);
-            if to == from || is_busy[to] || is_taken || !has_room || after_to > FULL_PERCENT {
+) -> Vec<ReplicaMove> {
+    let mut relocation = Relocation::new(nodes, replicas, running);
+    for from in relocation.nodes_by_use() {
+        if relocation.nodes[from].is_full() {
+            let is_there = |place: &&usize| relocation.replicas[**place].node == from;
+            let hottest = new.iter().copied().filter(|place| is_there(&place));
+            let Some(hottest) =
+                hottest.max_by_key(|place| (relocation.replicas[*place].offered, Reverse(*place)))
+            else {
                 continue;
-            }
-            let after = after_to.max(use_percent(&nodes[from], Units::ZERO - replica.offered));
-            if before - after < IMPROVEMENT_PERCENT {
-                continue;
-            }
-            if best.is_none_or(|(least, bytes, _)| (after, replica.bytes) < (least, bytes)) {
-                let (table, partition) = (replica.table, replica.partition);
-                best = Some((after, replica.bytes, ReplicaMove { table, partition, from, to }));
+            };
+            if !relocation.choose(from, &[hottest]) {
+                let cold_first = relocation.candidates(from, now);
+                relocation.choose(from, &cold_first);
             }
         }
     }
-    best.map(|(.., best)| best)
+    relocation.chosen
+}
+
+/// Moves under choice.
+struct Relocation {
+    nodes: Vec<NodeUse>,
+    replicas: Vec<ReplicaUse>,
+    /// The nodes that a move touches.
+    is_busy: Vec<bool>,
+    chosen: Vec<ReplicaMove>,
+}
+
+impl Relocation {
+    fn new(nodes: &[NodeUse], replicas: &[ReplicaUse], running: &[ReplicaMove]) -> Self {
+        let is_busy = vec![false; nodes.len()];
+        let mut relocation =
+            Self { nodes: nodes.to_vec(), replicas: replicas.to_vec(), is_busy, chosen: Vec::new() };
+        for done in running {
+            relocation.carry_out(done);
+        }
+        relocation
+    }
+
+    /// The nodes, the busiest first.
+    fn nodes_by_use(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.nodes.len()).collect();
+        order.sort_by_key(|node| Reverse(use_percent(&self.nodes[*node], Units::ZERO)));
+        order
+    }
+
+    /// Counts a move as done.
+    fn carry_out(&mut self, done: &ReplicaMove) {
+        carry_out(done, &mut self.nodes, &mut self.replicas);
+        (self.is_busy[done.from], self.is_busy[done.to]) = (true, true);
+    }
+
+    /// The replicas that may leave a node: without the hottest one, if the others free enough.
+    fn candidates(&self, from: usize, now: Timestamp) -> Vec<usize> {
+        let may_move = |one: &ReplicaUse| {
+            one.node == from && one.moved_at.is_none_or(|moved| now.saturating_since(moved) >= COOLDOWN)
+        };
+        let mut candidates: Vec<usize> =
+            (0..self.replicas.len()).filter(|place| may_move(&self.replicas[*place])).collect();
+        candidates.sort_by_key(|place| {
+            let one = &self.replicas[*place];
+            (one.offered, one.table, one.partition)
+        });
+        let full = self.nodes[from].units.as_thousandths() * FULL_PERCENT / 100;
+        let excess = self.nodes[from].offered.as_thousandths() - full;
+        let offered = |place: &usize| self.replicas[*place].offered.as_thousandths();
+        if let Some((_, cold)) = candidates.split_last()
+            && cold.iter().map(offered).sum::<i64>() >= excess
+        {
+            candidates.pop();
+        }
+        candidates
+    }
+
+    /// Chooses the best move of one of the candidates away from a node. Whether there is one.
+    fn choose(&mut self, from: usize, candidates: &[usize]) -> bool {
+        let best = if self.is_busy[from] { None } else { self.best_move(from, candidates) };
+        if let Some(best) = best {
+            self.carry_out(&best);
+            self.chosen.push(best);
+        }
+        best.is_some()
+    }
+
+    fn best_move(&self, from: usize, candidates: &[usize]) -> Option<ReplicaMove> {
+        let before = use_percent(&self.nodes[from], Units::ZERO);
+        // The use of the busier node afterwards, the bytes, and the use of the destination.
+        let mut best: Option<((i64, u64, i64), ReplicaMove)> = None;
+        for place in candidates {
+            let replica = &self.replicas[*place];
+            let is_of_group =
+                |one: &&ReplicaUse| (one.table, one.partition) == (replica.table, replica.partition);
+            let taken: Vec<usize> = self.replicas.iter().filter(is_of_group).map(|one| one.node).collect();
+            for (to, node) in self.nodes.iter().enumerate() {
+                let has_room = node.promised + replica.promised <= node.promisable;
+                let after_to = use_percent(node, replica.offered);
+                if to == from
+                    || self.is_busy[to]
+                    || taken.contains(&to)
+                    || !has_room
+                    || after_to > FULL_PERCENT
+                {
+                    continue;
+                }
+                let after = after_to.max(use_percent(&self.nodes[from], Units::ZERO - replica.offered));
+                if before - after < IMPROVEMENT_PERCENT {
+                    continue;
+                }
+                let cost = (after, replica.bytes, after_to);
+                if best.is_none_or(|(least, _)| cost < least) {
+                    let (table, partition) = (replica.table, replica.partition);
+                    best = Some((cost, ReplicaMove { table, partition, from, to }));
+                }
+            }
+        }
+        best.map(|(_, best)| best)
+    }
+}
+
+/// The units a second that the nodes refuse less after a move; zero where neither refuses any.
+pub fn move_benefit(nodes: &[NodeUse], replicas: &[ReplicaUse], chosen: ReplicaMove) -> Units {
+    let refused = |nodes: &[NodeUse]| {
+        let excess = |node: usize| (nodes[node].offered - nodes[node].units).max(Units::ZERO);
+        excess(chosen.from) + excess(chosen.to)
+    };
+    let before = refused(nodes);
+    let (mut nodes, mut replicas) = (nodes.to_vec(), replicas.to_vec());
+    carry_out(&chosen, &mut nodes, &mut replicas);
+    (before - refused(&nodes)).max(Units::ZERO)
 }
 
 /// The hundredths of its units that a node is asked for, with `more`.
@@ -191,6 +297,7 @@ mod tests {
                 promisable: Units::whole(900),
                 promised: Units::whole(50 * loads.len() as u64),
                 offered: Units::whole(loads.iter().sum()),
+                full_for: PATIENCE,
             });
         }
         (nodes, replicas)
@@ -242,5 +349,39 @@ mod tests {
         let cooling: Vec<_> = replicas.iter().map(|one| ReplicaUse { moved_at: Some(NOW), ..*one }).collect();
         assert_eq!(unburdening_moves(&nodes, &cooling, &[], NOW), []);
         assert_eq!(unburdening_moves(&nodes, &cooling, &[], NOW.saturating_add(COOLDOWN)).len(), 1);
+    }
+
+    #[test]
+    fn a_node_above_its_units_is_left_at_once_and_one_below_them_after_a_minute() {
+        let (mut nodes, replicas) = world(&[&[700, 250], &[0]]);
+        nodes[0].full_for = Duration::from_secs(59);
+        assert_eq!(unburdening_moves(&nodes, &replicas, &[], NOW), []);
+        nodes[0].full_for = PATIENCE;
+        assert_eq!(unburdening_moves(&nodes, &replicas, &[], NOW).len(), 1);
+        let (mut nodes, replicas) = world(&[&[700, 351], &[0]]);
+        nodes[0].full_for = Duration::ZERO;
+        assert_eq!(unburdening_moves(&nodes, &replicas, &[], NOW), [], "105 hundredths");
+        let (mut nodes, replicas) = world(&[&[700, 360], &[0]]);
+        nodes[0].full_for = Duration::ZERO;
+        let moves = unburdening_moves(&nodes, &replicas, &[], NOW);
+        assert_eq!(moves.len(), 1);
+        // 60 more than the node can do.
+        assert_eq!(move_benefit(&nodes, &replicas, moves[0]), Units::whole(60));
+    }
+
+    #[test]
+    fn the_hottest_new_replica_of_a_full_node_is_placed_elsewhere() {
+        let (mut nodes, replicas) = world(&[&[100, 400, 450], &[300], &[0]]);
+        nodes[0].full_for = Duration::ZERO;
+        let placed = placing_moves(&nodes, &replicas, &[], &[0, 1, 2], NOW);
+        assert_eq!(placed, [ReplicaMove { table: 0, partition: PartitionId(2), from: 0, to: 2 }]);
+        assert_eq!(placing_moves(&nodes, &replicas, &placed, &[0, 1, 2], NOW), [], "it leaves already");
+        assert_eq!(placing_moves(&nodes, &replicas, &[], &[], NOW), []);
+        // The hottest one fits nowhere: a cold neighbour goes, to the node with the most room.
+        let (nodes, replicas) = world(&[&[200, 400, 450], &[600], &[550]]);
+        let placed = placing_moves(&nodes, &replicas, &[], &[2], NOW);
+        assert_eq!(placed, [ReplicaMove { table: 0, partition: PartitionId(0), from: 0, to: 2 }]);
+        let (nodes, replicas) = world(&[&[100, 350, 450], &[300], &[0]]);
+        assert_eq!(placing_moves(&nodes, &replicas, &[], &[1, 2], NOW), [], "nine tenths are borne");
     }
 }

@@ -10,8 +10,10 @@ use crate::capacity::Capacity;
 use crate::error::{CapacityError, check_load, shortened};
 use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
+use crate::node::NodeLoad;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
+use crate::table::Table;
 use crate::table_config::TableConfig;
 use crate::tokens::TokenTerms;
 use crate::units::Units;
@@ -138,21 +140,47 @@ impl Capacity {
     ) -> Result<[PartitionId; 2], CapacityError> {
         let table = self.table(namespace, table)?;
         let mut loads = self.loads();
+        let mut plan = table.layout.plan();
+        let index = cut_index(table, &plan, partition, &[at])?;
+        Ok(self.cut(table, &mut plan, &mut loads, index, (at, shares), now))
+    }
+
+    /// Cuts a partition before the position `key` and before `behind`, both as [`Capacity::split`]
+    /// does, or not at all. The shares are those of the left part, and of the rest those of the
+    /// middle part.
+    ///
+    /// Fails as [`Capacity::split`] does, and when `behind` is not behind `key`.
+    pub fn isolate(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        [key, behind]: [Position; 2],
+        [before, within]: [SplitShares; 2],
+        now: Timestamp,
+    ) -> Result<[PartitionId; 3], CapacityError> {
+        let table = self.table(namespace, table)?;
+        let mut loads = self.loads();
+        let mut plan = table.layout.plan();
+        let index = cut_index(table, &plan, partition, &[key, behind])?;
+        let [left, _] = self.cut(table, &mut plan, &mut loads, index, (key, before), now);
+        let [middle, right] = self.cut(table, &mut plan, &mut loads, index + 1, (behind, within), now);
+        Ok([left, middle, right])
+    }
+
+    /// Cuts the partition at `index` where [`cut_index`] allows it.
+    fn cut(
+        &self,
+        table: &Table,
+        plan: &mut LayoutPlan,
+        loads: &mut [NodeLoad],
+        index: usize,
+        (at, shares): (Position, SplitShares),
+        now: Timestamp,
+    ) -> [PartitionId; 2] {
         let layout = &table.layout;
-        let mut plan = layout.plan();
-        let index = index_of(layout, &plan, partition)?;
-        let range = plan.range(layout.keyspace.by, index);
-        if !range.contains(at) || range.first == at || !layout.keyspace.has(at) {
-            let (table, range) = (table.name.to_string(), range.to_string());
-            return Err(CapacityError::SplitOutside { table, partition: partition.0, range });
-        }
-        if plan.len() >= TableConfig::PARTITIONS_MAX as usize {
-            let (what, count) = ("partitions", plan.len() + 1);
-            let max = TableConfig::PARTITIONS_MAX as usize;
-            return Err(CapacityError::TooMany { what, count, max });
-        }
-        let members = layout.lock(&plan, index).members;
-        let ids = layout.split(&mut plan, index, at, [shares.read, shares.write], now);
+        let members = layout.lock(plan, index).members;
+        let ids = layout.split(plan, index, at, [shares.read, shares.write], now);
         for number in members.as_slice() {
             if let Some(position) = self.node_position(*number) {
                 // The same rates in one more replica.
@@ -163,7 +191,7 @@ impl Capacity {
         table.used_up(true).forget();
         table.used_up(false).forget();
         table.reshaped.count_split();
-        Ok(ids)
+        ids
     }
 
     /// Joins a partition and the one behind it, which must lie on the same nodes. Rates and levels
@@ -252,6 +280,47 @@ impl Capacity {
         Ok(Units::from_rate(allocated))
     }
 
+    /// [`Capacity::allocate`], but no more than the nodes of the partition have room to promise; a
+    /// rate that is there already is not taken back for want of room. Returns the rate.
+    ///
+    /// Fails when there is no such table or partition.
+    pub fn allocate_within(
+        &self,
+        namespace: &str,
+        table: &str,
+        partition: PartitionId,
+        operation: AccessOperation,
+        rate: Units,
+        now: Timestamp,
+    ) -> Result<Units, CapacityError> {
+        let bound = self.allocation_bound(self.table(namespace, table)?, partition, operation)?;
+        self.allocate(namespace, table, partition, operation, rate.min(bound), now)
+    }
+
+    /// The highest rate that the nodes of a partition have room to promise to one direction of it;
+    /// at least the one that it has.
+    fn allocation_bound(
+        &self,
+        table: &Table,
+        partition: PartitionId,
+        operation: AccessOperation,
+    ) -> Result<Units, CapacityError> {
+        let loads = self.loads();
+        let layout = &table.layout;
+        let plan = layout.plan();
+        let state = layout.lock(&plan, index_of(layout, &plan, partition)?);
+        let is_read = operation == AccessOperation::Read;
+        let members = state.members;
+        // Reads are promised at the leader, writes at every member.
+        let bearing = &members.as_slice()[..if is_read { 1 } else { members.as_slice().len() }];
+        let room = bearing.iter().filter_map(|number| {
+            let position = self.node_position(*number)?;
+            Some(self.nodes[position].promisable().saturating_sub(loads[position].promised))
+        });
+        let room = room.min().unwrap_or(0);
+        Ok(Units::from_rate(state.directions.of(is_read).rates.allocated + room))
+    }
+
     /// Sets the tokens of a table as its lease grants them, for tables with global admission. The
     /// tokens that are left are kept, up to the new depth.
     ///
@@ -268,6 +337,32 @@ impl Capacity {
         self.table(namespace, table)?.tokens(is_read).set_terms(terms, now);
         Ok(())
     }
+}
+
+/// The index of a partition that may be cut before each of these positions, which ascend.
+fn cut_index(
+    table: &Table,
+    plan: &LayoutPlan,
+    partition: PartitionId,
+    cuts: &[Position],
+) -> Result<usize, CapacityError> {
+    let layout = &table.layout;
+    let index = index_of(layout, plan, partition)?;
+    let range = plan.range(layout.keyspace.by, index);
+    let mut before = range.first;
+    for at in cuts {
+        if !range.contains(*at) || *at <= before || !layout.keyspace.has(*at) {
+            let (table, range) = (table.name.to_string(), range.to_string());
+            return Err(CapacityError::SplitOutside { table, partition: partition.0, range });
+        }
+        before = *at;
+    }
+    let (what, count) = ("partitions", plan.len() + cuts.len());
+    let max = TableConfig::PARTITIONS_MAX as usize;
+    if count > max {
+        return Err(CapacityError::TooMany { what, count, max });
+    }
+    Ok(index)
 }
 
 /// The index of a partition; or an error if it was split or merged, or never was.

@@ -44,24 +44,33 @@ pub struct Sketch {
 
 /// The keys of one window.
 #[derive(Clone, Debug)]
-struct Window {
+pub(crate) struct Window {
     since: Timestamp,
     sample: Vec<Position>,
     heavy: HeavyKeys,
     /// The thousandths of all accesses.
     total: u64,
+    requests: u64,
+    /// Those of them that read many keys.
+    spanning: u64,
 }
 
 /// The keys of a whole window, sorted.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct KeySample {
+    /// The beginning of the window.
+    pub since: Timestamp,
     /// The sampled positions in their order. Each stands for an equal part of the load.
     pub positions: Vec<Position>,
     /// The heaviest keys, the first one the heaviest.
     pub heavy: Vec<HeavyKey>,
     /// The load in units a second.
     pub load: Units,
+    /// The accesses of the window.
+    pub requests: u64,
+    /// Those of them that read many keys, of which only the first is known.
+    pub spanning: u64,
 }
 
 /// A key and its load in units a second.
@@ -85,6 +94,7 @@ impl Sketch {
     pub(crate) fn record(&mut self, position: Position, cost: u64, now: Timestamp) {
         self.roll(now);
         self.running.total = self.running.total.saturating_add(cost);
+        self.running.requests += 1;
         self.running.heavy.count(position, cost);
         if self.running.sample.len() < SAMPLE_MAX {
             self.running.sample.push(position);
@@ -98,20 +108,33 @@ impl Sketch {
         }
     }
 
-    /// Ends the window that runs, if its time is over. A window that ended long ago is not kept.
+    /// Counts the access recorded last as one that reads many keys.
+    pub(crate) fn mark_spanning(&mut self) {
+        self.running.spanning += 1;
+    }
+
+    /// Ends the window that runs, if its time is over. The next one begins where it ends, however
+    /// late the next access comes. A window that ended long ago is not kept.
     fn roll(&mut self, now: Timestamp) {
         let elapsed = now.saturating_since(self.running.since);
         if elapsed < WINDOW && now >= self.running.since {
             return;
         }
-        let ended = core::mem::replace(&mut self.running, Window::new(now));
-        self.last = (elapsed < 2 * WINDOW && elapsed >= WINDOW).then_some(ended);
+        let is_next = elapsed >= WINDOW && elapsed < 2 * WINDOW;
+        let since = if is_next { self.running.since.saturating_add(WINDOW) } else { now };
+        let ended = core::mem::replace(&mut self.running, Window::new(since));
+        self.last = is_next.then_some(ended);
     }
 
     /// The last whole window at `now`, once; `None` before the first one.
     pub fn take_sample(&mut self, now: Timestamp) -> Option<KeySample> {
+        self.take_window(now).map(Window::into_sample)
+    }
+
+    /// [`Sketch::take_sample`] without the work of sorting, which needs no lock.
+    pub(crate) fn take_window(&mut self, now: Timestamp) -> Option<Window> {
         self.roll(now);
-        self.last.take().map(Window::into_sample)
+        self.last.take()
     }
 
     /// The next number of the sampler (`SplitMix64`).
@@ -125,14 +148,20 @@ impl Sketch {
 
 impl Window {
     fn new(since: Timestamp) -> Self {
-        Self { since, sample: Vec::with_capacity(SAMPLE_MAX), heavy: HeavyKeys::new(), total: 0 }
+        let (sample, heavy) = (Vec::with_capacity(SAMPLE_MAX), HeavyKeys::new());
+        Self { since, sample, heavy, total: 0, requests: 0, spanning: 0 }
     }
 
-    fn into_sample(self) -> KeySample {
+    /// The load in units a second.
+    pub(crate) const fn load(&self) -> Units {
+        Units::from_rate(self.total / WINDOW.as_secs())
+    }
+
+    pub(crate) fn into_sample(self) -> KeySample {
+        let (since, load) = (self.since, self.load());
         let mut positions = self.sample;
         positions.sort_unstable();
-        let seconds = WINDOW.as_secs();
-        let rate = |thousandths: u64| Units::from_rate(thousandths / seconds);
+        let rate = |thousandths: u64| Units::from_rate(thousandths / WINDOW.as_secs());
         let mut heavy: Vec<HeavyKey> = self
             .heavy
             .counters()
@@ -143,7 +172,8 @@ impl Window {
             })
             .collect();
         heavy.sort_by_key(|key| core::cmp::Reverse((key.at_least, key.position)));
-        KeySample { positions, heavy, load: rate(self.total) }
+        let (requests, spanning) = (self.requests, self.spanning);
+        KeySample { since, positions, heavy, load, requests, spanning }
     }
 }
 
@@ -251,6 +281,19 @@ mod tests {
         let heavy = sample.positions.iter().filter(|position| **position == Position::of_hash(1)).count();
         assert!((440..580).contains(&heavy), "{heavy} of 1024");
         assert_eq!(sample.heavy[0].position, Position::of_hash(1));
+    }
+
+    #[test]
+    fn a_window_begins_where_the_one_before_it_ended() {
+        let mut sketch = Sketch::new(3, at(0));
+        sketch.record(Position::of_hash(1), 1000, at(9_000));
+        // The access that ends a window comes 4 s late.
+        sketch.record(Position::of_hash(2), 1000, at(14_000));
+        assert_eq!(sketch.take_sample(at(14_000)).unwrap().since, at(0));
+        let second = sketch.take_sample(at(20_000)).unwrap();
+        assert_eq!((second.since, second.requests), (at(10_000), 1));
+        assert!(sketch.take_sample(at(29_999)).is_none());
+        assert_eq!(sketch.take_sample(at(30_000)).unwrap().requests, 0);
     }
 
     #[test]

@@ -17,13 +17,18 @@ pub const WINDOWS_MAX: usize = 5;
 /// The windows in a row that must be above the ceiling.
 const HOT_WINDOWS: usize = 3;
 
+/// The standard deviations by which a load must be above the ceiling. A load that is a hundredth
+/// below it is so by chance once in a million of windows.
+const CERTAIN_DEVIATIONS: i128 = 4;
+
 /// The distance of the distributions of two windows, in thousandths, beyond which the load moves.
 /// Stationary samples of 1024 keys are at most 73 apart, and a mixture of four tenths sequential
 /// and six tenths uniform load at least 381.
 const MOVE_DISTANCE: usize = 150;
 
-/// The neighbours of a hot key that are worth a cut, in units a second.
-const NEIGHBOURS_MIN: Units = Units::whole(50);
+/// The part of the ceiling from which on the neighbours of a hot key on one side are worth a cut:
+/// 50 units a second of 3000.
+const NEIGHBOURS_PART: i64 = 60;
 
 /// The heaviest keys of which both sides are tried, beside the median.
 const HEAVY_TRIED: usize = 4;
@@ -37,10 +42,17 @@ pub struct SplitLoad<'a> {
     pub ceiling: Units,
     /// The last windows in a row, the latest last; more than [`WINDOWS_MAX`] are not looked at.
     pub windows: &'a [KeySample],
-    /// The requests of the last window that read a range rather than a key.
-    pub spanning: u64,
-    /// All requests of the last window.
-    pub requests: u64,
+    /// The least load of the neighbours of a hot key on one side that is worth a cut, in units a
+    /// second.
+    pub neighbours_min: Units,
+}
+
+impl<'a> SplitLoad<'a> {
+    /// A load; neighbours of a hot key are worth a cut from a sixtieth of the ceiling on.
+    pub fn new(range: KeyRange, ceiling: Units, windows: &'a [KeySample]) -> Self {
+        let neighbours_min = Units::from_thousandths(ceiling.as_thousandths() / NEIGHBOURS_PART);
+        Self { range, ceiling, windows, neighbours_min }
+    }
 }
 
 /// The verdict on a partition.
@@ -90,13 +102,17 @@ pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
     else {
         return SplitVerdict::Wait;
     };
+    let hot = windows.len() - windows.iter().rev().take_while(|window| is_hot(window)).count();
+    if !is_certain(&windows[hot..], load.ceiling) {
+        return SplitVerdict::Wait;
+    }
     if let Some(heaviest) = latest.heavy.first()
         && heaviest.at_least >= load.ceiling
     {
         let position = heaviest.position;
-        return SplitVerdict::HotKey { position, cuts: cuts_around(load, latest, position) };
+        return SplitVerdict::HotKey { position, cuts: cuts_around(load, recent, position) };
     }
-    if load.requests > 0 && load.spanning.saturating_mul(2) >= load.requests {
+    if latest.requests > 0 && latest.spanning.saturating_mul(2) >= latest.requests {
         return SplitVerdict::Scan;
     }
     if let Some(verdict) = movement(windows) {
@@ -105,17 +121,28 @@ pub fn split_verdict(load: &SplitLoad<'_>) -> SplitVerdict {
     let best = candidates(load, latest)
         .into_iter()
         .filter_map(|at| cut_at(load, recent, at))
-        .max_by_key(|cut| (cut.benefit, core::cmp::Reverse(cut.at)));
+        .max_by_key(|cut| (cut.benefit, core::cmp::Reverse((larger_part(latest, cut.at), cut.at))));
     best.map_or(SplitVerdict::Useless, SplitVerdict::Split)
+}
+
+/// Whether windows above the ceiling are so by more than chance: the excess of independent requests
+/// is [`CERTAIN_DEVIATIONS`] standard deviations at least.
+fn is_certain(windows: &[KeySample], ceiling: Units) -> bool {
+    let (mut load, mut excess, mut requests) = (0_i128, 0_i128, 0_i128);
+    for window in windows {
+        load += i128::from(window.load.as_thousandths());
+        excess += i128::from((window.load - ceiling).as_thousandths());
+        requests += i128::from(window.requests);
+    }
+    // Requests of one weight: the deviation is the load by the root of their number.
+    excess * excess * requests >= CERTAIN_DEVIATIONS * CERTAIN_DEVIATIONS * load * load
 }
 
 /// Whether the load moves from window to window, most of the time.
 fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
     let pairs: Vec<(&KeySample, &KeySample)> = windows.iter().zip(windows.iter().skip(1)).collect();
-    let moved: Vec<_> = pairs
-        .iter()
-        .filter(|(before, after)| distance(&before.positions, &after.positions) > MOVE_DISTANCE)
-        .collect();
+    let moved: Vec<_> =
+        pairs.iter().filter(|(before, after)| has_moved(&before.positions, &after.positions)).collect();
     if moved.len() * 2 <= pairs.len() {
         return None;
     }
@@ -127,6 +154,14 @@ fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
     };
     let upward = moved.iter().filter(is_upward).count();
     Some(if upward * 2 > moved.len() { SplitVerdict::Sequential } else { SplitVerdict::Moving })
+}
+
+/// Whether two sorted samples are of different distributions.
+fn has_moved(before: &[Position], after: &[Position]) -> bool {
+    let distance = distance(before, after);
+    // By chance, one pair of samples in two hundred is further apart (Kolmogorov and Smirnov).
+    let chance = distance * distance * before.len() * after.len() <= 3_000_000 * (before.len() + after.len());
+    distance > MOVE_DISTANCE && !chance
 }
 
 /// The largest distance between the distributions of two sorted samples, in thousandths
@@ -178,6 +213,19 @@ fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<C
     Some(Cut { at, left: Share::of_parts(left, right), benefit })
 }
 
+/// The load of the larger part of a cut.
+fn larger_part(window: &KeySample, at: Position) -> i64 {
+    let [left, right] = parts(window, at);
+    left.max(right)
+}
+
+/// Of the load of a window from `first` on, the part that lies before `at`.
+pub(crate) fn share_before(window: &KeySample, first: Position, at: Position) -> Share {
+    let [before, _] = parts(window, first);
+    let [left, right] = parts(window, at);
+    Share::of_parts((left - before).max(0).cast_unsigned(), right.cast_unsigned())
+}
+
 /// The load of a window before `at` and from it on, in thousandths a second.
 fn parts(window: &KeySample, at: Position) -> [i64; 2] {
     let left = window.positions.partition_point(|position| *position < at);
@@ -187,31 +235,30 @@ fn parts(window: &KeySample, at: Position) -> [i64; 2] {
     [left, load as i64 - left]
 }
 
-/// The cuts that part a hot key from its neighbours.
-fn cuts_around(load: &SplitLoad<'_>, latest: &KeySample, hot: Position) -> Vec<Cut> {
-    let behind = load.range.by.next(hot);
+/// The cuts that part a hot key from its neighbours, by the average of these windows.
+fn cuts_around(load: &SplitLoad<'_>, windows: &[KeySample], hot: Position) -> Vec<Cut> {
     let inside = |at: &Position| load.range.contains(*at) && *at != load.range.first;
-    let whole = latest.load.as_thousandths();
-    let mut cuts = Vec::new();
-    if inside(&hot) {
-        let [left, right] = parts(latest, hot);
-        if left > NEIGHBOURS_MIN.as_thousandths() {
-            let left = left.cast_unsigned();
-            let benefit = Units::from_rate(left);
-            cuts.push(Cut { at: hot, left: Share::of_parts(left, right.cast_unsigned()), benefit });
-        }
-    }
-    if let Some(at) = behind.filter(inside) {
-        let [_, right] = parts(latest, at);
-        if right > NEIGHBOURS_MIN.as_thousandths() {
-            // Of the part that the first cut leaves, if there is one.
-            let before_hot = cuts.first().map_or(0, |_| parts(latest, hot)[0]);
-            let left = (whole - right - before_hot).max(0).cast_unsigned();
-            let right = right.cast_unsigned();
-            cuts.push(Cut { at, left: Share::of_parts(left, right), benefit: Units::from_rate(right) });
-        }
-    }
-    cuts
+    let before = Some(hot).filter(inside);
+    let behind = load.range.by.next(hot).filter(inside);
+    let count = i64::try_from(windows.len()).unwrap_or(i64::MAX).max(1);
+    let average = |part: &dyn Fn(&KeySample) -> i64| windows.iter().map(part).sum::<i64>() / count;
+    let left = average(&|window| before.map_or(0, |at| parts(window, at)[0]));
+    let right = average(&|window| behind.map_or(0, |at| parts(window, at)[1]));
+    let whole = average(&|window| window.load.as_thousandths());
+    let cut = |at, left: i64, right: i64, neighbours: i64| {
+        let [left, right] = [left, right].map(|part| part.max(0).cast_unsigned());
+        let benefit = Units::from_thousandths(neighbours).min(load.ceiling);
+        Cut { at, left: Share::of_parts(left, right), benefit }
+    };
+    // Where one side is worth a cut, half as much on the other side is too.
+    let most = load.neighbours_min.as_thousandths();
+    let worth = if left.max(right) > most { most / 2 } else { most };
+    let before = before.filter(|_| left > worth);
+    // The second cut is one of the part that the first one leaves.
+    let rest = if before.is_some() { whole - left } else { whole };
+    let behind = behind.filter(|_| right > worth);
+    let before = before.map(|at| cut(at, left, whole - left, left));
+    before.into_iter().chain(behind.map(|at| cut(at, rest - right, right, right))).collect()
 }
 
 #[cfg(test)]

@@ -140,6 +140,8 @@ pub struct DirectionStatus {
     pub offered: Units,
     /// Units that its allocation, burst credit or ceiling refused since it was made.
     pub throttled: Units,
+    /// The part of them that its ceiling refused: more partitions would have let it through.
+    pub throttled_at_ceiling: Units,
     /// Units that were given back, or no longer had room after a change, and were not kept.
     pub overflow: Units,
 }

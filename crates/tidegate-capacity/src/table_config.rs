@@ -109,9 +109,10 @@ pub struct TableConfig {
     pub on_demand: Option<OnDemandTerms>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
-    /// Whether control loops split its partitions. Default true.
+    /// Whether control loops propose splits of its partitions, those for growth included; default
+    /// true. Without them partitions are still given verdicts.
     pub splits: bool,
-    /// Whether control loops merge its partitions. Default true.
+    /// Whether control loops propose to join its cool partitions; default true.
     pub merges: bool,
 }
 
@@ -253,14 +254,14 @@ impl TableConfig {
         self
     }
 
-    /// Lets control loops split its partitions, or not.
+    /// Lets control loops propose splits of its partitions, or not.
     #[must_use]
     pub fn splits(mut self, splits: bool) -> Self {
         self.splits = splits;
         self
     }
 
-    /// Lets control loops merge its partitions, or not.
+    /// Lets control loops propose to join its cool partitions, or not.
     #[must_use]
     pub fn merges(mut self, merges: bool) -> Self {
         self.merges = merges;

@@ -355,6 +355,7 @@ impl Throughput {
             admitted: Units::from_rate(self.meter.admitted),
             offered: Units::from_rate(self.meter.offered),
             throttled: Units::from_rate(self.meter.throttled),
+            throttled_at_ceiling: Units::from_rate(self.meter.at_ceiling),
             overflow: Units::from_rate(self.meter.overflow),
         }
     }

@@ -1,7 +1,12 @@
 use super::*;
 use crate::access::{Access, AccessKind, ReadConsistency};
 use crate::capacity::Admission;
-use crate::table_config::{Ceilings, TableConfig};
+use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
+use crate::plan::{PlanReason, PlannedChange};
+use crate::position::PartitionBy;
+use crate::reshape::SplitShares;
+use crate::table_config::{Ceilings, TableConfig, TableMode};
+use crate::tokens::TokenTerms;
 
 const SHOP: &str = "shop";
 
@@ -52,6 +57,13 @@ struct Run {
     second: u64,
     access: u64,
     splits: usize,
+    isolations: usize,
+    /// The kind of an access by its number, and how many of ten are scans.
+    kind: fn(u64, u64) -> AccessKind,
+    scans: u64,
+    moves: Vec<MoveOrder>,
+    /// Of the last move.
+    benefit: Units,
 }
 
 impl Run {
@@ -60,7 +72,19 @@ impl Run {
         let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 8000));
         let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
         let driver = TestDriver::default();
-        Self { capacity, control: Control::new(7, at(0)), driver, second: 0, access: 0, splits: 0 }
+        Self {
+            capacity,
+            control: Control::new(7, at(0)),
+            driver,
+            second: 0,
+            access: 0,
+            splits: 0,
+            isolations: 0,
+            kind: |_, _| AccessKind::Write,
+            scans: 0,
+            moves: Vec::new(),
+            benefit: Units::ZERO,
+        }
     }
 
     /// The thousandths of the writes of a second that are refused.
@@ -70,7 +94,8 @@ impl Run {
             let now = at(self.second * 1000 + access * 1000 / units);
             let key = key(self.access);
             self.access += 1;
-            let write = Access::write("orders", key.as_bytes(), 1);
+            let kind = (self.kind)(access, self.scans);
+            let write = Access::new("orders", key.as_bytes(), kind, 1);
             refused +=
                 u64::from(matches!(self.capacity.admit(SHOP, &write, now).unwrap(), Admission::Throttle(_)));
         }
@@ -78,10 +103,20 @@ impl Run {
         let now = at(self.second * 1000);
         for plan in self.control.tick(&self.capacity, now) {
             self.splits += usize::from(matches!(plan.change, PlannedChange::Split { .. }));
-            self.control.carry_out(&self.capacity, &plan, &mut self.driver, now).unwrap();
+            self.isolations += usize::from(matches!(plan.change, PlannedChange::Isolate { .. }));
+            if let PlannedChange::Move(order) = &plan.change {
+                self.moves.push(order.clone());
+                self.benefit = plan.benefit;
+            }
+            let done = self.control.carry_out(&self.capacity, &plan, &mut self.driver, now);
+            assert!(done.is_ok() || self.driver.fails, "{done:?}");
         }
         self.control.follow_moves(&self.capacity, &mut self.driver, now);
         refused * 1000 / units
+    }
+
+    fn sketches(&self) -> usize {
+        self.control.tables.iter().map(|load| load.sketches).sum()
     }
 
     fn partitions(&self) -> usize {
@@ -104,9 +139,13 @@ fn mixed(number: u64) -> u64 {
 
 /// A key in the first of four partitions.
 fn key_of_first_quarter(number: u64) -> String {
+    key_of_quarter(0, number)
+}
+
+fn key_of_quarter(quarter: u64, number: u64) -> String {
     (0..64)
         .map(|try_number| format!("{}-{try_number}", mixed(number) % 500))
-        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == 0)
+        .find(|key| crate::key_hash::key_hash(key.as_bytes()) >> 62 == quarter)
         .unwrap()
 }
 
@@ -128,10 +167,97 @@ fn a_hot_range_is_split_until_nothing_is_refused_and_merged_when_it_is_cool() {
 }
 
 #[test]
+fn a_partition_above_its_ceiling_is_cut_after_half_a_minute_and_its_parts_after_another() {
+    let mut run = Run::new(table(TableMode::Global));
+    let cuts: Vec<u64> = (0..65)
+        .filter_map(|_| {
+            let before = run.splits;
+            run.second(3600, key_of_first_quarter);
+            (run.splits > before).then_some(run.second)
+        })
+        .collect();
+    // Refusals are seen after a second, and three windows follow. The parts have windows at once.
+    assert_eq!(cuts, [31, 61]);
+    assert_eq!((run.splits, run.second(3600, key_of_first_quarter)), (3, 0));
+}
+
+#[test]
+fn keys_are_sampled_from_the_first_second_above_the_ceiling_on() {
+    let mut run = Run::new(table(TableMode::Global));
+    run.second(400, key_of_first_quarter);
+    assert_eq!(run.sketches(), 0);
+    // The bucket of the ceiling is full: nothing is refused yet.
+    assert_eq!(run.second(1100, key_of_first_quarter), 0);
+    assert_eq!(run.sketches(), 1);
+}
+
+#[test]
+fn what_an_allocation_refuses_is_no_reason_to_sample_keys_or_to_cut() {
+    let table = table(TableMode::Static).ceilings(Ceilings { read: 3000, write: 3000 });
+    let mut run = Run::new(table);
+    for _ in 0..40 {
+        // Three times the share, and below half of the ceiling.
+        assert!(run.second(1400, key_of_first_quarter) < 600);
+    }
+    assert!(run.sketches() == 0 && run.splits == 0);
+    // Above half of the ceiling the keys are sampled, and still nothing is cut.
+    for _ in 0..60 {
+        run.second(2900, key_of_first_quarter);
+    }
+    assert!(run.sketches() == 1 && run.splits == 0, "{}", run.splits);
+    let status = run.capacity.partitions(SHOP, "orders", at(100_000)).unwrap().next().unwrap();
+    assert!(status.write.throttled > Units::ZERO && status.write.throttled_at_ceiling == Units::ZERO);
+}
+
+#[test]
+fn a_table_that_is_used_up_is_no_reason_to_cut_a_partition_of_it() {
+    let mut run = Run::new(table(TableMode::Global));
+    let terms = TokenTerms::of_rate(Units::whole(800));
+    run.capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
+    for _ in 0..90 {
+        // Above the ceiling of the partition, which refuses nothing.
+        run.second(1800, key_of_first_quarter);
+    }
+    assert_eq!((run.sketches(), run.splits), (1, 0));
+    let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Write);
+    assert_eq!(verdict, Some(&SplitVerdict::Wait));
+}
+
+#[test]
+fn more_hot_partitions_than_sketches_are_judged_in_turn() {
+    const COUNT: u32 = census::SKETCHES_MAX as u32 + 40;
+    let table = TableConfig::new(SHOP, "orders", 1000, u64::from(COUNT) * 10)
+        .mode(TableMode::Burst)
+        .partitions(COUNT)
+        .partition_by(PartitionBy::Slot)
+        .ceilings(Ceilings { read: 3000, write: 10 });
+    let mut run = Run::new(table);
+    let slot = |partition: u32| {
+        let first = run.capacity.configured_bounds(SHOP, "orders").unwrap()[partition as usize];
+        let is_it = |key: &String| crate::position::slot_of(key.as_bytes()) == first.first_word() as u16;
+        (0..200_000).map(|number: u32| number.to_string()).find(is_it).unwrap()
+    };
+    // One key for each partition: there is nothing that could be cut.
+    let keys: Vec<String> = (0..COUNT).map(slot).collect();
+    let mut judged = std::collections::BTreeSet::new();
+    for _ in 0..110 {
+        run.second(u64::from(COUNT) * 20, |access| keys[access as usize % keys.len()].clone());
+        assert!(run.sketches() <= census::SKETCHES_MAX);
+        judged.extend((0..COUNT).filter(|id| {
+            let verdict = run.control.verdict((SHOP, "orders"), PartitionId(*id), AccessOperation::Write);
+            matches!(verdict, Some(SplitVerdict::HotKey { .. }))
+        }));
+    }
+    assert_eq!(judged.len(), COUNT as usize);
+}
+
+#[test]
 fn one_hot_key_is_cut_twice_at_most_and_then_left_alone() {
     let mut run = Run::new(table(TableMode::Global));
-    let key =
-        |number: u64| if number.is_multiple_of(2) { "hot".to_owned() } else { key_of_first_quarter(number) };
+    let hot = key_of_first_quarter(1234);
+    let key = |number: u64| {
+        if number.is_multiple_of(2) { hot.clone() } else { key_of_first_quarter(number) }
+    };
     for _ in 0..180 {
         run.second(2600, key);
     }
@@ -147,11 +273,59 @@ fn one_hot_key_is_cut_twice_at_most_and_then_left_alone() {
         .collect();
     assert_eq!(hot.len(), 1);
     let around_hot = run.splits;
+    assert_eq!(run.isolations, 1, "the cuts on both sides are one plan");
     for _ in 0..60 {
         run.second(2600, key);
     }
     assert_eq!(run.splits, around_hot, "no cut helps any more");
-    assert!(run.splits <= 4, "two around the key, and the neighbours' own");
+    assert!(run.splits <= 2, "the neighbours' own");
+}
+
+#[test]
+fn neighbours_of_a_hot_key_that_were_left_once_stay_until_they_are_clearly_more() {
+    let mut run = Run::new(table(TableMode::Global));
+    let hot = key_of_first_quarter(1234);
+    // Of 2600, 10 are its neighbours: fewer than a sixtieth of the ceiling, which is 16.7.
+    let every = |count: u64| {
+        let hot = hot.clone();
+        move |number: u64| {
+            if number.is_multiple_of(count) { key_of_first_quarter(number) } else { hot.clone() }
+        }
+    };
+    (0..60).for_each(|_| assert!(run.second(2600, every(260)) > 0));
+    assert_eq!(run.splits + run.isolations, 0);
+    for _ in 0..60 {
+        run.second(2600, every(104));
+    }
+    assert_eq!(run.splits + run.isolations, 0, "25 would have been worth it at first");
+    for _ in 0..60 {
+        run.second(2600, every(26));
+    }
+    assert_eq!(run.splits + run.isolations, 1, "100 are worth it");
+}
+
+#[test]
+fn a_key_is_isolated_by_two_cuts_or_by_none() {
+    let table = table(TableMode::Global).partition_by(PartitionBy::Slot);
+    let capacity = Capacity::builder().node("a", 8000).table(table.nodes(["a"])).build_at(at(0)).unwrap();
+    let before = capacity.fingerprint();
+    let shares = [SplitShares::HALF; 2];
+    let isolate = |id, cuts: [u16; 2]| {
+        let cuts = cuts.map(crate::position::Position::of_slot);
+        capacity.isolate(SHOP, "orders", PartitionId(id), cuts, shares, at(0))
+    };
+    for cuts in [[0, 1], [100, 100], [100, 4096], [5000, 5001]] {
+        let error = isolate(0, cuts).unwrap_err().to_string();
+        assert!(error.contains("partition 0"), "{error}");
+    }
+    assert_eq!(capacity.fingerprint(), before);
+    assert_eq!(isolate(0, [100, 101]), Ok([4, 6, 7].map(PartitionId)));
+    let statuses: Vec<_> = capacity.partitions(SHOP, "orders", at(0)).unwrap().take(4).collect();
+    let ranges: Vec<String> = statuses.iter().map(|status| status.range.to_string()).collect();
+    assert_eq!(ranges, ["0-99", "100-100", "101-4095", "4096-8191"]);
+    let rates = statuses.iter().map(|status| status.write_rate.whole_left());
+    assert_eq!(rates.collect::<Vec<_>>(), [500, 250, 250, 1000]);
+    assert!(isolate(0, [100, 101]).is_err(), "it was cut");
 }
 
 #[test]
@@ -163,6 +337,32 @@ fn an_adaptive_table_gives_a_throttled_partition_its_demand_within_fifteen_secon
     let rate =
         run.capacity.partitions(SHOP, "orders", at(run.second * 1000)).unwrap().next().unwrap().write_rate;
     assert!(rate >= Units::whole(150) && rate <= Units::whole(180), "{rate}");
+}
+
+#[test]
+fn a_boost_beyond_the_room_of_its_node_is_made_as_far_as_there_is_room_the_most_refused_first() {
+    let table = TableConfig::new(SHOP, "orders", 4, 400).mode(TableMode::Adaptive).partitions(4);
+    let builder = Capacity::builder().node("a", 477);
+    let capacity = builder.table(table.nodes(["a"])).build_at(at(0)).unwrap();
+    let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+    // The node has promised 404 of its 477 units. The second quarter is refused 50 a second,
+    // the first one 100.
+    let key = |number: u64| key_of_quarter(u64::from(number % 350 >= 200), number);
+    for _ in 0..15 {
+        run.second(350, key);
+    }
+    let rates = |run: &Run| -> Vec<Units> {
+        let statuses = run.capacity.partitions(SHOP, "orders", at(run.second * 1000)).unwrap();
+        statuses.map(|status| status.write_rate).collect()
+    };
+    assert_eq!(rates(&run), [173, 100, 100, 100].map(Units::whole));
+    assert_eq!(run.capacity.nodes(at(15_000)).next().unwrap().promised, Units::whole(477));
+    // A boost that decays leaves its room to the other partition.
+    let key = |number: u64| key_of_quarter(u64::from(number % 250 >= 20), number);
+    for _ in 0..300 {
+        run.second(250, key);
+    }
+    assert!(rates(&run)[1] > Units::whole(130), "{:?}", rates(&run));
 }
 
 #[test]
@@ -225,7 +425,8 @@ fn a_busy_node_gives_replicas_away() {
     let capacity = tables.build_at(at(0)).unwrap();
     let (mut control, mut driver) = (Control::new(7, at(0)), TestDriver::default());
     let mut moved = Vec::new();
-    for second in 0..40_u64 {
+    let mut benefits = Vec::new();
+    for second in 0..100_u64 {
         for (name, units) in [("orders", 1500), ("cold", 500)] {
             for access in 0..units {
                 let now = at(second * 1000 + access * 1000 / units);
@@ -236,12 +437,134 @@ fn a_busy_node_gives_replicas_away() {
         let now = at(second * 1000 + 1000);
         for plan in control.tick(&capacity, now) {
             if let PlannedChange::Move(order) = &plan.change {
-                moved.push(order.table.clone());
+                moved.push((order.table.clone(), second + 1));
+                benefits.push(plan.benefit);
                 control.carry_out(&capacity, &plan, &mut driver, now).unwrap();
             }
         }
         control.follow_moves(&capacity, &mut driver, now);
     }
-    assert_eq!(moved, ["cold"]);
-    assert_eq!(capacity.partitions(SHOP, "cold", at(40_000)).unwrap().next().unwrap().node, "b");
+    // Full at the second beat, the first one with rates, and for a minute after.
+    assert_eq!((moved, benefits), (vec![("cold".to_owned(), 80)], vec![Units::ZERO]));
+    assert_eq!(capacity.partitions(SHOP, "cold", at(100_000)).unwrap().next().unwrap().node, "b");
+}
+
+/// The moves, each with its second, after a partition of 1800 units a second was cut that lies on a
+/// node of so many.
+fn moves_after_a_cut(node_units: u64) -> Vec<(u64, MoveOrder, Units)> {
+    let table = TableConfig::new(SHOP, "orders", 1, 1200)
+        .mode(TableMode::Global)
+        .cut_at([crate::position::Position::of_hash(1 << 62)])
+        .ceilings(Ceilings { read: 3000, write: 1000 });
+    let nodes = ["a", "b"];
+    let builder = Capacity::builder().node("a", node_units).node("b", 3000);
+    let capacity = builder.table(table.nodes(nodes)).build_at(at(0)).unwrap();
+    capacity
+        .set_tokens(SHOP, "orders", AccessOperation::Write, TokenTerms::of_rate(Units::whole(4000)), at(0))
+        .unwrap();
+    let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+    let mut moves = Vec::new();
+    for _ in 0..50 {
+        let before = run.driver.placed.len();
+        run.second(1800, key_of_first_quarter);
+        if run.driver.placed.len() > before {
+            moves.push((run.second, run.moves.pop().unwrap(), run.benefit));
+        }
+    }
+    assert!((1..=2).contains(&run.splits));
+    moves
+}
+
+#[test]
+fn the_hotter_part_of_a_cut_leaves_a_node_that_cannot_bear_both_at_once() {
+    // The cut comes after 32 s; 900 and 900 are more than nine tenths of 1700.
+    let moves = moves_after_a_cut(1700);
+    assert_eq!(moves.len(), 1, "{moves:?}");
+    let (second, order, benefit) = &moves[0];
+    assert_eq!((*second, order.from.as_str(), order.to.as_str()), (33, "a", "b"));
+    assert!([2, 3].contains(&order.partition.0), "{order:?}");
+    assert!(*benefit > Units::whole(90) && *benefit <= Units::whole(110), "{benefit}");
+    assert_eq!(moves_after_a_cut(2100), []);
+}
+
+#[test]
+fn a_node_that_saturates_refuses_less_when_its_replicas_move() {
+    // Two partitions of 700 on a node of 1300, whose neighbour is idle.
+    let refused = |moves: bool| {
+        let table = TableConfig::new(SHOP, "orders", 1, 1200).mode(TableMode::Global).partitions(4);
+        let builder = Capacity::builder().node("a", 1300).node("b", 1300);
+        let capacity = builder.table(table.nodes(["a", "a", "a", "b"])).build_at(at(0)).unwrap();
+        let terms = TokenTerms::of_rate(Units::whole(4000));
+        capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
+        let mut run = Run { capacity, ..Run::new(self::table(TableMode::Static)) };
+        run.driver.fails = !moves;
+        (0..120).map(|_| run.second(1400, |number| key_of_quarter(number % 2, number))).last().unwrap()
+    };
+    assert!(refused(false) > 30, "{}", refused(false));
+    assert_eq!(refused(true), 0);
+}
+
+#[test]
+fn a_table_without_splits_has_verdicts_and_no_plan_and_one_without_merges_stays_cut() {
+    let mut run = Run::new(table(TableMode::Global).splits(false));
+    for _ in 0..60 {
+        run.second(1800, key_of_first_quarter);
+    }
+    assert_eq!((run.splits, run.partitions()), (0, 4));
+    let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Write);
+    assert!(matches!(verdict, Some(SplitVerdict::Split(_))), "{verdict:?}");
+    // Allowed by a reload.
+    let nodes = ["a", "b", "c", "d"];
+    let builder = nodes.iter().fold(Capacity::builder(), |builder, node| builder.node(*node, 8000));
+    let after = builder.table(table(TableMode::Global).merges(false).nodes(nodes));
+    run.capacity = after.build_over(&run.capacity, at(60_000)).unwrap();
+    for _ in 0..60 {
+        run.second(1800, key_of_first_quarter);
+    }
+    assert!(run.splits >= 1);
+    let split = run.partitions();
+    for _ in 0..1500 {
+        run.second(10, key_of_first_quarter);
+    }
+    assert_eq!(run.partitions(), split, "cool for 25 minutes, and not joined");
+}
+
+#[test]
+fn a_partition_that_half_of_its_requests_scan_is_not_cut() {
+    let verdict = |scans_of_ten: u64| {
+        let table = TableConfig::new(SHOP, "orders", 2000, 4).mode(TableMode::Global).partitions(4);
+        let mut run = Run::new(table.ceilings(Ceilings { read: 600, write: 1000 }));
+        run.kind = |access, scans| {
+            if access % 10 < scans {
+                AccessKind::Scan { consistency: ReadConsistency::Strong }
+            } else {
+                AccessKind::Read { consistency: ReadConsistency::Strong }
+            }
+        };
+        run.scans = scans_of_ten;
+        for _ in 0..40 {
+            run.second(900, key_of_first_quarter);
+        }
+        let verdict = run.control.verdict((SHOP, "orders"), PartitionId(0), AccessOperation::Read).cloned();
+        (verdict, run.splits)
+    };
+    assert_eq!(verdict(5), (Some(SplitVerdict::Scan), 0));
+    let (_, splits) = verdict(4);
+    assert_eq!(splits, 1);
+}
+
+#[test]
+fn a_group_whose_members_all_serve_reads_is_bounded_by_the_ceilings_of_all() {
+    let table = TableConfig::new(SHOP, "orders", 2000, 4).mode(TableMode::Global).replicas(3).partitions(4);
+    let mut run = Run::new(table.ceilings(Ceilings { read: 500, write: 1000 }));
+    let terms = TokenTerms::of_rate(Units::whole(5000));
+    run.capacity.set_tokens(SHOP, "orders", AccessOperation::Read, terms, at(0)).unwrap();
+    run.kind = |_, _| AccessKind::Read { consistency: ReadConsistency::Eventual };
+    // Half a unit each: 2000 units for three members of 500, 700 of them for one key.
+    let hot = key_of_first_quarter(1234);
+    for _ in 0..35 {
+        run.second(4000, |number| if number % 20 < 7 { hot.clone() } else { key_of_first_quarter(number) });
+    }
+    assert_eq!((run.splits, run.isolations), (1, 0));
+    assert_eq!(run.partitions(), 5, "a key of 700 is borne by its group");
 }

@@ -28,7 +28,16 @@ fn range() -> KeyRange {
 }
 
 /// The verdict after these windows of 10 s, whose keys `key` draws at `units` a second.
-fn verdict(windows: u64, units: u64, mut key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+fn verdict(windows: u64, units: u64, key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
+    verdict_at(CEILING, windows, units, key)
+}
+
+fn verdict_at(
+    ceiling: Units,
+    windows: u64,
+    units: u64,
+    mut key: impl FnMut(&mut Random, u64) -> u64,
+) -> SplitVerdict {
     let mut random = Random(5);
     let start = 1_795_210_800_000;
     let mut sketch = Sketch::new(1, Timestamp::from_millis(start));
@@ -42,8 +51,7 @@ fn verdict(windows: u64, units: u64, mut key: impl FnMut(&mut Random, u64) -> u6
         samples.extend(sketch.take_sample(Timestamp::from_millis(start + (window + 1) * 10_000)));
     }
     assert_eq!(samples.len(), windows as usize);
-    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &samples, spanning: 0, requests: 0 };
-    split_verdict(&load)
+    split_verdict(&SplitLoad::new(range(), ceiling, &samples))
 }
 
 #[test]
@@ -88,6 +96,24 @@ fn one_key_above_the_ceiling_is_parted_from_its_neighbours_by_two_cuts_at_most()
     // Neighbours that are not worth a cut.
     let SplitVerdict::HotKey { cuts, .. } = verdict(3, 3000, hot(0.99)) else { panic!() };
     assert_eq!(cuts, []);
+    // Worth it are those with a sixtieth of the ceiling: here 3 of 100 on each side.
+    let low = Units::whole(100);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, hot(0.97)) else { panic!() };
+    assert_eq!(cuts.len(), 2);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, hot(0.99)) else { panic!() };
+    assert_eq!(cuts, []);
+    // Beside 8 of 100, the 1.2 on the other side are worth one too, and 0.5 are not.
+    let lopsided = |right: f64| {
+        move |random: &mut Random, _: u64| match random.fraction() {
+            part if part < 0.04 => random.next() % 8000,
+            part if part < 0.04 + right => 8001 + random.next() % 8000,
+            _ => 8000,
+        }
+    };
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, lopsided(0.006)) else { panic!() };
+    assert_eq!(cuts.len(), 2);
+    let SplitVerdict::HotKey { cuts, .. } = verdict_at(low, 3, 200, lopsided(0.0025)) else { panic!() };
+    assert_eq!(cuts.len(), 1);
 }
 
 #[test]
@@ -117,10 +143,45 @@ fn a_load_that_moves_is_not_cut_and_the_same_keys_in_another_order_are() {
 }
 
 #[test]
+fn a_load_that_is_above_its_ceiling_by_chance_is_not_cut() {
+    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    // Of 30 000 requests, 174 more or fewer come by chance.
+    assert_eq!(verdict(3, 1020, uniform), SplitVerdict::Wait);
+    assert!(matches!(verdict(5, 1020, uniform), SplitVerdict::Split(_)), "for longer than chance lasts");
+    assert!(matches!(verdict(3, 1030, uniform), SplitVerdict::Split(_)));
+}
+
+#[test]
+fn of_cuts_that_help_alike_the_one_into_equal_parts_is_made() {
+    // Three times the ceiling: each cut that leaves both parts above it helps alike.
+    let skewed = |random: &mut Random, _| match random.next() % 100 {
+        0..36 => random.next() % 5000,
+        36..46 => 5000,
+        _ => 5001 + random.next() % 11_000,
+    };
+    let SplitVerdict::Split(cut) = verdict(3, 3000, skewed) else { panic!() };
+    assert!((5001..6500).contains(&cut.at.first_word()), "{cut:?}");
+}
+
+#[test]
+fn samples_of_few_requests_are_apart_by_chance() {
+    let mut random = Random(3);
+    let mut sample = |count: usize, first: u64| {
+        let mut positions: Vec<Position> =
+            (0..count).map(|_| Position::of_slot((first + random.next() % 8000) as u16)).collect();
+        positions.sort_unstable();
+        positions
+    };
+    for _ in 0..20 {
+        assert!(!has_moved(&sample(60, 0), &sample(60, 0)));
+    }
+    assert!(has_moved(&sample(60, 0), &sample(60, 4000)));
+    assert!(has_moved(&sample(1024, 0), &sample(1024, 2000)));
+}
+
+#[test]
 fn scans_are_not_cut() {
-    let samples: Vec<KeySample> = Vec::new();
-    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &samples, spanning: 1, requests: 1 };
-    assert_eq!(split_verdict(&load), SplitVerdict::Wait);
+    assert_eq!(split_verdict(&SplitLoad::new(range(), CEILING, &[])), SplitVerdict::Wait);
     let mut sketch = Sketch::new(1, Timestamp::from_secs(100));
     let mut windows = Vec::new();
     for window in 0..3_u64 {
@@ -130,9 +191,12 @@ fn scans_are_not_cut() {
         }
         windows.extend(sketch.take_sample(Timestamp::from_millis(100_000 + (window + 1) * 10_000)));
     }
-    let load = SplitLoad { range: range(), ceiling: CEILING, windows: &windows, spanning: 50, requests: 100 };
-    assert_eq!(split_verdict(&load), SplitVerdict::Scan);
-    assert!(matches!(split_verdict(&SplitLoad { spanning: 49, ..load }), SplitVerdict::Split(_)));
+    let mut verdict = |spanning| {
+        windows[2].spanning = spanning;
+        split_verdict(&SplitLoad::new(range(), CEILING, &windows))
+    };
+    assert_eq!(verdict(10_000), SplitVerdict::Scan);
+    assert!(matches!(verdict(9_999), SplitVerdict::Split(_)));
 }
 
 #[test]

@@ -203,7 +203,10 @@ fn mode_of(spec: &TableSpec, design: Design) -> TableMode {
 
 /// The keys that a plan cuts.
 fn cut_range(capacity: &Capacity, plan: &Plan, now: Timestamp) -> Option<KeyRange> {
-    let PlannedChange::Split { partition, .. } = plan.change else { return None };
+    let (PlannedChange::Split { partition, .. } | PlannedChange::Isolate { partition, .. }) = plan.change
+    else {
+        return None;
+    };
     let mut partitions = capacity.partitions(&plan.namespace, &plan.table, now).ok()?;
     partitions.find(|status| status.id == partition).map(|status| status.range)
 }
@@ -212,6 +215,9 @@ fn cut_range(capacity: &Capacity, plan: &Plan, now: Timestamp) -> Option<KeyRang
 fn told(plan: &Plan, at: u64) -> CarriedOutPlan {
     let what = match &plan.change {
         PlannedChange::Split { partition, at, .. } => format!("partition {partition} is cut before {at}"),
+        PlannedChange::Isolate { partition, key, behind, .. } => {
+            format!("partition {partition} is cut before {key} and before {behind}")
+        }
         PlannedChange::Merge { left } => format!("partition {left} is joined with the one behind it"),
         PlannedChange::Move(order) => {
             format!("partition {} moves from {} to {}", order.partition, order.from, order.to)
@@ -316,7 +322,8 @@ impl DesignWorld {
                     let shape = &mut self.shapes[table];
                     shape.plans.push(told(&plan, at));
                     if let Some(range) = range {
-                        shape.changes.splits += 1;
+                        let is_isolation = matches!(plan.change, PlannedChange::Isolate { .. });
+                        shape.changes.splits += 1 + u32::from(is_isolation);
                         shape.cuts.cut(range);
                     }
                     shape.changes.merges += u32::from(matches!(plan.change, PlannedChange::Merge { .. }));
