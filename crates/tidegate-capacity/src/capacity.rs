@@ -171,6 +171,8 @@ impl Capacity {
                 made_at: state.made_at,
                 range: state.range,
                 node: self.node_name(state.members.leader()),
+                followers: [1, 2]
+                    .map(|member| state.members.as_slice().get(member).map(|number| self.node_name(*number))),
                 read_rate: Units::from_rate(read.rates.allocated),
                 write_rate: Units::from_rate(write.rates.allocated),
                 read_left: Units::from_thousandths(read.now(now).allocation()),

@@ -16,12 +16,13 @@ use tidegate_core::{AccessOperation, Timestamp};
 use crate::boost::{self, BoostLoad, boosted_rates};
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
-use crate::growth::GrownTable;
+use crate::growth::{EvenCut, GrownTable};
+use crate::key_range::KeyRange;
+use crate::levels::Share;
 use crate::merge::{COOL, CoolPair, MergeLoad, cool_neighbours};
 use crate::partition_id::PartitionId;
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::position::Position;
 use crate::relocation::{NodeUse, ReplicaMove, ReplicaUse, unburdening_moves};
 use crate::reshape::SplitShares;
 use crate::sketch::{KeySample, WINDOW};
@@ -394,7 +395,12 @@ impl Control {
         let (namespace, table) = (plan.namespace.as_str(), plan.table.as_str());
         match &plan.change {
             PlannedChange::Split { partition, at, shares } => {
-                capacity.split(namespace, table, *partition, *at, *shares, now)?;
+                // The cuts of growth follow one another.
+                let partition = match plan.reason {
+                    PlanReason::Growth => capacity.partition_at(namespace, table, *at)?,
+                    _ => *partition,
+                };
+                capacity.split(namespace, table, partition, *at, *shares, now)?;
             }
             PlannedChange::Merge { left } => {
                 capacity.merge(namespace, table, *left, now)?;
@@ -482,20 +488,25 @@ pub enum ControlError<E: core::fmt::Debug + core::fmt::Display> {
     Driver(E),
 }
 
-/// Halves the widest partitions of a table whose limits have grown, as many as are missing.
+/// Cuts partitions of a table for what it can reach at once. The cuts of one partition follow one
+/// another from the middle, so each finds the piece of the one before by its position.
 fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
-    let mut statuses = statuses(capacity, &grown.namespace, &grown.table, now);
-    let missing = (grown.partitions as usize).saturating_sub(statuses.len());
-    let width = |status: &PartitionStatus<'_>| {
-        let (first, last) = status.range.words();
-        last - first
-    };
-    statuses.sort_by_key(|status| core::cmp::Reverse(width(status)));
-    for status in statuses.iter().take(missing).filter(|status| width(status) > 0) {
-        let middle = status.range.words().0 + width(status) / 2 + 1;
-        let (partition, at) = (status.id, Position::of_first_word(middle));
-        let change = PlannedChange::Split { partition, at, shares: SplitShares::HALF };
-        plans.push(Plan::new((&grown.namespace, &grown.table), change, PlanReason::Growth, now));
+    let place = (grown.namespace.as_str(), grown.table.as_str());
+    let ranges: BTreeMap<PartitionId, KeyRange> =
+        statuses(capacity, place.0, place.1, now).iter().map(|status| (status.id, status.range)).collect();
+    for EvenCut { partition, pieces } in &grown.cuts {
+        let Some(range) = ranges.get(partition) else { continue };
+        let cuts = range.even_cuts(*pieces);
+        let mut parts = vec![&cuts[..]];
+        while let Some(part) = parts.pop() {
+            let Some(at) = part.get(part.len() / 2) else { continue };
+            let (left, right) = (&part[..part.len() / 2], &part[part.len() / 2 + 1..]);
+            let share = Share::of_parts(left.len() as u64 + 1, right.len() as u64 + 1);
+            let shares = SplitShares { read: share, write: share };
+            let change = PlannedChange::Split { partition: *partition, at: *at, shares };
+            plans.push(Plan::new(place, change, PlanReason::Growth, now));
+            parts.extend([right, left]);
+        }
     }
 }
 

@@ -49,6 +49,7 @@ pub mod throttled;
 pub mod tokens;
 pub mod trace;
 pub mod units;
+pub mod warm_throughput;
 
 mod admission;
 mod bucket;
@@ -86,10 +87,12 @@ pub use position::{PartitionBy, Position};
 pub use reshape::SplitShares;
 pub use settlement::Settlement;
 pub use status::{
-    CapacityStatus, DirectionStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus,
+    CapacityStatus, DemandStatus, DirectionStatus, NodeStatus, OperationDemand, OperationStatus,
+    PartitionStatus, TableStatus,
 };
 pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use throttled::{Bound, Throttled};
 pub use tidegate_core::AccessOperation;
 pub use tokens::TokenTerms;
 pub use units::Units;
+pub use warm_throughput::WarmThroughput;

@@ -165,6 +165,18 @@ impl Capacity {
         Ok(ids)
     }
 
+    /// The partition that holds a position.
+    ///
+    /// Fails when there is no such table.
+    pub(crate) fn partition_at(
+        &self,
+        namespace: &str,
+        table: &str,
+        at: Position,
+    ) -> Result<PartitionId, CapacityError> {
+        Ok(self.table(namespace, table)?.layout.owner(at).id)
+    }
+
     /// Joins a partition and the one behind it, which must lie on the same nodes. Rates and levels
     /// add up. The new partition has a new number.
     ///

@@ -2,11 +2,15 @@
 
 use core::time::Duration;
 
+use tidegate_core::Timestamp;
+
 use crate::bucket::BucketSpec;
 use crate::members::Members;
-use crate::on_demand::OnDemandTerms;
+use crate::on_demand::{OnDemand, OnDemandTerms, Ratchet};
 use crate::position::{PartitionBy, Position};
 use crate::throughput::{MEMBERS_MAX, Rates};
+use crate::units::Units;
+use crate::warm_throughput::WarmThroughput;
 
 /// How the throughput of a table moves between its partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -123,6 +127,9 @@ pub struct TableConfig {
     /// The terms of a table on demand, whose tokens follow the units that it admits; `None` for a
     /// provisioned table.
     pub on_demand: Option<OnDemandTerms>,
+    /// The throughput for which its partitions are cut at the beginning, and may be cut again at
+    /// once; for mode global. `None`: that which it has had.
+    pub warm: Option<WarmThroughput>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
 }
@@ -170,6 +177,7 @@ impl TableConfig {
             write_check: WriteCheck::default(),
             write_quorum: WriteQuorum::default(),
             on_demand: None,
+            warm: None,
             account: None,
         }
     }
@@ -253,7 +261,11 @@ impl TableConfig {
         self
     }
 
-    /// Makes it a table on demand, with global admission. Its partitions share the initial limits.
+    /// Makes it a table on demand, with global admission.
+    ///
+    /// Its partitions share the initial limits, which their nodes promise; everything beyond comes
+    /// of the room that the nodes have to spare. It begins with as many partitions as the initial
+    /// limits need.
     #[must_use]
     pub fn on_demand(mut self, terms: OnDemandTerms) -> Self {
         self.read_units_per_second = terms.read.initial.whole_left().max(1);
@@ -261,6 +273,40 @@ impl TableConfig {
         self.mode = TableMode::Global;
         self.on_demand = Some(terms);
         self
+    }
+
+    /// Cuts its partitions for this throughput at the beginning, and whenever it is needed again.
+    #[must_use]
+    pub fn warm(mut self, warm: WarmThroughput) -> Self {
+        self.warm = Some(warm);
+        self
+    }
+
+    /// The terms of one direction of a table on demand, whose limit is at least the warm
+    /// throughput.
+    pub(crate) fn on_demand_of(&self, is_read: bool) -> Option<OnDemand> {
+        let terms = self.on_demand?;
+        let terms = if is_read { terms.read } else { terms.write };
+        Some(OnDemand { initial: terms.initial.max(self.warm_of(is_read)), ..terms })
+    }
+
+    /// The warm throughput of one direction; zero without.
+    pub(crate) fn warm_of(&self, is_read: bool) -> Units {
+        let warm = self.warm.map_or(0, |warm| if is_read { warm.read } else { warm.write });
+        Units::whole(warm)
+    }
+
+    /// The pieces of each configured partition with which the table begins: enough for its initial
+    /// limits on demand and its warm throughput.
+    pub(crate) fn initial_pieces(&self) -> u32 {
+        let numbers = TableNumbers::of(self);
+        let units = [true, false].map(|is_read| match self.on_demand_of(is_read) {
+            Some(terms) => Ratchet::new(&terms, Timestamp::from_nanos(0)).limit(&terms),
+            None => self.warm_of(is_read),
+        });
+        let needed = numbers.partitions_for(units);
+        let most = Self::PARTITIONS_MAX / self.partitions.max(1);
+        needed.div_ceil(self.partitions.max(1)).min(most).max(1)
     }
 
     /// Bounds it together with the other tables of an account.
@@ -324,6 +370,13 @@ impl TableNumbers {
         };
         let ceiling = configured.map_or((default * 1000).max(base), |units| units * 1000);
         Rates { base, allocated: base, ceiling, burst_seconds: self.burst_seconds }
+    }
+
+    /// The partitions that reads and writes of these units a second fill, by the ceilings; at most
+    /// [`TableConfig::PARTITIONS_MAX`].
+    pub(crate) fn partitions_for(&self, [read, write]: [Units; 2]) -> u32 {
+        let [reads, writes] = [true, false].map(|is_read| Units::from_rate(self.rates(is_read, 0).ceiling));
+        Ratchet::partitions_for(read, write, reads, writes).min(TableConfig::PARTITIONS_MAX)
     }
 
     /// The members other than the leader at whose nodes a write needs room.
