@@ -59,6 +59,7 @@ mod fault;
 mod key_hash;
 mod layout;
 mod levels;
+mod load_history;
 mod members;
 mod meter;
 mod node;

@@ -15,7 +15,7 @@ use crate::units::Units;
 
 /// The hundredths of a node's units above which it gives replicas away, and up to which another one
 /// takes them.
-const FULL_PERCENT: i64 = 90;
+pub const FULL_PERCENT: i64 = 90;
 
 /// A move must bring the busier of the two nodes down by so many hundredths.
 const IMPROVEMENT_PERCENT: i64 = 5;
