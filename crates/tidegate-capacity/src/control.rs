@@ -123,9 +123,6 @@ impl Control {
             self.boost(capacity, now);
         }
         let mut plans = Vec::new();
-        for grown in capacity.follow_demand(now) {
-            propose_growth(capacity, &grown, now, &mut plans);
-        }
         if now.saturating_since(self.judged_at) >= WINDOW {
             self.observe(capacity, now);
             self.loads.observe(capacity, now);
@@ -133,6 +130,9 @@ impl Control {
             self.propose_moves(capacity, now, &mut plans);
             self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
+        }
+        for grown in capacity.follow_demand(now) {
+            self.propose_growth(capacity, &grown, now, &mut plans);
         }
         plans
     }
@@ -437,6 +437,41 @@ impl Control {
         }
     }
 
+    /// Cuts partitions of a table for what it can reach at once. The cuts of one partition follow
+    /// one another from the middle, so each finds the piece of the one before by its position. A
+    /// partition that moves is cut when it has arrived.
+    fn propose_growth(&self, capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
+        let place = (grown.namespace.as_str(), grown.table.as_str());
+        let planned = plans.iter().filter_map(|plan| match &plan.change {
+            PlannedChange::Move(order) => Some(order),
+            PlannedChange::Split { .. } | PlannedChange::Merge { .. } => None,
+        });
+        let moving: BTreeSet<PartitionId> = planned
+            .chain(&self.running)
+            .filter(|order| (order.namespace.as_str(), order.table.as_str()) == place)
+            .map(|order| order.partition)
+            .collect();
+        let ranges: BTreeMap<PartitionId, KeyRange> = statuses(capacity, place.0, place.1, now)
+            .iter()
+            .map(|status| (status.id, status.range))
+            .collect();
+        for EvenCut { partition, pieces } in grown.cuts.iter().filter(|cut| !moving.contains(&cut.partition))
+        {
+            let Some(range) = ranges.get(partition) else { continue };
+            let cuts = range.even_cuts(*pieces);
+            let mut parts = vec![&cuts[..]];
+            while let Some(part) = parts.pop() {
+                let Some(at) = part.get(part.len() / 2) else { continue };
+                let (left, right) = (&part[..part.len() / 2], &part[part.len() / 2 + 1..]);
+                let share = Share::of_parts(left.len() as u64 + 1, right.len() as u64 + 1);
+                let shares = SplitShares { read: share, write: share };
+                let change = PlannedChange::Split { partition: *partition, at: *at, shares };
+                plans.push(Plan::new(place, change, PlanReason::Growth, now));
+                parts.extend([right, left]);
+            }
+        }
+    }
+
     /// Carries a plan out. A split and a merge are done at once; a move is started at the driver,
     /// and [`Control::follow_moves`] ends it.
     ///
@@ -451,11 +486,15 @@ impl Control {
         let (namespace, table) = (plan.namespace.as_str(), plan.table.as_str());
         match &plan.change {
             PlannedChange::Split { partition, at, shares } => {
-                // The cuts of growth follow one another.
-                let partition = match plan.reason {
-                    PlanReason::Growth => capacity.partition_at(namespace, table, *at)?,
-                    _ => *partition,
-                };
+                let mut partition = *partition;
+                if plan.reason == PlanReason::Growth {
+                    // The cuts of growth follow one another.
+                    let (holder, first) = capacity.partition_at(namespace, table, *at)?;
+                    if first == *at {
+                        return Ok(());
+                    }
+                    partition = holder;
+                }
                 capacity.split(namespace, table, partition, *at, *shares, now)?;
             }
             PlannedChange::Merge { left } => {
@@ -544,28 +583,6 @@ pub enum ControlError<E: core::fmt::Debug + core::fmt::Display> {
     /// The driver cannot make it.
     #[error("the placement driver failed: {0}")]
     Driver(E),
-}
-
-/// Cuts partitions of a table for what it can reach at once. The cuts of one partition follow one
-/// another from the middle, so each finds the piece of the one before by its position.
-fn propose_growth(capacity: &Capacity, grown: &GrownTable, now: Timestamp, plans: &mut Vec<Plan>) {
-    let place = (grown.namespace.as_str(), grown.table.as_str());
-    let ranges: BTreeMap<PartitionId, KeyRange> =
-        statuses(capacity, place.0, place.1, now).iter().map(|status| (status.id, status.range)).collect();
-    for EvenCut { partition, pieces } in &grown.cuts {
-        let Some(range) = ranges.get(partition) else { continue };
-        let cuts = range.even_cuts(*pieces);
-        let mut parts = vec![&cuts[..]];
-        while let Some(part) = parts.pop() {
-            let Some(at) = part.get(part.len() / 2) else { continue };
-            let (left, right) = (&part[..part.len() / 2], &part[part.len() / 2 + 1..]);
-            let share = Share::of_parts(left.len() as u64 + 1, right.len() as u64 + 1);
-            let shares = SplitShares { read: share, write: share };
-            let change = PlannedChange::Split { partition: *partition, at: *at, shares };
-            plans.push(Plan::new(place, change, PlanReason::Growth, now));
-            parts.extend([right, left]);
-        }
-    }
 }
 
 fn statuses<'a>(

@@ -7,7 +7,7 @@
 //!
 //! - when a limit on demand or the warm throughput is raised, by as many as the raise needs;
 //! - when a partition that is wider than the entitlement asks for is at half of its ceiling. It is
-//!   cut into pieces of that width. Partitions elsewhere stay merged.
+//!   cut into pieces of at most that width. Partitions elsewhere stay merged.
 //!
 //! A load that more than doubles from one call to the next, about a second, may find too few
 //! partitions for that time. Nodes promise the share of a partition only, so cuts change no promise:
@@ -24,7 +24,7 @@ use crate::error::CapacityError;
 use crate::partition_id::PartitionId;
 use crate::status::{DemandStatus, OperationDemand};
 use crate::table::{Table, limit_of};
-use crate::table_config::TableMode;
+use crate::table_config::{TableConfig, TableMode};
 use crate::units::Units;
 
 /// The most partitions that a table gets in one call; the rest follow with the next ones.
@@ -101,7 +101,7 @@ impl Capacity {
             write: operation(false),
             // At most TableConfig::PARTITIONS_MAX.
             partitions: plan.len() as u32,
-            partitions_warm: plan.numbers.partitions_for(units).max(demand.most_partitions()),
+            partitions_warm: demand.partitions_warm(&plan.config, plan.numbers.partitions_for(units)),
         })
     }
 
@@ -140,8 +140,12 @@ impl Table {
         let needed = plan.numbers.partitions_for(reach);
         let raised = needed.saturating_sub(demand.cut_for).min(CUTS_MAX);
         demand.cut_for = needed.min(demand.cut_for.saturating_add(raised));
-        let entitled = needed.max(demand.most_partitions());
-        let more = entitled.saturating_sub(count).min(CUTS_MAX).min(u32::try_from(room).unwrap_or(u32::MAX));
+        let raised = raised.min(needed.saturating_sub(count));
+        let warm = demand.partitions_warm(config, needed);
+        // Powers of two, none wider than the width asked for, can be twice as many.
+        let most = warm.max(needed.saturating_mul(2)).min(TableConfig::PARTITIONS_MAX);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let more = most.saturating_sub(count).min(CUTS_MAX).min(room);
         if more == 0 {
             return Vec::new();
         }
@@ -150,53 +154,56 @@ impl Table {
                 let status = state.directions.of(is_read).status(now);
                 status.consumed.as_thousandths() >= status.ceiling.as_thousandths() / NEAR_DIVISOR
             });
-            SeenPartition { partition: state.id, width: state.range.width(), is_near }
+            SeenPartition { id: state.id, width: state.range.width(), is_near }
         });
-        even_cuts(&seen, entitled, more, raised)
+        even_cuts(&seen, warm, more, raised)
     }
 }
 
 /// A partition, its width, and whether it is near its ceiling.
 #[derive(Clone, Copy, Debug)]
 struct SeenPartition {
-    partition: PartitionId,
+    id: PartitionId,
     width: u128,
     is_near: bool,
 }
 
-/// The pieces of partitions that tile a table which may have `entitled` of them: at most `more`.
-/// Those that are near their ceilings are cut as finely as all of that would be; `raised` cuts go to
-/// the widest.
-fn even_cuts(partitions: &[SeenPartition], entitled: u32, more: u32, raised: u32) -> Vec<EvenCut> {
+/// The pieces of partitions that tile a table: powers of two, so that merges find the ranges again
+/// that were cut. Those that are near their ceilings become at most as wide as each of `warm` equal
+/// partitions would be, the widest get `raised` more pieces, and all together get at most `more`.
+fn even_cuts(partitions: &[SeenPartition], warm: u32, more: u32, raised: u32) -> Vec<EvenCut> {
     let space: u128 = partitions.iter().map(|one| one.width).sum();
     let mut left = u128::from(more);
     let mut pieces = vec![1_u128; partitions.len()];
     for (one, pieces) in partitions.iter().zip(&mut pieces).filter(|(one, _)| one.is_near) {
-        // To the nearest: a partition is cut that is at least half again as wide.
-        let wanted = (2 * one.width * u128::from(entitled) / space.max(1)).div_ceil(2);
-        let cuts = wanted.min(one.width).saturating_sub(1).min(left);
-        *pieces += cuts;
-        left -= cuts;
+        let wanted = (one.width * u128::from(warm)).div_ceil(space.max(1)).next_power_of_two();
+        // Hashes and slots are not cut.
+        if wanted - 1 <= left && wanted <= one.width {
+            *pieces = wanted;
+            left -= wanted - 1;
+        }
     }
-    // Wide pieces first; of equal ones the first.
-    let piece = |index: usize, pieces: u128| ((partitions[index].width << 16) / pieces, Reverse(index));
+    // The widest pieces first; of equal ones the first.
+    let piece = |index: usize, pieces: u128| (partitions[index].width / pieces, Reverse(index));
     let mut widest: BinaryHeap<_> =
         pieces.iter().enumerate().map(|(index, pieces)| piece(index, *pieces)).collect();
-    for _ in 0..left.min(raised.into()) {
-        let Some((width, Reverse(index))) = widest.pop() else { break };
-        // Hashes and slots are not cut.
-        if width < 2 << 16 {
-            break;
+    let mut left = left.min(raised.into());
+    while left > 0
+        && let Some((width, Reverse(index))) = widest.pop()
+    {
+        let pieces = &mut pieces[index];
+        if *pieces <= left && width > 1 {
+            left -= *pieces;
+            *pieces *= 2;
+            widest.push(piece(index, *pieces));
         }
-        pieces[index] += 1;
-        widest.push(piece(index, pieces[index]));
     }
     partitions
         .iter()
         .zip(pieces)
         .filter(|(_, pieces)| *pieces > 1)
         // At most `more` and one.
-        .map(|(one, pieces)| EvenCut { partition: one.partition, pieces: pieces as u32 })
+        .map(|(one, pieces)| EvenCut { partition: one.id, pieces: pieces as u32 })
         .collect()
 }
 

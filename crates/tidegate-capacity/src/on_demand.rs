@@ -276,10 +276,14 @@ impl Demand {
         self.most_partitions = kept.max(Units::whole(partitions.into()));
     }
 
-    /// The most partitions that the table had, less by the half-life.
-    pub(crate) const fn most_partitions(&self) -> u32 {
+    /// The partitions that the table may have at once, of which `needed` are for the units that it
+    /// can reach. Hot ranges are cut beyond those; a provisioned table may have them again.
+    pub(crate) fn partitions_warm(&self, config: &TableConfig, needed: u32) -> u32 {
+        if config.on_demand.is_some() {
+            return needed;
+        }
         // At most TableConfig::PARTITIONS_MAX.
-        self.most_partitions.whole_left() as u32
+        needed.max(self.most_partitions.whole_left() as u32)
     }
 
     /// The units a second for which partitions are cut ahead: the limit on demand, or the warm

@@ -165,7 +165,7 @@ impl Capacity {
         Ok(ids)
     }
 
-    /// The partition that holds a position.
+    /// The partition that holds a position, and its first position.
     ///
     /// Fails when there is no such table.
     pub(crate) fn partition_at(
@@ -173,8 +173,9 @@ impl Capacity {
         namespace: &str,
         table: &str,
         at: Position,
-    ) -> Result<PartitionId, CapacityError> {
-        Ok(self.table(namespace, table)?.layout.owner(at).id)
+    ) -> Result<(PartitionId, Position), CapacityError> {
+        let owner = self.table(namespace, table)?.layout.owner(at);
+        Ok((owner.id, owner.range.first))
     }
 
     /// Joins a partition and the one behind it, which must lie on the same nodes. Rates and levels

@@ -199,7 +199,17 @@ pub(crate) fn limit_of(config: &TableConfig, demand: &Demand, is_read: bool) -> 
 /// The first positions of the partitions with which a table begins: those of the configuration, each
 /// cut evenly for what the table can reach at once.
 pub(crate) fn initial_firsts(config: &TableConfig, keyspace: &Keyspace) -> Vec<Position> {
-    let pieces = config.initial_pieces();
+    firsts_of_pieces(config, keyspace, config.initial_pieces())
+}
+
+/// The first positions of the partitions that a table always has: those of the configuration, on
+/// demand each cut evenly for the initial limits.
+pub(crate) fn least_firsts(config: &TableConfig, keyspace: &Keyspace) -> Vec<Position> {
+    firsts_of_pieces(config, keyspace, config.least_pieces())
+}
+
+/// The first positions of so many even pieces of each configured partition.
+fn firsts_of_pieces(config: &TableConfig, keyspace: &Keyspace, pieces: u32) -> Vec<Position> {
     let configured = |index| first_of(config, keyspace, index);
     let cut = |index: u32| {
         let end = (index + 1 < config.partitions).then(|| configured(index + 1));

@@ -299,14 +299,25 @@ impl TableConfig {
     /// The pieces of each configured partition with which the table begins: enough for its initial
     /// limits on demand and its warm throughput.
     pub(crate) fn initial_pieces(&self) -> u32 {
-        let numbers = TableNumbers::of(self);
         let units = [true, false].map(|is_read| match self.on_demand_of(is_read) {
             Some(terms) => Ratchet::new(&terms, Timestamp::from_nanos(0)).limit(&terms),
             None => self.warm_of(is_read),
         });
-        let needed = numbers.partitions_for(units);
-        let most = Self::PARTITIONS_MAX / self.partitions.max(1);
-        needed.div_ceil(self.partitions.max(1)).min(most).max(1)
+        self.least_pieces() * self.pieces_of(self.least_pieces(), units)
+    }
+
+    /// The pieces of each configured partition that the table always has: enough for its initial
+    /// limits on demand, which are promised.
+    pub(crate) fn least_pieces(&self) -> u32 {
+        let Some(terms) = self.on_demand else { return 1 };
+        self.pieces_of(1, [terms.read.initial, terms.write.initial])
+    }
+
+    /// The pieces into which each of `pieces` of a configured partition is cut for these units.
+    fn pieces_of(&self, pieces: u32, units: [Units; 2]) -> u32 {
+        let partitions = self.partitions.max(1).saturating_mul(pieces);
+        let most = Self::PARTITIONS_MAX / partitions;
+        TableNumbers::of(self).partitions_for(units).div_ceil(partitions).min(most).max(1)
     }
 
     /// Bounds it together with the other tables of an account.
