@@ -499,8 +499,8 @@ impl Control {
             }
             PlannedChange::Merge { left } => {
                 let partitions = capacity.partitions(namespace, table, now)?.len();
-                capacity.merge(namespace, table, *left, now)?;
-                self.loads.note_merge(namespace, table, partitions, now);
+                let joined = capacity.merge(namespace, table, *left, now)?;
+                self.loads.note_merge((namespace, table), partitions, [*left, joined], now);
             }
             PlannedChange::Move(order) => {
                 let is_there = statuses(capacity, namespace, table, now)

@@ -7,7 +7,9 @@
 //!
 //! - when a limit on demand or the warm throughput is raised, by as many as the raise needs;
 //! - when a partition that is wider than the entitlement asks for is at half of its ceiling. It is
-//!   cut into pieces of at most that width. Partitions elsewhere stay merged.
+//!   cut into pieces of at most that width. Partitions elsewhere stay merged;
+//! - when a partition of a provisioned table is at half of its ceiling, and the table has fewer
+//!   partitions than in former days. It is halved.
 //!
 //! A load that more than doubles from one call to the next, about a second, may find too few
 //! partitions for that time. Nodes promise the share of a partition only, so cuts change no promise:
@@ -156,7 +158,9 @@ impl Table {
             });
             SeenPartition { id: state.id, width: state.range.width(), is_near }
         });
-        even_cuts(&seen, warm, more, raised)
+        // Hot ranges of a provisioned table lay in more partitions than its units need.
+        let former = if config.on_demand.is_some() { 0 } else { warm.saturating_sub(count) };
+        even_cuts(&seen, warm, CutBudget { more, raised, former })
     }
 }
 
@@ -168,26 +172,44 @@ struct SeenPartition {
     is_near: bool,
 }
 
+/// The partitions that a table may get at once.
+#[derive(Clone, Copy, Debug)]
+struct CutBudget {
+    /// All together.
+    more: u32,
+    /// For a raise: the widest are cut.
+    raised: u32,
+    /// Those that it had formerly: any partition near its ceiling is halved.
+    former: u32,
+}
+
 /// The pieces of partitions that tile a table: powers of two, so that merges find the ranges again
 /// that were cut. Those that are near their ceilings become at most as wide as each of `warm` equal
-/// partitions would be, the widest get `raised` more pieces, and all together get at most `more`.
-fn even_cuts(partitions: &[SeenPartition], warm: u32, more: u32, raised: u32) -> Vec<EvenCut> {
-    let space: u128 = partitions.iter().map(|one| one.width).sum();
-    let mut left = u128::from(more);
+/// partitions would be.
+fn even_cuts(partitions: &[SeenPartition], warm: u32, budget: CutBudget) -> Vec<EvenCut> {
+    let space: u128 = partitions.iter().map(|one| one.width).sum::<u128>().max(1);
+    let mut left = u128::from(budget.more);
+    let mut former = u128::from(budget.former);
     let mut pieces = vec![1_u128; partitions.len()];
     for (one, pieces) in partitions.iter().zip(&mut pieces).filter(|(one, _)| one.is_near) {
-        let wanted = (one.width * u128::from(warm)).div_ceil(space.max(1)).next_power_of_two();
+        // To a sixteenth, since equal partitions differ by one.
+        let sixteenths = (one.width * u128::from(warm) * 16 + space / 2) / space;
+        let mut wanted = sixteenths.div_ceil(16).max(1).next_power_of_two();
+        if former > 0 {
+            wanted = wanted.max(2);
+        }
         // Hashes and slots are not cut.
         if wanted - 1 <= left && wanted <= one.width {
             *pieces = wanted;
             left -= wanted - 1;
+            former = former.saturating_sub(wanted - 1);
         }
     }
     // The widest pieces first; of equal ones the first.
     let piece = |index: usize, pieces: u128| (partitions[index].width / pieces, Reverse(index));
     let mut widest: BinaryHeap<_> =
         pieces.iter().enumerate().map(|(index, pieces)| piece(index, *pieces)).collect();
-    let mut left = left.min(raised.into());
+    let mut left = left.min(budget.raised.into());
     while left > 0
         && let Some((width, Reverse(index))) = widest.pop()
     {

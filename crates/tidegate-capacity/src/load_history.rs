@@ -106,11 +106,24 @@ impl LoadHistory {
         self.tables.get(&key).map_or(0, |table| table.pace.left_at(partitions, now).0)
     }
 
-    /// Counts a merge of a table that had so many partitions before.
-    pub(crate) fn note_merge(&mut self, namespace: &str, table: &str, partitions: usize, now: Timestamp) {
+    /// Counts a merge of a table that had so many partitions before: `left` and the one behind it
+    /// have become `joined`, which may be cut again before the next window ends.
+    pub(crate) fn note_merge(
+        &mut self,
+        (namespace, table): (&str, &str),
+        partitions: usize,
+        [left, joined]: [PartitionId; 2],
+        now: Timestamp,
+    ) {
         let table = self.tables.entry((namespace.to_owned(), table.to_owned())).or_default();
-        let (left, carried, since) = table.pace.left_at(partitions, now);
-        table.pace = MergePace { since: Some(since), left: left.saturating_sub(1), carried };
+        let (merges_left, carried, since) = table.pace.left_at(partitions, now);
+        table.pace = MergePace { since: Some(since), left: merges_left.saturating_sub(1), carried };
+        let Some(index) = table.ranges.iter().position(|range| range.id == left) else { return };
+        if index + 1 < table.ranges.len() {
+            let right = table.ranges.remove(index + 1);
+            let both = table.ranges[index].clone().joined(&right, now);
+            table.ranges[index] = RangeLoad { id: joined, ..both };
+        }
     }
 }
 
@@ -194,11 +207,10 @@ fn followed(
             one
         }
         [first, .., last] if first.range.first == range.first && last.range.end == range.end => {
-            let rejoined_at = parts.iter().filter_map(|one| one.rejoined_at).max();
-            let mut joined =
-                parts.into_iter().reduce(|left, right| left.joined(&right)).expect("at least two");
+            let joined = parts.into_iter().reduce(|left, right| left.joined(&right, now));
+            let mut joined = RangeLoad { id, range, ..joined.expect("at least two") };
             joined.count(offered, elapsed);
-            RangeLoad { id, range, merged_at: Some(now), rejoined_at, ..joined }
+            joined
         }
         // Cut, or changed more than once.
         _ => RangeLoad { rejoined_at: last_merge, ..fresh },
@@ -223,8 +235,8 @@ impl RangeLoad {
         self.loads.push_back(load);
     }
 
-    /// Two neighbours as one range: their loads add up, as far back as both are known.
-    fn joined(self, right: &Self) -> Self {
+    /// Two neighbours as one range from `now` on: their loads add up, as far back as both are known.
+    fn joined(self, right: &Self, now: Timestamp) -> Self {
         let add = |left: [Units; 2], right: [Units; 2]| [left[0] + right[0], left[1] + right[1]];
         let windows = self.loads.len().min(right.loads.len());
         let [mine, others] =
@@ -233,6 +245,8 @@ impl RangeLoad {
             offered: self.offered.zip(right.offered).map(|(left, right)| add(left, right)),
             loads: mine.zip(others).map(|(left, right)| add(*left, *right)).collect(),
             range: KeyRange { end: right.range.end, ..self.range },
+            merged_at: Some(now),
+            rejoined_at: self.rejoined_at.max(right.rejoined_at),
             ..self
         }
     }

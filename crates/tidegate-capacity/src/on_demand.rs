@@ -46,6 +46,27 @@ impl OnDemand {
         Self { initial, max: None, growth: Duration::from_mins(1), half_life: Self::HALF_LIFE }
     }
 
+    /// Bounds the limit.
+    #[must_use]
+    pub fn max(mut self, max: Units) -> Self {
+        self.max = Some(max);
+        self
+    }
+
+    /// Lets the peak double at most once in this time.
+    #[must_use]
+    pub fn growth(mut self, growth: Duration) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// Lets an unused peak halve in this time.
+    #[must_use]
+    pub fn half_life(mut self, half_life: Duration) -> Self {
+        self.half_life = half_life;
+        self
+    }
+
     /// The highest limit, in units a second.
     fn most(&self) -> Units {
         let any = Units::whole(TableConfig::UNITS_PER_SECOND_MAX);

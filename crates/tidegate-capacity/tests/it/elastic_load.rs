@@ -1,25 +1,9 @@
 //! The experiments E-OD, E-ETL and E-FLAP: growth on demand, a load that comes for minutes, and one
 //! that comes and goes.
 
-use tidegate_capacity::on_demand::{OnDemand, OnDemandTerms};
-use tidegate_capacity::{Capacity, CapacityBuilder, NodeConfig, PartitionBy, TableConfig, TableMode, Units};
+use tidegate_capacity::{PartitionBy, TableConfig, TableMode, Units};
 
-use crate::story::{ORDERS, SHOP, Story, evenly};
-
-const NODES: [&str; 4] = ["a", "b", "c", "d"];
-
-fn nodes(units: u64) -> CapacityBuilder {
-    NODES.iter().fold(Capacity::builder(), |builder, name| builder.node_config(NodeConfig::new(*name, units)))
-}
-
-fn on_demand(writes: u64) -> TableConfig {
-    let terms = OnDemandTerms {
-        read: OnDemand::new(Units::whole(writes * 3)),
-        write: OnDemand::new(Units::whole(writes)),
-    };
-    let table = TableConfig::new(SHOP, ORDERS, 1, 1).on_demand(terms).nodes(NODES);
-    table.partition_by(PartitionBy::Range)
-}
+use crate::story::{NODES, ORDERS, SHOP, Story, evenly, nodes, on_demand};
 
 /// E-OD.
 #[test]

@@ -4,15 +4,35 @@
 use std::collections::BTreeMap;
 
 use tidegate_capacity::control::Control;
+use tidegate_capacity::on_demand::{OnDemand, OnDemandTerms};
 use tidegate_capacity::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use tidegate_capacity::plan::{Plan, PlannedChange};
 use tidegate_capacity::{
-    Access, AccessOperation, Admission, Capacity, CapacityBuilder, PartitionId, Position, TableConfig, Units,
+    Access, AccessOperation, Admission, Bound, Capacity, CapacityBuilder, NodeConfig, PartitionBy,
+    PartitionId, Position, TableConfig, Units,
 };
 use tidegate_core::Timestamp;
 
 pub(crate) const SHOP: &str = "shop";
 pub(crate) const ORDERS: &str = "orders";
+/// A neighbour.
+pub(crate) const CALM: &str = "calm";
+pub(crate) const NODES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Four nodes with the default reserve.
+pub(crate) fn nodes(units: u64) -> CapacityBuilder {
+    NODES.iter().fold(Capacity::builder(), |builder, name| builder.node_config(NodeConfig::new(*name, units)))
+}
+
+/// A table by ranges with these initial writes, and three times as many reads.
+pub(crate) fn on_demand(writes: u64) -> TableConfig {
+    let terms = OnDemandTerms {
+        read: OnDemand::new(Units::whole(writes * 3)),
+        write: OnDemand::new(Units::whole(writes)),
+    };
+    let table = TableConfig::new(SHOP, ORDERS, 1, 1).on_demand(terms).nodes(NODES);
+    table.partition_by(PartitionBy::Range)
+}
 
 pub(crate) fn at(millis: u64) -> Timestamp {
     Timestamp::from_millis(1_795_210_800_000 + millis)
@@ -45,7 +65,7 @@ impl PlacementDriver for PromptDriver {
     }
 }
 
-/// A merge: when, and the first position of the left part, of the right one, and behind it.
+/// A merge: when, when the keys had been cut there, and the range of the new partition.
 #[derive(Clone, Copy, Debug)]
 struct Join {
     millis: u64,
@@ -120,16 +140,33 @@ impl Story {
     pub(crate) fn second(&mut self, units: u64, cost: u64, place: impl Fn(u64) -> u64) {
         let accesses = units / cost;
         for access in 0..accesses {
-            let now = at(self.millis + access * 1000 / accesses);
-            let key = place(self.access).to_be_bytes();
+            let key = place(self.access);
             self.access += 1;
-            let write = Access::write(ORDERS, &key, cost << 10);
-            if let Admission::Throttle(throttled) = self.capacity.admit(SHOP, &write, now).unwrap() {
-                *self.refused.entry(format!("{:?}", throttled.bound)).or_default() += cost;
+            if let Some(bound) = self.write(ORDERS, key, cost, at(self.millis + access * 1000 / accesses)) {
+                *self.refused.entry(format!("{bound:?}")).or_default() += cost;
             }
         }
+        self.end_second();
+    }
+
+    /// One write; the bucket that refused it.
+    pub(crate) fn write(&self, table: &str, key: u64, cost: u64, now: Timestamp) -> Option<Bound> {
+        let key = key.to_be_bytes();
+        match self.capacity.admit(SHOP, &Access::write(table, &key, cost << 10), now).unwrap() {
+            Admission::Admit(_) => None,
+            Admission::Throttle(throttled) => Some(throttled.bound),
+        }
+    }
+
+    /// The end of a second, with a tick.
+    pub(crate) fn end_second(&mut self) {
         self.millis += 1000;
         self.tick();
+    }
+
+    /// Goes on with another configuration.
+    pub(crate) fn reload(&mut self, builder: CapacityBuilder) {
+        self.capacity = builder.build_over(&self.capacity, self.now()).unwrap();
     }
 
     /// A tick of the loops, all of whose plans are carried out.
@@ -169,11 +206,9 @@ impl Story {
                 assert!(now >= cut + 600_000, "I12: merged {} s after the cut", (now - cut) / 1000);
             }
             let (first, end) = *ranges.iter().rev().find(|(first, _)| *first < bound).unwrap();
-            let is_touched = |join: &&Join| {
-                join.end.is_none_or(|of_join| of_join > first) && end.is_none_or(|end| join.first < end)
-            };
-            // One that closed a cycle before the keys were cut again.
-            for join in self.joins.iter().filter(is_touched) {
+            // The same keys were joined before they were cut here.
+            let was_joined = |join: &&Join| join.first < bound && join.end.is_none_or(|end| bound < end);
+            for join in self.joins.iter().filter(was_joined) {
                 if cut_millis.is_some_and(|cut| cut >= join.millis) {
                     let between = (now - join.millis) / 1000;
                     assert!(between >= 1200, "I12: two cycles in {between} s, {join:?}");
