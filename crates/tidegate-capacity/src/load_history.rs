@@ -53,12 +53,15 @@ pub(crate) struct RangeLoad {
     rejoined_at: Option<Timestamp>,
 }
 
-/// The merges of a table in the minute that has begun.
+/// The merges of a table. There is a minute between a batch and the next one, so no minute has
+/// merges of two of them.
 #[derive(Clone, Copy, Debug, Default)]
 struct MergePace {
-    since: Option<Timestamp>,
+    /// The last merge.
+    merged_at: Option<Timestamp>,
+    /// The merges that its batch has left.
     left: usize,
-    /// The part of a merge that the minutes before left, in hundredths.
+    /// The part of a merge that the batches before left, in hundredths.
     carried: usize,
 }
 
@@ -116,8 +119,8 @@ impl LoadHistory {
         now: Timestamp,
     ) {
         let table = self.tables.entry((namespace.to_owned(), table.to_owned())).or_default();
-        let (merges_left, carried, since) = table.pace.left_at(partitions, now);
-        table.pace = MergePace { since: Some(since), left: merges_left.saturating_sub(1), carried };
+        let (merges_left, carried) = table.pace.left_at(partitions, now);
+        table.pace = MergePace { merged_at: Some(now), left: merges_left.saturating_sub(1), carried };
         let Some(index) = table.ranges.iter().position(|range| range.id == left) else { return };
         if index + 1 < table.ranges.len() {
             let right = table.ranges.remove(index + 1);
@@ -128,16 +131,15 @@ impl LoadHistory {
 }
 
 impl MergePace {
-    /// The merges left at `now`, the hundredths that are carried on, and the beginning of the
-    /// minute that they are of. A minute begins with its first merge.
-    fn left_at(self, partitions: usize, now: Timestamp) -> (usize, usize, Timestamp) {
-        match self.since {
-            Some(since) if now >= since && now.saturating_since(since) < MINUTE => {
-                (self.left, self.carried, since)
+    /// The merges left at `now`, and the hundredths that are carried on.
+    fn left_at(self, partitions: usize, now: Timestamp) -> (usize, usize) {
+        match self.merged_at {
+            Some(merged_at) if now >= merged_at && now.saturating_since(merged_at) < MINUTE => {
+                (self.left, self.carried)
             }
             _ => {
                 let hundredths = merges_a_minute(partitions) + self.carried;
-                (hundredths / 100, hundredths % 100, now)
+                (hundredths / 100, hundredths % 100)
             }
         }
     }

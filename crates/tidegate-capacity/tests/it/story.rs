@@ -87,6 +87,8 @@ pub(crate) struct Story {
     /// The bounds of partitions and when they were cut; `None` for those of the beginning.
     bounds: BTreeMap<Position, Option<u64>>,
     joins: Vec<Join>,
+    /// The merges of the last minute: when, and of how many partitions.
+    paced: Vec<(u64, usize)>,
     /// Of reads and writes of every partition, for ever.
     ceilings: [Units; 2],
 }
@@ -104,6 +106,7 @@ impl Story {
             splits: 0,
             bounds: BTreeMap::new(),
             joins: Vec::new(),
+            paced: Vec::new(),
             ceilings: [Units::ZERO; 2],
             capacity,
         };
@@ -184,10 +187,22 @@ impl Story {
         self.control.carry_out(&self.capacity, plan, &mut self.driver, now).unwrap();
         match plan.change {
             PlannedChange::Split { .. } => self.splits += 1,
-            PlannedChange::Merge { .. } => self.merges += 1,
+            PlannedChange::Merge { .. } => {
+                self.merges += 1;
+                self.check_pace();
+            }
             PlannedChange::Move(_) => return,
         }
         self.check_change();
+    }
+
+    /// At most fifteen hundredths of the partitions in any minute, rounded up.
+    fn check_pace(&mut self) {
+        let now = self.millis;
+        self.paced.retain(|(millis, _)| now < millis + 60_000);
+        self.paced.push((now, self.partitions() + 1));
+        let most = (self.paced[0].1 * 15).max(100).div_ceil(100);
+        assert!(self.paced.len() <= most, "{} merges of {} in a minute", self.paced.len(), self.paced[0].1);
     }
 
     /// I11 and I12 by the bounds of the partitions before and after.
