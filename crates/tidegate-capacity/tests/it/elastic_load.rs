@@ -103,6 +103,8 @@ fn a_load_that_comes_and_goes_splits_and_merges_a_range_once_in_twenty_minutes_a
                 );
             }
             assert!(story.splits > 0 || period < 300, "{period}");
+            // The load of the last ten minutes counts.
+            assert!(story.merges == 0 || period == 1_200, "{period}: {} merges", story.merges);
             // Two hours of them, of one range.
             assert!(story.cycles() <= 6 * (1 + usize::from(is_on_demand)), "{period}: {}", story.cycles());
         }
