@@ -387,8 +387,8 @@ fn check_table(
     account_of(table, accounts).map(|_| ())
 }
 
-/// Fails when a limit on demand or a warm throughput is none that a table can have, or there is a
-/// warm throughput where it would divide the shares of partitions.
+/// Fails when a limit on demand or a warm throughput is zero or too high, and when warm throughput
+/// would divide the shares of partitions.
 fn check_demand(table: &TableConfig) -> Result<(), CapacityError> {
     let check = |what, units| check_rate("table", &table.name, what, units);
     if let Some(terms) = table.on_demand {

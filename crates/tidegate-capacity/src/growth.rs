@@ -12,8 +12,10 @@
 //!   partitions than in former days. It is halved.
 //!
 //! A load that more than doubles from one call to the next, about a second, may find too few
-//! partitions for that time. Nodes promise the share of a partition only, so cuts change no promise:
-//! where nodes are full, units are refused for their sake, are not admitted, and raise no limit.
+//! partitions for that time.
+//!
+//! Nodes promise the shares of partitions only, so cuts change no promise. Units that full nodes
+//! refuse are not admitted, and so raise no limit.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,7 +79,7 @@ impl Capacity {
         grown
     }
 
-    /// What a table may use and what it can reach at once, as of the last
+    /// The throughput that a table may use and that it can reach at once, as of the last
     /// [`Capacity::follow_demand`].
     ///
     /// Fails when there is no such table.

@@ -54,6 +54,7 @@ pub mod warm_throughput;
 mod admission;
 mod bucket;
 mod builder;
+mod demand;
 mod error;
 mod fault;
 mod key_hash;

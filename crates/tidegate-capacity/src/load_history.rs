@@ -1,8 +1,8 @@
 //! The loads of ranges of keys over the last ten minutes, for merges.
 //!
-//! A range keeps its history when its partitions are joined: the loads of the parts add up, and so
-//! do their highest loads, at least. A part of a partition that was cut begins without a history, so
-//! nothing is joined within ten minutes of its cut.
+//! A range keeps its history when its partitions are joined: the loads of the parts add up. A part
+//! of a partition that was cut begins without a history, so nothing is joined within ten minutes of
+//! its cut.
 //!
 //! A range that was joined and cut again remembers when it was joined, so that it is not joined
 //! again within [`CYCLE`](crate::merge::CYCLE).
@@ -237,7 +237,7 @@ impl RangeLoad {
         self.loads.push_back(load);
     }
 
-    /// Two neighbours as one range from `now` on: their loads add up, as far back as both are known.
+    /// Two neighbours as one range from `now` on. Their loads add up as far as both are known.
     fn joined(self, right: &Self, now: Timestamp) -> Self {
         let add = |left: [Units; 2], right: [Units; 2]| [left[0] + right[0], left[1] + right[1]];
         let windows = self.loads.len().min(right.loads.len());

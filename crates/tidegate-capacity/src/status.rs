@@ -5,7 +5,6 @@ use tidegate_core::{AccessOperation, Timestamp};
 use crate::key_range::KeyRange;
 use crate::partition_id::PartitionId;
 use crate::throttled::Throttled;
-use crate::throughput::MEMBERS_MAX;
 use crate::units::Units;
 
 /// The answer to an access that is only looked at.
@@ -36,7 +35,7 @@ pub struct CapacityStatus<'a> {
     pub throttled: Option<Throttled<'a>>,
 }
 
-/// What a table may use, and what it can reach at once.
+/// The throughput that a table may use, and that it can reach at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DemandStatus {
@@ -52,7 +51,7 @@ pub struct DemandStatus {
     pub partitions_warm: u32,
 }
 
-/// What one operation of a table may use, and what it can reach at once; in units a second.
+/// The throughput of one operation of a table, in units a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OperationDemand {
@@ -110,7 +109,7 @@ pub struct PartitionStatus<'a> {
     /// The node on which it lies; of a group, the node of the leader.
     pub node: &'a str,
     /// The nodes of the other members of its group.
-    pub followers: [Option<&'a str>; MEMBERS_MAX - 1],
+    pub followers: [Option<&'a str>; 2],
     /// Units of reading a second.
     pub read_rate: Units,
     /// Units of writing a second.

@@ -4,10 +4,10 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
+use crate::demand::Demand;
 use crate::key_range::KeyRange;
 use crate::layout::{Layout, LayoutPlan};
 use crate::members::Members;
-use crate::on_demand::Demand;
 use crate::partition::Directions;
 use crate::position::{Keyspace, Position};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
@@ -196,8 +196,8 @@ pub(crate) fn limit_of(config: &TableConfig, demand: &Demand, is_read: bool) -> 
     Units::whole(TableNumbers::of(config).units_per_second(is_read))
 }
 
-/// The first positions of the partitions with which a table begins: those of the configuration, each
-/// cut evenly for what the table can reach at once.
+/// The first positions of the partitions with which a table begins: those of the configuration,
+/// each cut evenly for the throughput that the table can reach at once.
 pub(crate) fn initial_firsts(config: &TableConfig, keyspace: &Keyspace) -> Vec<Position> {
     firsts_of_pieces(config, keyspace, config.initial_pieces())
 }

@@ -1,5 +1,5 @@
-//! What a table can reach at once: on full nodes, over reloads, for provisioned tables, and whatever
-//! the clock does.
+//! The throughput that a table can reach at once: on full nodes, over reloads, for provisioned
+//! tables, and after steps of the clock.
 
 use std::collections::BTreeSet;
 
