@@ -12,8 +12,9 @@ use crate::node::{Node, NodeConfig, NodeLoad};
 use crate::partition::Partition;
 use crate::position::{PartitionBy, Position, SLOTS};
 use crate::reload::TableChange;
-use crate::table::{Table, TableId, keyspace_of, members_of};
+use crate::table::{Table, TableId, initial_firsts, keyspace_of, members_of};
 use crate::table_config::{TableConfig, TableMode, TableNumbers, share};
+use crate::units::Units;
 
 /// The nodes, accounts and tables of a [`Capacity`] to be.
 ///
@@ -129,7 +130,10 @@ impl CapacityBuilder {
         check_count("nodes", self.nodes.len(), Self::NODES_MAX)?;
         check_count("accounts", self.accounts.len(), Self::ACCOUNTS_MAX)?;
         check_count("tables", self.tables.len(), Self::TABLES_MAX)?;
-        let partitions = self.tables.iter().map(|table| table.partitions as usize);
+        let partitions = self.tables.iter().map(|table| {
+            let count = table.partitions.saturating_mul(table.initial_pieces());
+            count as usize
+        });
         check_count("partitions", partitions.fold(0, usize::saturating_add), Self::PARTITIONS_MAX)?;
         let mut next_ids = earlier.map_or_else(NextIds::default, |earlier| earlier.next_ids);
         let node_positions = self.check_nodes()?;
@@ -174,8 +178,10 @@ impl CapacityBuilder {
                     bear(members.as_slice(), promised);
                 }
             } else {
-                for index in 0..config.partitions {
-                    let of = |units| share(units, index, config.partitions);
+                // At most TableConfig::PARTITIONS_MAX.
+                let count = initial_firsts(config, &keyspace_of(config)).len() as u32;
+                for index in 0..count {
+                    let of = |units| share(units, index, count);
                     let (read, write) = (of(config.read_units_per_second), of(config.write_units_per_second));
                     bear(members_of(config, &change.nodes, index).as_slice(), [read + write, write]);
                 }
@@ -347,6 +353,7 @@ fn check_table(
         let (table, partitions, max) = (name(), table.partitions, units * 1000);
         return Err(CapacityError::ThinShares { table, units, partitions, max });
     }
+    check_demand(table)?;
     let keyspace = keyspace_of(table);
     let is_ascending = table.bounds.is_sorted_by(|a, b| a < b)
         && table.bounds.first().is_none_or(|first| *first > Position::FIRST)
@@ -380,11 +387,32 @@ fn check_table(
     account_of(table, accounts).map(|_| ())
 }
 
+/// Fails when a limit on demand or a warm throughput is zero or too high, and when warm throughput
+/// would divide the shares of partitions.
+fn check_demand(table: &TableConfig) -> Result<(), CapacityError> {
+    let check = |what, units| check_rate("table", &table.name, what, units);
+    if let Some(terms) = table.on_demand {
+        for (what, terms) in [("read units on demand", terms.read), ("write units on demand", terms.write)] {
+            check(what, terms.initial.whole_left())?;
+            check(what, terms.max.map_or(1, Units::whole_left))?;
+        }
+    }
+    let Some(warm) = table.warm else { return Ok(()) };
+    check("read units of its warm throughput", warm.read)?;
+    check("write units of its warm throughput", warm.write)?;
+    if table.mode != TableMode::Global {
+        return Err(CapacityError::WarmShares { table: table.name.clone() });
+    }
+    Ok(())
+}
+
 /// Fails when a configured ceiling is below the share of a partition, which could never be reached.
 fn check_ceilings(table: &TableConfig) -> Result<(), CapacityError> {
     let numbers = TableNumbers::of(table);
     for is_read in [true, false] {
-        let base = share(numbers.units_per_second(is_read), 0, table.partitions);
+        // At most TableConfig::PARTITIONS_MAX.
+        let partitions = initial_firsts(table, &keyspace_of(table)).len() as u32;
+        let base = share(numbers.units_per_second(is_read), 0, partitions);
         let ceiling = numbers.rates(is_read, base).ceiling;
         if ceiling < base {
             let what = if is_read { "read" } else { "write" };

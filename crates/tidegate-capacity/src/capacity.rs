@@ -26,7 +26,7 @@ use crate::key_hash::key_hash;
 use crate::node::{Node, NodeLoad};
 use crate::position::Position;
 use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
-use crate::table::{Table, first_of};
+use crate::table::{Table, least_firsts};
 use crate::table_config::TableMode;
 use crate::throttled::Throttled;
 use crate::units::Units;
@@ -171,6 +171,8 @@ impl Capacity {
                 made_at: state.made_at,
                 range: state.range,
                 node: self.node_name(state.members.leader()),
+                followers: [1, 2]
+                    .map(|member| state.members.as_slice().get(member).map(|number| self.node_name(*number))),
                 read_rate: Units::from_rate(read.rates.allocated),
                 write_rate: Units::from_rate(write.rates.allocated),
                 read_left: Units::from_thousandths(read.now(now).allocation()),
@@ -219,13 +221,12 @@ impl Capacity {
         Some(self.table(namespace, table).ok()?.layout.plan().numbers.mode)
     }
 
-    /// The first positions of the partitions that a table is configured with, in their order;
-    /// `None` if there is no such table.
+    /// The first positions of the partitions that a table always has, in their order: those of the
+    /// configuration, on demand cut for the initial limits. `None` if there is no such table.
     pub fn configured_bounds(&self, namespace: &str, table: &str) -> Option<Vec<Position>> {
         let layout = &self.table(namespace, table).ok()?.layout;
         let plan = layout.plan();
-        let bounds = 0..plan.config.partitions;
-        Some(bounds.map(|index| first_of(&plan.config, &layout.keyspace, index)).collect())
+        Some(least_firsts(&plan.config, &layout.keyspace))
     }
 
     /// The nodes as they are at `now`, in the order they were given.

@@ -25,22 +25,18 @@ mod merges;
 mod moves;
 mod splits;
 
-use core::time::Duration;
-
 use tidegate_core::{AccessOperation, Timestamp};
 
 pub use self::execution::{ControlError, EndedMove};
 use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
+use crate::load_history::LoadHistory;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
 use crate::plan::{Plan, PlanReason};
 use crate::sketch::WINDOW;
 use crate::split::SplitVerdict;
 use crate::units::Units;
-
-/// The time between two proposals of merges.
-const MERGE_PERIOD: Duration = Duration::from_mins(1);
 
 /// The new partitions whose loads are predicted until the next tick.
 const NEW_MAX: usize = 1024;
@@ -65,7 +61,8 @@ pub struct Control {
     is_crowded: bool,
     boosted_at: Timestamp,
     judged_at: Timestamp,
-    merged_at: Timestamp,
+    /// For merges.
+    loads: LoadHistory,
 }
 
 impl Control {
@@ -82,7 +79,7 @@ impl Control {
             is_crowded: false,
             boosted_at: now,
             judged_at: now,
-            merged_at: now,
+            loads: LoadHistory::default(),
         }
     }
 
@@ -92,13 +89,11 @@ impl Control {
             *self = Self {
                 moved: core::mem::take(&mut self.moved),
                 running: core::mem::take(&mut self.running),
+                loads: core::mem::take(&mut self.loads).forget_loads(),
                 ..Self::new(self.seed, now)
             };
         }
         let mut plans = Vec::new();
-        for grown in capacity.follow_demand(now) {
-            growth::propose_growth(capacity, &grown, now, &mut plans);
-        }
         let is_beat = now.saturating_since(self.judged_at) >= WINDOW;
         let ended = self.observe(capacity, now);
         self.boost(capacity, now);
@@ -110,11 +105,12 @@ impl Control {
             if !is_placed {
                 self.propose_moves(capacity, now, &mut plans);
             }
+            self.loads.observe(capacity, now);
+            self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
         }
-        if now.saturating_since(self.merged_at) >= MERGE_PERIOD {
-            self.propose_merges(capacity, now, &mut plans);
-            self.merged_at = now;
+        for grown in capacity.follow_demand(now) {
+            self.propose_growth(capacity, &grown, now, &mut plans);
         }
         plans.retain(|plan| is_allowed(capacity, plan));
         plans

@@ -110,6 +110,14 @@ pub enum CapacityError {
         /// As many as each get a thousandth.
         max: u64,
     },
+    /// Warm throughput of a table whose partitions have shares of their own.
+    #[error(
+        "table \"{table}\" has warm throughput, whose partitions would divide its shares; use mode global, or remove it"
+    )]
+    WarmShares {
+        /// The table.
+        table: String,
+    },
     /// A table without nodes.
     #[error("table \"{table}\" lies on no node; name at least one under its nodes")]
     Unplaced {

@@ -1,16 +1,44 @@
-//! Tables on demand: their limits follow the units that they admit, and their partitions the
-//! limits.
+//! Growth: tables whose limits follow the units that they admit, and whose partitions are cut for
+//! what they can reach at once.
+//!
+//! The *entitlement* of a table is what it can reach at once: its limit on demand, or its warm
+//! throughput and the partitions that it had in former days. It is a right, not a number of
+//! partitions to keep. Partitions are cut within it, without the delay of a verdict,
+//!
+//! - when a limit on demand or the warm throughput is raised, by as many as the raise needs;
+//! - when a partition that is wider than the entitlement asks for is at half of its ceiling. It is
+//!   cut into pieces of at most that width. Partitions elsewhere stay merged;
+//! - when a partition of a provisioned table is at half of its ceiling, and the table has fewer
+//!   partitions than in former days. It is halved.
+//!
+//! A load that more than doubles from one call to the next, about a second, may find too few
+//! partitions for that time.
+//!
+//! Nodes promise the shares of partitions only, so cuts change no promise. Units that full nodes
+//! refuse are not admitted, and so raise no limit.
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use tidegate_core::{AccessOperation, Timestamp};
 
+use crate::builder::CapacityBuilder;
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
-use crate::on_demand::{OnDemandTerms, Ratchet};
-use crate::table_config::TableNumbers;
-use crate::tokens::TokenTerms;
+use crate::partition_id::PartitionId;
+use crate::status::{DemandStatus, OperationDemand};
+use crate::table::{Table, limit_of};
+use crate::table_config::{TableConfig, TableMode};
 use crate::units::Units;
 
-/// A table on demand whose limits need more partitions than it has.
+/// The most partitions that a table gets in one call; the rest follow with the next ones.
+const CUTS_MAX: u32 = 1024;
+
+/// The part of its ceiling from which on a partition is cut within the entitlement, as a divisor.
+/// Above the four tenths below which neighbours are merged.
+const NEAR_DIVISOR: i64 = 2;
+
+/// A table whose partitions are to be cut for what it can reach at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GrownTable {
@@ -18,51 +46,67 @@ pub struct GrownTable {
     pub namespace: String,
     /// Its name.
     pub table: String,
-    /// The partitions that it needs.
-    pub partitions: u32,
+    /// The partitions to cut, in the order of their ranges.
+    pub cuts: Vec<EvenCut>,
+}
+
+/// A partition to cut into equal pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvenCut {
+    /// The partition.
+    pub partition: PartitionId,
+    /// At least two.
+    pub pieces: u32,
 }
 
 impl Capacity {
     /// Lets the limits of tables on demand follow the units admitted since the last call; a call
     /// every second is often enough, and one that comes late counts as one average. Returns the
-    /// tables that need more partitions for their limits.
+    /// tables with global admission whose partitions are to be cut.
     pub fn follow_demand(&self, now: Timestamp) -> Vec<GrownTable> {
         let mut grown = Vec::new();
+        let counts = self.tables.iter().map(|entry| entry.table.layout.plan().len());
+        let mut room = CapacityBuilder::PARTITIONS_MAX.saturating_sub(counts.sum());
         for entry in &self.tables {
             let table = &entry.table;
-            let (partitions, numbers, admitted) = {
-                let plan = table.layout.plan();
-                let Some(terms) = plan.config.on_demand else { continue };
-                let sums = table.layout.map(&plan, |state| {
-                    [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).meter.admitted))
-                });
-                let sum = |index: usize| sums.iter().fold(Units::ZERO, |sum, one| sum + one[index]);
-                (plan.len(), (plan.numbers, terms), [sum(0), sum(1)])
-            };
-            let (numbers, terms): (TableNumbers, OnDemandTerms) = numbers;
-            let limits = table.with_demand(&terms, now, |demand| {
-                let limits = [(0, terms.read), (1, terms.write)].map(|(index, terms)| {
-                    let since = (admitted[index] - demand.admitted[index]).max(Units::ZERO);
-                    demand.ratchets[index].observe(&terms, since, now);
-                    table.set_at_maximum(index == 0, demand.ratchets[index].is_at_max(&terms));
-                    demand.ratchets[index].limit(&terms)
-                });
-                demand.admitted = admitted;
-                limits
-            });
-            for (is_read, limit) in [true, false].into_iter().zip(limits) {
-                if table.tokens(is_read).rate() != limit {
-                    table.tokens(is_read).set_terms(TokenTerms::of_rate(limit), now);
-                }
-            }
-            let ceilings = [true, false].map(|is_read| Units::from_rate(numbers.rates(is_read, 0).ceiling));
-            let needed = Ratchet::partitions_for(limits[0], limits[1], ceilings[0], ceilings[1]);
-            if needed as usize > partitions {
+            let cuts = table.follow_demand(room, now);
+            if !cuts.is_empty() {
+                room -= cuts.iter().map(|cut| cut.pieces as usize - 1).sum::<usize>();
                 let (namespace, name) = (table.namespace.to_string(), table.name.to_string());
-                grown.push(GrownTable { namespace, table: name, partitions: needed });
+                grown.push(GrownTable { namespace, table: name, cuts });
             }
         }
         grown
+    }
+
+    /// The throughput that a table may use and that it can reach at once, as of the last
+    /// [`Capacity::follow_demand`].
+    ///
+    /// Fails when there is no such table.
+    pub fn demand_status(&self, namespace: &str, table: &str) -> Result<DemandStatus, CapacityError> {
+        let table = self.table(namespace, table)?;
+        let plan = table.layout.plan();
+        let demand = *table.demand();
+        let operation = |is_read| {
+            let terms = plan.config.on_demand_of(is_read);
+            let ratchet = &demand.ratchets[usize::from(!is_read)];
+            let (limit, peak) = (limit_of(&plan.config, &demand, is_read), ratchet.peak());
+            OperationDemand {
+                limit,
+                peak,
+                warm: if terms.is_some() { limit } else { peak.max(plan.config.warm_of(is_read)) },
+                is_at_maximum: terms.is_some_and(|terms| ratchet.is_at_max(&terms)),
+            }
+        };
+        let units = [true, false].map(|is_read| demand.reach_of(&plan.config, is_read));
+        Ok(DemandStatus {
+            is_on_demand: plan.config.on_demand.is_some(),
+            read: operation(true),
+            write: operation(false),
+            // At most TableConfig::PARTITIONS_MAX.
+            partitions: plan.len() as u32,
+            partitions_warm: demand.partitions_warm(&plan.config, plan.numbers.partitions_for(units)),
+        })
     }
 
     /// The units a second that a table may use: those of its tokens.
@@ -78,6 +122,115 @@ impl Capacity {
     }
 }
 
+impl Table {
+    /// The cuts of one table, of at most `room` more partitions.
+    fn follow_demand(&self, room: usize, now: Timestamp) -> Vec<EvenCut> {
+        let plan = self.layout.plan();
+        let config = &plan.config;
+        if config.mode != TableMode::Global {
+            return Vec::new();
+        }
+        let mut demand = self.demand();
+        if demand.is_due(now) {
+            demand.observe(config, self.admitted(&plan), now);
+        }
+        if config.on_demand.is_some() {
+            self.set_limits(config, &demand, now);
+        }
+        // At most TableConfig::PARTITIONS_MAX.
+        let count = plan.len() as u32;
+        demand.count_partitions(config, count, now);
+        let reach = [true, false].map(|is_read| demand.reach_of(config, is_read));
+        let needed = plan.numbers.partitions_for(reach);
+        let raised = needed.saturating_sub(demand.cut_for).min(CUTS_MAX);
+        demand.cut_for = needed.min(demand.cut_for.saturating_add(raised));
+        let raised = raised.min(needed.saturating_sub(count));
+        let warm = demand.partitions_warm(config, needed);
+        // Powers of two, none wider than the width asked for, can be twice as many.
+        let most = warm.max(needed.saturating_mul(2)).min(TableConfig::PARTITIONS_MAX);
+        let room = u32::try_from(room).unwrap_or(u32::MAX);
+        let more = most.saturating_sub(count).min(CUTS_MAX).min(room);
+        if more == 0 {
+            return Vec::new();
+        }
+        let seen = self.layout.map(&plan, |state| {
+            let is_near = [true, false].into_iter().any(|is_read| {
+                let status = state.directions.of(is_read).status(now);
+                status.consumed.as_thousandths() >= status.ceiling.as_thousandths() / NEAR_DIVISOR
+            });
+            SeenPartition { id: state.id, width: state.range.width(), is_near }
+        });
+        // Hot ranges of a provisioned table lay in more partitions than its units need.
+        let former = if config.on_demand.is_some() { 0 } else { warm.saturating_sub(count) };
+        even_cuts(&seen, warm, CutBudget { more, raised, former })
+    }
+}
+
+/// A partition, its width, and whether it is near its ceiling.
+#[derive(Clone, Copy, Debug)]
+struct SeenPartition {
+    id: PartitionId,
+    width: u128,
+    is_near: bool,
+}
+
+/// The partitions that a table may get at once.
+#[derive(Clone, Copy, Debug)]
+struct CutBudget {
+    /// All together.
+    more: u32,
+    /// For a raise: the widest are cut.
+    raised: u32,
+    /// Those that it had formerly: any partition near its ceiling is halved.
+    former: u32,
+}
+
+/// The pieces of partitions that tile a table: powers of two, so that merges find the ranges again
+/// that were cut. Those that are near their ceilings become at most as wide as each of `warm` equal
+/// partitions would be.
+fn even_cuts(partitions: &[SeenPartition], warm: u32, budget: CutBudget) -> Vec<EvenCut> {
+    let space: u128 = partitions.iter().map(|one| one.width).sum::<u128>().max(1);
+    let mut left = u128::from(budget.more);
+    let mut former = u128::from(budget.former);
+    let mut pieces = vec![1_u128; partitions.len()];
+    for (one, pieces) in partitions.iter().zip(&mut pieces).filter(|(one, _)| one.is_near) {
+        // To a sixteenth, since equal partitions differ by one.
+        let sixteenths = (one.width * u128::from(warm) * 16 + space / 2) / space;
+        let mut wanted = sixteenths.div_ceil(16).max(1).next_power_of_two();
+        if former > 0 {
+            wanted = wanted.max(2);
+        }
+        // Hashes and slots are not cut.
+        if wanted - 1 <= left && wanted <= one.width {
+            *pieces = wanted;
+            left -= wanted - 1;
+            former = former.saturating_sub(wanted - 1);
+        }
+    }
+    // The widest pieces first; of equal ones the first.
+    let piece = |index: usize, pieces: u128| (partitions[index].width / pieces, Reverse(index));
+    let mut widest: BinaryHeap<_> =
+        pieces.iter().enumerate().map(|(index, pieces)| piece(index, *pieces)).collect();
+    let mut left = left.min(budget.raised.into());
+    while left > 0
+        && let Some((width, Reverse(index))) = widest.pop()
+    {
+        let pieces = &mut pieces[index];
+        if *pieces <= left && width > 1 {
+            left -= *pieces;
+            *pieces *= 2;
+            widest.push(piece(index, *pieces));
+        }
+    }
+    partitions
+        .iter()
+        .zip(pieces)
+        .filter(|(_, pieces)| *pieces > 1)
+        // At most `more` and one.
+        .map(|(one, pieces)| EvenCut { partition: one.id, pieces: pieces as u32 })
+        .collect()
+}
+
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
@@ -86,7 +239,7 @@ mod tests {
     use super::*;
     use crate::access::Access;
     use crate::capacity::Admission;
-    use crate::on_demand::OnDemand;
+    use crate::on_demand::{OnDemand, OnDemandTerms};
     use crate::table_config::TableConfig;
     use crate::throttled::Bound;
 
@@ -131,7 +284,7 @@ mod tests {
         // 100, 200, 400, 800, then the ceiling of one partition.
         assert!((1600..=2100).contains(&write.whole_left()), "{write}");
         assert!(admitted[30..59].iter().all(|units| (99..=101).contains(units)), "{admitted:?}");
-        assert!(grown.iter().any(|table| table.partitions >= 2), "{grown:?}");
+        assert!(grown.iter().any(|table| table.cuts[0].pieces >= 2), "{grown:?}");
     }
 
     #[test]

@@ -43,6 +43,33 @@ impl KeyRange {
         self.first <= position && self.end.is_none_or(|end| position < end)
     }
 
+    /// The number of hashes or slots in the range; of a table by ranges that of its first eight
+    /// bytes.
+    pub(crate) const fn width(self) -> u128 {
+        let (first, last) = self.words();
+        let distance = (last - first) as u128;
+        match self.by {
+            PartitionBy::Range => distance,
+            PartitionBy::Hash | PartitionBy::Slot => distance + 1,
+        }
+    }
+
+    /// The first positions of all but the first of so many pieces, as equal as they can be; fewer
+    /// where the range is too narrow.
+    pub(crate) fn even_cuts(self, pieces: u32) -> Vec<Position> {
+        let (first, width) = (self.words().0, self.width());
+        let pieces = u128::from(pieces).min(width) as u32;
+        let cut = |piece: u32| {
+            let offset = (u128::from(piece) * width).div_ceil(u128::from(pieces));
+            // Below the width.
+            Position::of_first_word(first + offset as u64)
+        };
+        let mut cuts: Vec<Position> = (1..pieces).map(cut).collect();
+        cuts.dedup();
+        cuts.retain(|at| self.contains(*at) && *at > self.first);
+        cuts
+    }
+
     /// The first and the last hash or slot; of a table by ranges their first eight bytes.
     pub const fn words(self) -> (u64, u64) {
         let last = match self.end {
@@ -111,6 +138,35 @@ mod tests {
         assert_eq!(KeyRange::of_partition(0, 1).unwrap().words(), (0, u64::MAX));
         assert_eq!(KeyRange::of_partition(4, 4), None);
         assert_eq!(KeyRange::of_partition(0, 0), None);
+    }
+
+    #[test]
+    fn even_cuts_make_equal_pieces_and_fewer_where_there_is_no_room() {
+        let range = |by, first, end| KeyRange { by, first, end };
+        let whole = range(PartitionBy::Hash, Position::FIRST, None);
+        assert_eq!(
+            whole.even_cuts(4),
+            (1..4).map(|index| KeyRange::of_partition(index, 4).unwrap().first).collect::<Vec<_>>()
+        );
+        let slots = range(PartitionBy::Slot, Position::of_slot(16_380), None);
+        assert_eq!(slots.even_cuts(2), [Position::of_slot(16_382)]);
+        assert_eq!(slots.even_cuts(9), [16_381, 16_382, 16_383].map(Position::of_slot));
+        let one = range(PartitionBy::Hash, Position::of_hash(7), Some(Position::of_hash(8)));
+        assert_eq!(one.even_cuts(2), []);
+        let keys = range(
+            PartitionBy::Range,
+            Position::of_bytes(b"user#a-and-more"),
+            Some(Position::of_bytes(b"user#b")),
+        );
+        let cuts = keys.even_cuts(3);
+        assert_eq!(cuts.len(), 2);
+        assert!(cuts.iter().all(|at| keys.contains(*at)) && cuts.is_sorted());
+        let alike = range(
+            PartitionBy::Range,
+            Position::of_bytes(b"12345678a"),
+            Some(Position::of_bytes(b"12345678b")),
+        );
+        assert_eq!(alike.even_cuts(3), []);
     }
 
     #[test]

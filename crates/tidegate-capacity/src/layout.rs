@@ -175,7 +175,7 @@ impl Layout {
         };
         left.id = id;
         left.range.end = right.range.end;
-        left.made_at = Some(now);
+        left.made_at = left.made_at.max(right.made_at);
         left.sketches = [None, None];
         left.gated_until = left.gated_until.max(right.gated_until);
         right.is_live = false;

@@ -49,15 +49,18 @@ pub mod throttled;
 pub mod tokens;
 pub mod trace;
 pub mod units;
+pub mod warm_throughput;
 
 mod admission;
 mod bucket;
 mod builder;
+mod demand;
 mod error;
 mod fault;
 mod key_hash;
 mod layout;
 mod levels;
+mod load_history;
 mod members;
 mod meter;
 mod node;
@@ -88,10 +91,12 @@ pub use position::{PartitionBy, Position};
 pub use reshape::SplitShares;
 pub use settlement::Settlement;
 pub use status::{
-    CapacityStatus, DirectionStatus, NodeStatus, OperationStatus, PartitionStatus, TableStatus, TokensStatus,
+    CapacityStatus, DemandStatus, DirectionStatus, NodeStatus, OperationDemand, OperationStatus,
+    PartitionStatus, TableStatus, TokensStatus,
 };
 pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use throttled::{Bound, Throttled};
 pub use tidegate_core::AccessOperation;
 pub use tokens::TokenTerms;
 pub use units::Units;
+pub use warm_throughput::WarmThroughput;

@@ -2,13 +2,16 @@
 //!
 //! The *peak* is the highest average over a minute of *admitted* units: units that were only asked
 //! for raise nothing. The limit is twice the peak, at least the initial one, at most the configured
-//! one. The peak at most doubles in each growth period, however long no tick came. It is kept as an
-//! entitlement that halves in a week, so a table returns to a former peak without a refusal.
+//! one. The peak at most doubles within any growth period, however long no tick came. The peak
+//! halves in a week without use, so a table returns to a former peak without a refusal.
+//!
+//! A provisioned table has a peak too. It raises no limit.
 
 use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
+use crate::bucket::BucketSpec;
 use crate::units::Units;
 
 /// The time over which admitted units are averaged.
@@ -20,11 +23,12 @@ const AVERAGE: Duration = Duration::from_mins(1);
 pub struct OnDemand {
     /// The least limit; default [`OnDemand::READ_INITIAL`] or [`OnDemand::WRITE_INITIAL`].
     pub initial: Units,
-    /// The highest limit; `None`: that of any table.
+    /// The highest limit; `None`: that of any table, [`crate::TableConfig::UNITS_PER_SECOND_MAX`].
     pub max: Option<Units>,
     /// The time in which the peak at most doubles; default a minute. `DynamoDB` has half an hour.
+    /// Less than a minute is a minute, over which the peak is averaged.
     pub growth: Duration,
-    /// The time in which an unused peak halves; default a week.
+    /// The time in which an unused peak halves; default [`OnDemand::HALF_LIFE`].
     pub half_life: Duration,
 }
 
@@ -33,10 +37,39 @@ impl OnDemand {
     pub const READ_INITIAL: Units = Units::whole(12_000);
     /// The limit of writes of a new table.
     pub const WRITE_INITIAL: Units = Units::whole(4_000);
+    /// The time in which an unused peak halves, unless configured: a week.
+    pub const HALF_LIFE: Duration = Duration::from_hours(7 * 24);
 
     /// At least `initial` units a second, without a maximum.
     pub fn new(initial: Units) -> Self {
-        Self { initial, max: None, growth: Duration::from_mins(1), half_life: Duration::from_hours(7 * 24) }
+        Self { initial, max: None, growth: Duration::from_mins(1), half_life: Self::HALF_LIFE }
+    }
+
+    /// Bounds the limit.
+    #[must_use]
+    pub fn max(mut self, max: Units) -> Self {
+        self.max = Some(max);
+        self
+    }
+
+    /// Lets the peak double at most once in this time.
+    #[must_use]
+    pub fn growth(mut self, growth: Duration) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// Lets an unused peak halve in this time.
+    #[must_use]
+    pub fn half_life(mut self, half_life: Duration) -> Self {
+        self.half_life = half_life;
+        self
+    }
+
+    /// The highest limit, in units a second.
+    fn most(&self) -> Units {
+        let any = Units::whole(BucketSpec::UNITS_PER_SECOND_MAX);
+        self.max.map_or(any, |max| max.min(any))
     }
 }
 
@@ -56,13 +89,15 @@ impl Default for OnDemandTerms {
     }
 }
 
+/// The peaks of the last growth period that are remembered.
+const MARKS: usize = 16;
+
 /// The peak of one direction of a table, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratchet {
     peak: Units,
-    /// The highest average of this growth period, which the peak may follow.
-    grown_from: Units,
-    grown_at: Timestamp,
+    /// The peak at instants of the last growth period and at its beginning, the latest last.
+    marks: [(Timestamp, Units); MARKS],
     decayed_at: Timestamp,
     /// The admitted units of the average that has begun.
     admitted: Units,
@@ -72,70 +107,102 @@ pub struct Ratchet {
 impl Ratchet {
     /// A new table at `now`.
     pub fn new(terms: &OnDemand, now: Timestamp) -> Self {
-        let peak = Units::from_thousandths(terms.initial.as_thousandths() / 2);
-        Self { peak, grown_from: peak, grown_at: now, decayed_at: now, admitted: Units::ZERO, since: now }
+        let peak = half(terms.initial);
+        Self { peak, marks: [(now, peak); MARKS], decayed_at: now, admitted: Units::ZERO, since: now }
     }
 
-    /// The peak: half of the limit, unless the maximum is lower.
+    /// The peak: half of the limit, unless the initial limit is higher or the maximum lower.
     pub const fn peak(&self) -> Units {
         self.peak
     }
 
     /// The units a second that the table may use.
     pub fn limit(&self, terms: &OnDemand) -> Units {
-        let twice = Units::from_thousandths(self.peak.as_thousandths().saturating_mul(2));
-        let limit = twice.max(terms.initial);
-        terms.max.map_or(limit, |max| limit.min(max))
+        twice(self.peak).max(terms.initial).min(terms.most())
     }
 
-    /// Whether the limit is the configured maximum, so that more use does not raise it.
+    /// Whether the limit is the highest, so that more use does not raise it.
     pub fn is_at_max(&self, terms: &OnDemand) -> bool {
-        terms.max.is_some_and(|max| self.limit(terms) >= max)
+        self.limit(terms) >= terms.most()
+    }
+
+    /// Counts a throughput that the table had until `now`, other than on demand, as its peak.
+    pub fn begin_from(&mut self, throughput: Units, now: Timestamp) {
+        self.peak = self.peak.max(throughput);
+        self.marks = [(now, self.peak); MARKS];
+    }
+
+    /// Whether the average of a minute ends by `now`, or begins anew after a step back.
+    pub fn is_due(&self, now: Timestamp) -> bool {
+        now < self.since || now.saturating_since(self.since) >= AVERAGE
     }
 
     /// Counts units admitted since the last call, and follows them at the end of each minute. A
     /// call that comes late counts as one average over all of the time; a step back starts anew.
     pub fn observe(&mut self, terms: &OnDemand, admitted: Units, now: Timestamp) {
+        if let Some(average) = self.average(admitted, now) {
+            self.decay(terms, average, now);
+            self.follow(average.min(self.bound(terms, now)).min(terms.most()));
+            self.mark(terms, now);
+        }
+    }
+
+    /// As [`Ratchet::observe`], for a provisioned table: its peak is whatever it used.
+    pub(crate) fn observe_provisioned(&mut self, admitted: Units, now: Timestamp) {
+        if let Some(average) = self.average(admitted, now) {
+            self.decay(&OnDemand::new(Units::ZERO), average, now);
+            self.follow(average);
+            self.marks = [(now, self.peak); MARKS];
+        }
+    }
+
+    /// The average since the last one, if at least a minute has passed.
+    fn average(&mut self, admitted: Units, now: Timestamp) -> Option<Units> {
         if now < self.since {
-            (self.since, self.grown_at, self.decayed_at) = (now, now, now);
-            self.admitted = Units::ZERO;
-            return;
+            (self.since, self.decayed_at, self.admitted) = (now, now, Units::ZERO);
+            self.marks = [(now, self.peak); MARKS];
+            return None;
         }
         self.admitted = self.admitted + admitted;
         let elapsed = now.saturating_since(self.since);
         if elapsed < AVERAGE {
-            return;
+            return None;
         }
         let nanos = i128::try_from(elapsed.as_nanos()).unwrap_or(i128::MAX);
         let average = i128::from(self.admitted.as_thousandths()) * 1_000_000_000 / nanos;
-        // At most what was admitted, since more than a second has passed.
-        self.follow(terms, Units::from_thousandths(average as i64), now);
         (self.admitted, self.since) = (Units::ZERO, now);
+        // At most what was admitted, since more than a second has passed.
+        Some(Units::from_thousandths(average as i64))
     }
 
-    fn follow(&mut self, terms: &OnDemand, average: Units, now: Timestamp) {
-        self.decay(terms, average, now);
-        if now.saturating_since(self.grown_at) >= terms.growth {
-            (self.grown_from, self.grown_at) = (self.peak, now);
+    fn follow(&mut self, average: Units) {
+        self.peak = self.peak.max(average);
+    }
+
+    /// Twice the least peak since a growth period ago: within any growth period, wherever it
+    /// begins, the peak at most doubles.
+    fn bound(&self, terms: &OnDemand, now: Timestamp) -> Units {
+        let begin = now.saturating_sub(terms.growth);
+        let first = self.marks.partition_point(|(at, _)| *at <= begin).saturating_sub(1);
+        let least = self.marks[first..].iter().map(|(_, peak)| *peak).min();
+        twice(least.unwrap_or(self.peak))
+    }
+
+    /// Remembers the peak. The marks are far enough apart to reach over a growth period; between
+    /// two of them the earlier, lower peak counts.
+    fn mark(&mut self, terms: &OnDemand, now: Timestamp) {
+        let apart = terms.growth / (MARKS as u32 - 1);
+        if now.saturating_since(self.marks[MARKS - 1].0) >= apart {
+            self.marks.rotate_left(1);
+            self.marks[MARKS - 1] = (now, self.peak);
         }
-        let bound = Units::from_thousandths(self.grown_from.as_thousandths().saturating_mul(2));
-        let most = terms.max.map_or(bound, |max| bound.min(max));
-        self.peak = self.peak.max(average.min(most));
     }
 
     /// Lets the peak fall towards the average by the half-life, in whole hours.
     fn decay(&mut self, terms: &OnDemand, average: Units, now: Timestamp) {
-        let hours = now.saturating_since(self.decayed_at).as_secs() / 3600;
-        if hours == 0 {
-            return;
-        }
-        self.decayed_at = self.decayed_at.saturating_add(Duration::from_secs(hours * 3600));
-        let unused = Duration::from_secs(hours * 3600);
-        let half_lives = unused.as_secs_f64() / terms.half_life.as_secs_f64().max(1.0);
-        let kept = self.peak.as_f64() * (-half_lives).exp2();
-        let floor = average.max(Units::from_thousandths(terms.initial.as_thousandths() / 2));
-        // Far below 2^53 thousandths, and never negative.
-        self.peak = Units::from_thousandths((kept * 1000.0) as i64).max(floor).min(self.peak);
+        let kept = decayed(self.peak, terms.half_life, &mut self.decayed_at, now);
+        let floor = average.max(half(terms.initial));
+        self.peak = kept.max(floor).min(self.peak);
     }
 
     /// The partitions that the limits of reads and writes need at once, by the ceilings of one
@@ -151,18 +218,32 @@ impl Ratchet {
     }
 }
 
-/// The peaks of a table on demand, and the units it had admitted when they were last followed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Demand {
-    pub(crate) ratchets: [Ratchet; 2],
-    pub(crate) admitted: [Units; 2],
+const fn half(units: Units) -> Units {
+    Units::from_thousandths(units.as_thousandths() / 2)
 }
 
-impl Demand {
-    pub(crate) fn new(terms: &OnDemandTerms, now: Timestamp) -> Self {
-        let ratchets = [Ratchet::new(&terms.read, now), Ratchet::new(&terms.write, now)];
-        Self { ratchets, admitted: [Units::ZERO; 2] }
+const fn twice(units: Units) -> Units {
+    Units::from_thousandths(units.as_thousandths().saturating_mul(2))
+}
+
+/// The rest of `amount`, which halves in each half-life, in whole hours since `decayed_at`.
+pub(crate) fn decayed(
+    amount: Units,
+    half_life: Duration,
+    decayed_at: &mut Timestamp,
+    now: Timestamp,
+) -> Units {
+    // A step back of the clock.
+    *decayed_at = now.min(*decayed_at);
+    let hours = now.saturating_since(*decayed_at).as_secs() / 3600;
+    if hours == 0 {
+        return amount;
     }
+    let unused = Duration::from_secs(hours * 3600);
+    *decayed_at = decayed_at.saturating_add(unused);
+    let half_lives = unused.as_secs_f64() / half_life.as_secs_f64().max(1.0);
+    // Far below 2^53 thousandths, and never negative.
+    Units::from_thousandths((amount.as_f64() * (-half_lives).exp2() * 1000.0) as i64).min(amount)
 }
 
 #[cfg(test)]
@@ -190,20 +271,55 @@ mod tests {
 
     #[test]
     fn a_thousandfold_growth_takes_a_doubling_a_period_and_the_second_climb_nothing() {
-        let terms = OnDemand::new(Units::whole(4_000));
+        let terms = OnDemand::new(Units::whole(400));
         let mut ratchet = Ratchet::new(&terms, at(0));
-        let (seconds, refused) = climb(&mut ratchet, &terms, 0, 4_000_000);
+        let (seconds, refused) = climb(&mut ratchet, &terms, 0, 400_000);
         // Ten doublings of a minute; the first is begun at once.
         assert!((9 * 60..=11 * 60).contains(&seconds), "{seconds}");
         assert!(refused > 0);
-        // Back to a tenth for a day, and up again.
-        let mut second = seconds;
+        // A minute there, back to a tenth for a day, and up again.
+        let mut second = seconds + 60;
+        ratchet.observe(&terms, Units::whole(400_000 * 60), at(second));
         for _ in 0..24 * 60 {
             second += 60;
-            ratchet.observe(&terms, Units::whole(400_000 * 60), at(second));
+            ratchet.observe(&terms, Units::whole(40_000 * 60), at(second));
         }
-        let (_, refused) = climb(&mut ratchet, &terms, second, 3_500_000);
+        let (_, refused) = climb(&mut ratchet, &terms, second, 400_000);
         assert_eq!(refused, 0);
+    }
+
+    /// The raises of half an hour, which fall on both sides of where a period would end.
+    #[test]
+    fn the_limit_at_most_doubles_within_any_growth_period_wherever_it_begins() {
+        for growth in [1, 2, 5, 30] {
+            let growth = Duration::from_mins(growth);
+            let terms = OnDemand { growth, ..OnDemand::new(Units::whole(1_000)) };
+            let mut ratchet = Ratchet::new(&terms, at(0));
+            let mut limits = Vec::new();
+            for minute in 1..=240_u64 {
+                // A tiny raise, a pause, and everything that there is.
+                let limit = ratchet.limit(&terms).whole_left();
+                let used = if minute % 47 < 20 { limit / 2 + 1 } else { limit };
+                ratchet.observe(&terms, Units::whole(used * 60), at(minute * 60));
+                limits.push(ratchet.limit(&terms));
+            }
+            let period = growth.as_secs() as usize / 60;
+            for (before, after) in limits.iter().zip(&limits[period..]) {
+                assert!(*after <= twice(*before), "{before} and {after} within {growth:?}");
+            }
+            let doublings = limits[239].whole_left().ilog2() - 1000_u64.ilog2();
+            let periods = u32::try_from(240 / period).unwrap();
+            assert!(doublings >= periods.min(9) * 3 / 4, "{doublings} with {growth:?}");
+        }
+    }
+
+    #[test]
+    fn the_limit_never_exceeds_what_a_table_can_count() {
+        let terms = OnDemand::new(Units::whole(600_000));
+        let mut ratchet = Ratchet::new(&terms, at(0));
+        ratchet.observe(&terms, Units::whole(600_000 * 60), at(60));
+        assert_eq!(ratchet.limit(&terms), Units::whole(BucketSpec::UNITS_PER_SECOND_MAX));
+        assert!(ratchet.is_at_max(&terms));
     }
 
     #[test]

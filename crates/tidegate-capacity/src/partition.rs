@@ -58,7 +58,8 @@ pub(crate) struct PartitionState {
     pub(crate) numbers: TableNumbers,
     /// Accesses are refused until this instant, while the partition moves.
     pub(crate) gated_until: Option<Timestamp>,
-    /// When a split or a merge made it; `None` if the table began with it.
+    /// When it, or one of the partitions that were joined to it, was last cut off from a neighbour;
+    /// `None` if the table began with it.
     pub(crate) made_at: Option<Timestamp>,
     pub(crate) directions: Directions,
     /// The keys of reads and of writes, while they are warm.

@@ -8,9 +8,8 @@ use crate::layout::{Layout, LayoutPlan};
 use crate::levels::Share;
 use crate::members::Members;
 use crate::position::Position;
-use crate::table::{Table, first_of, members_of};
+use crate::table::{Table, initial_firsts, members_of};
 use crate::table_config::{TableConfig, TableNumbers, share};
-use crate::tokens::TokenTerms;
 use crate::units::Units;
 
 /// The change of one table to be.
@@ -56,25 +55,29 @@ impl TableChange {
         let mut plan = layout.plan();
         let is_placed_anew = self.is_placed_anew(&plan, config);
         let is_cut_anew = is_cut_anew(&plan, config);
+        let admitted = table.admitted(&plan);
         if is_cut_anew {
             cut_anew(layout, &mut plan, config, now);
         }
+        // At most TableConfig::PARTITIONS_MAX.
+        let count = plan.len() as u32;
         let changes = has_other_rates(&plan, config);
         let numbers = TableNumbers::of(config);
         let bases = [true, false].map(|is_read| {
             if is_cut_anew {
                 let units = numbers.units_per_second(is_read);
-                (0..config.partitions).map(|index| share(units, index, config.partitions)).collect()
+                (0..count).map(|index| share(units, index, count)).collect()
             } else {
                 bases(layout, &plan, config, is_read)
             }
         });
-        let was_on_demand = plan.config.on_demand.is_some();
-        if was_on_demand && config.on_demand.is_none() {
-            for is_read in [true, false] {
-                table.set_at_maximum(is_read, false);
-            }
+        let mut demand = table.demand();
+        if plan.config.on_demand.is_none() && config.on_demand.is_some() {
+            let before = [true, false].map(|is_read| Units::whole(plan.numbers.units_per_second(is_read)));
+            demand.begin_on_demand(before, admitted, count, now);
         }
+        table.set_limits(config, &demand, now);
+        drop(demand);
         plan.numbers = numbers;
         plan.config = config.clone();
         for index in 0..plan.len() {
@@ -92,12 +95,6 @@ impl TableChange {
             }
         }
         for is_read in [true, false] {
-            let rate = Units::whole(numbers.units_per_second(is_read));
-            // The tokens of a table on demand follow its peaks.
-            let is_followed = config.on_demand.is_some() && was_on_demand;
-            if !is_followed && table.tokens(is_read).rate() != rate {
-                table.tokens(is_read).set_terms(TokenTerms::of_rate(rate), now);
-            }
             table.used_up(is_read).forget();
         }
     }
@@ -143,8 +140,7 @@ fn bases(layout: &Layout, plan: &LayoutPlan, config: &TableConfig, is_read: bool
 /// levels by the width of the ranges.
 fn cut_anew(layout: &Layout, plan: &mut LayoutPlan, config: &TableConfig, now: Timestamp) {
     let keyspace = &layout.keyspace;
-    let firsts: Vec<Position> =
-        (0..config.partitions).map(|index| first_of(config, keyspace, index)).collect();
+    let firsts: Vec<Position> = initial_firsts(config, keyspace);
     for first in &firsts {
         let index = plan.find(*first);
         let range = plan.range(keyspace.by, index);

@@ -16,7 +16,7 @@ use crate::units::Units;
 
 /// The hundredths of a node's units above which it gives replicas away, and up to which another one
 /// takes them.
-const FULL_PERCENT: i64 = 90;
+pub const FULL_PERCENT: i64 = 90;
 
 /// The hundredths of a node's units above which replicas leave it at once.
 const OVERLOADED_PERCENT: i64 = 105;

@@ -194,6 +194,19 @@ impl Capacity {
         ids
     }
 
+    /// The partition that holds a position, and its first position.
+    ///
+    /// Fails when there is no such table.
+    pub(crate) fn partition_at(
+        &self,
+        namespace: &str,
+        table: &str,
+        at: Position,
+    ) -> Result<(PartitionId, Position), CapacityError> {
+        let owner = self.table(namespace, table)?.layout.owner(at);
+        Ok((owner.id, owner.range.first))
+    }
+
     /// Joins a partition and the one behind it, which must lie on the same nodes. Rates and levels
     /// add up. The new partition has a new number.
     ///

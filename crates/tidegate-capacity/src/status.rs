@@ -58,6 +58,38 @@ pub struct TokensStatus {
     pub left: Units,
 }
 
+/// The throughput that a table may use, and that it can reach at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DemandStatus {
+    /// Whether its limits follow what it uses; otherwise they are provisioned.
+    pub is_on_demand: bool,
+    /// Its reads.
+    pub read: OperationDemand,
+    /// Its writes.
+    pub write: OperationDemand,
+    /// The number of its partitions.
+    pub partitions: u32,
+    /// The number of partitions that it may have at once when they are needed.
+    pub partitions_warm: u32,
+}
+
+/// The throughput of one operation of a table, in units a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OperationDemand {
+    /// The most that it may use now.
+    pub limit: Units,
+    /// The highest average of a minute, less by the half-life. Zero for a provisioned table without
+    /// mode global.
+    pub peak: Units,
+    /// The throughput for which the table may have partitions at once: the limit on demand;
+    /// otherwise the peak, or the warm throughput of the configuration if that is more.
+    pub warm: Units,
+    /// Whether a limit on demand is the configured maximum, so that more use does not raise it.
+    pub is_at_maximum: bool,
+}
+
 /// A table at some instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,12 +130,15 @@ pub struct OperationStatus {
 pub struct PartitionStatus<'a> {
     /// Its number, never used twice in its table.
     pub id: PartitionId,
-    /// When a split or a merge made it; `None` if the table began with it.
+    /// When it, or one of the partitions that were joined to it, was last cut off from a neighbour;
+    /// `None` if the table began with it.
     pub made_at: Option<Timestamp>,
     /// Its keys.
     pub range: KeyRange,
     /// The node on which it lies; of a group, the node of the leader.
     pub node: &'a str,
+    /// The nodes of the other members of its group.
+    pub followers: [Option<&'a str>; 2],
     /// Units of reading a second.
     pub read_rate: Units,
     /// Units of writing a second.

@@ -4,12 +4,13 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
-use crate::layout::Layout;
+use crate::demand::Demand;
+use crate::key_range::KeyRange;
+use crate::layout::{Layout, LayoutPlan};
 use crate::members::Members;
-use crate::on_demand::{Demand, OnDemandTerms};
 use crate::partition::Directions;
 use crate::position::{Keyspace, Position};
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::table_config::{TableConfig, TableNumbers, share};
 use crate::throughput::Throughput;
 use crate::tokens::{TokenTerms, Tokens};
@@ -35,8 +36,9 @@ pub(crate) struct Table {
     throttled_reads: AtomicU64,
     throttled_writes: AtomicU64,
     pub(crate) reshaped: ReshapeCounts,
-    /// The peaks of a table on demand.
-    demand: Mutex<Option<Demand>>,
+    /// The throughput and the partitions that it has had. Locked after the plan of the layout. A
+    /// panic leaves valid peaks.
+    demand: Mutex<Demand>,
     /// Whether the limits of reads and of writes are the configured maxima. Relaxed: it names the
     /// reason of a refusal.
     at_maximum: [AtomicU32; 2],
@@ -114,17 +116,20 @@ impl Table {
     pub(crate) fn new(id: TableId, config: &TableConfig, nodes: &[u32], now: Timestamp) -> Self {
         let numbers = TableNumbers::of(config);
         let keyspace = keyspace_of(config);
-        let parts = (0..config.partitions).map(|index| {
-            let throughput = |is_read, units| {
-                Throughput::new(numbers.rates(is_read, share(units, index, config.partitions)), now)
-            };
+        let firsts = initial_firsts(config, &keyspace);
+        // At most TableConfig::PARTITIONS_MAX.
+        let count = firsts.len() as u32;
+        let parts = (0..count).zip(firsts).map(|(index, first)| {
+            let throughput =
+                |is_read, units| Throughput::new(numbers.rates(is_read, share(units, index, count)), now);
             let directions = Directions {
                 read: throughput(true, config.read_units_per_second),
                 write: throughput(false, config.write_units_per_second),
             };
-            (first_of(config, &keyspace, index), members_of(config, nodes, index), directions)
+            (first, members_of(config, nodes, index), directions)
         });
         let layout = Layout::new(config.clone(), numbers, parts.collect::<Vec<_>>());
+        let demand = Demand::new(config, count, now);
         Self {
             id,
             namespace: config.namespace.as_str().into(),
@@ -132,7 +137,7 @@ impl Table {
             base_name_bytes: config.index_of.as_ref().map(String::len),
             layout,
             tokens: [true, false].map(|is_read| {
-                let rate = Units::whole(numbers.units_per_second(is_read));
+                let rate = limit_of(config, &demand, is_read);
                 Tokens::new(TokenTerms::of_rate(rate), now)
             }),
             used_up_reads: ExhaustionHint::new(),
@@ -140,23 +145,40 @@ impl Table {
             throttled_reads: AtomicU64::new(0),
             throttled_writes: AtomicU64::new(0),
             reshaped: ReshapeCounts::default(),
-            demand: Mutex::new(None),
+            demand: Mutex::new(demand),
             at_maximum: [(); 2].map(|()| AtomicU32::new(0)),
         }
     }
 
-    /// Changes the peaks of a table on demand, which are made at the first call.
-    pub(crate) fn with_demand<T>(
-        &self,
-        terms: &OnDemandTerms,
-        now: Timestamp,
-        change: impl FnOnce(&mut Demand) -> T,
-    ) -> T {
-        let mut demand = self.demand.lock().unwrap_or_else(PoisonError::into_inner);
-        change(demand.get_or_insert_with(|| Demand::new(terms, now)))
+    /// The throughput and the partitions that it has had, locked.
+    pub(crate) fn demand(&self) -> MutexGuard<'_, Demand> {
+        self.demand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_at_maximum(&self, is_read: bool, is_at_maximum: bool) {
+    /// The units that were admitted since it was first configured, reads and writes.
+    pub(crate) fn admitted(&self, plan: &LayoutPlan) -> [Units; 2] {
+        let of_each = self.layout.map(plan, |state| {
+            [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).meter.admitted))
+        });
+        of_each
+            .into_iter()
+            .fold([Units::ZERO; 2], |[reads, writes], [read, write]| [reads + read, writes + write])
+    }
+
+    /// Lets the tokens have what the table may use.
+    pub(crate) fn set_limits(&self, config: &TableConfig, demand: &Demand, now: Timestamp) {
+        for (index, is_read) in [true, false].into_iter().enumerate() {
+            let terms = config.on_demand_of(is_read);
+            let is_at_maximum = terms.is_some_and(|terms| demand.ratchets[index].is_at_max(&terms));
+            self.set_at_maximum(is_read, is_at_maximum);
+            let limit = limit_of(config, demand, is_read);
+            if self.tokens(is_read).rate() != limit {
+                self.tokens(is_read).set_terms(TokenTerms::of_rate(limit), now);
+            }
+        }
+    }
+
+    fn set_at_maximum(&self, is_read: bool, is_at_maximum: bool) {
         self.at_maximum[usize::from(!is_read)].store(u32::from(is_at_maximum), Ordering::Relaxed);
     }
 
@@ -198,6 +220,37 @@ impl Table {
 /// The order of the keys of a table.
 pub(crate) fn keyspace_of(config: &TableConfig) -> Keyspace {
     Keyspace { by: config.partition_by, prefix: config.key_prefix.as_slice().into() }
+}
+
+/// The units a second that a table may use.
+pub(crate) fn limit_of(config: &TableConfig, demand: &Demand, is_read: bool) -> Units {
+    if config.on_demand.is_some() {
+        return demand.reach_of(config, is_read);
+    }
+    Units::whole(TableNumbers::of(config).units_per_second(is_read))
+}
+
+/// The first positions of the partitions with which a table begins: those of the configuration,
+/// each cut evenly for the throughput that the table can reach at once.
+pub(crate) fn initial_firsts(config: &TableConfig, keyspace: &Keyspace) -> Vec<Position> {
+    firsts_of_pieces(config, keyspace, config.initial_pieces())
+}
+
+/// The first positions of the partitions that a table always has: those of the configuration, on
+/// demand each cut evenly for the initial limits.
+pub(crate) fn least_firsts(config: &TableConfig, keyspace: &Keyspace) -> Vec<Position> {
+    firsts_of_pieces(config, keyspace, config.least_pieces())
+}
+
+/// The first positions of so many even pieces of each configured partition.
+fn firsts_of_pieces(config: &TableConfig, keyspace: &Keyspace, pieces: u32) -> Vec<Position> {
+    let configured = |index| first_of(config, keyspace, index);
+    let cut = |index: u32| {
+        let end = (index + 1 < config.partitions).then(|| configured(index + 1));
+        let range = KeyRange { by: keyspace.by, first: configured(index), end };
+        core::iter::once(range.first).chain(range.even_cuts(pieces))
+    };
+    (0..config.partitions).flat_map(cut).collect()
 }
 
 /// The first position of a partition as it is configured.

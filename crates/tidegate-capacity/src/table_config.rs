@@ -2,12 +2,16 @@
 
 use core::time::Duration;
 
+use tidegate_core::Timestamp;
+
 use crate::bucket::BucketSpec;
 use crate::members::Members;
-use crate::on_demand::OnDemandTerms;
+use crate::on_demand::{OnDemand, OnDemandTerms, Ratchet};
 use crate::position::{PartitionBy, Position};
 pub use crate::table_mode::TableMode;
 use crate::throughput::{MEMBERS_MAX, Rates};
+use crate::units::Units;
+use crate::warm_throughput::WarmThroughput;
 
 /// The members of a group that may serve a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -107,6 +111,9 @@ pub struct TableConfig {
     /// The terms of a table on demand, whose tokens follow the units that it admits; `None` for a
     /// provisioned table.
     pub on_demand: Option<OnDemandTerms>,
+    /// The throughput for which its partitions are cut at the beginning, and may be cut again at
+    /// once; for mode global. `None`: that which it has had.
+    pub warm: Option<WarmThroughput>,
     /// The account whose throughput bounds this table and others together; `None`: no account.
     pub account: Option<String>,
     /// Whether control loops propose splits of its partitions, those for growth included; default
@@ -159,6 +166,7 @@ impl TableConfig {
             write_check: WriteCheck::default(),
             write_quorum: WriteQuorum::default(),
             on_demand: None,
+            warm: None,
             account: None,
             splits: true,
             merges: true,
@@ -244,7 +252,11 @@ impl TableConfig {
         self
     }
 
-    /// Makes it a table on demand, with global admission. Its partitions share the initial limits.
+    /// Makes it a table on demand, with global admission.
+    ///
+    /// Its partitions share the initial limits, which their nodes promise; everything beyond comes
+    /// of the room that the nodes have to spare. It begins with as many partitions as the initial
+    /// limits need.
     #[must_use]
     pub fn on_demand(mut self, terms: OnDemandTerms) -> Self {
         self.read_units_per_second = terms.read.initial.whole_left().max(1);
@@ -266,6 +278,51 @@ impl TableConfig {
     pub fn merges(mut self, merges: bool) -> Self {
         self.merges = merges;
         self
+    }
+
+    /// Cuts its partitions for this throughput at the beginning, and whenever it is needed again.
+    #[must_use]
+    pub fn warm(mut self, warm: WarmThroughput) -> Self {
+        self.warm = Some(warm);
+        self
+    }
+
+    /// The terms of one direction of a table on demand, whose limit is at least the warm
+    /// throughput.
+    pub(crate) fn on_demand_of(&self, is_read: bool) -> Option<OnDemand> {
+        let terms = self.on_demand?;
+        let terms = if is_read { terms.read } else { terms.write };
+        Some(OnDemand { initial: terms.initial.max(self.warm_of(is_read)), ..terms })
+    }
+
+    /// The warm throughput of one direction; zero without.
+    pub(crate) fn warm_of(&self, is_read: bool) -> Units {
+        let warm = self.warm.map_or(0, |warm| if is_read { warm.read } else { warm.write });
+        Units::whole(warm)
+    }
+
+    /// The pieces of each configured partition with which the table begins: enough for its initial
+    /// limits on demand and its warm throughput.
+    pub(crate) fn initial_pieces(&self) -> u32 {
+        let units = [true, false].map(|is_read| match self.on_demand_of(is_read) {
+            Some(terms) => Ratchet::new(&terms, Timestamp::from_nanos(0)).limit(&terms),
+            None => self.warm_of(is_read),
+        });
+        self.least_pieces() * self.pieces_of(self.least_pieces(), units)
+    }
+
+    /// The pieces of each configured partition that the table always has: enough for its initial
+    /// limits on demand, which are promised.
+    pub(crate) fn least_pieces(&self) -> u32 {
+        let Some(terms) = self.on_demand else { return 1 };
+        self.pieces_of(1, [terms.read.initial, terms.write.initial])
+    }
+
+    /// The pieces into which each of `pieces` of a configured partition is cut for these units.
+    fn pieces_of(&self, pieces: u32, units: [Units; 2]) -> u32 {
+        let partitions = self.partitions.max(1).saturating_mul(pieces);
+        let most = Self::PARTITIONS_MAX / partitions;
+        TableNumbers::of(self).partitions_for(units).div_ceil(partitions).min(most).max(1)
     }
 
     /// Bounds it together with the other tables of an account.
@@ -329,6 +386,13 @@ impl TableNumbers {
         };
         let ceiling = configured.map_or((default * 1000).max(base), |units| units * 1000);
         Rates { base, allocated: base, ceiling, burst_seconds: self.burst_seconds }
+    }
+
+    /// The partitions that reads and writes of these units a second fill, by the ceilings; at most
+    /// [`TableConfig::PARTITIONS_MAX`].
+    pub(crate) fn partitions_for(&self, [read, write]: [Units; 2]) -> u32 {
+        let [reads, writes] = [true, false].map(|is_read| Units::from_rate(self.rates(is_read, 0).ceiling));
+        Ratchet::partitions_for(read, write, reads, writes).min(TableConfig::PARTITIONS_MAX)
     }
 
     /// The members other than the leader at whose nodes a write needs room.

@@ -105,7 +105,7 @@ pub enum TraceEvent {
 pub struct TracedPartition {
     /// Its number.
     pub id: PartitionId,
-    /// When a split or a merge made it.
+    /// When it, or one of the partitions that were joined to it, was last cut off from a neighbour.
     pub made_at: Option<Timestamp>,
     /// Its keys.
     pub range: crate::key_range::KeyRange,

@@ -196,7 +196,6 @@ impl Look<'_> {
             let totals = Totals::of(meter);
             if let Some(before) = observed.before.replace(totals) {
                 [observed.offered, observed.admitted, _] = totals.since(before, elapsed);
-                observed.peaks.push(observed.offered);
             }
         }
         let sketch = &mut state.sketches[direction];

@@ -28,9 +28,18 @@ impl Control {
         let (namespace, table) = (plan.namespace.as_str(), plan.table.as_str());
         match &plan.change {
             PlannedChange::Split { partition, at, shares } => {
-                let parts = capacity.split(namespace, table, *partition, *at, *shares, now)?;
+                let mut partition = *partition;
+                if plan.reason == PlanReason::Growth {
+                    // The cuts of growth follow one another.
+                    let (holder, first) = capacity.partition_at(namespace, table, *at)?;
+                    if first == *at {
+                        return Ok(());
+                    }
+                    partition = holder;
+                }
+                let parts = capacity.split(namespace, table, partition, *at, *shares, now)?;
                 self.sample_parts(capacity, plan, &parts, now);
-                self.predict_parts(plan, *partition, &parts, &[*shares]);
+                self.predict_parts(plan, partition, &parts, &[*shares]);
             }
             PlannedChange::Isolate { partition, key, behind, shares } => {
                 let cuts = [*key, *behind];
@@ -39,7 +48,9 @@ impl Control {
                 self.predict_parts(plan, *partition, &parts, shares);
             }
             PlannedChange::Merge { left } => {
-                capacity.merge(namespace, table, *left, now)?;
+                let partitions = capacity.partitions(namespace, table, now)?.len();
+                let joined = capacity.merge(namespace, table, *left, now)?;
+                self.loads.note_merge((namespace, table), partitions, [*left, joined], now);
             }
             PlannedChange::Move(order) => {
                 let is_there = capacity

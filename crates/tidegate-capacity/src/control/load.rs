@@ -8,20 +8,13 @@ use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::{Capacity, name_hash};
 use crate::layout::LayoutPlan;
-use crate::merge::COOL;
 use crate::meter::Meter;
 use crate::partition_id::PartitionId;
-use crate::sketch::{KeySample, WINDOW};
+use crate::sketch::KeySample;
 use crate::split::SplitVerdict;
 use crate::status::PartitionStatus;
 use crate::table::{Table, TableId};
 use crate::units::Units;
-
-/// The windows of which the highest load is kept as one value.
-const WINDOWS_OF_PEAK: u8 = 6;
-
-/// The values of the highest loads, so that together they cover [`COOL`].
-pub(super) const PEAKS: usize = (COOL.as_secs() / (WINDOW.as_secs() * WINDOWS_OF_PEAK as u64)) as usize;
 
 pub(super) const OPERATIONS: [AccessOperation; 2] = [AccessOperation::Read, AccessOperation::Write];
 
@@ -78,8 +71,6 @@ pub(super) struct Observed {
     pub(super) at_ceiling: Units,
     /// Units of first attempts at the last look; `None` before the first one.
     pub(super) seen: Option<Units>,
-    /// The highest loads of the last windows.
-    pub(super) peaks: Peaks,
     /// The last windows of keys, while they are sampled.
     pub(super) windows: Option<Box<KeyWindows>>,
     /// The verdict at the end of the last window.
@@ -133,41 +124,6 @@ impl Totals {
             rate(self.admitted, before.admitted),
             rate(self.throttled, before.throttled),
         ]
-    }
-}
-
-/// The highest loads of the last [`COOL`], in parts of a minute.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Peaks {
-    values: [Units; PEAKS],
-    /// The values that are whole, and the windows of the one that is not.
-    count: u8,
-    windows: u8,
-    running: Units,
-}
-
-impl Peaks {
-    /// Adds the load of a window.
-    pub(super) fn push(&mut self, load: Units) {
-        self.running = self.running.max(load);
-        self.windows += 1;
-        if self.windows == WINDOWS_OF_PEAK {
-            self.values.rotate_left(1);
-            self.values[PEAKS - 1] = self.running;
-            // At most PEAKS.
-            self.count = (self.count + 1).min(PEAKS as u8);
-            (self.windows, self.running) = (0, Units::ZERO);
-        }
-    }
-
-    /// The values that are whole, at most [`PEAKS`].
-    pub(super) fn len(&self) -> usize {
-        usize::from(self.count)
-    }
-
-    /// The values, and the one that is not whole.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Units> {
-        self.values.iter().chain([&self.running])
     }
 }
 
