@@ -1,8 +1,10 @@
 //! The capacity world: what holds of every workload under every design.
 
+use std::collections::BTreeSet;
+
 use tidegate_sim::capacity::{
-    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, GateOutcome, Pattern,
-    Phase, Workload, simulate,
+    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, Experiment, GateOutcome,
+    Pattern, Phase, Workload, simulate,
 };
 
 /// A small world: a hundredth of the rates, a minute.
@@ -97,6 +99,17 @@ fn a_line_of_the_gate_is_judged_only_if_its_design_was_simulated() {
     let skew: Vec<_> = report.gate.iter().filter(|line| line.experiment == "E-SKEW").collect();
     assert_eq!(skew.len(), 2);
     assert!(skew.iter().all(|line| line.outcome == GateOutcome::NotJudged));
+}
+
+#[test]
+fn each_experiment_has_an_id_of_its_own_and_a_scenario_that_can_be_simulated() {
+    let ids: BTreeSet<&str> = Experiment::ALL.into_iter().map(Experiment::id).collect();
+    assert_eq!(ids.len(), Experiment::ALL.len());
+    for experiment in Experiment::ALL {
+        let scenario = experiment.scenario(1);
+        assert_eq!(scenario.experiment, Some(experiment));
+        assert_eq!(scenario.check(), Ok(()));
+    }
 }
 
 #[test]

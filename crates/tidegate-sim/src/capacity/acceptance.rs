@@ -1,0 +1,57 @@
+//! Acceptance experiments: the scenario of each, and the lines of the gate that judge it.
+
+mod figures;
+mod isolation;
+mod scenario_parts;
+
+use self::figures::{designs, worst};
+use crate::capacity::design::Design;
+use crate::capacity::experiment::Experiment;
+use crate::capacity::gate_line::GateLine;
+use crate::capacity::run::CapacityRun;
+use crate::capacity::scenario::CapacityScenario;
+
+impl Experiment {
+    /// A few sentences that describe it.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Isolation => isolation::DESCRIPTION,
+        }
+    }
+
+    /// Its scenario.
+    pub fn scenario(self, seed: u64) -> CapacityScenario {
+        let scenario = match self {
+            Self::Isolation => isolation::scenario(seed),
+        };
+        CapacityScenario { experiment: Some(self), workload: None, ..scenario }
+    }
+
+    /// Its lines of the gate, for runs that differ in their seed alone; at least one.
+    pub(crate) fn judge(self, runs: &[&CapacityRun]) -> Vec<GateLine> {
+        let mut lines = match self {
+            Self::Isolation => isolation::judge(runs),
+        };
+        lines.extend(judge_cuts(self, runs));
+        for line in &mut lines {
+            line.experiment = self.name();
+            line.group = Some(self);
+        }
+        lines
+    }
+}
+
+/// Each cut by the control loops lowers the throttled share of its range by a tenth within a
+/// minute.
+fn judge_cuts(experiment: Experiment, runs: &[&CapacityRun]) -> Option<GateLine> {
+    let design = designs(runs).find(|design| design.letters() == Design::Split.letters())?;
+    let useless = worst(runs, design, |_, result| {
+        result.tables.iter().map(|table| f64::from(table.changes.useless_splits)).sum()
+    });
+    let what = format!(
+        "{} {}: cuts that did not lower the throttled share of their range by a tenth within 60 s",
+        experiment.id(),
+        design.letters()
+    );
+    Some(GateLine::judged(what, format!("{useless}"), "0", useless <= 0.0))
+}

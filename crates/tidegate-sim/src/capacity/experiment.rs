@@ -1,0 +1,47 @@
+//! Experiments: worlds beside the ten workloads, each made for one claim about the plane.
+
+use serde::{Serialize, Serializer};
+
+/// An experiment. Its rates and its length are fixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Experiment {
+    /// Victims within their shares beside an attacker.
+    Isolation,
+}
+
+impl Experiment {
+    /// All of them, in order.
+    pub const ALL: [Self; 1] = [Self::Isolation];
+
+    /// Those that take no more than seconds, in order.
+    pub fn cheap() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter()
+    }
+
+    /// The experiment of the specification that it belongs to.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Isolation => "E-ISO-1",
+        }
+    }
+
+    /// Its name among all, in links.
+    pub const fn id(self) -> &'static str {
+        match self {
+            other => other.name(),
+        }
+    }
+
+    /// A few words for titles.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Isolation => "victims within their shares beside an attacker",
+        }
+    }
+}
+
+impl Serialize for Experiment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
+}
