@@ -1,6 +1,7 @@
 //! Acceptance experiments: the scenario of each, and the lines of the gate that judge it.
 
 mod figures;
+mod groups;
 mod isolation;
 mod scenario_parts;
 
@@ -16,6 +17,8 @@ impl Experiment {
     pub const fn description(self) -> &'static str {
         match self {
             Self::Isolation => isolation::DESCRIPTION,
+            Self::FullFollower => groups::FULL_FOLLOWER,
+            Self::GroupReads => groups::GROUP_READS,
         }
     }
 
@@ -23,6 +26,8 @@ impl Experiment {
     pub fn scenario(self, seed: u64) -> CapacityScenario {
         let scenario = match self {
             Self::Isolation => isolation::scenario(seed),
+            Self::FullFollower => groups::full_follower(seed),
+            Self::GroupReads => groups::group_reads(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -31,6 +36,8 @@ impl Experiment {
     pub(crate) fn judge(self, runs: &[&CapacityRun]) -> Vec<GateLine> {
         let mut lines = match self {
             Self::Isolation => isolation::judge(runs),
+            Self::FullFollower => groups::judge_full_follower(runs),
+            Self::GroupReads => groups::judge_group_reads(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

@@ -7,11 +7,15 @@ use serde::{Serialize, Serializer};
 pub enum Experiment {
     /// Victims within their shares beside an attacker.
     Isolation,
+    /// Writes to groups of which one follower's node is full.
+    FullFollower,
+    /// Reads from all members of a group.
+    GroupReads,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 1] = [Self::Isolation];
+    pub const ALL: [Self; 3] = [Self::Isolation, Self::FullFollower, Self::GroupReads];
 
     /// Those that take no more than seconds, in order.
     pub fn cheap() -> impl Iterator<Item = Self> {
@@ -22,6 +26,8 @@ impl Experiment {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Isolation => "E-ISO-1",
+            Self::FullFollower => "E-WRITE",
+            Self::GroupReads => "E-READ",
         }
     }
 
@@ -36,6 +42,8 @@ impl Experiment {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Isolation => "victims within their shares beside an attacker",
+            Self::FullFollower => "writes to groups with one full follower",
+            Self::GroupReads => "reads from all members of a group",
         }
     }
 }
