@@ -3,6 +3,7 @@
 mod figures;
 mod groups;
 mod isolation;
+mod large_items;
 mod scenario_parts;
 
 use self::figures::{designs, worst};
@@ -19,6 +20,7 @@ impl Experiment {
             Self::Isolation => isolation::DESCRIPTION,
             Self::FullFollower => groups::FULL_FOLLOWER,
             Self::GroupReads => groups::GROUP_READS,
+            Self::LargeItems => large_items::DESCRIPTION,
         }
     }
 
@@ -28,6 +30,7 @@ impl Experiment {
             Self::Isolation => isolation::scenario(seed),
             Self::FullFollower => groups::full_follower(seed),
             Self::GroupReads => groups::group_reads(seed),
+            Self::LargeItems => large_items::scenario(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -38,6 +41,7 @@ impl Experiment {
             Self::Isolation => isolation::judge(runs),
             Self::FullFollower => groups::judge_full_follower(runs),
             Self::GroupReads => groups::judge_group_reads(runs),
+            Self::LargeItems => large_items::judge(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

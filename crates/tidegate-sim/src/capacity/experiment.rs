@@ -11,11 +11,13 @@ pub enum Experiment {
     FullFollower,
     /// Reads from all members of a group.
     GroupReads,
+    /// Writes of 400 units.
+    LargeItems,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 3] = [Self::Isolation, Self::FullFollower, Self::GroupReads];
+    pub const ALL: [Self; 4] = [Self::Isolation, Self::FullFollower, Self::GroupReads, Self::LargeItems];
 
     /// Those that take no more than seconds, in order.
     pub fn cheap() -> impl Iterator<Item = Self> {
@@ -28,6 +30,7 @@ impl Experiment {
             Self::Isolation => "E-ISO-1",
             Self::FullFollower => "E-WRITE",
             Self::GroupReads => "E-READ",
+            Self::LargeItems => "E-BIG",
         }
     }
 
@@ -44,6 +47,7 @@ impl Experiment {
             Self::Isolation => "victims within their shares beside an attacker",
             Self::FullFollower => "writes to groups with one full follower",
             Self::GroupReads => "reads from all members of a group",
+            Self::LargeItems => "writes of 400 units",
         }
     }
 }

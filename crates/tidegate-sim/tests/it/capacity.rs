@@ -113,6 +113,25 @@ fn each_experiment_has_an_id_of_its_own_and_a_scenario_that_can_be_simulated() {
 }
 
 #[test]
+fn the_report_of_an_experiment_has_its_lines_its_requests_and_is_the_same_each_time() {
+    let report =
+        || CapacityReport::new(vec![simulate(&Experiment::LargeItems.scenario(3)).unwrap()], Some(10));
+    let (first, again) = (report(), report());
+    assert_eq!(first.to_html(), again.to_html());
+    assert_eq!(first.to_string(), again.to_string());
+    assert!(first.tables.is_empty(), "no throttled share is compared with those of workloads");
+    assert_eq!(first.gate.iter().filter(|line| line.experiment == "E-BIG").count(), 8);
+    let text = first.to_string();
+    assert!(text.starts_with("seed 3, "), "{text}");
+    assert!(text.contains("\nE-BIG: writes of 400 units, 600 s\n"), "{text}");
+    let html = first.to_html();
+    for part in ["<h2 id=\"E-BIG\">E-BIG: writes of 400 units</h2>", "paced, writes of 400<", "Table random"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+}
+
+#[test]
 fn what_cannot_be_simulated_is_said_with_what_to_do() {
     let scenario = || CapacityScenario::of_workload(Workload::Zipf, 1, 30, 100);
     let error = |change: &dyn Fn(&mut CapacityScenario)| {
