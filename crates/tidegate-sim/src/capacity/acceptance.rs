@@ -5,6 +5,7 @@ mod groups;
 mod isolation;
 mod large_items;
 mod scenario_parts;
+mod sequence;
 
 use self::figures::{designs, worst};
 use crate::capacity::design::Design;
@@ -21,6 +22,9 @@ impl Experiment {
             Self::FullFollower => groups::FULL_FOLLOWER,
             Self::GroupReads => groups::GROUP_READS,
             Self::LargeItems => large_items::DESCRIPTION,
+            Self::MixedSequence => sequence::MIXED,
+            Self::MixedPermuted => sequence::MIXED_PERMUTED,
+            Self::SequencePermuted => sequence::SEQUENCE_PERMUTED,
         }
     }
 
@@ -31,6 +35,9 @@ impl Experiment {
             Self::FullFollower => groups::full_follower(seed),
             Self::GroupReads => groups::group_reads(seed),
             Self::LargeItems => large_items::scenario(seed),
+            Self::MixedSequence => sequence::mixed(seed),
+            Self::MixedPermuted => sequence::permuted(sequence::mixed(seed)),
+            Self::SequencePermuted => sequence::permuted(sequence::of_w10(seed)),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -42,6 +49,8 @@ impl Experiment {
             Self::FullFollower => groups::judge_full_follower(runs),
             Self::GroupReads => groups::judge_group_reads(runs),
             Self::LargeItems => large_items::judge(runs),
+            Self::MixedSequence => sequence::judge_mixed(runs),
+            Self::MixedPermuted | Self::SequencePermuted => sequence::judge_permuted(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

@@ -13,11 +13,25 @@ pub enum Experiment {
     GroupReads,
     /// Writes of 400 units.
     LargeItems,
+    /// New keys in order beside uniform load.
+    MixedSequence,
+    /// The same arrivals, the new keys scattered over one partition.
+    MixedPermuted,
+    /// The arrivals of W10, the new keys scattered over one partition.
+    SequencePermuted,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Isolation, Self::FullFollower, Self::GroupReads, Self::LargeItems];
+    pub const ALL: [Self; 7] = [
+        Self::Isolation,
+        Self::FullFollower,
+        Self::GroupReads,
+        Self::LargeItems,
+        Self::MixedSequence,
+        Self::MixedPermuted,
+        Self::SequencePermuted,
+    ];
 
     /// Those that take no more than seconds, in order.
     pub fn cheap() -> impl Iterator<Item = Self> {
@@ -31,12 +45,16 @@ impl Experiment {
             Self::FullFollower => "E-WRITE",
             Self::GroupReads => "E-READ",
             Self::LargeItems => "E-BIG",
+            Self::MixedSequence | Self::MixedPermuted | Self::SequencePermuted => "E-SEQ",
         }
     }
 
     /// Its name among all, in links.
     pub const fn id(self) -> &'static str {
         match self {
+            Self::MixedSequence => "E-SEQ-mixed",
+            Self::MixedPermuted => "E-SEQ-mixed-permuted",
+            Self::SequencePermuted => "E-SEQ-W10-permuted",
             other => other.name(),
         }
     }
@@ -48,6 +66,9 @@ impl Experiment {
             Self::FullFollower => "writes to groups with one full follower",
             Self::GroupReads => "reads from all members of a group",
             Self::LargeItems => "writes of 400 units",
+            Self::MixedSequence => "inserts in key order beside uniform load",
+            Self::MixedPermuted => "the same arrivals, keys permuted",
+            Self::SequencePermuted => "the arrivals of W10, keys permuted",
         }
     }
 }

@@ -131,6 +131,21 @@ fn the_report_of_an_experiment_has_its_lines_its_requests_and_is_the_same_each_t
     }
 }
 
+/// The outcomes of the lines about permuted keys and about their order.
+fn outcomes(experiment: Experiment) -> Vec<GateOutcome> {
+    let run = simulate(&experiment.scenario(1)).expect("the scenarios of experiments are in range");
+    let report = CapacityReport::new(vec![run], Some(10));
+    let lines = report.gate.into_iter().filter(|line| line.experiment == experiment.name());
+    lines.map(|line| line.outcome).collect()
+}
+
+#[test]
+fn new_keys_in_order_are_not_cut_and_the_same_arrivals_with_permuted_keys_are() {
+    for experiment in [Experiment::MixedSequence, Experiment::MixedPermuted, Experiment::SequencePermuted] {
+        assert_eq!(outcomes(experiment), [GateOutcome::Pass; 3], "{experiment:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_simulated_is_said_with_what_to_do() {
     let scenario = || CapacityScenario::of_workload(Workload::Zipf, 1, 30, 100);
