@@ -4,6 +4,7 @@ mod figures;
 mod groups;
 mod isolation;
 mod large_items;
+mod saturation;
 mod scenario_parts;
 mod sequence;
 
@@ -25,6 +26,7 @@ impl Experiment {
             Self::MixedSequence => sequence::MIXED,
             Self::MixedPermuted => sequence::MIXED_PERMUTED,
             Self::SequencePermuted => sequence::SEQUENCE_PERMUTED,
+            Self::Saturation => saturation::DESCRIPTION,
         }
     }
 
@@ -38,6 +40,7 @@ impl Experiment {
             Self::MixedSequence => sequence::mixed(seed),
             Self::MixedPermuted => sequence::permuted(sequence::mixed(seed)),
             Self::SequencePermuted => sequence::permuted(sequence::of_w10(seed)),
+            Self::Saturation => saturation::scenario(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -51,6 +54,7 @@ impl Experiment {
             Self::LargeItems => large_items::judge(runs),
             Self::MixedSequence => sequence::judge_mixed(runs),
             Self::MixedPermuted | Self::SequencePermuted => sequence::judge_permuted(runs),
+            Self::Saturation => saturation::judge(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

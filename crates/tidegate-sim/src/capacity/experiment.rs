@@ -19,11 +19,13 @@ pub enum Experiment {
     MixedPermuted,
     /// The arrivals of W10, the new keys scattered over one partition.
     SequencePermuted,
+    /// Nodes that are nearly full.
+    Saturation,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Isolation,
         Self::FullFollower,
         Self::GroupReads,
@@ -31,6 +33,7 @@ impl Experiment {
         Self::MixedSequence,
         Self::MixedPermuted,
         Self::SequencePermuted,
+        Self::Saturation,
     ];
 
     /// Those that take no more than seconds, in order.
@@ -46,6 +49,7 @@ impl Experiment {
             Self::GroupReads => "E-READ",
             Self::LargeItems => "E-BIG",
             Self::MixedSequence | Self::MixedPermuted | Self::SequencePermuted => "E-SEQ",
+            Self::Saturation => "E-BUSY",
         }
     }
 
@@ -69,6 +73,7 @@ impl Experiment {
             Self::MixedSequence => "inserts in key order beside uniform load",
             Self::MixedPermuted => "the same arrivals, keys permuted",
             Self::SequencePermuted => "the arrivals of W10, keys permuted",
+            Self::Saturation => "nodes that are nearly full",
         }
     }
 }

@@ -147,6 +147,11 @@ fn new_keys_in_order_are_not_cut_and_the_same_arrivals_with_permuted_keys_are() 
 }
 
 #[test]
+fn balancing_matters_where_nodes_are_nearly_full() {
+    assert!(outcomes(Experiment::Saturation).iter().all(|outcome| *outcome == GateOutcome::Pass));
+}
+
+#[test]
 fn what_cannot_be_simulated_is_said_with_what_to_do() {
     let scenario = || CapacityScenario::of_workload(Workload::Zipf, 1, 30, 100);
     let error = |change: &dyn Fn(&mut CapacityScenario)| {
