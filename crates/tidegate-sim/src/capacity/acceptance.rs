@@ -2,8 +2,10 @@
 
 mod figures;
 mod groups;
+mod growth;
 mod isolation;
 mod large_items;
+mod oscillation;
 mod saturation;
 mod scenario_parts;
 mod sequence;
@@ -27,6 +29,9 @@ impl Experiment {
             Self::MixedPermuted => sequence::MIXED_PERMUTED,
             Self::SequencePermuted => sequence::SEQUENCE_PERMUTED,
             Self::Saturation => saturation::DESCRIPTION,
+            Self::Oscillation => oscillation::DESCRIPTION,
+            Self::TwentyTimes => growth::TWENTY_TIMES,
+            Self::ThousandTimes => growth::THOUSAND_TIMES,
         }
     }
 
@@ -41,6 +46,9 @@ impl Experiment {
             Self::MixedPermuted => sequence::permuted(sequence::mixed(seed)),
             Self::SequencePermuted => sequence::permuted(sequence::of_w10(seed)),
             Self::Saturation => saturation::scenario(seed),
+            Self::Oscillation => oscillation::scenario(seed),
+            Self::TwentyTimes => growth::twenty_times(seed),
+            Self::ThousandTimes => growth::thousand_times(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -55,6 +63,9 @@ impl Experiment {
             Self::MixedSequence => sequence::judge_mixed(runs),
             Self::MixedPermuted | Self::SequencePermuted => sequence::judge_permuted(runs),
             Self::Saturation => saturation::judge(runs),
+            Self::Oscillation => oscillation::judge(runs),
+            Self::TwentyTimes => growth::judge_twenty_times(runs),
+            Self::ThousandTimes => growth::judge_thousand_times(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

@@ -21,11 +21,17 @@ pub enum Experiment {
     SequencePermuted,
     /// Nodes that are nearly full.
     Saturation,
+    /// Load that rises and falls around the ceiling.
+    Oscillation,
+    /// Twenty times the load for ten minutes, and back.
+    TwentyTimes,
+    /// A thousand times the load, twice.
+    ThousandTimes,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Isolation,
         Self::FullFollower,
         Self::GroupReads,
@@ -34,6 +40,9 @@ impl Experiment {
         Self::MixedPermuted,
         Self::SequencePermuted,
         Self::Saturation,
+        Self::Oscillation,
+        Self::TwentyTimes,
+        Self::ThousandTimes,
     ];
 
     /// Those that take no more than seconds, in order.
@@ -50,6 +59,9 @@ impl Experiment {
             Self::LargeItems => "E-BIG",
             Self::MixedSequence | Self::MixedPermuted | Self::SequencePermuted => "E-SEQ",
             Self::Saturation => "E-BUSY",
+            Self::Oscillation => "E-FLAP",
+            Self::TwentyTimes => "E-ETL",
+            Self::ThousandTimes => "E-OD",
         }
     }
 
@@ -74,6 +86,9 @@ impl Experiment {
             Self::MixedPermuted => "the same arrivals, keys permuted",
             Self::SequencePermuted => "the arrivals of W10, keys permuted",
             Self::Saturation => "nodes that are nearly full",
+            Self::Oscillation => "load that rises and falls around the ceiling",
+            Self::TwentyTimes => "twenty times the load for ten minutes, and back",
+            Self::ThousandTimes => "a thousand times the load, twice",
         }
     }
 }

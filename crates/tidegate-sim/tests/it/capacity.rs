@@ -152,6 +152,20 @@ fn balancing_matters_where_nodes_are_nearly_full() {
 }
 
 #[test]
+fn static_shares_are_a_twentieth_after_twenty_times_the_load_and_ceilings_stay() {
+    let scenario = Experiment::TwentyTimes.scenario(1);
+    // Until right after the return.
+    let run = simulate(&CapacityScenario { seconds: 910, ..scenario }).unwrap();
+    let bounds = |design| {
+        let growth = &run.of(design).unwrap().tables[0].growth;
+        (growth.key_bounds[100], growth.key_bounds[905], growth.partitions[905])
+    };
+    assert_eq!(bounds(Design::Static), (50_000, 2_500, 80));
+    let (first, last, partitions) = bounds(Design::Split);
+    assert!(first == 50_000 && last == 50_000 && partitions > 40);
+}
+
+#[test]
 fn what_cannot_be_simulated_is_said_with_what_to_do() {
     let scenario = || CapacityScenario::of_workload(Workload::Zipf, 1, 30, 100);
     let error = |change: &dyn Fn(&mut CapacityScenario)| {
