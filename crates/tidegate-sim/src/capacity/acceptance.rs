@@ -5,6 +5,7 @@ mod groups;
 mod growth;
 mod isolation;
 mod large_items;
+mod mode_changes;
 mod oscillation;
 mod saturation;
 mod scenario_parts;
@@ -32,6 +33,7 @@ impl Experiment {
             Self::Oscillation => oscillation::DESCRIPTION,
             Self::TwentyTimes => growth::TWENTY_TIMES,
             Self::ThousandTimes => growth::THOUSAND_TIMES,
+            Self::ModeChanges => mode_changes::DESCRIPTION,
         }
     }
 
@@ -49,6 +51,7 @@ impl Experiment {
             Self::Oscillation => oscillation::scenario(seed),
             Self::TwentyTimes => growth::twenty_times(seed),
             Self::ThousandTimes => growth::thousand_times(seed),
+            Self::ModeChanges => mode_changes::scenario(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -66,6 +69,7 @@ impl Experiment {
             Self::Oscillation => oscillation::judge(runs),
             Self::TwentyTimes => growth::judge_twenty_times(runs),
             Self::ThousandTimes => growth::judge_thousand_times(runs),
+            Self::ModeChanges => mode_changes::judge(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

@@ -27,11 +27,13 @@ pub enum Experiment {
     TwentyTimes,
     /// A thousand times the load, twice.
     ThousandTimes,
+    /// Another mode every minute, under load.
+    ModeChanges,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Isolation,
         Self::FullFollower,
         Self::GroupReads,
@@ -43,6 +45,7 @@ impl Experiment {
         Self::Oscillation,
         Self::TwentyTimes,
         Self::ThousandTimes,
+        Self::ModeChanges,
     ];
 
     /// Those that take no more than seconds, in order.
@@ -62,6 +65,7 @@ impl Experiment {
             Self::Oscillation => "E-FLAP",
             Self::TwentyTimes => "E-ETL",
             Self::ThousandTimes => "E-OD",
+            Self::ModeChanges => "E-MODE",
         }
     }
 
@@ -89,6 +93,7 @@ impl Experiment {
             Self::Oscillation => "load that rises and falls around the ceiling",
             Self::TwentyTimes => "twenty times the load for ten minutes, and back",
             Self::ThousandTimes => "a thousand times the load, twice",
+            Self::ModeChanges => "another mode every minute",
         }
     }
 }

@@ -152,6 +152,14 @@ fn balancing_matters_where_nodes_are_nearly_full() {
 }
 
 #[test]
+fn a_change_of_mode_keeps_every_level() {
+    let run = simulate(&Experiment::ModeChanges.scenario(2)).unwrap();
+    let result = &run.designs[0];
+    assert_eq!((result.reloads.len(), result.breaches_total()), (5, 0));
+    assert!(result.reloads.iter().all(|reload| reload.levels > 80 && reload.levels_changed == 0));
+}
+
+#[test]
 fn static_shares_are_a_twentieth_after_twenty_times_the_load_and_ceilings_stay() {
     let scenario = Experiment::TwentyTimes.scenario(1);
     // Until right after the return.
