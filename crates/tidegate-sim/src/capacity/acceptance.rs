@@ -4,6 +4,7 @@ mod figures;
 mod groups;
 mod growth;
 mod isolation;
+mod large_fleet;
 mod large_items;
 mod mode_changes;
 mod oscillation;
@@ -34,6 +35,7 @@ impl Experiment {
             Self::TwentyTimes => growth::TWENTY_TIMES,
             Self::ThousandTimes => growth::THOUSAND_TIMES,
             Self::ModeChanges => mode_changes::DESCRIPTION,
+            Self::LargeFleet => large_fleet::DESCRIPTION,
         }
     }
 
@@ -52,6 +54,7 @@ impl Experiment {
             Self::TwentyTimes => growth::twenty_times(seed),
             Self::ThousandTimes => growth::thousand_times(seed),
             Self::ModeChanges => mode_changes::scenario(seed),
+            Self::LargeFleet => large_fleet::scenario(seed),
         };
         CapacityScenario { experiment: Some(self), workload: None, ..scenario }
     }
@@ -70,6 +73,7 @@ impl Experiment {
             Self::TwentyTimes => growth::judge_twenty_times(runs),
             Self::ThousandTimes => growth::judge_thousand_times(runs),
             Self::ModeChanges => mode_changes::judge(runs),
+            Self::LargeFleet => large_fleet::judge(runs),
         };
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {

@@ -29,11 +29,13 @@ pub enum Experiment {
     ThousandTimes,
     /// Another mode every minute, under load.
     ModeChanges,
+    /// Ten thousand partitions on a thousand nodes.
+    LargeFleet,
 }
 
 impl Experiment {
     /// All of them, in order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Isolation,
         Self::FullFollower,
         Self::GroupReads,
@@ -46,11 +48,12 @@ impl Experiment {
         Self::TwentyTimes,
         Self::ThousandTimes,
         Self::ModeChanges,
+        Self::LargeFleet,
     ];
 
     /// Those that take no more than seconds, in order.
     pub fn cheap() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter()
+        Self::ALL.into_iter().filter(|one| *one != Self::LargeFleet)
     }
 
     /// The experiment of the specification that it belongs to.
@@ -66,6 +69,7 @@ impl Experiment {
             Self::TwentyTimes => "E-ETL",
             Self::ThousandTimes => "E-OD",
             Self::ModeChanges => "E-MODE",
+            Self::LargeFleet => "E-LARGE",
         }
     }
 
@@ -94,6 +98,7 @@ impl Experiment {
             Self::TwentyTimes => "twenty times the load for ten minutes, and back",
             Self::ThousandTimes => "a thousand times the load, twice",
             Self::ModeChanges => "another mode every minute",
+            Self::LargeFleet => "ten thousand partitions on a thousand nodes",
         }
     }
 }

@@ -105,6 +105,7 @@ fn a_line_of_the_gate_is_judged_only_if_its_design_was_simulated() {
 fn each_experiment_has_an_id_of_its_own_and_a_scenario_that_can_be_simulated() {
     let ids: BTreeSet<&str> = Experiment::ALL.into_iter().map(Experiment::id).collect();
     assert_eq!(ids.len(), Experiment::ALL.len());
+    assert!(Experiment::cheap().count() == Experiment::ALL.len() - 1);
     for experiment in Experiment::ALL {
         let scenario = experiment.scenario(1);
         assert_eq!(scenario.experiment, Some(experiment));
