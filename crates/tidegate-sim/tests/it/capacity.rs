@@ -170,6 +170,8 @@ fn static_shares_are_a_twentieth_after_twenty_times_the_load_and_ceilings_stay()
         (growth.key_bounds[100], growth.key_bounds[905], growth.partitions[905])
     };
     assert_eq!(bounds(Design::Static), (50_000, 2_500, 80));
+    // A reload that does change levels is seen to.
+    assert!(run.of(Design::Static).unwrap().reloads[1].levels_changed > 80);
     let (first, last, partitions) = bounds(Design::Split);
     assert!(first == 50_000 && last == 50_000 && partitions > 40);
 }

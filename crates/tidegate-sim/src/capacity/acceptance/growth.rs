@@ -15,8 +15,8 @@ pub(super) const TWENTY_TIMES: &str = "A table that is asked for 100 units a sec
     back; the partitions stay, and each has a twentieth of what it had, although the table has what it had.";
 
 pub(super) const THOUSAND_TIMES: &str = "A table on demand begins with a limit of 4 units a second and is asked for \
-    4 000 for 15 minutes, for 4 for 20 minutes, and for 4 000 again. The limit may double once a minute, and the \
-    second climb must be served at once, although partitions were joined meanwhile.";
+    4 000 for 15 minutes, for 4 for 20 minutes, and then for more and more, for 4 000 again after a minute. The limit \
+    may double once a minute. In the second climb nothing may be refused, although partitions were joined meanwhile.";
 
 /// When E-ETL goes up, comes back and ends, in seconds.
 const UP: u32 = 300;
@@ -29,6 +29,8 @@ const OD_UP: u32 = 60;
 const OD_BACK: u32 = OD_UP + 900;
 const OD_AGAIN: u32 = OD_BACK + 1200;
 const OD_SECONDS: u32 = OD_AGAIN + 120;
+/// Seconds of the second climb.
+const CLIMB: u32 = 60;
 const GROWTH: u32 = 60;
 const OD_FACTOR: f64 = 1000.0;
 
@@ -126,10 +128,14 @@ pub(super) fn thousand_times(seed: u64) -> CapacityScenario {
     let nodes = NodeSpec::numbered(4, 10_000, 10);
     let names = names(&nodes);
     let usual = 4.0;
-    let phases = [(0, 1.0), (OD_UP, OD_FACTOR), (OD_BACK, 1.0), (OD_AGAIN, OD_FACTOR)];
-    let phases = phases.map(|(from, times)| phase(f64::from(from), usual * times, Pattern::Uniform));
-    let mut table =
-        table("growing", 4, 1, &names, Demand { keys: 20_000, units: 4, phases: phases.to_vec() });
+    let climb = (1..=CLIMB).map(|step| {
+        let part = f64::from(step) / f64::from(CLIMB);
+        (OD_AGAIN + step - 1, OD_FACTOR * part)
+    });
+    let phases = [(0, 1.0), (OD_UP, OD_FACTOR), (OD_BACK, 1.0)].into_iter().chain(climb);
+    let phases: Vec<_> =
+        phases.map(|(from, times)| phase(f64::from(from), usual * times, Pattern::Uniform)).collect();
+    let mut table = table("growing", 4, 1, &names, Demand { keys: 20_000, units: 4, phases });
     table.ceiling = 200;
     let mut scenario = CapacityScenario::of_tables(seed, OD_SECONDS, vec![Design::Split], nodes, vec![table]);
     scenario.extras.insert(0, following());
