@@ -84,8 +84,8 @@ impl Experiment {
     }
 }
 
-/// Each cut by the control loops lowers the throttled share of its range by a tenth within a
-/// minute.
+/// Each cut by the control loops, but for those that a growing limit needs, lowers the throttled
+/// share of its range by a tenth within a minute.
 fn judge_cuts(experiment: Experiment, runs: &[&CapacityRun]) -> Option<GateLine> {
     let design = designs(runs).find(|design| design.letters() == Design::Split.letters())?;
     let useless = worst(runs, design, |_, result| {

@@ -142,7 +142,12 @@ impl DesignWorld {
                     let shape = &mut self.shapes[table];
                     shape.plans.push(told(&plan, at));
                     if let Some(range) = range {
-                        shape.reshape(at, range, matches!(plan.change, PlannedChange::Split { .. }));
+                        let is_split = matches!(plan.change, PlannedChange::Split { .. });
+                        shape.reshape(at, range, is_split);
+                        // A cut for a limit that grows is made before it is needed.
+                        if is_split && plan.reason != PlanReason::Growth {
+                            shape.cuts.cut(range);
+                        }
                     }
                 }
             }

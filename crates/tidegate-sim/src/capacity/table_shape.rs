@@ -40,7 +40,6 @@ impl TableShape {
     pub(crate) fn reshape(&mut self, at: u64, range: KeyRange, is_split: bool) {
         if is_split {
             self.changes.splits += 1;
-            self.cuts.cut(range);
         } else {
             self.changes.merges += 1;
         }
