@@ -3,6 +3,8 @@
 
 use core::fmt::Write as _;
 
+use tidegate_capacity::AccessOperation;
+
 use super::CapacityReport;
 use super::gate_table::gate_table;
 use super::line_chart::line_chart;
@@ -122,14 +124,12 @@ fn one_table(html: &mut String, run: &CapacityRun, table: usize) {
     let spec = &run.scenario.tables[table];
     let _ = writeln!(
         html,
-        "<h3>Table {}</h3>\n<p class=\"dim\">{} units a second, {} partitions with a ceiling of {} each, in groups of \
-         {}, on {} nodes.</p>",
+        "<h3>Table {}</h3>\n<p class=\"dim\">{} partitions at first, {} replicas of each, on {} nodes. {}.</p>",
         escaped(&spec.name),
-        spec.units_per_second,
         spec.partitions,
-        spec.ceiling,
         spec.replicas,
-        run.scenario.nodes.len()
+        run.scenario.nodes.len(),
+        throughput(run, table)
     );
     if run.scenario.growth(table).is_some() {
         for design in &run.designs {
@@ -148,6 +148,23 @@ fn one_table(html: &mut String, run: &CapacityRun, table: usize) {
     }
     plans(html, run, table);
     maps(html, run, table);
+}
+
+/// The throughput of each direction that is asked for, in words.
+fn throughput(run: &CapacityRun, table: usize) -> String {
+    let streams = run.scenario.streams(table);
+    let directions = [(AccessOperation::Read, "Reads"), (AccessOperation::Write, "Writes")];
+    let asked = directions
+        .into_iter()
+        .filter(|(operation, _)| streams.iter().any(|stream| stream.kind.operation() == *operation));
+    let told = asked.map(|(operation, name)| {
+        let has = run.scenario.throughput(table, operation);
+        format!(
+            "{name}: {} units a second, at most {} of one partition's member",
+            has.units_per_second, has.ceiling
+        )
+    });
+    told.collect::<Vec<_>>().join(". ")
 }
 
 /// Limit, demand and partitions of a table that follows its demand.
