@@ -284,3 +284,47 @@ pub(crate) fn record_of(
 ) -> PartitionRecord {
     PartitionRecord::of(status, operation == AccessOperation::Write, leader)
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_capacity::Units;
+
+    use super::*;
+    use crate::capacity::design::Design;
+    use crate::capacity::experiment::Experiment;
+    use crate::capacity::plane::{builder_of, first_settings};
+
+    #[test]
+    fn the_checker_of_traces_finds_bursts_on_a_node_without_room_and_counts_what_it_served() {
+        let scenario = Experiment::FullFollower.scenario(1);
+        assert!(!is_judged(&scenario));
+        let capacity = builder_of(&scenario, Design::Burst, &first_settings(&scenario, Design::Burst));
+        let capacity = capacity.build().unwrap();
+        let mut trace = TraceChecks::new(&scenario, &capacity);
+        let request =
+            CheckedRequest { at: 0, stream: 3, lane: 0, table: 0, position: Position::FIRST, cost: 50_000 };
+        let burst = TraceEvent::Admitted {
+            at: instant(0),
+            place: (0, PartitionId(0)),
+            operation: AccessOperation::Write,
+            units: Units::whole(50),
+            path: AdmissionPath::Burst,
+            member: 0,
+            nodes: vec!["node-3".to_owned()],
+        };
+        // A node of 1 000 units a second holds a tenth of them.
+        for (admitted, breaches) in [(1, 0), (2, 0), (3, 1)] {
+            trace.admit(&request, &burst);
+            assert_eq!(trace.findings.total(), breaches, "{admitted}");
+        }
+        assert_eq!(trace.findings.kept()[0].invariant, 5);
+        assert_eq!(trace.served[&(3, "burst", "node-3".to_owned())], 150_000);
+    }
+
+    #[test]
+    fn worlds_whose_tables_stay_as_they_are_and_whose_leaders_serve_are_judged() {
+        let is_judged = |experiment: Experiment| is_judged(&experiment.scenario(1));
+        assert!(is_judged(Experiment::Isolation) && is_judged(Experiment::Oscillation));
+        assert!(!is_judged(Experiment::ModeChanges) && !is_judged(Experiment::ThousandTimes));
+    }
+}

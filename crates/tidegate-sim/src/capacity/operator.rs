@@ -23,6 +23,8 @@ pub(crate) struct Operator {
     done: usize,
     chance: Chance,
     settings: Vec<TableSetting>,
+    /// The tables of moves for which no node had room; they are tried again.
+    waiting: Vec<usize>,
     /// Moves whose keys are refused, and that end with the next look.
     moving: Vec<GatedMove>,
     /// Partitions that were cut and moved, by the table.
@@ -52,6 +54,7 @@ impl Operator {
             chance: Chance::new(scenario.seed, PART),
             forced: vec![ForcedChanges::default(); settings.len()],
             settings,
+            waiting: Vec::new(),
             moving: Vec::new(),
             reloads: Vec::new(),
         }
@@ -70,6 +73,9 @@ impl Operator {
             let name = scenario.tables[table].name.as_str();
             let is_moved = capacity.move_replica(NAMESPACE, name, partition, &from, &to, now).is_ok();
             self.forced[table].moves += u32::from(is_moved);
+        }
+        for table in core::mem::take(&mut self.waiting) {
+            self.gate(scenario, table, capacity, now, at);
         }
         #[expect(clippy::cast_precision_loss, reason = "at most a day of tenths of seconds")]
         let second = at as f64 / SECOND as f64;
@@ -119,7 +125,7 @@ impl Operator {
     }
 
     /// Closes a partition that moves with the next look: the first from a random one on for which
-    /// another node has room.
+    /// another node has room. The move waits until there is such a partition.
     fn gate(
         &mut self,
         scenario: &CapacityScenario,
@@ -141,7 +147,10 @@ impl Operator {
             let has_room = to.promised + status.read_rate + status.write_rate <= to.promisable;
             has_room.then(|| (status.id, status.node.to_owned(), to.name.to_owned()))
         });
-        let Some((partition, from, to)) = chosen else { return };
+        let Some((partition, from, to)) = chosen else {
+            self.waiting.push(table);
+            return;
+        };
         if capacity.gate(NAMESPACE, name, partition, instant(at + GATED)).is_ok() {
             self.moving.push(GatedMove { table, partition, from, to });
         }

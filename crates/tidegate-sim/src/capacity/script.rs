@@ -29,7 +29,8 @@ pub enum StepKind {
     },
     /// A partition drawn at random is cut in the middle.
     Cut,
-    /// A partition drawn at random goes to another node that has room for it.
+    /// A partition drawn at random goes to another node that has room for it, as soon as there is
+    /// one.
     Move,
 }
 

@@ -22,8 +22,8 @@ const SECONDS: u32 = 300;
 /// made.
 const ATTACKER_CHANGES: u32 = 200;
 const VICTIM_MOVES: u32 = 20;
-/// A twentieth and a fifth more are tried: where boosts have taken the room of all nodes, a move is
-/// impossible.
+/// A twentieth and a fifth more are tried: a move waits while boosts have taken the room of all
+/// nodes.
 const ATTACKER_TRIES: u32 = 210;
 const VICTIM_TRIES: u32 = 24;
 const VICTIM: usize = 1;
