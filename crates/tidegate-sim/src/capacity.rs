@@ -15,36 +15,58 @@
 
 pub mod demand;
 pub mod design;
+pub mod experiment;
 pub mod fluid;
 pub mod gate;
+pub mod gate_line;
 pub mod invariant;
 pub mod reference;
 pub mod report;
+pub mod request;
 pub mod run;
 pub mod scenario;
+pub mod script;
 pub mod summary;
 pub mod tally;
 pub mod workload;
 pub mod world;
 
+mod acceptance;
 mod arrivals;
+mod checks;
 mod cut_watch;
+mod design_world;
 mod judge;
 mod keys;
+mod operator;
 mod placement;
+mod plane;
+mod shaper;
+mod stream_source;
+mod stream_tally;
+mod table_result;
+mod table_shape;
 mod trace;
+mod world_names;
 
 pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
+pub use experiment::Experiment;
 pub use fluid::FluidShares;
-pub use gate::{GateLine, GateOutcome};
+pub use gate_line::{GateLine, GateOutcome};
 pub use invariant::{Breach, Invariant};
 pub use reference::reference_percent;
 pub use report::CapacityReport;
+pub use request::{RequestKind, RequestStream};
 pub use run::{
-    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, PartitionSpan, ShapeChanges, TableResult, Victim,
+    CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan,
+    ReloadRecord, Reshape, ShapeChanges, StreamResult, TableResult, TraceBreach, Victim,
 };
-pub use scenario::{CapacityScenario, CapacityScenarioError, NodeSpec, TableRole, TableSpec};
+pub use scenario::{
+    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, TableExtras, TableRole, TableSpec,
+    Throughput,
+};
+pub use script::{ScriptedStep, StepKind};
 pub use summary::{DesignSummary, TableSummary};
 pub use tally::{HeatCounts, SecondCount};
 pub use workload::Workload;

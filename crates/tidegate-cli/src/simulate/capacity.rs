@@ -7,13 +7,14 @@ use std::thread;
 
 use tidegate_core::error_chain;
 use tidegate_sim::capacity::{
-    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, CapacityWorld, Design, Workload,
+    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, CapacityWorld, Design, Experiment,
+    Workload,
 };
 
 use super::progress::Progress;
 use super::scenario::json;
 use super::table_file;
-use crate::arguments::capacity_simulation::{CapacitySimulation, DesignName, WorkloadName};
+use crate::arguments::capacity_simulation::{CapacitySimulation, DesignName, ExperimentName, WorkloadName};
 use crate::exit::{Exit, answer, complain};
 
 /// The simulated seconds of a run unless others are asked for.
@@ -43,7 +44,8 @@ pub(crate) fn run(arguments: &CapacitySimulation) -> Exit {
     answer(&text, if report.passes() { Exit::Done } else { Exit::Problems })
 }
 
-/// The scenarios of a command line: of each workload those of all seeds in order.
+/// The scenarios of a command line: of each workload and experiment those of all seeds in
+/// order.
 fn scenarios(arguments: &CapacitySimulation) -> Result<Vec<CapacityScenario>, Exit> {
     let designs = designs(&arguments.design);
     let seeds = (0..arguments.seeds).map(|place| arguments.seed.wrapping_add(place));
@@ -57,11 +59,17 @@ fn scenarios(arguments: &CapacitySimulation) -> Result<Vec<CapacityScenario>, Ex
         return Ok(seeds.map(scenario).collect());
     }
     let seconds = arguments.seconds.unwrap_or(SECONDS);
-    let all = workloads(&arguments.workload);
-    let scenarios = all.into_iter().flat_map(|workload| {
+    let is_all = arguments.workload.is_empty() && arguments.experiment.is_empty();
+    let workloads = if is_all { Workload::ALL.to_vec() } else { workloads(&arguments.workload) };
+    let of_workloads = workloads.into_iter().flat_map(|workload| {
         seeds.clone().map(move |seed| CapacityScenario::of_workload(workload, seed, seconds, arguments.scale))
     });
-    Ok(scenarios.map(with).collect())
+    let experiments: Vec<Experiment> =
+        if is_all { Experiment::cheap().collect() } else { experiments(&arguments.experiment) };
+    let of_experiments = experiments
+        .into_iter()
+        .flat_map(|experiment| seeds.clone().map(move |seed| experiment.scenario(seed)));
+    Ok(of_workloads.map(with).chain(of_experiments).collect())
 }
 
 /// Runs scenarios on all cores, each in one thread; the results come in the order of the scenarios.
@@ -113,5 +121,10 @@ fn workloads(names: &[WorkloadName]) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = names.iter().map(|name| Workload::ALL[*name as usize]).collect();
     workloads.sort_unstable();
     workloads.dedup();
-    if workloads.is_empty() { Workload::ALL.to_vec() } else { workloads }
+    workloads
+}
+
+fn experiments(names: &[ExperimentName]) -> Vec<Experiment> {
+    let is_named = |one: &Experiment| names.iter().any(|name| name.name() == one.name());
+    Experiment::ALL.into_iter().filter(is_named).collect()
 }

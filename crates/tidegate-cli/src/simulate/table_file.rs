@@ -159,14 +159,13 @@ impl TableFile {
             units_per_second: node.units,
             reserve_percent: node.reserve_percent.unwrap_or(10),
         });
+        let tables = self.tables.iter().map(|table| self.table(table)).collect();
+        let seconds = seconds.or(self.seconds).unwrap_or(usual);
+        let designs = Design::ALL.to_vec();
+        let onset = self.onset.unwrap_or(0);
         CapacityScenario {
-            seed,
-            seconds: seconds.or(self.seconds).unwrap_or(usual),
-            designs: Design::ALL.to_vec(),
-            nodes: nodes.collect(),
-            tables: self.tables.iter().map(|table| self.table(table)).collect(),
-            workload: None,
-            onset: self.onset.unwrap_or(0),
+            onset,
+            ..CapacityScenario::of_tables(seed, seconds, designs, nodes.collect(), tables)
         }
     }
 

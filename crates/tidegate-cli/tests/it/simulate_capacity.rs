@@ -25,6 +25,21 @@ fn designs_are_compared_and_the_report_is_the_same_each_time() {
 }
 
 #[test]
+fn an_experiment_runs_by_its_name_and_without_workloads() {
+    let (code, out, err) = run(&["simulate", "capacity", "--experiment", "e-read,E-WRITE"]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert!(out.contains("\nE-WRITE: writes to groups with one full follower, 300 s\n"), "{out}");
+    assert!(
+        out.contains("  pass        E-READ   G: throughput of three replicas, in terms of one: "),
+        "{out}"
+    );
+    assert!(!out.contains("W1") && !out.contains("E-BIG"), "{out}");
+    let (code, _, err) = run(&["simulate", "capacity", "--experiment", "E-NONE"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("E-ISO-1, E-WRITE, E-READ, E-BIG"), "{err}");
+}
+
+#[test]
 fn several_seeds_show_median_and_worst() {
     let (code, out, _) = small(&["--design", "s,b", "--seeds", "3", "--json"]);
     assert_eq!(code, 0, "{out}");

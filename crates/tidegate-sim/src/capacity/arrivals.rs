@@ -1,5 +1,7 @@
 //! The arrivals of requests: open loop, from the seed, the same for every design.
 
+use std::sync::Arc;
+
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::keys::{KeySet, ordered_key, partition_of};
 use crate::kit::{Chance, SECOND};
@@ -21,7 +23,9 @@ pub(crate) struct ArrivalKey {
 pub(crate) struct ArrivalSource {
     chance: Chance,
     demand: Demand,
-    keys: KeySet,
+    keys: Arc<KeySet>,
+    /// Whether requests come at equal distances.
+    is_paced: bool,
     /// The keys of each phase, for those that draw one by weight.
     draws: Vec<Option<AliasTable>>,
     phase: usize,
@@ -36,7 +40,7 @@ impl ArrivalSource {
     /// The requests of `demand` for `keys` over `seconds` seconds. `part` numbers the source.
     pub(crate) fn new(
         demand: Demand,
-        keys: KeySet,
+        keys: Arc<KeySet>,
         partitions: u32,
         seconds: u32,
         seed: u64,
@@ -49,9 +53,18 @@ impl ArrivalSource {
             hot_order.swap(place, chance.below(place as u64 + 1) as usize);
         }
         let end = u64::from(seconds) * SECOND;
-        let mut source = Self { chance, demand, keys, draws, phase: 0, next_at: 0, end, hot_order };
+        let is_paced = false;
+        let mut source = Self { chance, demand, keys, is_paced, draws, phase: 0, next_at: 0, end, hot_order };
         source.plan_from(0);
         source
+    }
+
+    /// The same requests at equal distances, before the first is taken.
+    pub(crate) fn paced(mut self) -> Self {
+        self.is_paced = true;
+        self.phase = 0;
+        self.plan_from(0);
+        self
     }
 
     /// When the next request comes, in nanoseconds.
@@ -60,7 +73,7 @@ impl ArrivalSource {
     }
 
     /// The keys of the table.
-    pub(crate) const fn keys(&self) -> &KeySet {
+    pub(crate) fn keys(&self) -> &KeySet {
         &self.keys
     }
 
@@ -78,7 +91,9 @@ impl ArrivalSource {
             let rate = self.demand.phases[self.phase].units_per_second / f64::from(self.demand.units);
             let phase_end = self.demand.phases.get(self.phase + 1).map_or(self.end, |next| nanos(next.from));
             if rate > 0.0 {
-                let next = at.saturating_add(self.chance.gap(1e9 / rate));
+                let mean = 1e9 / rate;
+                let gap = if self.is_paced { nanos(mean / 1e9) } else { self.chance.gap(mean) };
+                let next = at.saturating_add(gap);
                 if next < phase_end {
                     self.next_at = next;
                     return;
@@ -126,6 +141,13 @@ impl ArrivalSource {
                 }
                 self.chance.below(count.into()) as u32
             }
+            Pattern::ScatteredTail { percent } => {
+                if is_chosen(&mut self.chance, percent) {
+                    let word = scattered_word(at, &self.hot_order);
+                    return ArrivalKey { bytes: ordered_key(word), word };
+                }
+                self.chance.below(count.into()) as u32
+            }
         };
         ArrivalKey { bytes: *self.keys.key(index), word: self.keys.word(index) }
     }
@@ -135,7 +157,10 @@ impl ArrivalSource {
         let phase = self.demand.phase_at(before);
         phase == self.demand.phase_at(after)
             && match self.demand.phases[phase].pattern {
-                Pattern::Uniform | Pattern::Zipf { .. } | Pattern::OneKey { .. } => true,
+                Pattern::Uniform
+                | Pattern::Zipf { .. }
+                | Pattern::OneKey { .. }
+                | Pattern::ScatteredTail { .. } => true,
                 Pattern::HotPartition { every, .. } => {
                     hot_partition(&self.hot_order, every, nanos(before))
                         == hot_partition(&self.hot_order, every, nanos(after))
@@ -185,6 +210,10 @@ impl ArrivalSource {
                 // All of it lies within a span that is too short to be cut in time.
                 hot_keys.push(fraction(percent));
             }
+            Pattern::ScatteredTail { percent } => {
+                uniform(&mut of_partition, 1.0 - fraction(percent));
+                of_partition[self.hot_order[0] as usize] += fraction(percent);
+            }
         }
         DemandShares { of_partition, hot_keys }
     }
@@ -210,6 +239,16 @@ fn tail_word(at: u64, partitions: usize) -> u64 {
     let whole = 60 * SECOND * partitions as u64;
     // Below 2^64, since the part is below the whole.
     ((u128::from(at % whole) << 64) / u128::from(whole)) as u64
+}
+
+/// The place of the key that is inserted at `at` when the order of new keys is permuted: within the
+/// first partition of `order`, with the bits of its former place reversed. Keys that were
+/// neighbours are far apart, and the keys of any second lie evenly over the partition.
+fn scattered_word(at: u64, order: &[u32]) -> u64 {
+    let scattered = tail_word(at, order.len()).reverse_bits();
+    let whole = (u128::from(order[0]) << 64) + u128::from(scattered);
+    // Below 2^64, since the partition is one of them.
+    whole.div_ceil(order.len() as u128) as u64
 }
 
 fn nanos(seconds: f64) -> u64 {
@@ -275,8 +314,9 @@ mod tests {
     fn source(pattern: Pattern, seconds: u32) -> ArrivalSource {
         let phases = vec![Phase { from: 0.0, units_per_second: 10_000.0, pattern }];
         let demand = Demand { keys: 1000, units: 1, phases };
-        let is_ordered = matches!(pattern, Pattern::Tail { .. });
-        ArrivalSource::new(demand, KeySet::new(1000, 16, is_ordered, false, 1), 16, seconds, 1, 1)
+        let is_ordered = matches!(pattern, Pattern::Tail { .. } | Pattern::ScatteredTail { .. });
+        let keys = Arc::new(KeySet::new(1000, 16, is_ordered, false, 1));
+        ArrivalSource::new(demand, keys, 16, seconds, 1, 1)
     }
 
     fn parts(source: &mut ArrivalSource) -> (Vec<f64>, f64) {
@@ -325,10 +365,35 @@ mod tests {
     }
 
     #[test]
+    fn a_scattered_tail_has_the_same_arrivals_and_old_keys_and_its_new_keys_stay_in_one_partition() {
+        let mut tail = source(Pattern::Tail { percent: 40 }, 130);
+        let mut scattered = source(Pattern::ScatteredTail { percent: 40 }, 130);
+        let hot = scattered.hot_order[0];
+        let mut of_seconds = vec![[0_u32; 4]; 130];
+        while tail.next_at() != u64::MAX {
+            assert_eq!(tail.next_at(), scattered.next_at());
+            let second = (tail.next_at() / SECOND) as usize;
+            let (ordered, permuted) = (tail.take(), scattered.take());
+            if ordered.word == permuted.word {
+                continue;
+            }
+            assert_eq!(partition_of(permuted.word, 16), hot);
+            // The quarter of the partition.
+            of_seconds[second][(partition_of(permuted.word, 64) % 4) as usize] += 1;
+        }
+        assert_eq!(tail.next_at(), scattered.next_at());
+        // 1000 new keys in each quarter in each second.
+        for quarters in of_seconds {
+            assert!(quarters.iter().all(|count| (800..1200).contains(count)), "{quarters:?}");
+        }
+    }
+
+    #[test]
     fn a_phase_without_demand_has_no_arrivals_and_the_next_one_has() {
         let phase = |from, units_per_second| Phase { from, units_per_second, pattern: Pattern::Uniform };
         let demand = Demand { keys: 10, units: 2, phases: vec![phase(0.0, 0.0), phase(5.0, 100.0)] };
-        let mut source = ArrivalSource::new(demand, KeySet::new(10, 1, false, false, 1), 1, 10, 1, 1);
+        let keys = Arc::new(KeySet::new(10, 1, false, false, 1));
+        let mut source = ArrivalSource::new(demand, keys, 1, 10, 1, 1);
         let mut count = 0;
         while source.next_at() != u64::MAX {
             assert!(source.next_at() >= 5 * SECOND);

@@ -17,7 +17,7 @@ impl Demand {
     /// The most keys.
     pub const KEYS_MAX: u32 = 1_000_000;
     /// The most units of one request.
-    pub const UNITS_MAX: u32 = 100;
+    pub const UNITS_MAX: u32 = 400;
 }
 
 /// A time of steady demand.
@@ -58,6 +58,13 @@ pub enum Pattern {
     /// A part of the requests for new keys, each right behind the one before it, which pass through
     /// one configured partition in a minute; the others for all keys alike.
     Tail {
+        /// The part, in hundredths.
+        percent: u32,
+    },
+    /// The same arrivals as of `Tail` with the order of the new keys permuted: each of them lies
+    /// at a scattered place of one configured partition, so that the tail is a hot range that
+    /// stays. All other keys lie where they lay.
+    ScatteredTail {
         /// The part, in hundredths.
         percent: u32,
     },

@@ -1,55 +1,12 @@
-//! The gate: lines that pass or fail, each with its figure and its bound.
-
-use serde::Serialize;
+//! The gate: the lines by which workloads, experiments and checkers are judged.
 
 use crate::capacity::design::Design;
+use crate::capacity::experiment::Experiment;
+use crate::capacity::gate_line::{GateLine, GateOutcome};
 use crate::capacity::invariant::Invariant;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
 use crate::capacity::workload::Workload;
-
-/// One line of the gate.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct GateLine {
-    /// The experiment, `E-SKEW` for example.
-    pub experiment: &'static str,
-    /// The claim that is judged.
-    pub what: String,
-    /// The measured figure.
-    pub figure: String,
-    /// The bound of the figure.
-    pub bound: String,
-    /// Whether it is.
-    pub outcome: GateOutcome,
-}
-
-/// Whether a line passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateOutcome {
-    /// The figure is within the bound.
-    Pass,
-    /// It is not.
-    Fail,
-    /// The design it is about was not simulated.
-    NotJudged,
-}
-
-impl GateOutcome {
-    const fn of(is_within: bool) -> Self {
-        if is_within { Self::Pass } else { Self::Fail }
-    }
-
-    /// One word.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "FAIL",
-            Self::NotJudged => "not judged",
-        }
-    }
-}
 
 /// Measured shares lie this near to the fluid model: a hundredth of all requests.
 const MODEL_TOLERANCE: f64 = 0.01;
@@ -68,6 +25,13 @@ pub(crate) fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<Gat
         lines.push(useless(summary));
         lines.extend(order(summary));
     }
+    for experiment in Experiment::ALL {
+        let of_it: Vec<&CapacityRun> =
+            runs.iter().filter(|run| run.scenario.experiment == Some(experiment)).collect();
+        if !of_it.is_empty() {
+            lines.extend(experiment.judge(&of_it));
+        }
+    }
     lines.extend(tenants(runs));
     lines.extend(evidence(runs));
     lines
@@ -75,10 +39,6 @@ pub(crate) fn judge(summaries: &[TableSummary], runs: &[CapacityRun]) -> Vec<Gat
 
 fn percent(share: f64) -> String {
     format!("{:.3} %", share * 100.0)
-}
-
-fn line(experiment: &'static str, what: String, figure: String, bound: String, is_within: bool) -> GateLine {
-    GateLine { experiment, what, figure, bound, outcome: GateOutcome::of(is_within) }
 }
 
 /// A line about a design, or that it was not simulated.
@@ -94,9 +54,16 @@ fn about(
     match summary.of_design(design) {
         Some(result) => {
             let (figure, is_within) = judge(result);
-            line(experiment, what, figure, bound, is_within)
+            GateLine::of(experiment, what, figure, bound, is_within)
         }
-        None => GateLine { experiment, what, figure: "-".to_owned(), bound, outcome: GateOutcome::NotJudged },
+        None => GateLine {
+            experiment,
+            what,
+            figure: "-".to_owned(),
+            bound,
+            outcome: GateOutcome::NotJudged,
+            group: None,
+        },
     }
 }
 
@@ -150,7 +117,7 @@ fn order(summary: &TableSummary) -> Option<GateLine> {
     let medians: Vec<String> = summary.designs.iter().map(|one| percent(one.median)).collect();
     let what = format!("{}: order of {}", summary.id, letters.join(", "));
     let bound = "falling, within 0.05 points or 1 %".to_owned();
-    Some(line("E-SKEW", what, medians.join(", "), bound, is_in_order))
+    Some(GateLine::of("E-SKEW", what, medians.join(", "), bound, is_in_order))
 }
 
 /// E-REC: how soon little is throttled.
@@ -185,9 +152,21 @@ fn splits(workload: Workload, summary: &TableSummary) -> Vec<GateLine> {
             vec![excess, of("E-KEY", 2)]
         }
         Workload::Sequential => vec![of("E-SEQ", 0), sequential(summary)],
-        Workload::MovingPartition => vec![of("E-MOVE", 0)],
+        Workload::MovingPartition => {
+            let mut lines = vec![of("E-MOVE", 0)];
+            lines.extend([Design::Balanced, Design::Split].map(|design| moves(summary, design)));
+            lines
+        }
         _ => Vec::new(),
     }
+}
+
+/// E-MOVE: a hot spot that moves is not followed by moves.
+fn moves(summary: &TableSummary, design: Design) -> GateLine {
+    about(summary, design, "E-MOVE", "moves", "at most 1 a minute".to_owned(), |result| {
+        let moves = result.most_changes.moves;
+        (moves.to_string(), moves <= summary.seconds.div_ceil(60))
+    })
 }
 
 /// E-SEQ: the tail is called sequential soon.
@@ -232,7 +211,8 @@ fn tenants(runs: &[CapacityRun]) -> Option<GateLine> {
     let counts = runs.iter().flat_map(|run| run.designs.iter().map(|design| design.tenants(&run.scenario)));
     let (throttled, offered) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
     let what = format!("refusals of tenants within their throughput, of {offered} requests");
-    (offered > 0).then(|| line("E-ISO", what, throttled.to_string(), "exactly 0".to_owned(), throttled == 0))
+    (offered > 0)
+        .then(|| GateLine::of("E-ISO", what, throttled.to_string(), "exactly 0".to_owned(), throttled == 0))
 }
 
 /// E-WHY and the invariants: nothing was found by any checker.
@@ -248,8 +228,11 @@ fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
             _ => ("E-PROP", format!("{decisions} decisions")),
         };
         let what = format!("breaches of {} in {of}", invariant.id());
-        lines.push(line(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
+        lines.push(GateLine::of(experiment, what, breaches.to_string(), "0".to_owned(), breaches == 0));
     }
+    let in_traces = sum(|one| one.trace_breaches_total);
+    let what = "breaches of any invariant in worlds that the checker of traces judges".to_owned();
+    lines.push(GateLine::of("E-PROP", what, in_traces.to_string(), "0".to_owned(), in_traces == 0));
     lines
 }
 
@@ -315,7 +298,18 @@ mod tests {
             outcomes(&of(Workload::Sequential, &split), "E-SEQ"),
             [GateOutcome::Fail, GateOutcome::Pass]
         );
-        assert_eq!(outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"), [GateOutcome::Fail]);
+        let not_simulated = GateOutcome::NotJudged;
+        assert_eq!(
+            outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"),
+            [GateOutcome::Fail, not_simulated, GateOutcome::Pass]
+        );
+        // Of 900 seconds.
+        (split.most_changes.splits, split.most_changes.moves) = (0, 16);
+        assert_eq!(
+            outcomes(&of(Workload::MovingPartition, &split), "E-MOVE"),
+            [GateOutcome::Pass, not_simulated, GateOutcome::Fail]
+        );
+        split.most_changes.splits = 1;
         assert_eq!(outcomes(&of(Workload::OneKey, &split), "E-KEY"), [GateOutcome::Pass; 2]);
         split.worst_excess = 0.006;
         split.most_changes.splits = 3;

@@ -1,10 +1,14 @@
 //! The report of many runs: summaries, the gate, and the pictures of the first seed.
 
+mod experiment_section;
+mod gate_table;
 mod heat_map;
 mod html;
 mod line_chart;
+mod markup;
 mod partition_map;
 mod plot_area;
+mod table_story;
 mod text;
 
 use std::collections::BTreeMap;
@@ -12,7 +16,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::capacity::design::Design;
-use crate::capacity::gate::{self, GateLine, GateOutcome};
+use crate::capacity::gate;
+use crate::capacity::gate_line::{GateLine, GateOutcome};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 
@@ -39,15 +44,16 @@ impl CapacityReport {
         let mut groups: BTreeMap<usize, Vec<&CapacityRun>> = BTreeMap::new();
         let mut order = Vec::new();
         for run in &runs {
-            let place = order.iter().position(|workload| *workload == run.scenario.workload);
+            let place = order.iter().position(|group| *group == run.group());
             let place = place.unwrap_or_else(|| {
-                order.push(run.scenario.workload);
+                order.push(run.group());
                 order.len() - 1
             });
             groups.entry(place).or_default().push(run);
         }
         let tables: Vec<TableSummary> = groups
             .values()
+            .filter(|runs| runs[0].scenario.experiment.is_none())
             .flat_map(|runs| {
                 runs[0].compared().map(|table| TableSummary::of(runs, table)).collect::<Vec<_>>()
             })
@@ -71,7 +77,7 @@ impl CapacityReport {
     pub(crate) fn shown(&self) -> Vec<&CapacityRun> {
         let mut shown: Vec<&CapacityRun> = Vec::new();
         for run in &self.runs {
-            if !shown.iter().any(|other| other.scenario.workload == run.scenario.workload) {
+            if !shown.iter().any(|other| other.group() == run.group()) {
                 shown.push(run);
             }
         }
@@ -86,8 +92,13 @@ impl CapacityReport {
         seeds
     }
 
-    /// The designs that were simulated, in order.
+    /// The designs that were compared on the workloads or tables, in order.
     pub(crate) fn designs(&self) -> &[Design] {
-        self.runs.first().map_or(&[], |run| &run.scenario.designs)
+        self.compared().next().map_or(&[], |run| &run.scenario.designs)
+    }
+
+    /// The runs of workloads or tables of one's own.
+    pub(crate) fn compared(&self) -> impl Iterator<Item = &CapacityRun> {
+        self.runs.iter().filter(|run| run.scenario.experiment.is_none())
     }
 }

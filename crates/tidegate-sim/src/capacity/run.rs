@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tidegate_capacity::KeyRange;
 
 use crate::capacity::design::Design;
+use crate::capacity::experiment::Experiment;
 use crate::capacity::fluid::FluidShares;
 use crate::capacity::invariant::{Breach, Invariant};
+use crate::capacity::request::RequestKind;
 use crate::capacity::scenario::{CapacityScenario, TableRole};
 use crate::capacity::tally::{HeatCounts, SecondCount};
+use crate::capacity::workload::Workload;
 
 /// The results of one scenario.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +37,10 @@ pub struct DesignResult {
     pub design: Design,
     /// The tables, in the order of the scenario.
     pub tables: Vec<TableResult>,
+    /// The kinds of requests of each table, in the order of the scenario.
+    pub streams: Vec<StreamResult>,
+    /// The reloads that the scenario made.
+    pub reloads: Vec<ReloadRecord>,
     /// Requests that were decided, of all tables.
     pub decisions: u64,
     /// Refusals that were checked against the trace, all of them.
@@ -41,6 +49,120 @@ pub struct DesignResult {
     pub breaches: Vec<Breach>,
     /// How many breaches there were, by invariant.
     pub breach_counts: BTreeMap<Invariant, u64>,
+    /// Findings of the checker of traces, the first five of each invariant; it judges worlds in
+    /// which followers serve reads, or tables are reloaded or grow.
+    pub trace_breaches: Vec<TraceBreach>,
+    /// How many there were.
+    pub trace_breaches_total: u64,
+}
+
+/// A breach that the checker of traces found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TraceBreach {
+    /// The number of the invariant.
+    pub invariant: u8,
+    /// When, in milliseconds.
+    pub at_ms: u64,
+    /// The event that broke it.
+    pub what: String,
+}
+
+/// The results of one kind of request of a table.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct StreamResult {
+    /// The table.
+    pub table: String,
+    /// Their operation.
+    pub kind: RequestKind,
+    /// Units of each.
+    pub request_units: u32,
+    /// Requests.
+    pub offered: u64,
+    /// Requests that were refused.
+    pub throttled: u64,
+    /// Refused requests by the bucket that refused.
+    pub by_bound: BTreeMap<&'static str, u64>,
+    /// Units of admitted requests.
+    pub units_admitted: f64,
+    /// The longest time from one refusal to another without an admitted request between them, in
+    /// milliseconds.
+    pub longest_refused_ms: u64,
+    /// The units that nodes served, where the checker of traces judges.
+    pub at_nodes: Vec<NodeUnits>,
+    /// Requests by the second.
+    #[serde(skip)]
+    pub seconds: Vec<SecondCount>,
+}
+
+impl StreamResult {
+    /// The part of the requests that was refused.
+    pub fn throttled_share(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+        let share = self.throttled as f64 / self.offered.max(1) as f64;
+        share
+    }
+}
+
+/// Units that a node served.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct NodeUnits {
+    /// `share`, `burst` or `spare`: from the allocation, from burst credit, or under global
+    /// admission beyond the allocation.
+    pub path: &'static str,
+    /// The node.
+    pub node: String,
+    /// The units.
+    pub units: f64,
+}
+
+/// A reload that the scenario made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ReloadRecord {
+    /// When.
+    pub second: u32,
+    /// The table.
+    pub table: String,
+    /// The change.
+    pub what: String,
+    /// The levels of all partitions and nodes that were compared.
+    pub levels: u32,
+    /// Those that were not the same before and after.
+    pub levels_changed: u32,
+    /// Partitions of the table that had more than their share before.
+    pub rates_above_base_before: u32,
+    /// Those that had more than it afterwards.
+    pub rates_above_base: u32,
+    /// Why the plane refused it.
+    pub error: Option<String>,
+}
+
+/// A cut or a join of partitions by control loops.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Reshape {
+    /// When.
+    pub second: f64,
+    /// The range that was cut, or that came of the join.
+    pub range: KeyRange,
+    /// Whether it was cut.
+    pub is_split: bool,
+}
+
+/// A table that follows its demand, by the second.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GrowthSeries {
+    /// The number of its partitions.
+    pub partitions: Vec<u32>,
+    /// Thousandths a second that it may use.
+    pub limits: Vec<i64>,
+    /// Thousandths a second that a single key may use: the smallest ceiling of a partition, or its
+    /// share where that is all it has.
+    pub key_bounds: Vec<i64>,
 }
 
 /// The results of one table under one design.
@@ -68,6 +190,10 @@ pub struct TableResult {
     pub recovery_seconds: Option<u32>,
     /// Splits, merges and moves of partitions.
     pub changes: ShapeChanges,
+    /// Partitions that the scenario cut, whatever the design.
+    pub forced_cuts: u32,
+    /// Partitions that the scenario moved.
+    pub forced_moves: u32,
     /// The plans that were carried out, in their order.
     pub plans: Vec<CarriedOutPlan>,
     /// The first time of each verdict against a cut.
@@ -80,6 +206,12 @@ pub struct TableResult {
     /// Refused requests by time and key.
     #[serde(skip)]
     pub heat: HeatCounts,
+    /// Cuts and joins by control loops, in their order.
+    #[serde(skip)]
+    pub reshapes: Vec<Reshape>,
+    /// Partitions and limits by the second, of a table that follows its demand; empty otherwise.
+    #[serde(skip)]
+    pub growth: GrowthSeries,
     /// The partitions over time.
     #[serde(skip)]
     pub spans: Vec<PartitionSpan>,
@@ -176,6 +308,11 @@ impl CapacityRun {
             .map(|(at, _)| at)
     }
 
+    /// The group of runs that it is one seed of.
+    pub(crate) const fn group(&self) -> (Option<Workload>, Option<Experiment>) {
+        (self.scenario.workload, self.scenario.experiment)
+    }
+
     /// The results of a design.
     pub fn of(&self, design: Design) -> Option<&DesignResult> {
         self.designs.iter().find(|result| result.design == design)
@@ -194,6 +331,11 @@ impl DesignResult {
 
     /// How many breaches there were.
     pub fn breaches_total(&self) -> u64 {
-        self.breach_counts.values().sum()
+        self.breach_counts.values().sum::<u64>() + self.trace_breaches_total
+    }
+
+    /// The results of the requests of a table of one kind.
+    pub fn stream(&self, table: &str, kind: RequestKind) -> Option<&StreamResult> {
+        self.streams.iter().find(|stream| stream.table == table && stream.kind == kind)
     }
 }

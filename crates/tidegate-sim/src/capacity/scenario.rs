@@ -1,9 +1,15 @@
 //! The scenario of a capacity world: nodes, tables, and what is asked of them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
+use tidegate_capacity::AccessOperation;
 
 use crate::capacity::demand::{Demand, Pattern, Phase};
 use crate::capacity::design::Design;
+use crate::capacity::experiment::Experiment;
+use crate::capacity::request::{RequestKind, RequestStream};
+use crate::capacity::script::ScriptedStep;
 use crate::capacity::workload::{TABLE_UNITS, Workload};
 
 /// Nodes and tables, and the demand of each table. The same scenario gives the same run, byte for
@@ -20,8 +26,14 @@ pub struct CapacityScenario {
     pub nodes: Vec<NodeSpec>,
     /// The tables.
     pub tables: Vec<TableSpec>,
-    /// The workload it was made of; `None` for tables of one's own.
+    /// The workload it was made of; `None` for experiments and for tables of one's own.
     pub workload: Option<Workload>,
+    /// The experiment it was made of; `None` for workloads and for tables of one's own.
+    pub experiment: Option<Experiment>,
+    /// Further directions and kinds of requests, by the positions of the tables that have them.
+    pub extras: BTreeMap<usize, TableExtras>,
+    /// Changes that are made whatever the design, in their order.
+    pub steps: Vec<ScriptedStep>,
     /// When the time begins from which recovery is measured, in seconds.
     pub onset: u32,
 }
@@ -64,6 +76,43 @@ pub struct TableSpec {
     pub demand: Demand,
 }
 
+/// A second direction of a table, further kinds of requests, and how the table follows its demand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TableExtras {
+    /// The throughput of the direction that [`TableSpec::is_write`] does not name; `None`: one unit
+    /// a second, which nobody asks for.
+    pub other: Option<Throughput>,
+    /// The kind of the requests of [`TableSpec::demand`]; `None`: writes or strongly consistent
+    /// reads, as [`TableSpec::is_write`] says.
+    pub kind: Option<RequestKind>,
+    /// Further requests.
+    pub streams: Vec<RequestStream>,
+    /// Whether clients hold back what exceeds the share of a partition and one second of it.
+    pub is_shaped: bool,
+    /// Whether the table follows its demand; `None`: its throughput is provisioned once.
+    pub growth: Option<GrowthSpec>,
+}
+
+/// The throughput of one direction of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Throughput {
+    /// Units a second.
+    pub units_per_second: u64,
+    /// Units a second that a partition serves at most.
+    pub ceiling: u64,
+}
+
+/// A table that follows its demand.
+///
+/// With control loops it is a table on demand, whose first limit is [`TableSpec::units_per_second`]
+/// and whose partitions follow the limit. Under static shares its owner provisions it: by
+/// [`StepKind::Provision`](crate::capacity::StepKind::Provision).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct GrowthSpec {
+    /// Seconds in which the limit at most doubles.
+    pub growth_seconds: u64,
+}
+
 /// Whether designs are compared on a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,6 +122,8 @@ pub enum TableRole {
     /// It is a tenant beside the tables that are compared: it keeps equal shares under each design.
     /// Nothing of it may be refused as long as it is asked for no more than its shares.
     Tenant,
+    /// It keeps equal shares under each design, and may be asked for more than it has.
+    Neighbour,
 }
 
 /// Why a scenario cannot be simulated. The text names the value and the fix.
@@ -122,7 +173,7 @@ impl CapacityScenario {
     /// The most units a second that all tables ask for together.
     pub const RATE_MAX: u32 = 10_000_000;
     /// The most tables.
-    pub const TABLES_MAX: usize = 64;
+    pub const TABLES_MAX: usize = 256;
 
     /// The baseline of the reference values under a workload, all rates divided by `divisor`: a
     /// table of 16 000 units a second in 16 partitions on 4 nodes of 8 000, with a tenant on each
@@ -132,13 +183,7 @@ impl CapacityScenario {
     /// the 7 000 that are promised, which is one partition more.
     pub fn of_workload(workload: Workload, seed: u64, seconds: u32, divisor: u32) -> Self {
         let scaled = |units: u64| units / u64::from(divisor.max(1));
-        let nodes: Vec<NodeSpec> = (1..=4)
-            .map(|number| NodeSpec {
-                name: format!("node-{number}"),
-                units_per_second: scaled(8000),
-                reserve_percent: 0,
-            })
-            .collect();
+        let nodes = NodeSpec::numbered(4, scaled(8000), 0);
         let names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
         #[expect(clippy::cast_sign_loss, reason = "a constant above zero")]
         let orders = TableSpec {
@@ -178,7 +223,72 @@ impl CapacityScenario {
         let tables = core::iter::once(orders).chain(tenants).collect();
         let designs = Design::ALL.to_vec();
         let onset = workload.onset(seconds);
-        Self { seed, seconds, designs, nodes, tables, workload: Some(workload), onset }
+        let workload = Some(workload);
+        Self { workload, onset, ..Self::of_tables(seed, seconds, designs, nodes, tables) }
+    }
+
+    /// Tables of one's own.
+    pub fn of_tables(
+        seed: u64,
+        seconds: u32,
+        designs: Vec<Design>,
+        nodes: Vec<NodeSpec>,
+        tables: Vec<TableSpec>,
+    ) -> Self {
+        Self {
+            seed,
+            seconds,
+            designs,
+            nodes,
+            tables,
+            workload: None,
+            experiment: None,
+            extras: BTreeMap::new(),
+            steps: Vec::new(),
+            onset: 0,
+        }
+    }
+
+    /// The requests for a table: those of its demand first.
+    pub fn streams(&self, table: usize) -> Vec<RequestStream> {
+        let spec = &self.tables[table];
+        let usual = if spec.is_write { RequestKind::Write } else { RequestKind::StrongRead };
+        let extras = self.extras.get(&table);
+        let kind = extras.and_then(|extras| extras.kind).unwrap_or(usual);
+        let main = RequestStream::new(kind, spec.demand.clone());
+        let further = extras.map_or(&[][..], |extras| &extras.streams);
+        core::iter::once(main).chain(further.iter().cloned()).collect()
+    }
+
+    /// The throughput of one direction of a table. The direction that nobody asks for has one unit
+    /// a second, which weighs nothing.
+    pub fn throughput(&self, table: usize, operation: AccessOperation) -> Throughput {
+        let spec = &self.tables[table];
+        if spec.is_write == (operation == AccessOperation::Write) {
+            return Throughput { units_per_second: spec.units_per_second, ceiling: spec.ceiling };
+        }
+        let other = self.extras.get(&table).and_then(|extras| extras.other);
+        other.unwrap_or(Throughput { units_per_second: 1, ceiling: spec.ceiling })
+    }
+
+    /// How the table at a position follows its demand; `None` if it does not.
+    pub fn growth(&self, table: usize) -> Option<GrowthSpec> {
+        self.extras.get(&table).and_then(|extras| extras.growth)
+    }
+
+    /// Whether no more is asked of a table at `seconds` than it has, in each direction. A table
+    /// that follows its demand has what it is asked for.
+    pub(crate) fn is_within(&self, table: usize, seconds: f64) -> bool {
+        let streams = self.streams(table);
+        let is_enough = |operation| {
+            let asked = streams.iter().filter(|stream| stream.kind.operation() == operation);
+            let asked: f64 = asked.map(|stream| stream.demand.rate_at(seconds)).sum();
+            #[expect(clippy::cast_precision_loss, reason = "rates are far below 2^53")]
+            let has = self.throughput(table, operation).units_per_second as f64;
+            asked <= has
+        };
+        self.growth(table).is_some()
+            || [AccessOperation::Read, AccessOperation::Write].into_iter().all(is_enough)
     }
 
     /// Whether it can be simulated, as far as the capacity plane does not check it itself.
@@ -191,12 +301,23 @@ impl CapacityScenario {
             return Err(CapacityScenarioError::Nothing("table"));
         }
         in_range("number of tables", self.tables.len() as u64, 1, Self::TABLES_MAX as u64)?;
-        self.tables.iter().try_for_each(check_demand)
+        (0..self.tables.len()).try_for_each(|table| {
+            self.streams(table)
+                .iter()
+                .try_for_each(|stream| check_demand(&self.tables[table], &stream.demand))
+        })
     }
 }
 
-fn check_demand(table: &TableSpec) -> Result<(), CapacityScenarioError> {
-    let demand = &table.demand;
+impl NodeSpec {
+    /// So many nodes alike, `node-1` and so on.
+    pub fn numbered(count: u32, units_per_second: u64, reserve_percent: u8) -> Vec<Self> {
+        let node = |number| Self { name: format!("node-{number}"), units_per_second, reserve_percent };
+        (1..=count).map(node).collect()
+    }
+}
+
+fn check_demand(table: &TableSpec, demand: &Demand) -> Result<(), CapacityScenarioError> {
     let of = |what: &str| format!("table \"{}\": {what}", table.name);
     in_range(&of("number of keys"), u64::from(demand.keys), 1, u64::from(Demand::KEYS_MAX))?;
     in_range(&of("units of a request"), u64::from(demand.units), 1, u64::from(Demand::UNITS_MAX))?;
@@ -223,10 +344,10 @@ fn check_demand(table: &TableSpec) -> Result<(), CapacityScenarioError> {
                 in_range(&of("hundredths"), u64::from(percent), 0, 100)?;
                 in_range(&of("seconds until another partition is hot"), u64::from(every), 1, 86_400)?;
             }
-            Pattern::Tail { .. } if !table.is_ordered => {
+            Pattern::Tail { .. } | Pattern::ScatteredTail { .. } if !table.is_ordered => {
                 return Err(CapacityScenarioError::TailOfHashes(table.name.clone()));
             }
-            Pattern::OneKey { percent } | Pattern::Tail { percent } => {
+            Pattern::OneKey { percent } | Pattern::Tail { percent } | Pattern::ScatteredTail { percent } => {
                 in_range(&of("hundredths"), u64::from(percent), 0, 100)?;
             }
         }

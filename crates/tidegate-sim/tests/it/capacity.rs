@@ -1,8 +1,10 @@
 //! The capacity world: what holds of every workload under every design.
 
+use std::collections::BTreeSet;
+
 use tidegate_sim::capacity::{
-    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, GateOutcome, Pattern,
-    Phase, Workload, simulate,
+    CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, Design, Experiment, GateOutcome,
+    Pattern, Phase, Workload, simulate,
 };
 
 /// A small world: a hundredth of the rates, a minute.
@@ -97,6 +99,81 @@ fn a_line_of_the_gate_is_judged_only_if_its_design_was_simulated() {
     let skew: Vec<_> = report.gate.iter().filter(|line| line.experiment == "E-SKEW").collect();
     assert_eq!(skew.len(), 2);
     assert!(skew.iter().all(|line| line.outcome == GateOutcome::NotJudged));
+}
+
+#[test]
+fn each_experiment_has_an_id_of_its_own_and_a_scenario_that_can_be_simulated() {
+    let ids: BTreeSet<&str> = Experiment::ALL.into_iter().map(Experiment::id).collect();
+    assert_eq!(ids.len(), Experiment::ALL.len());
+    assert!(Experiment::cheap().count() == Experiment::ALL.len() - 1);
+    for experiment in Experiment::ALL {
+        let scenario = experiment.scenario(1);
+        assert_eq!(scenario.experiment, Some(experiment));
+        assert_eq!(scenario.check(), Ok(()));
+    }
+}
+
+#[test]
+fn the_report_of_an_experiment_has_its_lines_its_requests_and_is_the_same_each_time() {
+    let report =
+        || CapacityReport::new(vec![simulate(&Experiment::LargeItems.scenario(3)).unwrap()], Some(10));
+    let (first, again) = (report(), report());
+    assert_eq!(first.to_html(), again.to_html());
+    assert_eq!(first.to_string(), again.to_string());
+    assert!(first.tables.is_empty(), "no throttled share is compared with those of workloads");
+    assert_eq!(first.gate.iter().filter(|line| line.experiment == "E-BIG").count(), 8);
+    let text = first.to_string();
+    assert!(text.starts_with("seed 3, "), "{text}");
+    assert!(text.contains("\nE-BIG: writes of 400 units, 600 s\n"), "{text}");
+    let html = first.to_html();
+    for part in ["<h2 id=\"E-BIG\">E-BIG: writes of 400 units</h2>", "paced, writes of 400<", "Table random"]
+    {
+        assert!(html.contains(part), "{part}");
+    }
+}
+
+/// The outcomes of the lines about permuted keys and about their order.
+fn outcomes(experiment: Experiment) -> Vec<GateOutcome> {
+    let run = simulate(&experiment.scenario(1)).expect("the scenarios of experiments are in range");
+    let report = CapacityReport::new(vec![run], Some(10));
+    let lines = report.gate.into_iter().filter(|line| line.experiment == experiment.name());
+    lines.map(|line| line.outcome).collect()
+}
+
+#[test]
+fn new_keys_in_order_are_not_cut_and_the_same_arrivals_with_permuted_keys_are() {
+    for experiment in [Experiment::MixedSequence, Experiment::MixedPermuted, Experiment::SequencePermuted] {
+        assert_eq!(outcomes(experiment), [GateOutcome::Pass; 3], "{experiment:?}");
+    }
+}
+
+#[test]
+fn balancing_matters_where_nodes_are_nearly_full() {
+    assert!(outcomes(Experiment::Saturation).iter().all(|outcome| *outcome == GateOutcome::Pass));
+}
+
+#[test]
+fn a_change_of_mode_keeps_every_level() {
+    let run = simulate(&Experiment::ModeChanges.scenario(2)).unwrap();
+    let result = &run.designs[0];
+    assert_eq!((result.reloads.len(), result.breaches_total()), (5, 0));
+    assert!(result.reloads.iter().all(|reload| reload.levels > 80 && reload.levels_changed == 0));
+}
+
+#[test]
+fn static_shares_are_a_twentieth_after_twenty_times_the_load_and_ceilings_stay() {
+    let scenario = Experiment::TwentyTimes.scenario(1);
+    // Until right after the return.
+    let run = simulate(&CapacityScenario { seconds: 910, ..scenario }).unwrap();
+    let bounds = |design| {
+        let growth = &run.of(design).unwrap().tables[0].growth;
+        (growth.key_bounds[100], growth.key_bounds[905], growth.partitions[905])
+    };
+    assert_eq!(bounds(Design::Static), (50_000, 2_500, 80));
+    // A reload that does change levels is seen to.
+    assert!(run.of(Design::Static).unwrap().reloads[1].levels_changed > 80);
+    let (first, last, partitions) = bounds(Design::Split);
+    assert!(first == 50_000 && last == 50_000 && partitions > 40);
 }
 
 #[test]

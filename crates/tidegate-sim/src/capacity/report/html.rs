@@ -4,23 +4,20 @@
 use core::fmt::Write as _;
 
 use super::CapacityReport;
-use super::heat_map::{LEVELS, heat_map};
+use super::experiment_section::experiment_section;
+use super::gate_table::gate_table;
+use super::heat_map::LEVELS;
 use super::line_chart::line_chart;
-use super::partition_map::{NODE_COLORS, partition_map};
+use super::markup::{chip, escaped, thousands};
+use super::table_story::{maps, plans, victims};
 use crate::capacity::design::Design;
-use crate::capacity::gate::GateOutcome;
+use crate::capacity::gate_line::GateOutcome;
 use crate::capacity::invariant::Invariant;
 use crate::capacity::reference::reference_percent;
-use crate::capacity::run::{CapacityRun, DesignResult, TableResult, Victim};
+use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
 
 const STYLE: &str = include_str!("style.css");
-
-/// The victims that are named of each design.
-const NAMED_MAX: usize = 3;
-
-/// The plans that are told of each design.
-const PLANS_MAX: usize = 12;
 
 impl CapacityReport {
     /// The report as one HTML file with pictures.
@@ -40,8 +37,15 @@ fn page(report: &CapacityReport) -> String {
     html.push_str("</style></head><body>\n<h1>Capacity designs compared</h1>\n");
     verdict(&mut html, report);
     how_to_read(&mut html, report);
-    shares(&mut html, report);
+    if !report.tables.is_empty() {
+        shares(&mut html, report);
+    }
+    contents(&mut html, report);
     for run in report.shown() {
+        if let Some(experiment) = run.scenario.experiment {
+            experiment_section(&mut html, report, run, experiment);
+            continue;
+        }
         for (index, table) in run.compared().enumerate() {
             section(&mut html, run, table, index);
         }
@@ -53,7 +57,6 @@ fn page(report: &CapacityReport) -> String {
 }
 
 fn verdict(html: &mut String, report: &CapacityReport) {
-    let Some(first) = report.runs.first() else { return };
     let seeds = report.seeds();
     let seeds = match seeds.as_slice() {
         [one] => format!("Seed {one}"),
@@ -65,10 +68,13 @@ fn verdict(html: &mut String, report: &CapacityReport) {
         Some(divisor) => format!(" at 1/{divisor} of the reference rates"),
         None => String::new(),
     };
+    let seconds = report
+        .compared()
+        .next()
+        .map_or(String::new(), |run| format!(" {} simulated seconds{scale},", run.scenario.seconds));
     let _ = writeln!(
         html,
-        "<p class=\"dim\">{seeds}. {} simulated seconds{scale}, {} requests decided over all designs.</p>",
-        first.scenario.seconds,
+        "<p class=\"dim\">{seeds}.{seconds} {} requests decided over all designs.</p>",
         thousands(report.decisions)
     );
     let (pass, fail, open) = (
@@ -136,6 +142,36 @@ fn shares(html: &mut String, report: &CapacityReport) {
     html.push_str("</table></div>\n");
 }
 
+/// The experiments, and how many of their lines pass.
+fn contents(html: &mut String, report: &CapacityReport) {
+    let experiments: Vec<_> = report.shown().iter().filter_map(|run| run.scenario.experiment).collect();
+    if experiments.is_empty() {
+        return;
+    }
+    html.push_str(
+        "<h2>Experiments</h2>\n<p>Each is a world of its own, made for one claim, with rates and a length of its \
+         own.</p>\n<table><tr><th>experiment<th>what is tried<th class=\"n\">lines that pass<th \
+         class=\"n\">lines that fail</tr>\n",
+    );
+    for experiment in experiments {
+        let count = |outcome| {
+            let lines = report.gate.iter().filter(|line| line.group == Some(experiment));
+            lines.filter(|line| line.outcome == outcome).count()
+        };
+        let fails = count(GateOutcome::Fail);
+        let class = if fails == 0 { "pass" } else { "fail" };
+        let _ = writeln!(
+            html,
+            "<tr><td><a href=\"#{}\">{}</a><td>{}<td class=\"n\">{}<td class=\"n {class}\">{fails}</tr>",
+            experiment.id(),
+            experiment.name(),
+            experiment.title(),
+            count(GateOutcome::Pass)
+        );
+    }
+    html.push_str("</table>\n");
+}
+
 fn name_of(summary: &TableSummary) -> (String, String) {
     let title = summary.workload.map_or("", |workload| workload.title());
     (escaped(&summary.id), escaped(title))
@@ -184,141 +220,6 @@ fn section(html: &mut String, run: &CapacityRun, table: usize, index: usize) {
     maps(html, run, table);
 }
 
-/// The story of one design: the partitions that were throttled most.
-fn victims(html: &mut String, run: &CapacityRun, design: &DesignResult, result: &TableResult) {
-    let name = chip(design.design);
-    if result.throttled == 0 {
-        let _ = writeln!(html, "<p>{name} throttled none of {} requests.</p>", thousands(result.offered));
-        return;
-    }
-    let share = share(result.throttled, result.offered);
-    let _ = write!(
-        html,
-        "<p>{name} throttled {share:.2} % of {} requests: {}.",
-        thousands(result.offered),
-        thousands(result.throttled)
-    );
-    let by_table: u64 = result.by_bound.get("table tokens").copied().unwrap_or(0);
-    if by_table > 0 {
-        let _ = write!(
-            html,
-            " Of these, {} because the whole table was asked for more than its {} units a second.",
-            thousands(by_table),
-            run.scenario
-                .tables
-                .iter()
-                .find(|spec| spec.name == result.table)
-                .map_or(0, |spec| spec.units_per_second)
-        );
-    }
-    html.push_str("</p>\n");
-    let named: Vec<&Victim> = result.victims.iter().filter(|victim| victim.bound != "table tokens").collect();
-    if named.is_empty() {
-        return;
-    }
-    html.push_str("<ul>\n");
-    for victim in named.iter().take(NAMED_MAX) {
-        let _ = writeln!(
-            html,
-            "<li>Partition {} on {} (keys <code>{}</code>): {} requests, in {} of the {} seconds from {} s to {} s, \
-             because {}.<br><span class=\"dim\">First refusal {}.</span></li>",
-            victim.partition,
-            escaped(&victim.node),
-            escaped(&victim.range),
-            thousands(victim.requests),
-            victim.seconds,
-            victim.last_second - victim.first_second + 1,
-            victim.first_second,
-            victim.last_second + 1,
-            cause(victim),
-            escaped(&victim.example)
-        );
-    }
-    if named.len() > NAMED_MAX {
-        let others: u64 = named[NAMED_MAX..].iter().map(|victim| victim.requests).sum();
-        let _ = writeln!(
-            html,
-            "<li class=\"dim\">and {} more, with {} requests together.</li>",
-            named.len() - NAMED_MAX,
-            thousands(others)
-        );
-    }
-    html.push_str("</ul>\n");
-}
-
-/// Why a bucket refused, in words.
-fn cause(victim: &Victim) -> String {
-    let limit = victim.limit;
-    match victim.bound {
-        "partition share" => {
-            format!("its share of {limit} units a second was used up, and this design gives it no more")
-        }
-        "burst credit" => "its share and its burst credit were used up".to_owned(),
-        "partition ceiling" => {
-            format!("more was asked of it than one partition may serve: {limit} units a second")
-        }
-        "node" | "replica node" => {
-            format!("beyond its share it needs room on its node, whose {limit} units a second were used")
-        }
-        "move" => "it was being moved to another node".to_owned(),
-        other => format!("the bucket \"{other}\" was short"),
-    }
-}
-
-/// The changes of partitions that control loops made, and the verdicts against cuts.
-fn plans(html: &mut String, run: &CapacityRun, table: usize) {
-    let results = || run.designs.iter().map(|design| (design.design, &design.tables[table]));
-    if results().all(|(_, result)| result.plans.is_empty() && result.verdicts.is_empty()) {
-        return;
-    }
-    html.push_str("<h3>What the control loops did</h3>\n");
-    for (design, result) in results() {
-        if result.plans.is_empty() && result.verdicts.is_empty() {
-            continue;
-        }
-        let _ = write!(html, "<p>{}</p><ul>", chip(design));
-        for plan in result.plans.iter().take(PLANS_MAX) {
-            let benefit = if plan.benefit > 0.0 {
-                format!("; predicted to let {:.0} units a second more through", plan.benefit)
-            } else {
-                String::new()
-            };
-            let _ = writeln!(
-                html,
-                "<li>At {} s {}: {}{benefit}.</li>",
-                plan.second,
-                escaped(&plan.what),
-                escaped(plan.reason)
-            );
-        }
-        if result.plans.len() > PLANS_MAX {
-            let _ = writeln!(html, "<li class=\"dim\">and {} more.</li>", result.plans.len() - PLANS_MAX);
-        }
-        for verdict in &result.verdicts {
-            let _ = writeln!(
-                html,
-                "<li>At {} s partition {} was found to be {}: {}.</li>",
-                verdict.second,
-                verdict.partition,
-                verdict.verdict,
-                verdict_meaning(verdict.verdict)
-            );
-        }
-        html.push_str("</ul>\n");
-    }
-}
-
-/// The reason for which a verdict stands against a cut.
-fn verdict_meaning(verdict: &str) -> &'static str {
-    match verdict {
-        "HOT_KEY" => "one key alone is asked for more than the ceiling, and no cut parts a key",
-        "SEQUENTIAL" => "requests move on to ever higher keys, and a cut would always be behind them",
-        "MOVING" => "the load moves, and a cut would come too late",
-        "SCAN" => "most requests read ranges, which a cut would part",
-        _ => "no cut would lessen the refusals by a fifth",
-    }
-}
-
 /// The figures of each design.
 fn numbers(html: &mut String, run: &CapacityRun, table: usize) {
     html.push_str(
@@ -351,88 +252,9 @@ fn numbers(html: &mut String, run: &CapacityRun, table: usize) {
     );
 }
 
-/// Heat maps of what was asked for and what was throttled, and the partitions over time.
-fn maps(html: &mut String, run: &CapacityRun, table: usize) {
-    let seconds = run.scenario.seconds;
-    let asked = &run.offered[table];
-    html.push_str("<h3>Keys over time</h3>\n<div class=\"grid2\">\n");
-    let per_second = |count: u32| f64::from(count) / f64::from(asked.seconds_per_column());
-    let _ = writeln!(
-        html,
-        "<figure>{}<figcaption>Asked for: each cell is a 64th of the key order. Darkest: {:.0} requests a \
-         second.</figcaption></figure>",
-        heat_map(asked, seconds, asked.most(), "ask", "Requests by time and key"),
-        per_second(asked.most())
-    );
-    let most = run.designs.iter().map(|design| design.tables[table].heat.most()).max().unwrap_or(0);
-    let throttled = run.designs.iter().filter(|design| design.tables[table].throttled > 0);
-    for (heat, designs) in alike(throttled, |design| &design.tables[table].heat) {
-        let _ = writeln!(
-            html,
-            "<figure>{}<figcaption>{designs} throttled. Darkest: {:.0} requests a second, in all of these \
-             maps.</figcaption></figure>",
-            heat_map(heat, seconds, most, "hot", "Throttled requests by time and key"),
-            per_second(most)
-        );
-    }
-    for (spans, designs) in alike(run.designs.iter(), |design| &design.tables[table].spans) {
-        let _ = writeln!(
-            html,
-            "<figure>{}<figcaption>Partitions under {designs} by node; each range that there ever was has the same \
-             height.{}</figcaption></figure>",
-            partition_map(spans, seconds),
-            nodes(run)
-        );
-    }
-    html.push_str("</div>\n");
-}
-
-/// The values that designs have, each once, with the chips of the designs that have it.
-fn alike<'a, V: PartialEq>(
-    designs: impl Iterator<Item = &'a DesignResult>,
-    value: impl Fn(&'a DesignResult) -> &'a V,
-) -> Vec<(&'a V, String)> {
-    let mut shown: Vec<(&V, String)> = Vec::new();
-    for design in designs {
-        let (value, name) = (value(design), chip(design.design));
-        match shown.iter_mut().find(|(other, _)| *other == value) {
-            Some((_, names)) => *names = format!("{names} {name}"),
-            None => shown.push((value, name)),
-        }
-    }
-    shown
-}
-
-/// The legend of the nodes.
-fn nodes(run: &CapacityRun) -> String {
-    let boxes = run.scenario.nodes.iter().enumerate().take(2 * NODE_COLORS).map(|(index, node)| {
-        format!("<i class=\"box n{}\"></i>{}", index % NODE_COLORS, escaped(&node.name))
-    });
-    boxes.collect()
-}
-
 fn gate(html: &mut String, report: &CapacityReport) {
-    html.push_str(
-        "<h2 id=\"gate\">Gate</h2>\n<div class=\"scroll\"><table><tr><th>outcome<th>experiment<th>what is \
-         judged<th>figure<th>bound</tr>\n",
-    );
-    for line in &report.gate {
-        let class = match line.outcome {
-            GateOutcome::Pass => "pass",
-            GateOutcome::Fail => "fail",
-            GateOutcome::NotJudged => "open",
-        };
-        let _ = writeln!(
-            html,
-            "<tr><td class=\"{class}\">{}<td>{}<td>{}<td>{}<td>{}</tr>",
-            line.outcome.word(),
-            line.experiment,
-            escaped(&line.what),
-            escaped(&line.figure),
-            escaped(&line.bound)
-        );
-    }
-    html.push_str("</table></div>\n");
+    html.push_str("<h2 id=\"gate\">Gate</h2>\n");
+    gate_table(html, report.gate.iter());
 }
 
 fn checkers(html: &mut String, report: &CapacityReport) {
@@ -452,6 +274,23 @@ fn checkers(html: &mut String, report: &CapacityReport) {
         );
     }
     html.push_str("</table>\n");
+    let in_traces: u64 = designs().map(|design| design.trace_breaches_total).sum();
+    let class = if in_traces == 0 { "pass" } else { "fail" };
+    let _ = writeln!(
+        html,
+        "<p>Experiments in which followers serve reads, or tables are reloaded or grow, are judged by another \
+         checker, from a trace in which the plane tells who served a request: <span \
+         class=\"{class}\">{in_traces} breaches</span>.</p>"
+    );
+    for breach in designs().flat_map(|design| &design.trace_breaches) {
+        let _ = writeln!(
+            html,
+            "<p class=\"fail\">I{} at {} ms: {}</p>",
+            breach.invariant,
+            breach.at_ms,
+            escaped(&breach.what)
+        );
+    }
     for (design, breach) in designs().flat_map(|design| design.breaches.iter().map(move |one| (design, one)))
     {
         let _ = writeln!(
@@ -469,44 +308,4 @@ fn checkers(html: &mut String, report: &CapacityReport) {
         html,
         "<p class=\"dim\">Heat maps have {LEVELS} shades, by the square root of the count.</p>"
     );
-}
-
-fn chip(design: Design) -> String {
-    let letters = design.letters();
-    format!("<span class=\"chip b{letters}\" title=\"{}\">{letters}</span>", design.title())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
-}
-
-/// `1 234 567` with thin spaces that do not break.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::with_capacity(digits.len() * 2);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push('\u{202f}');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// Text as it stands in HTML.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_from_outside_are_escaped_and_numbers_are_grouped() {
-        assert_eq!(escaped("<a & \"b\">"), "&lt;a &amp; &quot;b&quot;&gt;");
-        assert_eq!(thousands(1_234_567), "1\u{202f}234\u{202f}567");
-        assert_eq!(thousands(12), "12");
-    }
 }

@@ -88,8 +88,11 @@ fn points(seconds: &[SecondCount], per_point: usize) -> Vec<(f64, f64)> {
     chunks.map(point).collect()
 }
 
-/// Shades the time in which more is asked for than the table has.
+/// Shades the time in which more is asked for than the table has, unless it follows its demand.
 fn beyond(svg: &mut String, area: &PlotArea, run: &CapacityRun, table: usize) {
+    if run.scenario.growth(table).is_some() {
+        return;
+    }
     let spec = &run.scenario.tables[table];
     #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
     let rate = spec.units_per_second as f64;

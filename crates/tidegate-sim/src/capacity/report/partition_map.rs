@@ -8,6 +8,9 @@ use crate::capacity::run::PartitionSpan;
 /// Colours of nodes; more nodes begin again.
 pub(super) const NODE_COLORS: usize = 6;
 
+/// Below this height in pixels a partition has no border, which would hide it.
+const THIN: f64 = 2.5;
+
 /// The least height and width in pixels of a partition whose number is written on it.
 const NUMBERED: (f64, f64) = (9.0, 26.0);
 
@@ -24,9 +27,10 @@ pub(super) fn partition_map(spans: &[PartitionSpan], seconds: u32) -> String {
         let (from, until) = (area.x(span.seconds.0), area.x(span.seconds.1));
         let (width, height) = (until - from, bottom - top);
         let node = span.node % NODE_COLORS;
+        let thin = if height < THIN { " thin" } else { "" };
         let _ = write!(
             svg,
-            "<rect class=\"part n{node}\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+            "<rect class=\"part n{node}{thin}\" x=\"{from:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
         );
         if height >= NUMBERED.0 && width >= NUMBERED.1 {
             let _ = write!(

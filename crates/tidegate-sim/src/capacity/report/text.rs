@@ -3,12 +3,15 @@
 use core::fmt;
 
 use super::CapacityReport;
-use crate::capacity::gate::GateOutcome;
+use super::experiment_section::{name_of, refused_by, shown_streams};
+use crate::capacity::gate_line::GateOutcome;
 use crate::capacity::reference::reference_percent;
 
 impl fmt::Display for CapacityReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.runs.first() else { return writeln!(f, "nothing was simulated") };
+        if self.runs.is_empty() {
+            return writeln!(f, "nothing was simulated");
+        }
         let seeds = self.seeds();
         let seeds = match seeds.as_slice() {
             [one] => format!("seed {one}"),
@@ -20,8 +23,13 @@ impl fmt::Display for CapacityReport {
             Some(divisor) => format!(", rates at 1/{divisor}"),
             None => String::new(),
         };
-        writeln!(f, "{seeds}, {} s{scale}, {} decisions", first.scenario.seconds, self.decisions)?;
-        self.fmt_shares(f)?;
+        let seconds = self.compared().next();
+        let seconds = seconds.map_or(String::new(), |run| format!(", {} s{scale}", run.scenario.seconds));
+        writeln!(f, "{seeds}{seconds}, {} decisions", self.decisions)?;
+        if !self.tables.is_empty() {
+            self.fmt_shares(f)?;
+        }
+        self.fmt_experiments(f)?;
         writeln!(f, "\ngate")?;
         for line in &self.gate {
             let word = line.outcome.word();
@@ -47,6 +55,10 @@ impl fmt::Display for CapacityReport {
                 )?;
             }
         }
+        let in_traces = self.runs.iter().flat_map(|run| &run.designs).flat_map(|one| &one.trace_breaches);
+        for breach in in_traces {
+            writeln!(f, "  I{} at {} ms: {}", breach.invariant, breach.at_ms, breach.what)?;
+        }
         let of = |outcome| self.count(outcome);
         writeln!(
             f,
@@ -59,6 +71,29 @@ impl fmt::Display for CapacityReport {
 }
 
 impl CapacityReport {
+    /// The requests of each experiment, of the first seed.
+    fn fmt_experiments(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for run in self.shown() {
+            let Some(experiment) = run.scenario.experiment else { continue };
+            let seconds = run.scenario.seconds;
+            writeln!(f, "\n{}: {}, {seconds} s", experiment.name(), experiment.title())?;
+            for design in &run.designs {
+                for stream in shown_streams(run, design) {
+                    writeln!(
+                        f,
+                        "  {:<3} {:<28} {:>9} asked {:>8.3} % throttled   refused by {}",
+                        design.design.letters(),
+                        name_of(stream),
+                        stream.offered,
+                        stream.throttled_share() * 100.0,
+                        refused_by(stream)
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The throttled shares in hundredths: the median of the seeds, and the worst if there are
     /// several; the fluid model and the reference behind them.
     fn fmt_shares(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,290 @@
+//! One design in the world: its plane, its control loops, its checkers and its counts.
+
+use tidegate_capacity::control::Control;
+use tidegate_capacity::plan::{Plan, PlanReason, PlannedChange};
+use tidegate_capacity::split::SplitVerdict;
+use tidegate_capacity::{Access, AccessOperation, Admission, Capacity, KeyRange, PartitionStatus};
+use tidegate_core::Timestamp;
+
+use crate::capacity::checks::{CheckedRequest, Checks, Lane, record_of};
+use crate::capacity::design::Design;
+use crate::capacity::operator::Operator;
+use crate::capacity::placement::MovableStore;
+use crate::capacity::plane::{NAMESPACE, builder_of, first_settings, instant};
+use crate::capacity::run::{CarriedOutPlan, DesignResult, FirstVerdict};
+use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError};
+use crate::capacity::stream_source::StreamSource;
+use crate::capacity::stream_tally::StreamTally;
+use crate::capacity::table_result::{stream_result, table_result};
+use crate::capacity::table_shape::TableShape;
+use crate::capacity::tally::TableTally;
+use crate::capacity::trace::PartitionRecord;
+use crate::capacity::world_names::WorldNames;
+use crate::kit::SECOND;
+
+/// One design: its plane, its checkers, its counts.
+#[derive(Debug)]
+pub(crate) struct DesignWorld {
+    pub(crate) design: Design,
+    /// The process that routes all requests.
+    capacity: Capacity,
+    checks: Checks,
+    pub(crate) tallies: Vec<TableTally>,
+    pub(crate) streams: Vec<StreamTally>,
+    pub(crate) shapes: Vec<TableShape>,
+    /// The control loops, of designs that have them, and the store that they move partitions of.
+    control: Option<Control>,
+    store: MovableStore,
+    pub(crate) operator: Operator,
+    decisions: u64,
+    refusals: u64,
+}
+
+impl DesignWorld {
+    pub(crate) fn new(
+        scenario: &CapacityScenario,
+        names: &WorldNames,
+        lanes: &[Lane],
+        streams: &[StreamSource],
+        design: Design,
+    ) -> Result<Self, CapacityScenarioError> {
+        let settings = first_settings(scenario, design);
+        let capacity = builder_of(scenario, design, &settings).build()?;
+        let records: Vec<Vec<PartitionRecord>> = lanes
+            .iter()
+            .map(|lane| {
+                let statuses = statuses_of(&capacity, &scenario.tables[lane.table].name, instant(0));
+                records_of(&statuses, names, lane.operation)
+            })
+            .collect();
+        let checks = Checks::new(scenario, lanes, &capacity, |table| settings[table].mode, &records);
+        let main = (0..scenario.tables.len())
+            .map(|table| lanes.iter().position(|lane| lane.table == table).expect("each table has a lane"));
+        let shapes = main.map(|lane| TableShape::new(&records[lane])).collect();
+        Ok(Self {
+            design,
+            capacity,
+            checks,
+            tallies: scenario.tables.iter().map(|_| TableTally::new(scenario.seconds)).collect(),
+            streams: streams.iter().map(|_| StreamTally::new(scenario.seconds)).collect(),
+            shapes,
+            control: design.is_controlled().then(|| Control::new(scenario.seed, instant(0))),
+            store: MovableStore::default(),
+            operator: Operator::new(scenario, settings),
+            decisions: 0,
+            refusals: 0,
+        })
+    }
+
+    /// Decides a request whose key has this first word.
+    ///
+    /// One process routes all requests. A router with a lease would be chosen here, by the request,
+    /// and would take the place of `self.capacity`.
+    #[inline]
+    pub(crate) fn ask(&mut self, request: &CheckedRequest, access: &Access<'_>, word: u64) {
+        self.decisions += 1;
+        let admission = self.capacity.admit(NAMESPACE, access, instant(request.at));
+        let CheckedRequest { at, stream, table, cost, .. } = *request;
+        match admission.expect("the world asks for tables that it has made") {
+            Admission::Admit(hold) => {
+                self.tallies[table].admit(at);
+                self.streams[stream].admit(at, cost);
+                self.checks.admit(request, &self.capacity, &hold);
+            }
+            Admission::Throttle(ref throttled) => {
+                self.refusals += 1;
+                self.tallies[table].refuse(at, word, throttled);
+                self.streams[stream].refuse(at, throttled);
+                self.checks.refuse(request, throttled);
+            }
+        }
+    }
+
+    /// Lets the operator and the control loops work at `at`, and looks at the shape of all tables.
+    pub(crate) fn look(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
+        self.operator.work(scenario, self.design, &mut self.capacity, at);
+        self.control(names, at);
+        let is_second = at.is_multiple_of(SECOND);
+        for (table, spec) in scenario.tables.iter().enumerate() {
+            let statuses = statuses_of(&self.capacity, &spec.name, instant(at));
+            let main = if spec.is_write { AccessOperation::Write } else { AccessOperation::Read };
+            let records = records_of(&statuses, names, main);
+            self.shapes[table].update(&records, at);
+            if is_second {
+                self.shapes[table].cuts.second(&with_both_directions(&statuses, &records));
+                let shape = &mut self.shapes[table];
+                if let Some(control) = &self.control {
+                    note_verdicts(shape, control, (&spec.name, main), &records, at);
+                }
+                if scenario.growth(table).is_some() {
+                    let limit = self.capacity.token_rate(NAMESPACE, &spec.name, main);
+                    let limit = limit.expect("the world has made it").as_thousandths();
+                    note_growth(shape, limit, self.design == Design::Static, &records);
+                }
+            }
+            let of = |operation| records_of(&statuses, names, operation);
+            self.checks.look(table, &self.capacity, of, at);
+        }
+    }
+
+    /// Lets the control loops of the design work at `at`.
+    fn control(&mut self, names: &WorldNames, at: u64) {
+        let Some(control) = &mut self.control else { return };
+        let now = instant(at);
+        if at.is_multiple_of(SECOND) {
+            for plan in control.tick(&self.capacity, now) {
+                let Some(table) = names.table(&plan.table) else { continue };
+                if !self.design.carries_out(&plan) {
+                    continue;
+                }
+                let range = changed_range(&self.capacity, &plan, now);
+                if control.carry_out(&self.capacity, &plan, &mut self.store, now).is_ok() {
+                    let shape = &mut self.shapes[table];
+                    shape.plans.push(told(&plan, at));
+                    if let Some(range) = range {
+                        let is_isolation = matches!(plan.change, PlannedChange::Isolate { .. });
+                        let is_split = is_isolation || matches!(plan.change, PlannedChange::Split { .. });
+                        shape.reshape(at, range, is_split);
+                        if is_isolation {
+                            // The second cut of the same range.
+                            shape.reshape(at, range, is_split);
+                        }
+                        // A cut for a limit that grows is made before it is needed.
+                        if is_split && plan.reason != PlanReason::Growth {
+                            shape.cuts.cut(range);
+                        }
+                    }
+                }
+            }
+        }
+        let _ = control.follow_moves(&self.capacity, &mut self.store, now);
+    }
+
+    /// The result, of which `tables` makes those of the tables.
+    pub(crate) fn into_result(self, scenario: &CapacityScenario, streams: &[StreamSource]) -> DesignResult {
+        let tables = self.tallies.into_iter().zip(self.shapes).zip(&self.operator.forced).enumerate();
+        let tables = tables
+            .map(|(table, ((tally, shape), forced))| table_result(scenario, table, tally, shape, *forced))
+            .collect();
+        let findings = self.checks.into_findings();
+        let of_streams = streams.iter().zip(self.streams).enumerate();
+        let streams = of_streams.map(|(number, (source, tally))| {
+            stream_result(scenario, number, source, tally, &findings.served)
+        });
+        DesignResult {
+            design: self.design,
+            tables,
+            streams: streams.collect(),
+            reloads: self.operator.reloads,
+            decisions: self.decisions,
+            refusals_checked: self.refusals,
+            breaches: findings.breaches,
+            breach_counts: findings.breach_counts,
+            trace_breaches: findings.trace_breaches,
+            trace_breaches_total: findings.trace_breaches_total,
+        }
+    }
+}
+
+/// Notes the first time of each verdict on a partition that is throttled.
+fn note_verdicts(
+    shape: &mut TableShape,
+    control: &Control,
+    (table, operation): (&str, AccessOperation),
+    records: &[PartitionRecord],
+    at: u64,
+) {
+    for record in records {
+        let verdict = control.verdict((NAMESPACE, table), record.id, operation);
+        let Some(word) = verdict.and_then(verdict_word) else { continue };
+        if !shape.verdicts.iter().any(|known| known.verdict == word) {
+            let second = (at / SECOND) as u32;
+            shape.verdicts.push(FirstVerdict { verdict: word, partition: record.id.0, second });
+        }
+    }
+}
+
+/// Notes partitions, limit and bounds of keys of a table that follows its demand.
+fn note_growth(shape: &mut TableShape, limit: i64, is_static: bool, records: &[PartitionRecord]) {
+    let bound = |record: &PartitionRecord| if is_static { record.rate } else { record.ceiling };
+    shape.growth.partitions.push(records.len() as u32);
+    shape.growth.limits.push(limit);
+    shape.growth.key_bounds.push(records.iter().map(bound).min().unwrap_or(0));
+}
+
+fn statuses_of<'a>(capacity: &'a Capacity, table: &str, now: Timestamp) -> Vec<PartitionStatus<'a>> {
+    capacity.partitions(NAMESPACE, table, now).expect("the world has made it").collect()
+}
+
+fn records_of(
+    statuses: &[PartitionStatus<'_>],
+    names: &WorldNames,
+    operation: AccessOperation,
+) -> Vec<PartitionRecord> {
+    statuses.iter().map(|status| record_of(status, operation, names.node(status.node))).collect()
+}
+
+/// The records with the units of both directions together.
+fn with_both_directions(
+    statuses: &[PartitionStatus<'_>],
+    records: &[PartitionRecord],
+) -> Vec<PartitionRecord> {
+    let both = |(status, record): (&PartitionStatus<'_>, &PartitionRecord)| PartitionRecord {
+        offered: (status.read.offered + status.write.offered).as_thousandths(),
+        throttled: (status.read.throttled + status.write.throttled).as_thousandths(),
+        ..record.clone()
+    };
+    statuses.iter().zip(records).map(both).collect()
+}
+
+/// The keys that a plan cuts, or joins.
+fn changed_range(capacity: &Capacity, plan: &Plan, now: Timestamp) -> Option<KeyRange> {
+    let partitions: Vec<_> = capacity.partitions(&plan.namespace, &plan.table, now).ok()?.collect();
+    let place = |id| partitions.iter().position(|status| status.id == id);
+    match plan.change {
+        PlannedChange::Split { partition, .. } | PlannedChange::Isolate { partition, .. } => {
+            Some(partitions[place(partition)?].range)
+        }
+        PlannedChange::Merge { left } => {
+            let place = place(left)?;
+            Some(KeyRange { end: partitions.get(place + 1)?.range.end, ..partitions[place].range })
+        }
+        PlannedChange::Move(_) => None,
+    }
+}
+
+/// A plan in words.
+fn told(plan: &Plan, at: u64) -> CarriedOutPlan {
+    let what = match &plan.change {
+        PlannedChange::Split { partition, at, .. } => format!("partition {partition} is cut before {at}"),
+        PlannedChange::Isolate { partition, key, behind, .. } => {
+            format!("partition {partition} is cut before {key} and before {behind}")
+        }
+        PlannedChange::Merge { left } => format!("partition {left} is joined with the one behind it"),
+        PlannedChange::Move(order) => {
+            format!("partition {} moves from {} to {}", order.partition, order.from, order.to)
+        }
+    };
+    let reason = match plan.reason {
+        PlanReason::AboveCeiling(_) => "it is asked for more than its ceiling",
+        PlanReason::HotKey(_) => {
+            "one key alone is asked for more than the ceiling; its neighbours are parted from it"
+        }
+        PlanReason::Cool => "neighbours have been cool for long",
+        PlanReason::NodeBusy => "its node is nearly full",
+        PlanReason::Growth => "the table grows on demand",
+    };
+    CarriedOutPlan { second: (at / SECOND) as u32, what, reason, benefit: plan.benefit.as_f64() }
+}
+
+/// A verdict that says why a partition is not cut, in a word.
+fn verdict_word(verdict: &SplitVerdict) -> Option<&'static str> {
+    match verdict {
+        SplitVerdict::HotKey { .. } => Some("HOT_KEY"),
+        SplitVerdict::Sequential => Some("SEQUENTIAL"),
+        SplitVerdict::Moving => Some("MOVING"),
+        SplitVerdict::Scan => Some("SCAN"),
+        SplitVerdict::Useless => Some("USELESS"),
+        _ => None,
+    }
+}

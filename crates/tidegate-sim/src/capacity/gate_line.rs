@@ -1,0 +1,69 @@
+//! A line of the gate, which passes or fails, with its figure and its bound.
+
+use serde::Serialize;
+
+use crate::capacity::experiment::Experiment;
+
+/// One line of the gate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GateLine {
+    /// The experiment, `E-SKEW` for example.
+    pub experiment: &'static str,
+    /// The claim that is judged.
+    pub what: String,
+    /// The measured figure.
+    pub figure: String,
+    /// The bound of the figure.
+    pub bound: String,
+    /// Whether it is.
+    pub outcome: GateOutcome,
+    /// The one of several worlds of the experiment that it is about.
+    #[serde(skip)]
+    pub(crate) group: Option<Experiment>,
+}
+
+/// Whether a line passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateOutcome {
+    /// The figure is within the bound.
+    Pass,
+    /// It is not.
+    Fail,
+    /// The design it is about was not simulated.
+    NotJudged,
+}
+
+impl GateOutcome {
+    const fn of(is_within: bool) -> Self {
+        if is_within { Self::Pass } else { Self::Fail }
+    }
+
+    /// One word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "FAIL",
+            Self::NotJudged => "not judged",
+        }
+    }
+}
+
+impl GateLine {
+    /// A line of a figure that is known.
+    pub(crate) fn of(
+        experiment: &'static str,
+        what: String,
+        figure: String,
+        bound: String,
+        is_within: bool,
+    ) -> Self {
+        Self { experiment, what, figure, bound, outcome: GateOutcome::of(is_within), group: None }
+    }
+
+    /// A line of an experiment that is named later.
+    pub(crate) fn judged(what: String, figure: String, bound: &str, is_within: bool) -> Self {
+        Self::of("", what, figure, bound.to_owned(), is_within)
+    }
+}

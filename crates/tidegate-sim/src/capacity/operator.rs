@@ -1,0 +1,231 @@
+//! The operator of a scenario: carries out its scripted steps on the plane of one design.
+
+use tidegate_capacity::{Capacity, PartitionId, Position, SplitShares, TableMode};
+use tidegate_core::Timestamp;
+
+use crate::capacity::design::Design;
+use crate::capacity::plane::{NAMESPACE, TableSetting, builder_of, instant};
+use crate::capacity::run::ReloadRecord;
+use crate::capacity::scenario::CapacityScenario;
+use crate::capacity::script::StepKind;
+use crate::kit::{Chance, MS, SECOND};
+
+/// The part of all chance that is the operator's.
+const PART: u64 = 77;
+
+/// How long a partition that is moved refuses its keys.
+const GATED: u64 = 50 * MS;
+
+/// An operator at work.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    /// The steps that were made.
+    done: usize,
+    chance: Chance,
+    settings: Vec<TableSetting>,
+    /// The tables of moves for which no node had room; they are tried again.
+    waiting: Vec<usize>,
+    /// Moves whose keys are refused, and that end with the next look.
+    moving: Vec<GatedMove>,
+    /// Partitions that were cut and moved, by the table.
+    pub(crate) forced: Vec<ForcedChanges>,
+    pub(crate) reloads: Vec<ReloadRecord>,
+}
+
+/// Partitions of one table that the operator changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ForcedChanges {
+    pub(crate) cuts: u32,
+    pub(crate) moves: u32,
+}
+
+#[derive(Debug)]
+struct GatedMove {
+    table: usize,
+    partition: PartitionId,
+    from: String,
+    to: String,
+}
+
+impl Operator {
+    pub(crate) fn new(scenario: &CapacityScenario, settings: Vec<TableSetting>) -> Self {
+        Self {
+            done: 0,
+            chance: Chance::new(scenario.seed, PART),
+            forced: vec![ForcedChanges::default(); settings.len()],
+            settings,
+            waiting: Vec::new(),
+            moving: Vec::new(),
+            reloads: Vec::new(),
+        }
+    }
+
+    /// Makes the steps of which the time has come. `at` is a tenth of a second after the last call.
+    pub(crate) fn work(
+        &mut self,
+        scenario: &CapacityScenario,
+        design: Design,
+        capacity: &mut Capacity,
+        at: u64,
+    ) {
+        let now = instant(at);
+        for GatedMove { table, partition, from, to } in core::mem::take(&mut self.moving) {
+            let name = scenario.tables[table].name.as_str();
+            let is_moved = capacity.move_replica(NAMESPACE, name, partition, &from, &to, now).is_ok();
+            self.forced[table].moves += u32::from(is_moved);
+        }
+        for table in core::mem::take(&mut self.waiting) {
+            self.gate(scenario, table, capacity, now, at);
+        }
+        #[expect(clippy::cast_precision_loss, reason = "at most a day of tenths of seconds")]
+        let second = at as f64 / SECOND as f64;
+        while let Some(step) = scenario.steps.get(self.done).filter(|step| step.at <= second) {
+            self.done += 1;
+            let table = step.table;
+            match step.kind {
+                StepKind::Cut => {
+                    let is_cut = self.cut(scenario, table, capacity, now).is_some();
+                    self.forced[table].cuts += u32::from(is_cut);
+                }
+                StepKind::Move => self.gate(scenario, table, capacity, now, at),
+                StepKind::SetMode(mode) => {
+                    self.settings[table].mode = mode;
+                    self.reload(scenario, design, capacity, (table, format!("{mode:?}").to_lowercase()), at);
+                }
+                StepKind::Provision { throughput, partitions } => {
+                    if self.settings[table].mode == TableMode::Static {
+                        (self.settings[table].throughput, self.settings[table].partitions) =
+                            (throughput, partitions);
+                        let what =
+                            format!("{throughput} times the throughput, {partitions} times the partitions");
+                        self.reload(scenario, design, capacity, (table, what), at);
+                    }
+                }
+            }
+        }
+    }
+
+    fn cut(
+        &mut self,
+        scenario: &CapacityScenario,
+        table: usize,
+        capacity: &Capacity,
+        now: Timestamp,
+    ) -> Option<[PartitionId; 2]> {
+        let name = scenario.tables[table].name.as_str();
+        let statuses = capacity.partitions(NAMESPACE, name, now).expect("the world has made it");
+        let partitions: Vec<_> = statuses.map(|status| (status.id, status.range)).collect();
+        let (partition, range) = &partitions[self.chance.below(partitions.len() as u64) as usize];
+        let (first, last) = range.words();
+        let middle = first + (last - first) / 2 + 1;
+        let is_ordered = scenario.tables[table].is_ordered;
+        let at =
+            if is_ordered { Position::of_bytes(&middle.to_be_bytes()) } else { Position::of_hash(middle) };
+        capacity.split(NAMESPACE, name, *partition, at, SplitShares::HALF, now).ok()
+    }
+
+    /// Closes a partition that moves with the next look: the first from a random one on for which
+    /// another node has room. The move waits until there is such a partition.
+    fn gate(
+        &mut self,
+        scenario: &CapacityScenario,
+        table: usize,
+        capacity: &Capacity,
+        now: Timestamp,
+        at: u64,
+    ) {
+        let name = scenario.tables[table].name.as_str();
+        let statuses = capacity.partitions(NAMESPACE, name, now).expect("the world has made it");
+        let statuses: Vec<_> = statuses.collect();
+        let nodes: Vec<_> = capacity.nodes(now).collect();
+        let first = self.chance.below(statuses.len() as u64) as usize;
+        let chosen = statuses.iter().cycle().skip(first).take(statuses.len()).find_map(|status| {
+            // The node with the most units that it may still promise.
+            let others = nodes.iter().filter(|node| node.name != status.node);
+            let to =
+                others.max_by_key(|node| (node.promisable - node.promised, core::cmp::Reverse(node.name)))?;
+            let has_room = to.promised + status.read_rate + status.write_rate <= to.promisable;
+            has_room.then(|| (status.id, status.node.to_owned(), to.name.to_owned()))
+        });
+        let Some((partition, from, to)) = chosen else {
+            self.waiting.push(table);
+            return;
+        };
+        if capacity.gate(NAMESPACE, name, partition, instant(at + GATED)).is_ok() {
+            self.moving.push(GatedMove { table, partition, from, to });
+        }
+    }
+
+    /// Goes on with other settings, and compares the levels before and after.
+    fn reload(
+        &mut self,
+        scenario: &CapacityScenario,
+        design: Design,
+        capacity: &mut Capacity,
+        (table, what): (usize, String),
+        at: u64,
+    ) {
+        let now = instant(at);
+        let before = LevelsOfStore::of(capacity, now);
+        let rates_above_base_before = rates_above_base(capacity, &scenario.tables[table].name, now);
+        let reloaded = builder_of(scenario, design, &self.settings).build_over(capacity, now);
+        let error = match reloaded {
+            Ok(reloaded) => {
+                *capacity = reloaded;
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let after = LevelsOfStore::of(capacity, now);
+        self.reloads.push(ReloadRecord {
+            second: (at / SECOND) as u32,
+            table: scenario.tables[table].name.clone(),
+            what,
+            levels: after.levels.len() as u32,
+            levels_changed: after.differing_from(&before),
+            rates_above_base_before,
+            rates_above_base: rates_above_base(capacity, &scenario.tables[table].name, now),
+            error,
+        });
+    }
+}
+
+/// All levels of a store, in thousandths.
+#[derive(Debug, PartialEq, Eq)]
+struct LevelsOfStore {
+    levels: Vec<i64>,
+}
+
+impl LevelsOfStore {
+    fn of(capacity: &Capacity, now: Timestamp) -> Self {
+        let names: Vec<(String, String)> =
+            capacity.tables().map(|(namespace, table)| (namespace.to_owned(), table.to_owned())).collect();
+        let of_tables = names.iter().flat_map(|(namespace, table)| {
+            let statuses = capacity.partitions(namespace, table, now).map(Iterator::collect);
+            let statuses: Vec<_> = statuses.unwrap_or_default();
+            statuses.into_iter().flat_map(|status| {
+                let (read, write) = (status.read, status.write);
+                [read.left, read.burst_left, write.left, write.burst_left]
+            })
+        });
+        let levels = of_tables.chain(capacity.nodes(now).map(|node| node.left));
+        Self { levels: levels.map(tidegate_capacity::Units::as_thousandths).collect() }
+    }
+
+    /// How many levels are not those of `before`; all of them if there were others.
+    fn differing_from(&self, before: &Self) -> u32 {
+        if self.levels.len() != before.levels.len() {
+            return self.levels.len() as u32;
+        }
+        self.levels.iter().zip(&before.levels).filter(|(now, before)| now != before).count() as u32
+    }
+}
+
+/// How many partitions of a table have more than their share.
+fn rates_above_base(capacity: &Capacity, table: &str, now: Timestamp) -> u32 {
+    let statuses = capacity.partitions(NAMESPACE, table, now).map(Iterator::collect::<Vec<_>>);
+    let is_boosted = |one: &tidegate_capacity::PartitionStatus<'_>| {
+        one.read.rate > one.read.base || one.write.rate > one.write.base
+    };
+    statuses.unwrap_or_default().iter().filter(|status| is_boosted(status)).count() as u32
+}
