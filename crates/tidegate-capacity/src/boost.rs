@@ -1,9 +1,9 @@
 //! Boosts: rates above their shares for partitions that are throttled while their table is not.
 //!
 //! A proportional control without memory, for reads and writes apart. Partitions that are throttled
-//! are brought towards their demand while the table as a whole is within its throughput. When the
-//! table exceeds it, boosts are halved. A boost that is no longer used decays. Rates stay between
-//! share and ceiling, so nothing winds up.
+//! are brought towards their demand while the table as a whole is within its throughput, together
+//! by at most as much as the table leaves unused. When the table exceeds it, boosts are halved. A
+//! boost that is no longer used decays. Rates stay between share and ceiling, so nothing winds up.
 
 use core::time::Duration;
 
@@ -41,7 +41,21 @@ pub fn boosted_rates(
     elapsed: Duration,
 ) -> Vec<Units> {
     let elapsed = elapsed.min(Duration::from_mins(1));
-    loads.iter().map(|load| boosted_rate(load, consumed > provisioned, elapsed)).collect()
+    let mut rates: Vec<Units> =
+        loads.iter().map(|load| boosted_rate(load, consumed > provisioned, elapsed)).collect();
+    let before = |load: &BoostLoad| load.rate.max(load.base);
+    let raise = |(load, rate): (&BoostLoad, &Units)| (*rate - before(load)).as_thousandths().max(0);
+    let raised: i64 = loads.iter().zip(&rates).map(raise).fold(0, i64::saturating_add);
+    let unused = (provisioned - consumed).as_thousandths().max(0);
+    if raised > unused {
+        // All by the same part.
+        for (load, rate) in loads.iter().zip(&mut rates).filter(|(load, rate)| **rate > before(load)) {
+            let part = i128::from(raise((load, rate))) * i128::from(unused) / i128::from(raised);
+            // At most the raise.
+            *rate = before(load) + Units::from_thousandths(part as i64);
+        }
+    }
+    rates
 }
 
 fn boosted_rate(load: &BoostLoad, is_table_exceeded: bool, elapsed: Duration) -> Units {
@@ -95,7 +109,20 @@ mod tests {
     fn a_table_above_its_throughput_halves_boosts_and_takes_no_share() {
         assert_eq!(next(load(500, 900, true), 401), 300);
         assert_eq!(next(load(100, 900, true), 401), 100);
-        assert!(next(load(500, 900, true), 400) > 500);
+        assert_eq!(next(load(500, 900, true), 400), 500, "nothing is unused");
+        assert_eq!(next(load(500, 900, true), 300), 600, "a hundred units are unused");
+    }
+
+    #[test]
+    fn the_raises_of_all_partitions_together_are_at_most_what_the_table_leaves_unused() {
+        let loads = [load(100, 900, true), load(100, 500, true), load(100, 90, false)];
+        let rates = boosted_rates(&loads, Units::whole(280), Units::whole(400), PERIOD);
+        let raised: Vec<i64> =
+            rates.iter().map(|rate| (*rate - Units::whole(100)).as_thousandths()).collect();
+        let sum: i64 = raised.iter().sum();
+        assert!((119_998..=120_000).contains(&sum), "{raised:?}");
+        // 1.1 times 900 and 500 are 890 and 450 more than their rates.
+        assert!(raised[0] > raised[1] && raised[1] > 0 && raised[2] == 0, "{raised:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::levels::Share;
 use crate::members::Members;
 use crate::position::Position;
 use crate::table::{Table, initial_firsts, members_of};
-use crate::table_config::{TableConfig, TableNumbers, share};
+use crate::table_config::{TableConfig, TableMode, TableNumbers, share};
 use crate::units::Units;
 
 /// The change of one table to be.
@@ -112,10 +112,13 @@ fn is_cut_anew(plan: &LayoutPlan, config: &TableConfig) -> bool {
 /// Whether the rates of partitions change. Boosts end when they do.
 fn has_other_rates(plan: &LayoutPlan, config: &TableConfig) -> bool {
     let other = TableNumbers::of(config);
-    [true, false].iter().any(|is_read| {
-        plan.numbers.units_per_second(*is_read) != other.units_per_second(*is_read)
-            || plan.numbers.rates(*is_read, 0) != other.rates(*is_read, 0)
-    })
+    // Nothing would lower a boost any more.
+    let ends_boosts = plan.numbers.mode == TableMode::Adaptive && other.mode != TableMode::Adaptive;
+    ends_boosts
+        || [true, false].iter().any(|is_read| {
+            plan.numbers.units_per_second(*is_read) != other.units_per_second(*is_read)
+                || plan.numbers.rates(*is_read, 0) != other.rates(*is_read, 0)
+        })
 }
 
 /// The shares of the partitions when the table has another throughput: in the same proportions, and

@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn details_read_as_one_line_and_leave_out_what_is_not_known() {
-        let range = KeyHashRange { first: 1 << 63, last: u64::MAX };
+        let range = "8000000000000000-ffffffffffffffff";
         let mut capacity = CapacityDetails::new("orders", AccessOperation::Write, 1, range, "n1", 2_500);
         let text = "table \"orders\", write, partition 1 (8000000000000000-ffffffffffffffff) on node \"n1\", rate 2.5/s";
         assert_eq!(RefusalDetails::Capacity(capacity.clone()).to_string(), text);

@@ -209,6 +209,7 @@ pub(crate) fn access_kind(kind: AccessKind) -> capacity::AccessKind {
         AccessKind::Read => read(ReadConsistency::Eventual),
         AccessKind::ReadStrong => read(ReadConsistency::Strong),
         AccessKind::ReadTransactional => read(ReadConsistency::Transactional),
+        AccessKind::Scan => capacity::AccessKind::Scan { consistency: ReadConsistency::Eventual },
         AccessKind::Write => capacity::AccessKind::Write,
         AccessKind::WriteTransactional => capacity::AccessKind::TransactionalWrite,
     }

@@ -384,6 +384,8 @@ pub enum AccessKind {
     ReadStrong,
     /// It reads the last value in a transaction.
     ReadTransactional,
+    /// It reads a range of keys from `key` on: a recent value of each.
+    Scan,
     /// It writes.
     Write,
     /// It writes in a transaction.

@@ -28,7 +28,8 @@ pub(crate) enum Simulated {
     /// load, and any fault.
     #[command(after_help = exit::SIMULATING)]
     Fleet(Box<Fleet>),
-    /// Compare the designs of the capacity plane on ten workloads, in experiments, or on tables of your own
+    /// Compare the designs of the capacity plane on ten workloads, in experiments, or on tables of
+    /// your own
     ///
     /// A table of 16 000 units a second in 16 partitions on 4 nodes is asked the same requests
     /// under each design: S static shares, B burst credit, A adaptive boosts, G global admission,

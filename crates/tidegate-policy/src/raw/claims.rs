@@ -72,7 +72,8 @@ pub(crate) struct AccessForm {
     pub(crate) table: String,
     /// The key, which decides the partition.
     pub(crate) key: String,
-    /// The kind: `read`, `read_strong`, `read_transactional`, `write` or `write_transactional`, or
+    /// The kind: `read`, `read_strong`, `read_transactional`, `scan`, `write` or
+    /// `write_transactional`, or
     /// a method, of which `GET`, `HEAD` and `OPTIONS` read and all others write. Default: `method`
     /// at a route, a read elsewhere.
     pub(crate) kind: Option<String>,
