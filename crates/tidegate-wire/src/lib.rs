@@ -14,6 +14,7 @@
 //! assert_eq!((meaning.status, meaning.grpc as u8), (429, 8));
 //! ```
 
+#[cfg(feature = "api")]
 pub mod access_explanation;
 pub mod answer;
 #[cfg(feature = "api")]
@@ -52,6 +53,7 @@ pub mod tables;
 pub mod text;
 #[cfg(feature = "api")]
 pub mod true_units;
+#[cfg(feature = "api")]
 pub mod would;
 
 pub use tidegate_core::display;

@@ -276,9 +276,9 @@ async fn an_unknown_resource_table_or_kind_is_an_error_that_names_it_at_every_pr
         assert!(resource.contains("nowhere") && resource.contains("app, other"), "{protocol}: {resource}");
         let table = daemon.ask(protocol, &[("table", "invoices"), ("key", "k")]).await.expect(protocol);
         assert!(table.contains("invoices"), "{protocol}: {table}");
-        let kind = [("table", "orders"), ("key", "k"), ("kind", "scan")];
+        let kind = [("table", "orders"), ("key", "k"), ("kind", "sweep")];
         let kind = daemon.ask(protocol, &kind).await.expect(protocol);
-        assert!(kind.contains("scan"), "{protocol}: {kind}");
+        assert!(kind.contains("sweep"), "{protocol}: {kind}");
     }
     let known = daemon.ask("http", &[("resource", "nowhere")]).await.unwrap();
     assert!(known.starts_with("400") && known.contains("unknown_resource"), "{known}");
@@ -307,7 +307,7 @@ async fn names_of_planes_are_plain_attributes_where_the_policy_has_no_planes() {
     )
     .await;
     for protocol in ["authorize", "rls", "resp"] {
-        let words = [("table", protocol), ("resource", "any"), ("kind", "scan")];
+        let words = [("table", protocol), ("resource", "any"), ("kind", "sweep")];
         assert_eq!(daemon.ask(protocol, &words).await, None, "{protocol}");
         let refused = daemon.ask(protocol, &words).await.expect(protocol);
         assert!(refused.contains("by-table"), "{protocol}: {refused}");
