@@ -29,7 +29,7 @@ use crate::position::Position;
 use crate::status::DirectionStatus;
 use crate::sync::MutexGuard;
 use crate::table::Table;
-use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck};
+use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck, full_name};
 use crate::throttled::{Bound, Throttled};
 use crate::throughput::{ChargePath, LevelsNow, MEMBERS_MAX, Throughput};
 use crate::tokens::TokenCharge;
@@ -186,7 +186,7 @@ impl Capacity {
             let is_it =
                 |index: &&u32| self.tables[**index as usize].table.table_and_index().1 == Some(write.index);
             let index = entry.indexes.iter().find(is_it).ok_or_else(|| {
-                CapacityError::unknown_table(namespace, &format!("{}/{}", access.table, write.index))
+                CapacityError::unknown_table(namespace, &full_name(access.table, Some(write.index)))
             })?;
             if write.key.len() > Access::KEY_BYTES_MAX {
                 return Err(CapacityError::KeyTooLong { bytes: write.key.len() });

@@ -224,13 +224,8 @@ impl RangeLoad {
     fn count(&mut self, offered: [Units; 2], elapsed: Option<Duration>) {
         let before = self.offered.replace(offered);
         let (Some(before), Some(elapsed)) = (before, elapsed) else { return };
-        let millis = i128::try_from(elapsed.as_millis()).unwrap_or(i128::MAX).max(1);
-        let load = [0, 1].map(|index| {
-            // Totals that fell are those of units given back.
-            let units = i128::from((offered[index] - before[index]).as_thousandths().max(0));
-            // At most the units, as a window is at least a second.
-            Units::from_thousandths((units * 1000 / millis) as i64)
-        });
+        // Totals that fell are those of units given back.
+        let load = [0, 1].map(|index| (offered[index] - before[index]).per_second(elapsed));
         if self.loads.len() == WINDOWS {
             self.loads.pop_front();
         }

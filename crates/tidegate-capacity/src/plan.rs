@@ -85,16 +85,16 @@ pub enum PlannedChange {
 }
 
 impl fmt::Display for PlannedChange {
-    /// `split of partition 3 before 8000000000000000`.
+    /// `partition 3 is cut before 8000000000000000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Split { partition, at, .. } => write!(f, "split of partition {partition} before {at}"),
+            Self::Split { partition, at, .. } => write!(f, "partition {partition} is cut before {at}"),
             Self::Isolate { partition, key, behind, .. } => {
-                write!(f, "splits of partition {partition} before {key} and {behind}")
+                write!(f, "partition {partition} is cut before {key} and before {behind}")
             }
-            Self::Merge { left } => write!(f, "merge of partition {left} with the one behind it"),
+            Self::Merge { left } => write!(f, "partition {left} is joined with the one behind it"),
             Self::Move(MoveOrder { partition, from, to, .. }) => {
-                write!(f, "move of partition {partition} from node {from} to node {to}")
+                write!(f, "partition {partition} moves from {from} to {to}")
             }
         }
     }
@@ -115,25 +115,20 @@ pub enum PlanReason {
     Growth,
 }
 
-impl fmt::Display for PlanReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl PlanReason {
+    /// The reason in words.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Self::AboveCeiling(operation) => {
-                write!(f, "{}s exceed the ceiling of the partition", operation.as_str())
+            Self::AboveCeiling(_) => "it is asked for more than its ceiling",
+            Self::HotKey(_) => {
+                "one key alone is asked for more than the ceiling; its neighbours are parted from it"
             }
-            Self::HotKey(operation) => write!(
-                f,
-                "{}s of one key exceed the ceiling of the partition; the keys beside it are separated",
-                operation.as_str()
-            ),
-            Self::Cool => f.write_str("the partitions have been cool for ten minutes"),
-            Self::NodeBusy => f.write_str("the node is asked for more than nine tenths of its units"),
-            Self::Growth => f.write_str("the limit of the table has grown on demand"),
+            Self::Cool => "neighbours have been cool for long",
+            Self::NodeBusy => "its node is nearly full",
+            Self::Growth => "the table grows on demand",
         }
     }
-}
 
-impl PlanReason {
     /// The direction whose ceiling is too low for the load; `None` for a plan of another reason.
     pub const fn operation(self) -> Option<AccessOperation> {
         match self {

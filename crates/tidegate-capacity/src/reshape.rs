@@ -197,7 +197,7 @@ impl Capacity {
     /// The partition that holds a position, and its first position.
     ///
     /// Fails when there is no such table.
-    pub(crate) fn partition_at(
+    pub fn partition_at(
         &self,
         namespace: &str,
         table: &str,

@@ -1,6 +1,7 @@
 //! Tables and indexes as they are configured.
 
 use core::time::Duration;
+use std::borrow::Cow;
 
 use tidegate_core::Timestamp;
 
@@ -176,7 +177,7 @@ impl TableConfig {
     /// Makes it an index of `table`, with the name `table/name`.
     #[must_use]
     pub fn index_of(mut self, table: &str) -> Self {
-        self.name = format!("{table}/{}", self.name);
+        self.name = full_name(table, Some(&self.name)).into_owned();
         self.index_of = Some(table.to_owned());
         self
     }
@@ -404,6 +405,11 @@ impl TableNumbers {
             WriteQuorum::Majority => count / 2,
         }
     }
+}
+
+/// The name of an index among the tables, `table/index`; of a table its own.
+pub fn full_name<'a>(table: &'a str, index: Option<&str>) -> Cow<'a, str> {
+    index.map_or(Cow::Borrowed(table), |index| Cow::Owned(format!("{table}/{index}")))
 }
 
 /// The share of one partition: the total cut evenly, the remainder to the first ones, so that the

@@ -16,3 +16,15 @@ pub enum TableMode {
     /// ceiling and, beyond its share, by the room of its nodes.
     Global,
 }
+
+impl TableMode {
+    /// Its word in policies: `static`, `burst`, `adaptive` or `global`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Burst => "burst",
+            Self::Adaptive => "adaptive",
+            Self::Global => "global",
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 use core::fmt;
 use core::ops::{Add, Sub};
+use core::time::Duration;
 
 /// An amount of capacity in thousandths of a unit; negative where it is a debt.
 ///
@@ -27,6 +28,13 @@ impl Units {
     /// that still has any units left admits it all the same, and then refuses until the debt is
     /// repaid.
     pub const LARGEST_REQUEST: Self = Self::whole(800);
+
+    /// The units a second of so many in `elapsed`, a second or more; none for less than none.
+    pub(crate) fn per_second(self, elapsed: Duration) -> Self {
+        let millis = i128::try_from(elapsed.as_millis()).unwrap_or(i128::MAX).max(1);
+        // At most the units, as a second has passed.
+        Self((i128::from(self.0.max(0)) * 1000 / millis) as i64)
+    }
 
     /// `thousandths` of a unit.
     pub const fn from_thousandths(thousandths: i64) -> Self {

@@ -7,12 +7,11 @@
 //!
 //! The loops outlive a reload: they know tables by name.
 
-use core::convert::Infallible;
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use tidegate_capacity::control::Control;
-use tidegate_capacity::placement::{MoveOrder, MoveProgress, PlacementDriver};
+use tidegate_capacity::placement::MoveOrder;
 use tidegate_capacity::plan::{Plan, PlannedChange};
 use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{AccessOperation, Capacity, PartitionId};
@@ -59,13 +58,13 @@ impl CapacityControl {
         let (proposed, mut plans): (Vec<Plan>, Vec<Plan>) =
             control.tick(capacity, now).into_iter().partition(|plan| order_of(plan).is_some());
         // A partition that was cut or joined by an earlier plan of this tick is left to the next.
-        plans.retain(|plan| control.carry_out(capacity, plan, &mut NoDriver, now).is_ok());
+        plans.retain(|plan| control.reshape(capacity, plan, now).is_ok());
         let is_superseded = |known: &Plan| {
             now < known.proposed_at
                 || now.saturating_since(known.proposed_at) >= PROPOSAL_LIFE
                 || proposed.iter().any(|plan| is_of_same_partition(plan, known))
         };
-        moves.retain(|known| !is_superseded(known) && is_possible(capacity, known, now));
+        moves.retain(|known| !is_superseded(known) && is_possible(capacity, known));
         moves.extend(proposed);
         moves.truncate(MOVES_MAX);
         plans
@@ -114,31 +113,9 @@ fn is_of_same_partition(one: &Plan, other: &Plan) -> bool {
 }
 
 /// Whether the partition of a move is still there.
-fn is_possible(capacity: &Capacity, plan: &Plan, now: Timestamp) -> bool {
-    let Some(order) = order_of(plan) else { return false };
-    let Ok(mut partitions) = capacity.partitions(&order.namespace, &order.table, now) else { return false };
-    partitions.any(|status| status.id == order.partition && status.range == order.range)
-}
-
-/// The driver of a store whose data its operator moves.
-struct NoDriver;
-
-impl PlacementDriver for NoDriver {
-    type Error = Infallible;
-
-    fn start(&mut self, _: &MoveOrder, _: Timestamp) -> Result<MoveProgress, Infallible> {
-        Ok(MoveProgress::Failed)
-    }
-
-    fn progress(&mut self, _: &MoveOrder, _: Timestamp) -> Result<MoveProgress, Infallible> {
-        Ok(MoveProgress::Failed)
-    }
-
-    fn lies_on(&mut self, _: &MoveOrder, _: &str, _: Timestamp) -> Result<bool, Infallible> {
-        Ok(false)
-    }
-
-    fn abort(&mut self, _: &MoveOrder, _: Timestamp) -> Result<bool, Infallible> {
-        Ok(true)
-    }
+fn is_possible(capacity: &Capacity, plan: &Plan) -> bool {
+    order_of(plan).is_some_and(|order| {
+        let holder = capacity.partition_at(&order.namespace, &order.table, order.range.first);
+        holder.is_ok_and(|(holder, _)| holder == order.partition)
+    })
 }

@@ -12,7 +12,7 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
         table: report.table.clone(),
         index: report.index.clone(),
         operation: report.operation.as_str().to_owned(),
-        mode: mode_word(report.mode).to_owned(),
+        mode: report.mode.as_str().to_owned(),
         units: report.units.as_f64(),
         would: if report.is_admitted { Would::Admit } else { Would::Refuse },
         partition: report.partition,
@@ -39,18 +39,8 @@ const fn has_burst(mode: TableMode) -> bool {
     matches!(mode, TableMode::Burst | TableMode::Adaptive)
 }
 
-/// The mode as a policy writes it.
-pub(crate) const fn mode_word(mode: TableMode) -> &'static str {
-    match mode {
-        TableMode::Static => "static",
-        TableMode::Burst => "burst",
-        TableMode::Global => "global",
-        _ => "adaptive",
-    }
-}
-
 /// The verdict in one word.
-pub(crate) const fn verdict_word(verdict: &SplitVerdict) -> &'static str {
+const fn verdict_word(verdict: &SplitVerdict) -> &'static str {
     match verdict {
         SplitVerdict::Split(_) => "split",
         SplitVerdict::HotKey { .. } => "hot_key",

@@ -471,7 +471,7 @@ fn log_reshaped(plan: &Plan) {
         namespace = %plan.namespace,
         table = %plan.table,
         change = %plan.change,
-        reason = %plan.reason,
+        reason = plan.reason.as_str(),
         benefit_units_per_second = benefit,
         "a table has other partitions"
     );

@@ -16,7 +16,6 @@ use tidegate_wire::operation::read;
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody};
 use tidegate_wire::{Fault, FaultCode};
 
-use crate::access_explanation::mode_word;
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::context::Desk;
@@ -162,7 +161,7 @@ fn table(status: &TableStatus<'_>, partitions: Option<Vec<PartitionBody>>) -> Ta
     TableBody {
         namespace: status.namespace.to_owned(),
         name: status.name.to_owned(),
-        mode: mode_word(status.mode).to_owned(),
+        mode: status.mode.as_str().to_owned(),
         read: operation(status.read),
         write: operation(status.write),
         partition_count: status.partitions,

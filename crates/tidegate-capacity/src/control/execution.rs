@@ -25,6 +25,31 @@ impl Control {
         driver: &mut D,
         now: Timestamp,
     ) -> Result<(), ControlError<D::Error>> {
+        let PlannedChange::Move(order) = &plan.change else {
+            return Ok(self.reshape(capacity, plan, now).map(|_| ())?);
+        };
+        let (holder, _) = capacity.partition_at(&plan.namespace, &plan.table, order.range.first)?;
+        if holder != order.partition {
+            return Err(ControlError::Changed(order.partition));
+        }
+        driver.start(order, now).map_err(ControlError::Driver)?;
+        // The same order may come again.
+        if !self.running.contains(order) {
+            self.running.push(order.clone());
+        }
+        Ok(())
+    }
+
+    /// Makes a split or a merge, which need no driver. Returns whether the plan is one: a move
+    /// changes nothing here.
+    ///
+    /// A plan for a partition that has changed since is an error, and nothing is changed.
+    pub fn reshape(
+        &mut self,
+        capacity: &Capacity,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Result<bool, CapacityError> {
         let (namespace, table) = (plan.namespace.as_str(), plan.table.as_str());
         match &plan.change {
             PlannedChange::Split { partition, at, shares } => {
@@ -33,7 +58,7 @@ impl Control {
                     // The cuts of growth follow one another.
                     let (holder, first) = capacity.partition_at(namespace, table, *at)?;
                     if first == *at {
-                        return Ok(());
+                        return Ok(true);
                     }
                     partition = holder;
                 }
@@ -48,25 +73,13 @@ impl Control {
                 self.predict_parts(plan, *partition, &parts, shares);
             }
             PlannedChange::Merge { left } => {
-                let partitions = capacity.partitions(namespace, table, now)?.len();
+                let partitions = capacity.table(namespace, table)?.layout.plan().len();
                 let joined = capacity.merge(namespace, table, *left, now)?;
                 self.loads.note_merge((namespace, table), partitions, [*left, joined], now);
             }
-            PlannedChange::Move(order) => {
-                let is_there = capacity
-                    .partitions(namespace, table, now)?
-                    .any(|status| status.id == order.partition && status.range == order.range);
-                if !is_there {
-                    return Err(ControlError::Changed(order.partition));
-                }
-                driver.start(order, now).map_err(ControlError::Driver)?;
-                // The same order may come again.
-                if !self.running.contains(order) {
-                    self.running.push(order.clone());
-                }
-            }
+            PlannedChange::Move(_) => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Samples the keys of new partitions at once: the load of the one that they were cut from is

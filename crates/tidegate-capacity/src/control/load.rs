@@ -113,12 +113,7 @@ impl Totals {
     /// Units a second of first attempts, of admitted ones and of refused ones since `before`.
     /// Totals that fell are those of a partition that gave units back.
     pub(super) fn since(self, before: Self, elapsed: Duration) -> [Units; 3] {
-        let millis = i128::try_from(elapsed.as_millis()).unwrap_or(i128::MAX).max(1);
-        let rate = |now: Units, before: Units| {
-            let units = i128::from((now - before).as_thousandths().max(0));
-            // At most the units, as a period is at least a second.
-            Units::from_thousandths((units * 1000 / millis) as i64)
-        };
+        let rate = |now: Units, before: Units| (now - before).per_second(elapsed);
         [
             rate(self.offered, before.offered),
             rate(self.admitted, before.admitted),

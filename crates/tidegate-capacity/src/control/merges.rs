@@ -6,31 +6,22 @@ use tidegate_core::Timestamp;
 
 use super::Control;
 use super::load::{Observed, statuses};
+use super::moves::nodes_of;
 use crate::capacity::Capacity;
 use crate::load_history::RangeLoad;
 use crate::merge::{CoolPair, CoolReplicas, JoiningMove, MergeLoad, cool_neighbours, joining_move};
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
 use crate::plan::{Plan, PlanReason, PlannedChange};
-use crate::relocation::{COOLDOWN, NodeUse};
+use crate::relocation::COOLDOWN;
 use crate::split::SplitVerdict;
 use crate::status::PartitionStatus;
-use crate::units::Units;
 
 impl Control {
     pub(super) fn propose_merges(&self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
         let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
         let positions: BTreeMap<&str, usize> = names.iter().copied().zip(0..).collect();
-        let mut nodes: Vec<NodeUse> = capacity
-            .nodes(now)
-            .map(|node| NodeUse {
-                units: node.rate,
-                promisable: node.promisable,
-                promised: node.promised,
-                offered: Units::ZERO,
-                full_for: core::time::Duration::ZERO,
-            })
-            .collect();
+        let mut nodes = nodes_of(capacity, now);
         let mut apart = Vec::new();
         for (namespace, table) in capacity.tables() {
             let statuses = statuses(capacity, namespace, table, now);

@@ -123,7 +123,8 @@ impl Control {
     }
 }
 
-fn nodes_of(capacity: &Capacity, now: Timestamp) -> Vec<NodeUse> {
+/// The nodes, asked for nothing yet.
+pub(super) fn nodes_of(capacity: &Capacity, now: Timestamp) -> Vec<NodeUse> {
     let nodes = capacity.nodes(now).map(|node| NodeUse {
         units: node.rate,
         promisable: node.promisable,

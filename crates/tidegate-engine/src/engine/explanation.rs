@@ -2,6 +2,7 @@
 //! them.
 
 use tidegate_capacity::CapacityStatus;
+use tidegate_capacity::table_config::full_name;
 use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::{Refusal, Timestamp};
@@ -53,11 +54,8 @@ impl Engine {
         };
         let statuses = capacity.peek_with_indexes(request.namespace, access, now)?;
         let report = |status: &CapacityStatus<'_>| {
-            let name = match status.index {
-                Some(index) => format!("{}/{index}", status.table),
-                None => status.table.to_owned(),
-            };
-            let table = (request.namespace, name.as_str());
+            let name = full_name(status.table, status.index);
+            let table = (request.namespace, &*name);
             let control = &self.shared.capacity_control;
             AccessReport::new(status, control.verdict(table, status.partition, status.operation))
         };

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use smallvec::smallvec;
+use tidegate_capacity::table_config::full_name;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::permits::retry_hint;
 use tidegate_core::refusal::ScopeValues;
@@ -63,12 +64,8 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
 }
 
 pub(super) fn throttled_by(namespace: &str, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal {
-    let name = match throttled.index {
-        Some(index) => Text::from(format!("{}/{index}", throttled.table)),
-        None => Text::from(throttled.table),
-    };
     let violated = Violated {
-        name,
+        name: Text::from(&*full_name(throttled.table, throttled.index)),
         reason: throttled.reason,
         retry: if throttled.is_never() { Retry::Never } else { Retry::At(throttled.retry) },
         limit: throttled.limit.whole_left(),

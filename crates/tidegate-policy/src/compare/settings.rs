@@ -6,7 +6,7 @@ use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use serde::Serialize;
-use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, TableMode};
+use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig};
 use tidegate_core::limit::Plans;
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, WhenFull};
@@ -121,19 +121,10 @@ fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> 
         if *table != plain {
             // The rest is compared as a whole.
             let rest = format!("{table:?}");
-            let _ = write!(words, ", {} ({:08x})", mode_in_words(table.mode), hash_of(&rest));
+            let _ = write!(words, ", {} ({:08x})", table.mode.as_str(), hash_of(&rest));
         }
         words
     })
-}
-
-fn mode_in_words(mode: TableMode) -> &'static str {
-    match mode {
-        TableMode::Static => "static",
-        TableMode::Burst => "burst",
-        TableMode::Global => "global",
-        _ => "adaptive",
-    }
 }
 
 fn nodes_in_words(nodes: &[NodeConfig]) -> impl Iterator<Item = String> {

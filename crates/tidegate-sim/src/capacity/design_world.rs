@@ -255,25 +255,7 @@ fn changed_range(capacity: &Capacity, plan: &Plan, now: Timestamp) -> Option<Key
 
 /// A plan in words.
 fn told(plan: &Plan, at: u64) -> CarriedOutPlan {
-    let what = match &plan.change {
-        PlannedChange::Split { partition, at, .. } => format!("partition {partition} is cut before {at}"),
-        PlannedChange::Isolate { partition, key, behind, .. } => {
-            format!("partition {partition} is cut before {key} and before {behind}")
-        }
-        PlannedChange::Merge { left } => format!("partition {left} is joined with the one behind it"),
-        PlannedChange::Move(order) => {
-            format!("partition {} moves from {} to {}", order.partition, order.from, order.to)
-        }
-    };
-    let reason = match plan.reason {
-        PlanReason::AboveCeiling(_) => "it is asked for more than its ceiling",
-        PlanReason::HotKey(_) => {
-            "one key alone is asked for more than the ceiling; its neighbours are parted from it"
-        }
-        PlanReason::Cool => "neighbours have been cool for long",
-        PlanReason::NodeBusy => "its node is nearly full",
-        PlanReason::Growth => "the table grows on demand",
-    };
+    let (what, reason) = (plan.change.to_string(), plan.reason.as_str());
     CarriedOutPlan { second: (at / SECOND) as u32, what, reason, benefit: plan.benefit.as_f64() }
 }
 
