@@ -30,9 +30,10 @@ use crate::status::DirectionStatus;
 use crate::sync::MutexGuard;
 use crate::table::Table;
 use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck, full_name};
+use crate::table_tokens::TableCharge;
 use crate::throttled::{Bound, Throttled};
 use crate::throughput::{ChargePath, LevelsNow, MEMBERS_MAX, Throughput};
-use crate::tokens::TokenCharge;
+use crate::token_source::TokenSource;
 use crate::units::Units;
 
 /// The last instant there is.
@@ -83,7 +84,7 @@ pub(crate) struct IndexCharge<'w> {
 /// The tokens that an access has spent.
 #[derive(Clone, Copy, Debug)]
 struct TokenCharges {
-    table: Option<TokenCharge>,
+    table: Option<TableCharge>,
     account: Option<AccountCharge>,
 }
 
@@ -120,53 +121,15 @@ impl Capacity {
     /// admitted access are charged until they are given back; a throttled access is charged
     /// nothing.
     ///
-    /// Fails when the namespace has no such table or index, and when the access is larger than one
-    /// may be.
+    /// Fails as [`Capacity::locate`] does.
+    #[inline]
     pub fn admit(
         &self,
         namespace: &str,
         access: &Access<'_>,
         now: Timestamp,
     ) -> Result<Admission<'_>, CapacityError> {
-        let units = access.units()?;
-        let (table, entry) = self.entry(namespace, access.table)?;
-        let is_read = access.kind.is_read();
-        if is_read || entry.indexes.is_empty() && access.index_writes.is_empty() {
-            return Ok(self.admit_one(table, entry, access, access.key, units, now));
-        }
-        self.admit_with_indexes(namespace, table, entry, access, units, now)
-    }
-
-    /// Decides a write to a table and to its indexes, all or nothing.
-    fn admit_with_indexes(
-        &self,
-        namespace: &str,
-        table: u32,
-        entry: &TableEntry,
-        access: &Access<'_>,
-        units: Units,
-        now: Timestamp,
-    ) -> Result<Admission<'_>, CapacityError> {
-        let writes = self.index_writes(namespace, entry, access, units)?;
-        let mut hold = match self.admit_one(table, entry, access, access.key, units, now) {
-            Admission::Admit(hold) => hold,
-            refusal @ Admission::Throttle(_) => return Ok(refusal),
-        };
-        let mut holds = Vec::with_capacity(writes.len());
-        for IndexCharge { index, key, units } in writes {
-            match self.admit_one(index, &self.tables[index as usize], access, key, units, now) {
-                Admission::Admit(one) => holds.push(one),
-                refusal @ Admission::Throttle(_) => {
-                    for one in holds.into_iter().rev() {
-                        self.take_back(&one, one.units(), now);
-                    }
-                    self.take_back(&hold, hold.units(), now);
-                    return Ok(refusal);
-                }
-            }
-        }
-        hold.indexes = Some(holds.into());
-        Ok(Admission::Admit(hold))
+        Ok(self.locate(namespace, access)?.admit(&[], now))
     }
 
     /// The charges of a write to the indexes of its table.
@@ -197,19 +160,19 @@ impl Capacity {
         Ok(writes)
     }
 
+    /// Decides an access to the table at this position.
     #[inline]
-    fn admit_one(
+    pub(crate) fn admit_one(
         &self,
         table_index: u32,
-        entry: &TableEntry,
         access: &Access<'_>,
         key: &[u8],
         units: Units,
+        source: TokenSource,
         now: Timestamp,
     ) -> Admission<'_> {
-        // The entry is one of this store, found by its position so that what is borrowed lives as
-        // long as the store.
-        let table: &Table = &self.tables[table_index as usize].table;
+        let entry = &self.tables[table_index as usize];
+        let table: &Table = &entry.table;
         let load = Load::of(access, table.layout.keyspace.position(key), units);
         let mut state = table.layout.owner(load.position);
         let is_counted = !access.is_repeated || Fault::RetriesCounted.is_planted();
@@ -222,7 +185,7 @@ impl Capacity {
                 }
             }
         }
-        let tokens = match self.take_tokens(table, entry.account, &state, load, now) {
+        let tokens = match self.take_tokens(table, entry.account, &state, load, source, now) {
             Ok(tokens) => tokens,
             Err(shortage) => return self.refuse(table, state, load, shortage, now),
         };
@@ -253,7 +216,7 @@ impl Capacity {
                     account.tokens(load.is_read).give_back(tokens, load.cost, load.cost, now);
                 }
                 if let Some(charge) = &tokens.table {
-                    table.tokens(load.is_read).give_back(charge, load.cost, load.cost, now);
+                    table.give_back_tokens(load.is_read, charge, load.cost, load.cost, now);
                 }
                 self.refuse(table, state, load, shortage, now)
             }
@@ -268,17 +231,15 @@ impl Capacity {
         account: Option<u32>,
         state: &PartitionState,
         load: Load,
+        source: TokenSource,
         now: Timestamp,
     ) -> Result<TokenCharges, Shortage> {
         if let Some(until) = state.gate_at(now) {
             return Err(Shortage { bound: Bound::Move, level: Units::ZERO, retry: until, node: None });
         }
         let mut charges = TokenCharges { table: None, account: None };
-        let tokens = table.tokens(load.is_read);
         if state.numbers.mode == TableMode::Global {
-            let bound = table.bound(load.is_read);
-            let short = |retry| Shortage { bound, level: tokens.left(now), retry, node: None };
-            charges.table = Some(tokens.take(load.cost, now).map_err(short)?);
+            charges.table = table.take_tokens(load, source, now)?;
         }
         if let Some(account) = account {
             let account = &self.accounts[account as usize];
@@ -287,7 +248,7 @@ impl Capacity {
                 Ok(tokens) => charges.account = Some(AccountCharge { account: account.id, tokens }),
                 Err(retry) => {
                     if let Some(charge) = &charges.table {
-                        tokens.give_back(charge, load.cost, load.cost, now);
+                        table.give_back_tokens(load.is_read, charge, load.cost, load.cost, now);
                     }
                     let level = of_account.left(now);
                     return Err(Shortage { bound: Bound::Account, level, retry, node: None });
@@ -534,6 +495,7 @@ impl Capacity {
                 self.node(named_node).map_or(Units::ZERO, |node| Units::from_rate(node.rate()))
             }
             Bound::Table | Bound::OnDemandMaximum => table.tokens(load.is_read).rate(),
+            Bound::TableShare => table.share_rate(load.is_read),
             Bound::Account => self.account_rate(table, load.is_read).unwrap_or(whole_table),
         };
         let has_burst = facts.numbers.mode != TableMode::Static;
@@ -594,11 +556,6 @@ fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: T
 }
 
 impl Table {
-    /// The bound that the tokens of the table are.
-    pub(crate) fn bound(&self, is_read: bool) -> Bound {
-        if self.is_at_maximum(is_read) { Bound::OnDemandMaximum } else { Bound::Table }
-    }
-
     /// Whether any partition has anything left beside this one, which has nothing until `retry`;
     /// otherwise the first instant at which one has.
     fn find_room_beside(

@@ -6,6 +6,7 @@ use crate::node::NodeCharge;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
 use crate::table::TableId;
+use crate::table_tokens::TableCharge;
 use crate::throughput::{MEMBERS_MAX, ThroughputCharge};
 use crate::tokens::TokenCharge;
 use crate::units::Units;
@@ -27,7 +28,7 @@ pub struct UnitsHold {
     pub(crate) position: Position,
     pub(crate) on_partition: ThroughputCharge,
     pub(crate) on_nodes: NodeCharges,
-    pub(crate) on_table: Option<TokenCharge>,
+    pub(crate) on_table: Option<TableCharge>,
     pub(crate) on_account: Option<AccountCharge>,
     /// The holds of the indexes that a write was charged to as well.
     pub(crate) indexes: Option<Box<[Self]>>,

@@ -3,20 +3,23 @@
 use tidegate_core::Timestamp;
 
 use crate::access::{Access, operation_of};
-use crate::admission::{Facts, IndexCharge, Load, NEVER, Shortage};
+use crate::admission::{Facts, Load, NEVER, Shortage};
 use crate::capacity::{Capacity, TableEntry};
 use crate::error::CapacityError;
+#[cfg(doc)]
+use crate::located_access::LocatedAccess;
 use crate::partition::PartitionState;
 use crate::status::{CapacityStatus, TokensStatus};
 use crate::table::Table;
 use crate::table_config::TableMode;
 use crate::throttled::Bound;
+use crate::token_source::TokenSource;
 use crate::tokens::Tokens;
 use crate::units::Units;
 
 impl Capacity {
     /// The state of the partition of `access` at `now`, and the refusal that the access would get.
-    /// Indexes are not looked at: see [`Capacity::peek_with_indexes`]. Charges and changes nothing.
+    /// Indexes are not looked at: see [`LocatedAccess::peek`]. Charges and changes nothing.
     ///
     /// Fails as [`Capacity::admit`] does.
     pub fn peek(
@@ -27,54 +30,32 @@ impl Capacity {
     ) -> Result<CapacityStatus<'_>, CapacityError> {
         let units = access.units()?;
         let (table, _) = self.entry(namespace, access.table)?;
-        Ok(self.peek_one(table, access, access.key, units, now))
-    }
-
-    /// The state of the partition of `access`, and for a write of the partitions of its indexes.
-    /// The access would be admitted if none of them would refuse it; entries of one partition of an
-    /// index are looked at one by one. Charges and changes nothing.
-    ///
-    /// Fails as [`Capacity::admit`] does.
-    pub fn peek_with_indexes(
-        &self,
-        namespace: &str,
-        access: &Access<'_>,
-        now: Timestamp,
-    ) -> Result<Vec<CapacityStatus<'_>>, CapacityError> {
-        let units = access.units()?;
-        let (table, entry) = self.entry(namespace, access.table)?;
-        let mut statuses = vec![self.peek_one(table, access, access.key, units, now)];
-        if !access.kind.is_read() {
-            let writes = self.index_writes(namespace, entry, access, units)?;
-            let looks = writes
-                .into_iter()
-                .map(|IndexCharge { index, key, units }| self.peek_one(index, access, key, units, now));
-            statuses.extend(looks);
-        }
-        Ok(statuses)
+        Ok(self.peek_one(table, access, access.key, units, TokenSource::Table, now))
     }
 
     /// The state of the partition of a key of the table at this position.
-    fn peek_one(
+    pub(crate) fn peek_one(
         &self,
         table: u32,
         access: &Access<'_>,
         key: &[u8],
         units: Units,
+        source: TokenSource,
         now: Timestamp,
     ) -> CapacityStatus<'_> {
         let entry = &self.tables[table as usize];
         let table: &Table = &entry.table;
         let load = Load::of(access, table.layout.keyspace.position(key), units);
         let state = table.layout.owner(load.position);
-        let shortage = self.shortage(entry, &state, load, now);
+        let shortage = self.shortage(entry, &state, load, source, now);
         let facts = Facts::of(&state, load, now);
         let reset_at = {
             let throughput = state.directions.of(load.is_read);
             throughput.full_from(throughput.now(now), now).unwrap_or(NEVER)
         };
         drop(state);
-        let status_of = |tokens: &Tokens| TokensStatus { rate: tokens.rate(), left: tokens.left(now) };
+        let status_of =
+            |tokens: &Tokens| TokensStatus { rate: tokens.rate(), left: tokens.left(now), is_leased: false };
         let is_global = facts.numbers.mode == TableMode::Global;
         let account = entry.account.map(|account| self.accounts[account as usize].tokens(load.is_read));
         let (name, index) = table.table_and_index();
@@ -91,7 +72,7 @@ impl Capacity {
             limit: facts.status.rate,
             remaining: facts.status.left,
             direction: facts.status,
-            tokens: is_global.then(|| status_of(table.tokens(load.is_read))),
+            tokens: is_global.then(|| table.tokens_status(load.is_read, source, now)),
             account_tokens: account.map(status_of),
             reset_at,
             // The hint is not learned, so that a look changes nothing.
@@ -105,17 +86,17 @@ impl Capacity {
         entry: &TableEntry,
         state: &PartitionState,
         load: Load,
+        source: TokenSource,
         now: Timestamp,
     ) -> Option<Shortage> {
         let short = |bound, level, retry| Some(Shortage { bound, level, retry, node: None });
         if let Some(until) = state.gate_at(now) {
             return short(Bound::Move, Units::ZERO, until);
         }
-        if state.numbers.mode == TableMode::Global {
-            let tokens = entry.table.tokens(load.is_read);
-            if let Err(retry) = tokens.has(load.cost, now) {
-                return short(entry.table.bound(load.is_read), tokens.left(now), retry);
-            }
+        if state.numbers.mode == TableMode::Global
+            && let Some(shortage) = entry.table.lacks_tokens(load, source, now)
+        {
+            return Some(shortage);
         }
         if let Some(account) = entry.account {
             let tokens = self.accounts[account as usize].tokens(load.is_read);

@@ -74,8 +74,8 @@ impl Capacity {
                 let _ = node.charge(booked, now);
             }
         }
-        if hold.on_table.is_some() {
-            table.tokens(hold.is_read).charge_more(booked, now);
+        if let Some(charge) = &hold.on_table {
+            table.charge_more_tokens(hold.is_read, charge, booked, now);
         }
         if let Some(charge) = &hold.on_account
             && let Some(account) = self.accounts.iter().find(|account| account.id == charge.account)
@@ -120,7 +120,7 @@ impl Capacity {
             account.tokens(hold.is_read).give_back(&charge.tokens, cost, units, now);
         }
         if let Some(charge) = &hold.on_table {
-            table.tokens(hold.is_read).give_back(charge, cost, units, now);
+            table.give_back_tokens(hold.is_read, charge, cost, units, now);
         }
         table.used_up(hold.is_read).forget();
         Settlement {

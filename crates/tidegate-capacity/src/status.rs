@@ -56,6 +56,9 @@ pub struct TokensStatus {
     pub rate: Units,
     /// Units left; negative in debt.
     pub left: Units,
+    /// Whether routers lease them, so that `left` is only as much as this router knows, or its
+    /// [share](crate::TokenSource::Share) of them.
+    pub is_leased: bool,
 }
 
 /// The throughput that a table may use, and that it can reach at once.

@@ -31,6 +31,8 @@ pub(crate) struct Table {
     base_name_bytes: Option<usize>,
     pub(crate) layout: Layout,
     tokens: [Tokens; 2],
+    /// The tokens by which a router decides alone, reads and writes.
+    shares: [Tokens; 2],
     used_up_reads: ExhaustionHint,
     used_up_writes: ExhaustionHint,
     throttled_reads: AtomicU64,
@@ -140,6 +142,10 @@ impl Table {
                 let rate = limit_of(config, &demand, is_read);
                 Tokens::new(TokenTerms::of_rate(rate), now)
             }),
+            shares: [true, false].map(|is_read| {
+                let rate = limit_of(config, &demand, is_read);
+                Tokens::new(TokenTerms::of_rate(rate), now)
+            }),
             used_up_reads: ExhaustionHint::new(),
             used_up_writes: ExhaustionHint::new(),
             throttled_reads: AtomicU64::new(0),
@@ -188,6 +194,11 @@ impl Table {
 
     pub(crate) const fn tokens(&self, is_read: bool) -> &Tokens {
         &self.tokens[!is_read as usize]
+    }
+
+    /// The tokens of a router that decides alone, because it cannot reach the lender of the table's.
+    pub(crate) const fn share(&self, is_read: bool) -> &Tokens {
+        &self.shares[!is_read as usize]
     }
 
     /// The name of the table, without that of the index; and the index's.

@@ -12,6 +12,9 @@ use crate::units::Units;
 pub enum Bound {
     /// The tokens of the table.
     Table,
+    /// The share of a router that decides alone, because it cannot reach the lender of the tokens of
+    /// the table.
+    TableShare,
     /// The tokens of the account.
     Account,
     /// The tokens of an on-demand table that has reached its maximum.
@@ -35,6 +38,7 @@ impl Bound {
     pub const fn reason(self) -> Reason {
         match self {
             Self::Table => Reason::TableThroughputExceeded,
+            Self::TableShare => Reason::StoreUnavailable,
             Self::Account => Reason::AccountThroughputExceeded,
             Self::OnDemandMaximum => Reason::OnDemandMaximumExceeded,
             Self::Ceiling | Self::Allocation | Self::Burst => Reason::KeyRangeThroughputExceeded,
@@ -97,7 +101,7 @@ impl Throttled<'_> {
     }
 
     /// The name that `DynamoDB` gives the reason, of the sixteen that it has: resource, operation
-    /// and limit. `None` for a node, a replica and a move, which it does not show.
+    /// and limit. `None` for a node, a replica, a move and a share, which it does not show.
     pub const fn dynamodb_reason(&self) -> Option<&'static str> {
         macro_rules! by_limit {
             ($resource:literal) => {
@@ -145,9 +149,10 @@ mod tests {
     use crate::position::{PartitionBy, Position};
 
     #[test]
-    fn resource_operation_and_limit_give_the_sixteen_reasons_and_three_are_not_shown() {
+    fn resource_operation_and_limit_give_the_sixteen_reasons_and_four_are_not_shown() {
         let bounds = [
             Bound::Table,
+            Bound::TableShare,
             Bound::Account,
             Bound::OnDemandMaximum,
             Bound::Ceiling,
@@ -182,7 +187,8 @@ mod tests {
                     consumed: Units::whole(11),
                     burst_left: Some(Units::ZERO),
                 };
-                let is_hidden = matches!(bound, Bound::Node | Bound::Replica | Bound::Move);
+                let is_hidden =
+                    matches!(bound, Bound::Node | Bound::Replica | Bound::Move | Bound::TableShare);
                 assert_eq!(throttled.dynamodb_reason().is_none(), is_hidden);
                 names.extend(throttled.dynamodb_reason());
                 let details = throttled.details();

@@ -80,16 +80,29 @@ impl Tokens {
     /// one there is if the depth is smaller.
     #[inline]
     pub(crate) fn take(&self, cost: u64, now: Timestamp) -> Result<TokenCharge, Timestamp> {
+        self.take_from(cost, cost, now)
+    }
+
+    /// [`Tokens::take`], but a cost beyond the depth is spent from a full balance, which then owes
+    /// the rest: so a shallow balance refuses no access forever.
+    pub(crate) fn take_or_owe(&self, cost: u64, now: Timestamp) -> Result<TokenCharge, Timestamp> {
+        let depth = self.lock().inflow.allocation_max.cast_unsigned();
+        self.take_from(cost, cost.min(depth), now)
+    }
+
+    /// Spends `cost` if there is as much as `needed`.
+    #[inline]
+    fn take_from(&self, cost: u64, needed: u64, now: Timestamp) -> Result<TokenCharge, Timestamp> {
         let mut balance = self.lock();
         let Balance { inflow, levels: before, epoch, .. } = *balance;
         let (levels, lost) = before.refilled(inflow, now);
-        let cost = cost.cast_signed();
-        if levels.allocation < cost {
+        let (cost, needed) = (cost.cast_signed(), needed.cast_signed());
+        if levels.allocation < needed {
             if levels.is_before(before) {
                 balance.levels = levels;
             }
-            let is_never = cost > inflow.allocation_max;
-            let opens = if is_never { None } else { levels.reaches(inflow, cost, now) };
+            let is_never = needed > inflow.allocation_max;
+            let opens = if is_never { None } else { levels.reaches(inflow, needed, now) };
             return Err(opens.unwrap_or(Timestamp::from_nanos(u64::MAX)));
         }
         balance.levels = levels.with_allocation(levels.allocation - cost);
@@ -99,9 +112,13 @@ impl Tokens {
 
     /// The answer of [`Tokens::take`]; spends nothing.
     pub(crate) fn has(&self, cost: u64, now: Timestamp) -> Result<(), Timestamp> {
+        self.copied().take(cost, now).map(|_| ())
+    }
+
+    /// A balance of its own in the same state.
+    pub(crate) fn copied(&self) -> Self {
         let balance = self.lock().clone();
-        let copy = Self { balance: Mutex::new(balance) };
-        copy.take(cost, now).map(|_| ())
+        Self { balance: Mutex::new(balance) }
     }
 
     /// The tokens left at `now`.
@@ -113,6 +130,15 @@ impl Tokens {
     /// The units a second that flow in.
     pub(crate) fn rate(&self) -> Units {
         Units::from_thousandths(self.lock().inflow.rate.cast_signed())
+    }
+
+    /// The rate and the depth.
+    pub(crate) fn terms(&self) -> TokenTerms {
+        let Inflow { rate, allocation_max, .. } = self.lock().inflow;
+        TokenTerms {
+            rate: Units::from_thousandths(rate.cast_signed()),
+            depth: Units::from_thousandths(allocation_max),
+        }
     }
 
     /// Takes back `units` of a charge of `cost`. If nothing was charged since, the state is bit for

@@ -52,7 +52,7 @@ fn table(body: &LeasesBody) -> String {
         }
         let _ = writeln!(
             text,
-            "  {:>10} {:>10} {:>8} {:>8} {:>8}  LIMIT",
+            "  {:>10} {:>10} {:>8} {:>8} {:>8}  LIMIT OR TABLE",
             "DEMAND/S", "RATE/S", "TOKENS", "IDLE", "ENDS IN"
         );
         for lease in &member.leases {
@@ -61,10 +61,14 @@ fn table(body: &LeasesBody) -> String {
                 .iter()
                 .map(|(name, value)| format!("{name}={}", shortened(value, SHOWN_BYTES)))
                 .collect();
+            let (kind, name) = match (&lease.table, &lease.limit) {
+                (Some(table), _) => ("table ", table.as_str()),
+                (None, limit) => ("", limit.as_deref().unwrap_or_default()),
+            };
             let name = format!(
-                "{}/{}",
+                "{kind}{}/{}",
                 shortened(&lease.namespace, SHOWN_BYTES),
-                shortened(&lease.limit, SHOWN_BYTES)
+                shortened(name, SHOWN_BYTES)
             );
             let silent = if lease.is_unanswered { "  (the store does not answer)" } else { "" };
             let gone =
@@ -111,12 +115,14 @@ mod tests {
             r#"{"member":"a","count":1,"gone":0,"gone_tokens":1,"members":[{"id":"a","address":"h:1","version":"1",
             "pid":7,"since":"s","keys":1,"tokens":1,"asks":2,"unanswered":0,"leases":[{"namespace":"api","limit":"l",
             "scope":{},"demand_per_s":1.0,"rate_per_s":2.0,"tokens":1,"idle":0,"ends_in_ms":3120,
-            "is_unanswered":false}]}]}"#,
+            "is_unanswered":false},{"namespace":"api","table":"orders","scope":{"operation":"read"},
+            "demand_per_s":1.0,"rate_per_s":2.0,"tokens":1,"idle":0,"ends_in_ms":1,"is_unanswered":false}]}]}"#,
         )
         .unwrap();
         let text = table(&body);
         assert!(text.contains("\n1 token of windows granted"), "{text}");
         assert!(text.contains("1 key, 1 token in hand, 2 asks, 0 not answered"), "{text}");
         assert!(text.contains("   3.2 s  api/l"), "{text}");
+        assert!(text.contains("  table api/orders operation=read"), "{text}");
     }
 }

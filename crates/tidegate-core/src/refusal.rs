@@ -296,7 +296,9 @@ impl Refusal {
 
     /// The plane that refused.
     pub fn plane(&self) -> Plane {
-        self.reason().plane()
+        // A table whose store is away has a reason that limits have, too.
+        let has_capacity = self.details.as_deref().is_some_and(|details| details.capacity().is_some());
+        if has_capacity { Plane::Capacity } else { self.reason().plane() }
     }
 
     /// The name of the limit that binds longest.

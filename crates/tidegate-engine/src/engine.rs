@@ -20,6 +20,7 @@ mod reload;
 mod settlement;
 mod store_plane;
 mod store_silence;
+mod table_lease_plane;
 mod tick;
 
 use core::fmt;
@@ -176,7 +177,9 @@ impl EngineBuilder {
     pub fn build(self) -> Result<Engine, BuildError> {
         let Self { config, namespaces, capacity, overload, lineage, overrides } = self;
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
-        let planes = Planes::new(capacity, overload, &room);
+        let leases = config.leases.filter(|_| config.asks_store);
+        let leases_by = leases.map(|_| hasher(config.table.seed));
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -189,10 +192,7 @@ impl EngineBuilder {
             members: AtomicU32::new(1),
             alone_until: AtomicU64::new(0),
             room,
-            leases: config
-                .leases
-                .filter(|_| config.asks_store)
-                .map(|leases| Leases::new(leases, config.table.seed)),
+            leases: leases.map(|leases| Leases::new(leases, config.table.seed)),
             config,
         });
         let mut set = Overrides::default();

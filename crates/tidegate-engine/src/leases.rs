@@ -128,6 +128,18 @@ pub(crate) struct LeaseCharge {
     pub(crate) stamp: Option<Stamp>,
     /// Whether it is a good time to ask the store, once nothing is put back any more.
     pub(crate) renew: bool,
+    pub(crate) corrected_by: CorrectedBy,
+}
+
+/// What replaces the cost of a charge when the work has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CorrectedBy {
+    /// The true cost of the request, or an end that gives it back: a limit.
+    Cost,
+    /// The true units of the access: a table.
+    Units,
+    /// Nothing: an index that a write changes.
+    Nothing,
 }
 
 impl LeaseCharge {
@@ -142,6 +154,7 @@ impl LeaseCharge {
             refund_on: RefundSet::default(),
             stamp: None,
             renew: false,
+            corrected_by: CorrectedBy::Cost,
         }
     }
 
@@ -432,6 +445,33 @@ impl Leases {
     pub(crate) fn share(&self, key: u64) -> Option<Share> {
         let members = self.members.load(Ordering::Relaxed);
         self.shard(key).slots.get(&key).map(|slot| slot.holder.share(&slot.terms, members))
+    }
+
+    /// The answer that a request would get that has tried before, with the units left of the limit
+    /// as far as is known; `None` for a key without a holder. Changes nothing.
+    pub(crate) fn peek(&self, key: u64, cost: Cost, now: Timestamp) -> Option<(Taken, u64)> {
+        let shard = self.shard(key);
+        let slot = shard.slots.get(&key)?;
+        let (mut holder, about) = (slot.holder.clone(), Arc::clone(&slot.about));
+        let left = holder.balance().remaining(&about.algorithm, now);
+        let members = self.members.load(Ordering::Relaxed);
+        let silent =
+            |why| Silent { about: Arc::clone(&about), why, share: slot.holder.share(&slot.terms, members) };
+        let taken = match holder.take(&slot.terms, cost, 1, now) {
+            Take::Wait { until, .. } => Taken::Wait { until, left },
+            Take::Never { .. } => Taken::Never { left },
+            Take::Alone { .. } => Taken::Silent(silent(Silence::Away)),
+            Take::Lost { .. } => Taken::Silent(silent(Silence::LostData)),
+            // The ledger would be asked. It is expected to answer what it did last.
+            Take::Ask | Take::Pending if left < cost.units() => {
+                let full_at = holder.balance().reset_at(now);
+                Taken::Wait { until: about.algorithm.room_at(cost.units(), full_at), left }
+            }
+            Take::Taken { .. } | Take::Ask | Take::Pending => {
+                Taken::All(LeaseCharge::fixed(about, Some(cost), now))
+            }
+        };
+        Some((taken, left))
     }
 
     /// Whole tokens in hand of a key.

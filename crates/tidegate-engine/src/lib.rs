@@ -49,6 +49,7 @@ mod refunds;
 mod request;
 mod stable_hash;
 mod sync;
+mod table_leases;
 mod waiting_room;
 
 pub use access_report::AccessReport;

@@ -7,20 +7,32 @@ use tidegate_overload::{Obstacle, Overload};
 
 use crate::place::OverloadPlane;
 use crate::sync::Arc as RoomArc;
+use crate::table_leases::TableLeases;
 use crate::waiting_room::Room;
 
 /// The planes beside the limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Planes {
     pub(crate) capacity: Option<Arc<Capacity>>,
+    /// How the tables of the capacity plane are leased; none where this member decides alone.
+    pub(crate) table_leases: Arc<TableLeases>,
     pub(crate) overload: Option<Arc<OverloadPlane>>,
 }
 
 impl Planes {
-    pub(crate) fn new(capacity: Option<Capacity>, overload: Option<Overload>, room: &RoomArc<Room>) -> Self {
+    /// `leases_by` is given where tables are leased, to find them by.
+    pub(crate) fn new(
+        capacity: Option<Capacity>,
+        leases_by: Option<&ahash::RandomState>,
+        overload: Option<Overload>,
+        room: &RoomArc<Room>,
+    ) -> Self {
         let overload =
             overload.map(|overload| Arc::new(OverloadPlane { overload, room: RoomArc::clone(room) }));
-        let planes = Self { capacity: capacity.map(Arc::new), overload };
+        let table_leases = capacity.as_ref().zip(leases_by);
+        let table_leases = table_leases.map(|(capacity, hasher)| TableLeases::of(capacity, hasher));
+        let table_leases = Arc::new(table_leases.unwrap_or_default());
+        let planes = Self { capacity: capacity.map(Arc::new), table_leases, overload };
         planes.bound_waiting(room);
         planes
     }

@@ -64,6 +64,7 @@ pub(crate) fn check(
             let path = top.key("namespaces").key(&namespace.name).key("limits");
             let raw = raw.limits.as_deref().unwrap_or_default();
             store_silence::warn(namespace, raw, members, &path, report);
+            tables::warn_uncounted(namespace, &top.key("namespaces").key(&namespace.name), report);
         }
     }
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);

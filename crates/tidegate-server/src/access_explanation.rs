@@ -31,7 +31,7 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
 }
 
 fn tokens(status: TokensStatus) -> TokensExplanation {
-    TokensExplanation { rate: status.rate.as_f64(), left: status.left.as_f64() }
+    TokensExplanation { rate: status.rate.as_f64(), left: status.left.as_f64(), leased: status.is_leased }
 }
 
 /// Whether partitions spend burst credit. Under global admission the table's tokens decide.

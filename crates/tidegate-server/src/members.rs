@@ -240,6 +240,7 @@ impl Members {
 fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
     let per_s = |units: u64| (units as f64 / view.period.as_secs_f64() * 10.0).round() / 10.0;
     let shown = |value: String| value.chars().take(VALUE_CHARS_MAX).collect::<String>();
+    let (limit, table) = if view.is_table { (None, Some(view.name)) } else { (Some(view.name), None) };
     LeaseBody {
         scope: view.scope.into_iter().map(|(name, value)| (shown(name), shown(value))).collect(),
         demand_per_s: per_s(view.demand),
@@ -250,7 +251,8 @@ fn lease_answer(view: LeaseView, now: Timestamp) -> LeaseBody {
         is_unanswered: view.is_unanswered,
         gone: view.gone,
         namespace: view.namespace,
-        limit: view.limit,
+        limit,
+        table,
     }
 }
 

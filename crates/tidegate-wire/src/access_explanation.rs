@@ -60,4 +60,8 @@ pub struct TokensExplanation {
     pub rate: f64,
     /// Capacity units left; negative in debt.
     pub left: f64,
+    /// Whether members lease them from a shared store: then `left` is as much as this member knows
+    /// of, or while the store is away what is left of its share. Absent if not.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub leased: bool,
 }

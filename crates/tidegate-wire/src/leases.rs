@@ -54,11 +54,16 @@ pub struct MemberBody {
 /// One lease of a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LeaseBody {
-    /// The namespace of the limit.
+    /// The namespace of the limit or the table.
     pub namespace: String,
-    /// The limit.
-    pub limit: String,
-    /// The attributes of the key with their values, of which no more than 64 characters are shown.
+    /// The limit; absent for a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// The table, whose numbers are capacity units; absent for a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// The attributes of the key with their values, of which no more than 64 characters are shown;
+    /// of a table the operation.
     #[schema(value_type = Object)]
     pub scope: BTreeMap<String, String>,
     /// The demand there, in units a second; first attempts only.

@@ -115,6 +115,8 @@ pub struct Holder {
     owes: bool,
     /// Whether the last grant said that the store has lost the usage of the quota.
     is_lost: bool,
+    /// Whether no request waited for the last ask, so that the ledger has not refused any.
+    was_unneeded: bool,
 }
 
 /// How often in a period demand is compared with the demand last reported to the ledger.
@@ -248,6 +250,7 @@ impl Holder {
             supply: Supply::Ample,
             owes: false,
             is_lost: false,
+            was_unneeded: false,
         }
     }
 
@@ -419,8 +422,10 @@ impl Holder {
         // The ledger takes back unused trickle in whole tokens only.
         let rounded = if trickle > 0 { ROUNDED } else { 0 };
         let room_at = self.balance.room_at(terms, cost.units() + rounded, now);
-        // Room that has come since the ledger answered is worth asking for at once.
-        let has_room = room_at <= now && self.balance.room_at(terms, cost.units(), self.ended) > self.ended;
+        // Room that has come since the ledger answered is worth asking for at once, and room that
+        // the ledger was not asked for.
+        let is_new = self.was_unneeded || self.balance.room_at(terms, cost.units(), self.ended) > self.ended;
+        let has_room = room_at <= now && is_new;
         if (may_ask || has_room) && !self.contact.has_left() {
             return Take::Ask;
         }
@@ -485,6 +490,7 @@ impl Holder {
         let needed = |units: u64| if need_min > 0 { units.saturating_sub(trickled).max(1) } else { 0 };
         let (need, need_min) = (needed(waiting), needed(need_min));
         self.waiting = 0;
+        self.was_unneeded = need == 0;
         let left =
             if need > 0 { in_hand } else { in_hand.min(self.wanted(terms, demand, now)).min(self.keep) };
         self.give_back(in_hand - left, left, period);

@@ -21,6 +21,7 @@ use super::Engine;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::{past_deadline, shed_by, throttled_by};
 use super::store_plane::ask_one;
+use super::table_lease_plane::TableAsk;
 use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
@@ -217,6 +218,7 @@ impl Engine {
         now: Timestamp,
         holds: &mut Holds,
     ) -> Result<Passage, RequestError> {
+        let mut flights = Flights::new();
         if let Some(leases) = self.leases_of(gate) {
             match self.lease(leases, gate, request, located, waited, now)? {
                 Leased::Held(leased, alone) => {
@@ -227,17 +229,33 @@ impl Engine {
                     }
                 }
                 Leased::Refused(refusal) => return Ok(Passage::Refused(refusal)),
-                Leased::Waits(flights) => return Ok(Passage::Waits(flights)),
+                Leased::Waits(waits) => flights = waits,
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
             let access = access.repeated(request.attempt > 0 || waited.is_offered);
-            match capacity.admit(request.namespace, &access, now)? {
-                Admission::Admit(units) => holds.units = Some(units),
+            let located = capacity.locate(request.namespace, &access)?;
+            // Asked for even if the request waits for another lease, so that it waits once.
+            let tokens = self.lease_tables(&located, TableAsk::new(gate.owner(), request, waited), now);
+            flights.extend(tokens.flights);
+            if !flights.is_empty() {
+                self.put_back(&tokens.held, now);
+                return Ok(self.wait_for_leases(holds, flights, now));
+            }
+            let first_of_table = holds.leased.len();
+            holds.leased.extend(tokens.held);
+            match located.admit(&tokens.sources, now) {
+                Admission::Admit(units) => {
+                    holds.units = Some(units);
+                    self.renew_leases(&holds.leased[first_of_table..], now);
+                }
                 Admission::Throttle(throttled) => {
-                    return Ok(Passage::Refused(throttled_by(gate.namespace(), &throttled)));
+                    return Ok(Passage::Refused(throttled_by(gate.namespace(), &throttled, now)));
                 }
             }
+        }
+        if !flights.is_empty() {
+            return Ok(self.wait_for_leases(holds, flights, now));
         }
         if let (Some(plane), Some(resource)) = (&self.planes.overload, resource) {
             let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
@@ -254,6 +272,13 @@ impl Engine {
             }
         }
         Ok(Passage::Passed)
+    }
+
+    /// A request holds nothing of its leases while it waits for others.
+    #[cold]
+    fn wait_for_leases(&self, holds: &mut Holds, flights: Flights, now: Timestamp) -> Passage {
+        self.put_back(&core::mem::take(&mut holds.leased), now);
+        Passage::Waits(flights)
     }
 
     /// Whether requests of the same class or a higher one wait for the places of a resource, so

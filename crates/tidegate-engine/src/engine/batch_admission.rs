@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
-use tidegate_core::{Refusal, Timestamp};
+use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
@@ -12,6 +12,7 @@ use super::admission::Offered;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::{Refusals, ask};
+use super::table_lease_plane::TableAsk;
 use crate::BATCH_REQUESTS_MAX;
 use crate::continuation::{Answered, BatchAdmission, LimitQuestion, Origin, Parked, Pending, Waiting};
 use crate::decision::{BatchError, Decision, Refused, Step};
@@ -150,19 +151,37 @@ impl Engine {
     /// for as well.
     fn ask_ahead(&self, request: &Request<'_>, waited: Waited<'_>, now: Timestamp) -> Flights {
         let Ok(gate) = self.gate(request.namespace) else { return Flights::new() };
-        let Some(leases) = self.leases_of(gate) else { return Flights::new() };
+        let mut flights = self.ask_ahead_for_tables(gate, request, waited, now);
+        let Some(leases) = self.leases_of(gate) else { return flights };
         let located = gate.locate_elsewhere(request.attributes, now);
         match self.lease(leases, gate, request, &located, waited, now) {
-            Ok(Leased::Waits(flights)) => flights,
+            Ok(Leased::Waits(waits)) => flights.extend(waits),
             Ok(Leased::Held(held, alone)) => {
                 if let Some(alone) = alone {
                     alone.take_back(&self.shared.table, now);
                 }
                 self.put_back(&held, now);
-                Flights::new()
             }
-            Ok(Leased::Refused(_)) | Err(_) => Flights::new(),
+            Ok(Leased::Refused(_)) | Err(_) => {}
         }
+        flights
+    }
+
+    /// [`Engine::ask_ahead`] for the leases of the tables of the request's access.
+    fn ask_ahead_for_tables(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Flights {
+        let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) else {
+            return Flights::new();
+        };
+        let Ok(located) = capacity.locate(request.namespace, access) else { return Flights::new() };
+        let tokens = self.lease_tables(&located, TableAsk::new(gate.owner(), request, waited), now);
+        self.put_back(&tokens.held, now);
+        tokens.flights
     }
 
     /// Lets one request wait for leases.

@@ -12,16 +12,20 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_capacity::{Admission, Capacity, UnitsHold};
 use tidegate_core::algorithm::Verdict;
+use tidegate_core::shares::Owner;
 use tidegate_core::{
     Algorithm, Carried, CarriedLimit, CarriedStatus, Charging, Cost, Refusal, Retry, Timestamp,
 };
 use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
-use super::Engine;
+use super::lease_plane::Waited;
 use super::refusal::{shed_by, throttled_by};
+use super::table_lease_plane::TableAsk;
+use super::{Engine, Shared};
 use crate::demand::{Demand, outcome_of};
 use crate::error::RequestError;
+use crate::leases::LeaseCharge;
 use crate::progress::{Progress, StoreStep};
 use crate::request::Request;
 
@@ -91,8 +95,9 @@ impl Engine {
         }
         let cost = limits.iter().fold(0_u64, |sum, limit| sum.saturating_add(limit.cost));
         let request = request.cost(Cost::new(cost).unwrap_or(Cost::ONE));
-        let capacity = self.planes.capacity.clone();
-        let mut hold = CarriedHold { capacity, demand: None, units: None, taken_at: now };
+        let (capacity, shared) = (self.planes.capacity.clone(), Arc::clone(&self.shared));
+        let leased = SmallVec::new();
+        let mut hold = CarriedHold { capacity, shared, demand: None, leased, units: None, taken_at: now };
         let refusal = match self.pass_other_planes(&request, &mut hold, now) {
             Ok(refusal) => refusal,
             Err(error) => {
@@ -136,10 +141,18 @@ impl Engine {
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
-            match capacity.admit(request.namespace, access, now)? {
-                Admission::Admit(units) => hold.units = Some(units),
+            let located = capacity.locate(request.namespace, access)?;
+            let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
+            let ask = TableAsk::new(owner, request, Waited::default()).at_once();
+            let tokens = self.lease_tables(&located, ask, now);
+            hold.leased = tokens.held;
+            match located.admit(&tokens.sources, now) {
+                Admission::Admit(units) => {
+                    hold.units = Some(units);
+                    self.renew_leases(&hold.leased, now);
+                }
                 Admission::Throttle(throttled) => {
-                    return Ok(Some(throttled_by(request.namespace, &throttled)));
+                    return Ok(Some(throttled_by(request.namespace, &throttled, now)));
                 }
             }
         }
@@ -263,7 +276,9 @@ impl Engine {
 /// before, everything is returned.
 struct CarriedHold {
     capacity: Option<Arc<Capacity>>,
+    shared: Arc<Shared>,
     demand: Option<Box<Demand>>,
+    leased: SmallVec<[LeaseCharge; 1]>,
     units: Option<UnitsHold>,
     taken_at: Timestamp,
 }
@@ -272,6 +287,7 @@ impl CarriedHold {
     /// The request was admitted: its units stay charged.
     fn admit(mut self) {
         self.units = None;
+        self.leased.clear();
         self.decide(OfferOutcome::Admitted);
     }
 
@@ -287,6 +303,10 @@ impl Drop for CarriedHold {
     fn drop(&mut self) {
         if let (Some(units), Some(capacity)) = (self.units.take(), &self.capacity) {
             capacity.give_back(units, self.taken_at);
+        }
+        if let Some(leases) = &self.shared.leases {
+            self.leased.iter().rev().for_each(|charge| leases.undo(charge, self.taken_at));
+            self.leased.iter().for_each(|charge| leases.return_idle(charge, self.taken_at));
         }
     }
 }

@@ -52,7 +52,7 @@ impl Engine {
         let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) else {
             return Ok(Vec::new());
         };
-        let statuses = capacity.peek_with_indexes(request.namespace, access, now)?;
+        let statuses = self.peek_access(&capacity.locate(request.namespace, access)?, now);
         let report = |status: &CapacityStatus<'_>| {
             let name = full_name(status.table, status.index);
             let table = (request.namespace, &*name);

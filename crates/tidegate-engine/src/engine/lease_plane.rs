@@ -8,6 +8,7 @@ use core::task::{Context, Poll};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tidegate_capacity::Units;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::gate::{CounterPlace, LeasedLimit, LocatedRequest};
 use tidegate_core::limit::{OnStoreFailure, WorkEnd};
@@ -21,11 +22,12 @@ use super::store_silence::alone_denial;
 use crate::continuation::ExactName;
 use crate::error::RequestError;
 use crate::leases::{
-    Asked, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals, LeasedKey,
-    Leases, LeasesView, Silence, Taken, TermsId,
+    Asked, CorrectedBy, Flight, Flights, LeaseBatch, LeaseBatches, LeaseCharge, LeaseSubject, LeaseTotals,
+    LeasedKey, Leases, LeasesView, Silence, Taken, TermsId,
 };
 use crate::limit_report::LimitReport;
 use crate::request::Request;
+use crate::table_leases::true_half_units;
 
 /// How often a request waits for leases before it is refused instead: once for the ask, and again
 /// where others were faster.
@@ -213,13 +215,18 @@ impl Engine {
         &self,
         held: &[LeaseCharge],
         end: &WorkEnd,
+        true_units: Option<Units>,
         now: Timestamp,
     ) -> Vec<Operation> {
         let Some(leases) = &self.shared.leases else { return Vec::new() };
         let mut operations = Vec::new();
         for charge in held {
-            let is_refunded = self.shared.table.is_refunded(charge.refund_on, end);
-            let units = if is_refunded { Some(0) } else { end.true_units };
+            let units = match charge.corrected_by {
+                CorrectedBy::Cost if self.shared.table.is_refunded(charge.refund_on, end) => Some(0),
+                CorrectedBy::Cost => end.true_units,
+                CorrectedBy::Units => true_units.map(true_half_units),
+                CorrectedBy::Nothing => None,
+            };
             let (Some(cost), Some(units)) = (charge.cost, units) else { continue };
             let surplus = cost.units().saturating_sub(units);
             let surplus = surplus - if surplus > 0 { leases.put_back(charge, surplus, now) } else { 0 };
@@ -241,7 +248,9 @@ impl Engine {
         held: &[LeaseCharge],
         now: Timestamp,
     ) -> impl Iterator<Item = LimitReport> + '_ {
-        let is_known = |charge: &&LeaseCharge| charge.cost.is_some() || charge.shadow_refused;
+        let is_known = |charge: &&LeaseCharge| {
+            !charge.about.is_table && (charge.cost.is_some() || charge.shadow_refused)
+        };
         held.iter().filter(is_known).map(move |charge| {
             let algorithm = &charge.about.algorithm;
             LimitReport {
@@ -358,7 +367,8 @@ fn subject_of<'a>(limit: &LeasedLimit<'a>) -> LeaseSubject<'a> {
         key: limit.key(),
         name: limit.name,
         algorithm: limit.algorithm,
-        terms: TermsId { algorithm: limit.numbers(), period: limit.lease_period },
+        terms: TermsId { algorithm: limit.numbers().into(), period: limit.lease_period },
+        is_table: false,
     }
 }
 

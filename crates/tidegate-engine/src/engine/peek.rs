@@ -96,9 +96,9 @@ impl Engine {
             beside.before = Some(past_deadline(request.namespace));
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
-            let statuses = capacity.peek_with_indexes(request.namespace, access, now)?;
+            let statuses = self.peek_access(&capacity.locate(request.namespace, access)?, now);
             let throttled = statuses.into_iter().find_map(|status| status.throttled);
-            beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled));
+            beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled, now));
         }
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);

@@ -4,7 +4,7 @@ use tidegate_capacity::CapacityBuilder;
 use tidegate_core::Timestamp;
 use tidegate_overload::OverloadBuilder;
 
-use super::Engine;
+use super::{Engine, hasher};
 use crate::error::BuildError;
 use crate::planes::Planes;
 
@@ -34,7 +34,8 @@ impl Engine {
         // Nothing fails after this. Tables and resources are shared, and have their new numbers at
         // once.
         let capacity = capacity.map(|capacity| capacity.apply(now));
-        let planes = Planes::new(capacity, overload, &self.shared.room);
+        let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room);
         let engine = self.with(planes);
         engine.share_waiting_room();
         Ok(engine)

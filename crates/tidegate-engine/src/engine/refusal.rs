@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use smallvec::smallvec;
 use tidegate_capacity::table_config::full_name;
+use tidegate_capacity::{Bound, Throttled};
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::permits::retry_hint;
 use tidegate_core::refusal::ScopeValues;
@@ -63,19 +64,26 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
     refusal
 }
 
-pub(super) fn throttled_by(namespace: &str, throttled: &tidegate_capacity::Throttled<'_>) -> Refusal {
+pub(super) fn throttled_by(namespace: &str, throttled: &Throttled<'_>, now: Timestamp) -> Refusal {
+    // Once the store answers, the whole table counts and not this member's share of it.
+    let is_share = throttled.bound == Bound::TableShare;
+    let latest = if is_share { now.saturating_add(STORE_RETRY) } else { Timestamp::MAX };
     let violated = Violated {
         name: Text::from(&*full_name(throttled.table, throttled.index)),
         reason: throttled.reason,
-        retry: if throttled.is_never() { Retry::Never } else { Retry::At(throttled.retry) },
+        retry: match throttled.retry.min(latest) {
+            Timestamp::MAX => Retry::Never,
+            until => Retry::At(until),
+        },
         limit: throttled.limit.whole_left(),
         remaining: throttled.remaining.whole_left(),
-        window: None,
+        window: Some(Duration::from_secs(1)),
     };
     let partition = Text::from(throttled.partition.to_string());
     let scope: ScopeValues = smallvec![(Text::from_static("partition"), partition)];
     let mut refusal = Refusal::new(namespace, scope, violated);
     refusal.details = Some(Box::new(throttled.details()));
+    refusal.detail = is_share.then(|| Text::from_static(Silence::Away.detail()));
     refusal
 }
 

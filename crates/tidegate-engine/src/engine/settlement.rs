@@ -67,8 +67,11 @@ impl Engine {
             capacity.settle(units, completion.true_units, now);
         }
         complete(limits);
-        let mut operations =
-            if leased.is_empty() { Vec::new() } else { self.settle_leased(&leased, &end, now) };
+        let mut operations = if leased.is_empty() {
+            Vec::new()
+        } else {
+            self.settle_leased(&leased, &end, completion.true_units, now)
+        };
         let Some(stored) = stored else { return operations };
         operations.extend(self.settling(stored.operations(), charged, completion));
         stored.fallback.map(complete);

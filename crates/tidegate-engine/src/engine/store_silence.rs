@@ -117,11 +117,16 @@ pub(super) fn denied_alone(
 impl Engine {
     /// Where this member counts a key while it decides alone.
     pub(super) fn alone_place(&self, gate: &Gate, limit: &ExactName) -> CounterPlace {
-        let members = self.shared.members.load(Ordering::Relaxed).max(1);
+        let members = self.members();
         let leases = self.shared.leases.as_ref();
         let share = leases.zip(limit.lease.as_ref()).and_then(|(leases, lease)| leases.share(lease.key));
         let share = share.unwrap_or(Share { holders: members, members });
         gate.alone(limit.place, share.holders, share.members)
+    }
+
+    /// How many members divide what is divided, as far as is known; at least 1.
+    pub(super) fn members(&self) -> u32 {
+        self.shared.members.load(Ordering::Relaxed).max(1)
     }
 
     /// Remembers until when something counts that this member has decided alone.

@@ -60,6 +60,7 @@ mod tests {
             name: "rate",
             algorithm: &algorithm,
             terms: TermsId { algorithm: number, period: Terms::PERIOD },
+            is_table: false,
         };
         let mut known = KnownTerms::new(ahash::RandomState::with_seeds(1, 2, 3, 4));
         let held: Vec<_> = (0..100).map(|number| known.of(&subject(number))).collect();

@@ -18,7 +18,10 @@ pub(crate) struct LeasedKey {
     pub(crate) algorithm: Algorithm,
     /// How long a lease of it lasts.
     pub(crate) period: Duration,
-    /// The namespace and the limit, and after those the attributes of the key with their values.
+    /// Whether it is a table, whose leases count halves of units.
+    pub(crate) is_table: bool,
+    /// The namespace and the limit or table, and after those the attributes of the key with their
+    /// values, of a table the operation.
     names: OwnedPairs,
 }
 
@@ -31,7 +34,8 @@ impl LeasedKey {
         names: &(impl Iterator<Item = (&'n str, &'n str)> + Clone),
     ) -> Self {
         let (algorithm, period) = (subject.algorithm.clone(), subject.terms.period);
-        Self { number: subject.key, key, algorithm, period, names: OwnedPairs::new(names) }
+        let (number, is_table) = (subject.key, subject.is_table);
+        Self { number, key, algorithm, period, is_table, names: OwnedPairs::new(names) }
     }
 
     /// A key of a limit of 10 units a second.
@@ -42,12 +46,18 @@ impl LeasedKey {
         let names = OwnedPairs::new(&core::iter::once(("api", "rate")));
         let (key, period) =
             (Key::new("api", b"rate", b"").expect("short"), tidegate_core::lease::Terms::PERIOD);
-        Self { number, key, algorithm, period, names }
+        Self { number, key, algorithm, period, is_table: false, names }
     }
 
-    /// The namespace and the limit, and after those the attributes of the key with their values.
+    /// The namespace and the limit or table, and after those the attributes of the key with their
+    /// values, of a table the operation.
     pub(crate) fn names(&self) -> Pairs<'_> {
         self.names.pairs()
+    }
+
+    /// What the lease counts in whole units.
+    pub(crate) const fn whole(&self, count: u64) -> u64 {
+        if self.is_table { count / 2 } else { count }
     }
 
     /// The same key with the name and the terms that its subject has after a reload.

@@ -17,11 +17,13 @@ use crate::sync::lock;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseView {
-    /// The namespace of the limit.
+    /// The namespace of the limit or the table.
     pub namespace: String,
-    /// The limit.
-    pub limit: String,
-    /// The attributes of the key with their values.
+    /// The name of the limit or the table.
+    pub name: String,
+    /// Whether it is a table. Its numbers are capacity units, rounded down.
+    pub is_table: bool,
+    /// The attributes of the key with their values; of a table the operation.
     pub scope: Vec<(String, String)>,
     /// How long a lease of this limit lasts.
     pub period: Duration,
@@ -87,7 +89,7 @@ impl Leases {
         let (mut tokens, mut gone) = (0_u64, 0_u64);
         for shard in &self.shards {
             for slot in lock(shard).slots.values() {
-                tokens = tokens.saturating_add(slot.holder.tokens(&slot.terms, now));
+                tokens = tokens.saturating_add(slot.about.whole(slot.holder.tokens(&slot.terms, now)));
                 gone = gone.saturating_add(slot.gone(now));
                 // There may be a million, and texts are made for those that are shown.
                 let rank = Reverse(Rank::of(slot, now));
@@ -111,15 +113,17 @@ impl Leases {
         let slot = shard.slots.get(&about.number)?;
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
         let mut names = about.names().into_iter().map(owned);
-        let (namespace, limit) = names.next().unwrap_or_default();
+        let (namespace, name) = names.next().unwrap_or_default();
+        let whole = |count: u64| about.whole(count);
         Some(LeaseView {
             namespace,
-            limit,
+            name,
+            is_table: about.is_table,
             scope: names.collect(),
             period: slot.terms.period(),
-            demand: slot.holder.demand(&slot.terms, now),
-            rate: slot.holder.rate(now),
-            tokens: slot.holder.tokens(&slot.terms, now),
+            demand: whole(slot.holder.demand(&slot.terms, now)),
+            rate: whole(slot.holder.rate(now)),
+            tokens: whole(slot.holder.tokens(&slot.terms, now)),
             until: slot.holder.until(),
             is_unanswered: slot.holder.is_unanswered(),
             gone: slot.gone(now),

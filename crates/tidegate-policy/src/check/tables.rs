@@ -230,6 +230,25 @@ fn indexes(
     raw.iter().enumerate().map(index).collect()
 }
 
+/// Warns of tables that daemons on one store count apart from each other: each of them admits the
+/// whole throughput.
+pub(super) fn warn_uncounted(namespace: &NamespacePolicy, path: &Path, report: &mut Report<'_>) {
+    let bases = namespace.tables.iter().filter(|table| table.index_of.is_none());
+    for (position, table) in bases.enumerate() {
+        let at = path.key("tables").index(position);
+        if table.on_demand.is_some() {
+            let what = "each daemon on the shared store follows the use of this table by itself, so several admit more than `max`";
+            report.warn(&at.key("on_demand"), what, "run one daemon for this table, or use `provisioned`");
+        } else if table.mode != TableMode::Global {
+            let what = format!(
+                "each daemon on the shared store admits all of this table with `mode: {}`",
+                table.mode.as_str()
+            );
+            report.warn(&at.key("mode"), what, "use `mode: global`, which leases the table, or one daemon");
+        }
+    }
+}
+
 /// The paths of tables and indexes, in the order of the tables.
 fn places(namespaces: &[NamespacePolicy], path: &Path) -> Vec<Path> {
     let mut places = Vec::new();

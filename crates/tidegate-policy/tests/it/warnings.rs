@@ -117,3 +117,30 @@ fn health_and_metrics_that_nobody_can_reach_are_warned_about() {
         assert_eq!(warnings(&file(listen)), Vec::<String>::new(), "{listen}");
     }
 }
+
+#[test]
+fn tables_that_several_daemons_count_apart_are_warned_about() {
+    let file = |table: &str, store: &str| {
+        format!(
+            "namespaces: {{ shop: {{ tables: [{{ name: orders, {table} }}] }} }}\nnodes: [{{ name: n, units: 100000 }}]\n{store}"
+        )
+    };
+    let redis = "store: { kind: redis, urls: ['redis://127.0.0.1'] }";
+    let provisioned = "provisioned: { read: 10, write: 10 }";
+    assert_eq!(
+        warnings(&file(&format!("{provisioned}, mode: adaptive"), redis)),
+        [
+            "t.yaml:1:92: namespaces.shop.tables[0].mode: each daemon on the shared store admits all of this table with `mode: adaptive`; use `mode: global`, which leases the table, or one daemon"
+        ]
+    );
+    assert_eq!(
+        warnings(&file("on_demand: {}", redis)),
+        [
+            "t.yaml:1:59: namespaces.shop.tables[0].on_demand: each daemon on the shared store follows the use of this table by itself, so several admit more than `max`; run one daemon for this table, or use `provisioned`"
+        ]
+    );
+    assert_eq!(warnings(&file(&format!("{provisioned}, mode: global"), redis)), [""; 0]);
+    for mode in ["static", "burst", "adaptive", "global"] {
+        assert_eq!(warnings(&file(&format!("{provisioned}, mode: {mode}"), "")), [""; 0], "{mode}");
+    }
+}
