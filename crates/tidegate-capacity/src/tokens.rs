@@ -186,6 +186,13 @@ impl Tokens {
         balance.overflow += lost;
     }
 
+    /// Fills it up, as a balance that nothing was ever spent from.
+    pub(crate) fn fill(&self, now: Timestamp) {
+        let mut balance = self.lock();
+        balance.levels = Levels::without_burst(balance.inflow, now);
+        balance.epoch = balance.epoch.wrapping_add(1);
+    }
+
     /// Everything that is there and was not spent, but for corrections that were not booked.
     #[cfg(test)]
     #[cfg(not(tidegate_loom))]

@@ -66,8 +66,8 @@ impl Permit {
         self.first.limits.admitted_at()
     }
 
-    /// Whether this member alone decided any of the limits, by its share, while the store was
-    /// silent.
+    /// Whether this member alone decided any of the limits or tables, by its share, while the store
+    /// was silent.
     pub fn is_alone(&self) -> bool {
         self.holds().any(Holds::is_alone)
     }
@@ -248,7 +248,7 @@ pub(crate) struct Holds {
     /// Dropped after the limits, which lend.
     pub(crate) loan: Option<Box<Loan>>,
     pub(crate) longest_hold: Option<Duration>,
-    /// Whether a leased limit was decided here by this member's share of it.
+    /// Whether a leased limit or table was decided here by this member's share of it.
     pub(crate) is_alone: bool,
 }
 

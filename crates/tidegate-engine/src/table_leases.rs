@@ -4,6 +4,8 @@
 //! The limits of a table on demand follow the units that this member admits, so each member counts
 //! such a table by itself.
 
+use std::collections::HashMap;
+
 use tidegate_capacity::{AccessOperation, Capacity, TableMode, TokenTerms, Units};
 use tidegate_core::algorithm::Bucket;
 use tidegate_core::lease::Terms;
@@ -20,7 +22,11 @@ const TABLE_TERMS: u64 = 1 << 63;
 
 /// How each table is leased, by its position among the tables.
 #[derive(Debug, Default)]
-pub(crate) struct TableLeases(Box<[Option<[TableLease; 2]>]>);
+pub(crate) struct TableLeases {
+    leases: Box<[Option<[TableLease; 2]>]>,
+    /// The position and the direction of each leased table by the fingerprint of its key.
+    by_number: HashMap<u64, (u32, AccessOperation)>,
+}
 
 /// How one direction of a table is leased.
 #[derive(Debug)]
@@ -47,12 +53,21 @@ impl TableLeases {
             });
             Some([read?, write?])
         });
-        Self(leases.collect())
+        let leases: Box<[_]> = leases.collect();
+        let leased = (0_u32..).zip(&leases).flat_map(|(table, pair)| pair.iter().flatten().map(move |one| (table, one)));
+        let by_number = leased.map(|(table, lease)| (lease.number, (table, lease.operation))).collect();
+        Self { leases, by_number }
+    }
+
+    /// The position of the table that this key belongs to, and its direction; `None` for the key of
+    /// a limit.
+    pub(crate) fn find(&self, number: u64) -> Option<(u32, AccessOperation)> {
+        self.by_number.get(&number).copied()
     }
 
     /// How this direction of the table at this position is leased; `None` if it is not.
     pub(crate) fn get(&self, table: u32, operation: AccessOperation) -> Option<&TableLease> {
-        let [read, write] = self.0.get(table as usize)?.as_ref()?;
+        let [read, write] = self.leases.get(table as usize)?.as_ref()?;
         Some(if operation == AccessOperation::Read { read } else { write })
     }
 }

@@ -237,6 +237,7 @@ impl Engine {
             let located = capacity.locate(request.namespace, &access)?;
             // Asked for even if the request waits for another lease, so that it waits once.
             let tokens = self.lease_tables(&located, TableAsk::new(gate.owner(), request, waited), now);
+            holds.is_alone |= tokens.are_alone();
             flights.extend(tokens.flights);
             if !flights.is_empty() {
                 self.put_back(&tokens.held, now);

@@ -322,6 +322,7 @@ impl Engine {
     pub fn lease_answered(&self, asked: LeaseBatch, answer: Result<Answer, StoreError>, now: Timestamp) {
         if let Some(leases) = &self.shared.leases {
             let answered = leases.answered(asked, answer, now);
+            self.forget_shares(&answered, now);
             if self.has_decided_alone(now) {
                 answered.into_iter().for_each(|key| self.shared.table.forget_key(key, now));
             }

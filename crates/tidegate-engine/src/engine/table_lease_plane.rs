@@ -41,6 +41,13 @@ pub(super) struct TableAsk<'a> {
     can_wait: bool,
 }
 
+impl TableTokens {
+    /// Whether this member alone decides about any of them.
+    pub(super) fn are_alone(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, TokenSource::Share { .. }))
+    }
+}
+
 impl<'a> TableAsk<'a> {
     pub(super) fn new(owner: Owner, request: &Request<'_>, waited: Waited<'a>) -> Self {
         let attempt = if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt };
@@ -112,6 +119,14 @@ impl Engine {
     fn share_of_table(&self, leases: &Leases, lease: &TableLease) -> Share {
         let members = self.members();
         leases.share(lease.subject().key).unwrap_or(Share { holders: members, members })
+    }
+
+    /// Forgets what this member has admitted alone of the tables among these keys.
+    pub(super) fn forget_shares(&self, keys: &[u64], now: Timestamp) {
+        let Some(capacity) = &self.planes.capacity else { return };
+        for (table, operation) in keys.iter().filter_map(|key| self.planes.table_leases.find(*key)) {
+            capacity.forget_share(table, operation, now);
+        }
     }
 
     /// The partitions of an access with the refusal that it would get, as the leases of its tables

@@ -1,11 +1,12 @@
 //! One member of the fleet: an engine of its own, and a clock of its own.
 
+use tidegate_capacity::{Capacity, CapacityBuilder, Ceilings, NodeConfig, TableConfig, TableMode};
 use tidegate_core::limit::OnStoreFailure;
-use tidegate_core::{Limit, TableConfig, error_chain};
+use tidegate_core::{Limit, TableConfig as KeyTableConfig, error_chain};
 use tidegate_engine::{Engine, EngineConfig, LeaseConfig, NamespaceConfig, Pending};
 
 use crate::fleet::arrival::Arrival;
-use crate::fleet::scenario::{Chaos, Scenario, ScenarioError, Where};
+use crate::fleet::scenario::{Chaos, Numbers, Scenario, ScenarioError, Subject, Where};
 use crate::kit::{Chance, Clock, Room};
 
 /// The namespace of the simulated limit.
@@ -57,7 +58,7 @@ impl MemberFactory {
         // fleet not all are asked for in one.
         let keys_max = if scenario.consistency == Where::Local { usize::MAX } else { 1 << 12 };
         let keys = (scenario.keys as usize).min(keys_max);
-        let table_bytes = (keys * 64).clamp(TableConfig::BYTES_MIN, TableConfig::BYTES_DEFAULT);
+        let table_bytes = (keys * 64).clamp(KeyTableConfig::BYTES_MIN, KeyTableConfig::BYTES_DEFAULT);
         Ok(Self {
             chance: Chance::new(scenario.seed, 6),
             scenario: scenario.clone(),
@@ -88,8 +89,17 @@ impl MemberFactory {
         (config.table.bytes, config.table.ring_share_percent) = (self.table_bytes, 0);
         (config.permits_max, config.permit_key) = (0, [0; 2]);
         (config.asks_store, config.leases) = (true, Some(leases));
-        let namespace = NamespaceConfig::new(NAMESPACE, [self.limit.clone()]);
-        let engine = Engine::builder(config).namespace(namespace).build();
+        let engine = match self.scenario.subject {
+            Subject::Limit => {
+                let namespace = NamespaceConfig::new(NAMESPACE, [self.limit.clone()]);
+                Engine::builder(config).namespace(namespace)
+            }
+            Subject::Table => {
+                let namespace = NamespaceConfig::new(NAMESPACE, []);
+                Engine::builder(config).namespace(namespace).capacity(tables(&self.scenario)?)
+            }
+        };
+        let engine = engine.build();
         let engine = engine.map_err(|error| ScenarioError::Engine(error_chain(&error)))?;
         // As `store.members` of the policy says, so that a member knows it before the store has
         // answered.
@@ -101,6 +111,23 @@ impl MemberFactory {
         member.parked.clear();
         Ok(())
     }
+}
+
+/// The tables of the keys. Their only partition serves whatever the table has.
+fn tables(scenario: &Scenario) -> Result<Capacity, ScenarioError> {
+    let rate = match scenario.limit {
+        Numbers::Bucket { units, .. } | Numbers::Window { units, .. } => u64::from(units / 2).max(1),
+    };
+    let node = TableConfig::UNITS_PER_SECOND_MAX;
+    let tables = (0..scenario.keys).map(|key| {
+        TableConfig::new(NAMESPACE, KeyName::of(key).as_str(), rate, 1)
+            .nodes(["node"])
+            .mode(TableMode::Global)
+            .ceilings(Ceilings { read: node, write: node })
+    });
+    let builder = Capacity::builder().node_config(NodeConfig::new("node", node).reserve_percent(0));
+    let capacity = tables.fold(builder, CapacityBuilder::table).build();
+    capacity.map_err(|error| ScenarioError::Engine(error_chain(&error)))
 }
 
 /// The name of a key: a letter and its number, without taking memory.
@@ -128,8 +155,11 @@ impl KeyName {
         core::str::from_utf8(&self.bytes[self.from..]).expect("letters and digits")
     }
 
-    /// The key in whose name these bytes end, as those of a key of a store do.
+    /// The key in whose name these bytes end, as those of a key of a store do; or end but for the
+    /// operation on a table.
     pub(crate) fn read(bytes: &[u8]) -> u32 {
+        let end = bytes.iter().rposition(u8::is_ascii_digit).map_or(0, |last| last + 1);
+        let bytes = &bytes[..end];
         let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         bytes[bytes.len() - digits..].iter().fold(0, |key, digit| key * 10 + u32::from(digit - b'0'))
     }
@@ -145,6 +175,7 @@ mod tests {
             let name = KeyName::of(key);
             assert_eq!(name.as_str(), format!("k{key}"));
             assert_eq!(KeyName::read(format!("1\x05api\x08k{key}").as_bytes()), key);
+            assert_eq!(KeyName::read(format!("1\x05api\x08k{key}\x05read").as_bytes()), key);
         }
     }
 }

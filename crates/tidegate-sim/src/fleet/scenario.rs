@@ -26,6 +26,9 @@ pub struct Scenario {
     pub limit: Numbers,
     /// Where it is decided.
     pub consistency: Where,
+    /// The subject of the limit; default [`Subject::Limit`].
+    #[serde(skip_serializing_if = "is_limit")]
+    pub subject: Subject,
     /// The members that are asked, and the times and keys of the requests.
     pub load: Load,
     /// First attempts a second, over all members and keys; from 1 to [`Scenario::REQUESTS_MAX`].
@@ -80,6 +83,25 @@ pub enum Numbers {
         /// Seconds in a window, at least 1.
         seconds: u32,
     },
+}
+
+/// Whether an attribute of the requests is limited, or a table that they access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A limit of the policy.
+    Limit,
+    /// The throughput of a table with global admission, another one for each key. A unit of the
+    /// limit is half a capacity unit, the weight of the smallest read. The limit is then a bucket
+    /// over a second of an even number of units, whose burst is a second of them, or 1600 if that
+    /// is more, and it is leased.
+    Table,
+}
+
+/// Whether it is a limit, which reports do not mention.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the serializer passes a reference")]
+fn is_limit(subject: &Subject) -> bool {
+    *subject == Subject::Limit
 }
 
 /// Where the limit is decided.
@@ -150,6 +172,9 @@ pub enum ScenarioError {
     /// The numbers make no limit.
     #[error(transparent)]
     Algorithm(#[from] AlgorithmError),
+    /// The numbers are none that a table has.
+    #[error("a table has {0}; use that, or a limit of the policy")]
+    Table(&'static str),
     /// The engine takes the limit not.
     #[error("the engine does not take this limit: {0}")]
     Engine(String),
@@ -168,6 +193,12 @@ impl Scenario {
     pub const RATE_MAX: u32 = 10_000_000;
     /// The largest burst or quota: a hundred million units.
     pub const BURST_MAX: u32 = 100_000_000;
+    /// The least burst of a table: 800 capacity units.
+    pub const TABLE_BURST_MIN: u32 = 1600;
+    /// The most tables.
+    pub const TABLES_MAX: u32 = 1000;
+    /// The most units of a request for a table.
+    pub const TABLE_COST_MAX: u32 = 256;
     /// For how long nothing goes wrong at the end, so that all can be well again and be seen to be:
     /// 24 s. Scenarios that are not a quarter longer than that have no disturbances.
     pub const CALM_SECONDS: u32 = 24;
@@ -182,6 +213,7 @@ impl Scenario {
             seconds: 60,
             limit: Numbers::per_second(1000, 1000),
             consistency: Where::Leased,
+            subject: Subject::Limit,
             load: Load::Steady,
             requests_per_second: 3000,
             cost_max: 1,
@@ -205,6 +237,16 @@ impl Scenario {
         let deadline_ms = chance.one_of(&[50, 50, 200, 1000]);
         let drawn = Self { members, deadline_ms, chaos: Chaos::Some, ..Self::new(seed) };
         if chance.below(2) == 0 { drawn.with_callers(&mut chance) } else { drawn.with_few_keys(&mut chance) }
+    }
+
+    /// As [`Scenario::drawn`], with tables.
+    pub fn drawn_with_tables(seed: u64) -> Self {
+        let drawn = Self::drawn(seed);
+        let mut chance = Chance::new(seed, 8);
+        let units = chance.one_of(&[2, 20, 200, 1000, 4000]);
+        let limit = Numbers::per_second(units, units.max(Self::TABLE_BURST_MIN));
+        let requests = (units * drawn.keys * chance.one_of(&[7, 15, 25]) / 10).max(1);
+        Self { subject: Subject::Table, limit, requests_per_second: requests, seconds: 60, ..drawn }
     }
 
     fn with_few_keys(self, chance: &mut Chance) -> Self {
@@ -278,6 +320,7 @@ impl Scenario {
         range("number of leases at a member", self.holders_max, 1, 1 << 24)?;
         let (min, max) = (Terms::PERIOD_MIN.as_secs() as u32, Terms::PERIOD_MAX.as_secs() as u32);
         range("lease period in seconds", self.lease_seconds, min, max)?;
+        self.check_table()?;
         match self.limit {
             Numbers::Bucket { units, seconds, burst } => {
                 range("rate", units, 1, Self::RATE_MAX)?;
@@ -288,6 +331,30 @@ impl Scenario {
                 range("units in a window", units, 1, Self::BURST_MAX)?;
                 range("window in seconds", seconds, 1, Self::SECONDS_MAX)
             }
+        }
+    }
+
+    /// Whether the limit is one that a table can have, if its subject is a table.
+    fn check_table(&self) -> Result<(), ScenarioError> {
+        let Numbers::Bucket { units, seconds: 1, burst } = self.limit else {
+            return match self.subject {
+                Subject::Table => Err(ScenarioError::Table("a bucket over one second")),
+                Subject::Limit => Ok(()),
+            };
+        };
+        match self.subject {
+            Subject::Table if !units.is_multiple_of(2) => Err(ScenarioError::Table("an even rate")),
+            Subject::Table if burst != units.max(Self::TABLE_BURST_MIN) => {
+                Err(ScenarioError::Table("a burst of a second of the rate, at least 1600"))
+            }
+            Subject::Table if self.keys > Self::TABLES_MAX => Err(ScenarioError::Table("at most 1000 keys")),
+            Subject::Table if self.cost_max > Self::TABLE_COST_MAX => {
+                Err(ScenarioError::Table("requests of at most 256 units"))
+            }
+            Subject::Table if self.consistency != Where::Leased => {
+                Err(ScenarioError::Table("leases where it has several members"))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 #[cfg(tidegate_planted_faults)]
 use tidegate_core::planted_fault::PlantedFault;
+use tidegate_capacity::Access;
+use tidegate_capacity::units::READ_UNIT_BYTES;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants};
 use tidegate_store::{Answer, Kind, OnLedger, RequestId, StoreError};
@@ -14,7 +16,7 @@ use crate::fleet::load::{Arrivals, is_steady};
 use crate::fleet::member::{ATTRIBUTE, KeyName, Member, MemberFactory, NAMESPACE};
 use crate::fleet::observation::{Admitted, Attempt, Refusal, Source};
 use crate::fleet::report::Report;
-use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Where};
+use crate::fleet::scenario::{Chaos, Load, Scenario, ScenarioError, Subject, Where};
 use crate::fleet::store::{Served, SimulatedStore};
 use crate::fleet::store_call::StoreCall;
 use crate::fleet::store_traffic::{keep_charges, watch_answered, watch_served};
@@ -223,7 +225,14 @@ impl Simulation {
         let name = KeyName::of(arrival.key);
         let attributes = [(ATTRIBUTE, name.as_str())];
         let cost = Cost::new(arrival.cost.into()).unwrap_or(Cost::ONE);
-        let mut request = Request::new(NAMESPACE, &attributes).cost(cost);
+        let mut request = match self.scenario.subject {
+            Subject::Limit => Request::new(NAMESPACE, &attributes).cost(cost),
+            // So many halves of a unit.
+            Subject::Table => {
+                let access = Access::read(name.as_str(), b"key", u64::from(arrival.cost) * READ_UNIT_BYTES);
+                Request::new(NAMESPACE, ()).access(access)
+            }
+        };
         request.attempt = arrival.attempt;
         match engine.admit(&request, member.clock.at(self.now)) {
             Ok(step) => self.go_on(step, arrival, None),

@@ -1,6 +1,6 @@
 //! Fleets of which something is known in advance.
 
-use tidegate_sim::fleet::{Chaos, Load, Numbers, Rule, Scenario, Where, simulate};
+use tidegate_sim::fleet::{Chaos, Load, Numbers, Rule, Scenario, Subject, Where, simulate};
 
 fn scenario(consistency: Where) -> Scenario {
     let mut scenario = Scenario::new(11);
@@ -156,5 +156,40 @@ fn a_lease_period_out_of_range_is_no_scenario() {
             error,
             format!("lease period in seconds {seconds} is not between 4 and 60; use one that is")
         );
+    }
+}
+
+/// A table of so many halves of units a second.
+fn table(halves: u32) -> Scenario {
+    let mut scenario = Scenario::new(11);
+    scenario.subject = Subject::Table;
+    scenario.limit = Numbers::per_second(halves, halves.max(Scenario::TABLE_BURST_MIN));
+    scenario
+}
+
+#[test]
+fn a_leased_table_is_used_in_full_within_its_bound() {
+    for load in [Load::Steady, Load::Skewed, Load::Zipf] {
+        let mut scenario = table(2000);
+        scenario.load = load;
+        scenario.members = 8;
+        scenario.seconds = 300;
+        scenario.requests_per_second = 6000;
+        let report = simulate(&scenario).unwrap();
+        assert_eq!(report.violations, []);
+        assert!(report.used.unwrap() > 0.98, "{report}");
+        // Beyond the burst at the beginning.
+        let over = report.admitted_units as f64 / (2000.0 * 300.0 + 2000.0);
+        assert!(over <= 1.001, "{report}");
+    }
+}
+
+#[test]
+fn leased_tables_keep_every_rule_whatever_goes_wrong() {
+    for seed in 0..24 {
+        let scenario = Scenario::drawn_with_tables(seed);
+        let report = simulate(&scenario).unwrap();
+        assert_eq!(report.violations, [], "seed {seed}: {report}");
+        assert!(report.decisions > 0);
     }
 }
