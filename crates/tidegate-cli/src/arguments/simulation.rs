@@ -85,6 +85,10 @@ pub(crate) struct Fleet {
     /// How often clients of every second member retry a refused request [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
+    /// A limit of the policy, or the throughput of a table with global admission. A unit is then half
+    /// a capacity unit, and the burst a second of --rate but at least 1600 [default: limit]
+    #[arg(long, value_enum, value_name = "SUBJECT", conflicts_with_all = ["burst", "quota"])]
+    pub(crate) subject: Option<Subject>,
     /// Where the limit is decided [default: leased]
     #[arg(long, value_enum, value_name = "WHERE")]
     pub(crate) consistency: Option<Consistency>,
@@ -124,6 +128,14 @@ pub(crate) enum Load {
     /// Each key is a caller: most keep to four fifths of their limit, some spend bursts, one of ten
     /// asks for too much
     Callers,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// A limit of the policy
+    Limit,
+    /// A table for each key
+    Table,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,7 @@
 use tidegate_core::error_chain;
 use tidegate_sim::fleet::{Numbers, Scenario, ScenarioError};
 
-use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load};
+use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load, Subject};
 use crate::exit::{Exit, complain};
 
 /// The scenario of a command line; `otherwise` has the values of options that are left out.
@@ -23,6 +23,12 @@ pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {
     }
     if let Some(units) = fleet.quota {
         scenario.limit = Numbers::Window { units, seconds: fleet.window };
+    }
+    if fleet.subject == Some(Subject::Table) {
+        scenario.subject = tidegate_sim::fleet::Subject::Table;
+        if let Numbers::Bucket { units, burst, .. } = &mut scenario.limit {
+            *burst = (*units).max(Scenario::TABLE_BURST_MIN);
+        }
     }
     if fleet.rate.is_some() || fleet.quota.is_some() {
         #[expect(clippy::cast_sign_loss, reason = "a rate is never below zero")]

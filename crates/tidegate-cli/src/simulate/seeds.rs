@@ -11,7 +11,7 @@ use tidegate_sim::kit::{FailedSeeds, Seeds};
 
 use super::progress::Progress;
 use super::scenario::{json, scenario, untaken};
-use crate::arguments::simulation::Fleet;
+use crate::arguments::simulation::{Fleet, Subject};
 use crate::exit::{Exit, answer};
 
 /// The results of all seeds.
@@ -44,7 +44,11 @@ pub(crate) fn run(fleet: &Fleet, count: u64) -> Exit {
                 return;
             }
             let seed = seeds.at(at);
-            match simulate(&scenario(fleet, Scenario::drawn(seed))) {
+            let drawn = match fleet.subject {
+                Some(Subject::Table) => Scenario::drawn_with_tables(seed),
+                _ => Scenario::drawn(seed),
+            };
+            match simulate(&scenario(fleet, drawn)) {
                 Ok(report) => {
                     decisions.fetch_add(report.decisions, Ordering::Relaxed);
                     if report.violations_total > 0 {
