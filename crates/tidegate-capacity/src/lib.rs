@@ -39,6 +39,7 @@ pub mod on_demand;
 pub mod placement;
 pub mod plan;
 pub mod position;
+pub mod position_list;
 pub mod relocation;
 pub mod reshape;
 pub mod settlement;

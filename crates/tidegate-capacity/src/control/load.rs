@@ -11,7 +11,7 @@ use crate::layout::LayoutPlan;
 use crate::meter::Meter;
 use crate::partition_id::PartitionId;
 use crate::sketch::KeySample;
-use crate::split::SplitVerdict;
+use crate::split::{SplitVerdict, WINDOWS_MAX};
 use crate::status::PartitionStatus;
 use crate::table::{Table, TableId};
 use crate::units::Units;
@@ -85,6 +85,18 @@ pub(super) struct KeyWindows {
     pub(super) samples: VecDeque<KeySample>,
     /// Units that the ceiling had refused when the last window ended.
     pub(super) at_ceiling: Units,
+}
+
+impl KeyWindows {
+    /// Frees what no later verdict reads: the oldest window, and the counters of the last one.
+    pub(super) fn forget_judged(&mut self) {
+        if self.samples.len() == WINDOWS_MAX {
+            self.samples.pop_front();
+        }
+        if let Some(judged) = self.samples.back_mut() {
+            judged.heavy = Vec::new();
+        }
+    }
 }
 
 /// A partition that was moved lately, and when.
