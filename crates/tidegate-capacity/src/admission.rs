@@ -128,10 +128,12 @@ impl Capacity {
         access: &Access<'_>,
         now: Timestamp,
     ) -> Result<Admission<'_>, CapacityError> {
-        let units = access.units()?;
+        access.check_key()?;
         let (table, entry) = self.entry(namespace, access.table)?;
+        let units = entry.units(access.kind, access.size)?;
         let is_read = access.kind.is_read();
-        if is_read || entry.indexes.is_empty() && access.index_writes.is_empty() {
+        let changes_none = access.index_writes.map_or(entry.indexes.is_empty(), <[_]>::is_empty);
+        if is_read || changes_none {
             return Ok(self.admit_one(table, entry, access, access.key, units, now));
         }
         self.admit_with_indexes(namespace, table, entry, access, units, now)
@@ -147,7 +149,7 @@ impl Capacity {
         units: Units,
         now: Timestamp,
     ) -> Result<Admission<'_>, CapacityError> {
-        let writes = self.index_writes(namespace, entry, access, units)?;
+        let writes = self.index_writes(namespace, entry, access)?;
         let mut hold = match self.admit_one(table, entry, access, access.key, units, now) {
             Admission::Admit(hold) => hold,
             refusal @ Admission::Throttle(_) => return Ok(refusal),
@@ -175,14 +177,16 @@ impl Capacity {
         namespace: &str,
         entry: &TableEntry,
         access: &Access<'w>,
-        units: Units,
     ) -> Result<Vec<IndexCharge<'w>>, CapacityError> {
-        let mut writes = Vec::with_capacity(entry.indexes.len());
-        if access.index_writes.is_empty() {
-            let key = access.key;
-            writes.extend(entry.indexes.iter().map(|index| IndexCharge { index: *index, key, units }));
-        }
-        for write in access.index_writes {
+        let Some(named) = access.index_writes else {
+            let alike = |index: &u32| {
+                let units = self.tables[*index as usize].units(access.kind, access.size)?;
+                Ok(IndexCharge { index: *index, key: access.key, units })
+            };
+            return entry.indexes.iter().map(alike).collect();
+        };
+        let mut writes = Vec::with_capacity(named.len());
+        for write in named {
             let is_it =
                 |index: &&u32| self.tables[**index as usize].table.table_and_index().1 == Some(write.index);
             let index = entry.indexes.iter().find(is_it).ok_or_else(|| {
@@ -191,7 +195,7 @@ impl Capacity {
             if write.key.len() > Access::KEY_BYTES_MAX {
                 return Err(CapacityError::KeyTooLong { bytes: write.key.len() });
             }
-            let units = access.kind.units(write.size)?;
+            let units = self.tables[*index as usize].units(access.kind, write.size)?;
             writes.push(IndexCharge { index: *index, key: write.key, units });
         }
         Ok(writes)

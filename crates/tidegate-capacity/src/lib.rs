@@ -95,7 +95,7 @@ pub use status::{
     CapacityStatus, DemandStatus, DirectionStatus, NodeStatus, OperationDemand, OperationStatus,
     PartitionStatus, TableStatus, TokensStatus,
 };
-pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
+pub use table_config::{AccessBytes, Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use throttled::{Bound, Throttled};
 pub use tidegate_core::AccessOperation;
 pub use tokens::TokenTerms;

@@ -25,8 +25,9 @@ impl Capacity {
         access: &Access<'_>,
         now: Timestamp,
     ) -> Result<CapacityStatus<'_>, CapacityError> {
-        let units = access.units()?;
-        let (table, _) = self.entry(namespace, access.table)?;
+        access.check_key()?;
+        let (table, entry) = self.entry(namespace, access.table)?;
+        let units = entry.units(access.kind, access.size)?;
         Ok(self.peek_one(table, access, access.key, units, now))
     }
 
@@ -41,11 +42,12 @@ impl Capacity {
         access: &Access<'_>,
         now: Timestamp,
     ) -> Result<Vec<CapacityStatus<'_>>, CapacityError> {
-        let units = access.units()?;
+        access.check_key()?;
         let (table, entry) = self.entry(namespace, access.table)?;
+        let units = entry.units(access.kind, access.size)?;
         let mut statuses = vec![self.peek_one(table, access, access.key, units, now)];
         if !access.kind.is_read() {
-            let writes = self.index_writes(namespace, entry, access, units)?;
+            let writes = self.index_writes(namespace, entry, access)?;
             let looks = writes
                 .into_iter()
                 .map(|IndexCharge { index, key, units }| self.peek_one(index, access, key, units, now));
