@@ -540,7 +540,7 @@ impl Capacity {
             Bound::Table | Bound::OnDemandMaximum => table.tokens(load.is_read).rate(),
             Bound::Account => self.account_rate(table, load.is_read).unwrap_or(whole_table),
         };
-        let has_burst = facts.numbers.mode != TableMode::Static;
+        let mode = facts.numbers.mode;
         let (table, index_name) = table.table_and_index();
         Throttled {
             reason,
@@ -557,9 +557,9 @@ impl Capacity {
             limit,
             remaining: level.max(Units::ZERO),
             rate: status.rate,
-            ceiling: has_burst.then_some(status.ceiling),
+            ceiling: (mode != TableMode::Static).then_some(status.ceiling),
             consumed: status.consumed,
-            burst_left: has_burst.then_some(status.burst_left),
+            burst_left: mode.spends_burst().then_some(status.burst_left),
         }
     }
 

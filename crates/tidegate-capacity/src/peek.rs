@@ -90,8 +90,6 @@ impl Capacity {
             node: self.node_name(facts.leader),
             node_left: self.node(facts.leader).map_or(Units::ZERO, |node| node.level(now)),
             units,
-            limit: facts.status.rate,
-            remaining: facts.status.left,
             direction: facts.status,
             tokens: is_global.then(|| status_of(table.tokens(load.is_read))),
             account_tokens: account.map(status_of),

@@ -44,10 +44,13 @@ fn each_mode_spends_what_the_one_before_does_and_more() {
         let capacity = Capacity::builder().node("a", 10_000).table(table(mode)).build_at(NOW).unwrap();
         // Two idle seconds: two seconds of the share have spilled.
         let (admitted, throttled) = writes_at_once(&capacity, "orders", after(2000));
-        (admitted, throttled.bound)
+        (admitted, throttled.bound, throttled.burst_left)
     });
-    // One second of allocation; two of burst credit beside it; the ceiling of the partition.
-    assert_eq!(admitted, [(50, Bound::Allocation), (150, Bound::Burst), (250, Bound::Ceiling)]);
+    // One second of allocation; two of burst credit beside it; the ceiling of the partition. Burst
+    // credit is shown where it is spent.
+    let expected =
+        [(50, Bound::Allocation, None), (150, Bound::Burst, Some(Units::ZERO)), (250, Bound::Ceiling, None)];
+    assert_eq!(admitted, expected);
 }
 
 #[test]
