@@ -106,7 +106,7 @@ impl Control {
             if !is_placed {
                 self.propose_moves(capacity, now, &mut plans);
             }
-            self.loads.observe(capacity, now);
+            self.follow_loads(now);
             self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
         }

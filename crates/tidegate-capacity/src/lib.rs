@@ -69,6 +69,7 @@ mod observation;
 mod partition;
 mod partition_id;
 mod peek;
+mod recent_loads;
 mod reload;
 mod routes;
 mod status;

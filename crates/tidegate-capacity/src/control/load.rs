@@ -110,7 +110,7 @@ pub(super) struct MovedPartition {
 /// Sums since a partition was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
-    offered: Units,
+    pub(super) offered: Units,
     admitted: Units,
     throttled: Units,
 }
@@ -195,6 +195,11 @@ impl TableLoad {
         let is_counted = self.sketches > 0;
         self.sketches -= is_counted as usize;
         is_counted as usize
+    }
+
+    /// Whether its partitions are those of `plan`, in its order.
+    pub(super) fn follows(&self, plan: &LayoutPlan) -> bool {
+        self.version == Some(plan.version())
     }
 
     /// The partition with this number.
