@@ -3,7 +3,7 @@
 use tidegate_core::AccessOperation;
 
 use crate::error::CapacityError;
-use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES, blocks};
+use crate::units::{READ_UNIT_BYTES, Units, WRITE_UNIT_BYTES, blocks};
 
 /// One read or write of one key, or one read of many.
 ///
@@ -25,13 +25,14 @@ pub struct Access<'a> {
     pub key: &'a [u8],
     /// Read or write, and how.
     pub kind: AccessKind,
-    /// Bytes read or written. 0 weighs as 1; at most [`READ_BYTES_MAX`] or [`WRITE_BYTES_MAX`]. For
-    /// a read whose size is not known yet this is an estimate, which [`crate::Capacity::settle`]
-    /// replaces by the true weight.
+    /// Bytes read or written. 0 weighs as 1; at most as many as the table allows, see
+    /// [`crate::TableConfig::read_bytes_max`]. For a read whose size is not known yet this is an
+    /// estimate, which [`crate::Capacity::settle`] replaces by the true weight.
     pub size: u64,
-    /// The entries of indexes that a write changes. Empty: an entry in each index of the table,
-    /// with the key and the size of the write. Without meaning for a read.
-    pub index_writes: &'a [IndexWrite<'a>],
+    /// The entries of indexes that a write changes; empty for a write that changes none. `None`: an
+    /// entry in each index of the table, with the key and the size of the write. Without meaning
+    /// for a read.
+    pub index_writes: Option<&'a [IndexWrite<'a>]>,
     /// Whether the same request has tried before. A repeated attempt is decided like any other, but
     /// its units do not count as demand a second time.
     pub is_repeated: bool,
@@ -43,7 +44,7 @@ impl<'a> Access<'a> {
 
     /// An access of `size` bytes.
     pub const fn new(table: &'a str, key: &'a [u8], kind: AccessKind, size: u64) -> Self {
-        Self { table, key, kind, size, index_writes: &[], is_repeated: false }
+        Self { table, key, kind, size, index_writes: None, is_repeated: false }
     }
 
     /// An eventually consistent read of `size` bytes.
@@ -61,10 +62,10 @@ impl<'a> Access<'a> {
         Self::new(table, key, AccessKind::Write, size)
     }
 
-    /// Changes only these entries of indexes.
+    /// Changes only these entries of indexes, or none.
     #[must_use]
     pub const fn index_writes(mut self, writes: &'a [IndexWrite<'a>]) -> Self {
-        self.index_writes = writes;
+        self.index_writes = Some(writes);
         self
     }
 
@@ -75,13 +76,20 @@ impl<'a> Access<'a> {
         self
     }
 
-    /// The weight of the access. Fails when it is larger than one request may be, and when its key
-    /// is too long.
+    /// The weight of the access. Fails when it is above [`Units::LARGEST_REQUEST`], and when its key
+    /// is too long. A table may allow less.
     pub fn units(&self) -> Result<Units, CapacityError> {
+        self.check_key()?;
+        self.kind.units(self.size)
+    }
+
+    /// Fails when the key is too long.
+    #[inline]
+    pub(crate) const fn check_key(&self) -> Result<(), CapacityError> {
         if self.key.len() > Self::KEY_BYTES_MAX {
             return Err(CapacityError::KeyTooLong { bytes: self.key.len() });
         }
-        self.kind.units(self.size)
+        Ok(())
     }
 }
 
@@ -131,26 +139,38 @@ pub enum ReadConsistency {
 }
 
 impl AccessKind {
-    /// The weight of `size` bytes. Fails when they are more than one request may have.
+    /// The weight of `size` bytes. Fails when it is above [`Units::LARGEST_REQUEST`].
     pub fn units(self, size: u64) -> Result<Units, CapacityError> {
-        let (bytes_max, block, thousandths) = match self {
+        let bytes_max = self.bytes_heaviest();
+        if size > bytes_max {
+            let operation = self.operation();
+            return Err(CapacityError::TooHeavy { operation, bytes: size, bytes_max });
+        }
+        let (block, thousandths) = self.block();
+        // At most the largest request: nowhere near overflow.
+        Ok(Units::from_thousandths(blocks(size, block).cast_signed() * thousandths))
+    }
+
+    /// The bytes of a block and the thousandths of a unit that it weighs.
+    const fn block(self) -> (u64, i64) {
+        match self {
             Self::Read { consistency } | Self::Scan { consistency } => {
                 let thousandths = match consistency {
                     ReadConsistency::Eventual => 500,
                     ReadConsistency::Strong => 1000,
                     ReadConsistency::Transactional => 2000,
                 };
-                (READ_BYTES_MAX, READ_UNIT_BYTES, thousandths)
+                (READ_UNIT_BYTES, thousandths)
             }
-            Self::Write => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 1000),
-            Self::TransactionalWrite => (WRITE_BYTES_MAX, WRITE_UNIT_BYTES, 2000),
-        };
-        if size > bytes_max {
-            let what = self.operation().as_str();
-            return Err(CapacityError::TooLarge { what, bytes: size, bytes_max });
+            Self::Write => (WRITE_UNIT_BYTES, 1000),
+            Self::TransactionalWrite => (WRITE_UNIT_BYTES, 2000),
         }
-        // At most 800 blocks of thousandths: nowhere near overflow.
-        Ok(Units::from_thousandths(blocks(size, block).cast_signed() * thousandths))
+    }
+
+    /// The bytes that weigh [`Units::LARGEST_REQUEST`].
+    pub(crate) const fn bytes_heaviest(self) -> u64 {
+        let (block, thousandths) = self.block();
+        (Units::LARGEST_REQUEST.as_thousandths() / thousandths).cast_unsigned() * block
     }
 
     /// Read or write.
@@ -192,6 +212,7 @@ pub fn true_units(thousandths: i64) -> Result<Units, CapacityError> {
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
+    use crate::units::{READ_BYTES_MAX, WRITE_BYTES_MAX};
 
     #[test]
     fn keys_that_are_too_long_and_weights_that_no_access_has_are_errors() {
@@ -220,8 +241,6 @@ mod tests {
         let scan = |consistency, size| AccessKind::Scan { consistency }.units(size).unwrap().as_thousandths();
         assert_eq!(scan(ReadConsistency::Eventual, 40 << 10), 5000);
         assert_eq!(scan(ReadConsistency::Strong, READ_BYTES_MAX), 256_000);
-        let error = Access::scan("t", b"k", READ_BYTES_MAX + 1).units().unwrap_err().to_string();
-        assert!(error.starts_with("a read of 1048577 bytes"), "{error}");
         assert_eq!(AccessKind::Write.units(1).unwrap(), Units::whole(1));
         assert_eq!(AccessKind::Write.units(1025).unwrap(), Units::whole(2));
         assert_eq!(AccessKind::Write.units(WRITE_BYTES_MAX).unwrap(), Units::whole(400));
@@ -229,16 +248,24 @@ mod tests {
     }
 
     #[test]
-    fn no_legal_request_weighs_more_than_the_largest_and_an_illegal_one_says_so() {
-        let read = AccessKind::Read { consistency: ReadConsistency::Transactional };
-        assert!(read.units(READ_BYTES_MAX).unwrap() <= Units::LARGEST_REQUEST);
-        for size in [READ_BYTES_MAX + 1, u64::MAX] {
-            assert!(read.units(size).unwrap_err().to_string().contains("at most 1048576"));
+    fn no_request_weighs_more_than_the_largest_and_one_that_would_says_so() {
+        let read = |consistency| AccessKind::Read { consistency };
+        for (kind, bytes_max) in [
+            (read(ReadConsistency::Eventual), 6400 << 10),
+            (read(ReadConsistency::Strong), 3200 << 10),
+            (read(ReadConsistency::Transactional), 1600 << 10),
+            (AccessKind::Write, 800 << 10),
+            (AccessKind::TransactionalWrite, WRITE_BYTES_MAX),
+        ] {
+            assert_eq!(kind.units(bytes_max), Ok(Units::LARGEST_REQUEST));
+            for size in [bytes_max + 1, u64::MAX] {
+                let error = kind.units(size).unwrap_err().to_string();
+                assert!(error.ends_with(&format!("send at most {bytes_max} bytes at a time")), "{error}");
+            }
         }
-        let error = AccessKind::Write.units(WRITE_BYTES_MAX + 1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a write of 409601 bytes is larger than one may be; send at most 409600 bytes at a time"
-        );
+        let error = AccessKind::TransactionalWrite.units(WRITE_BYTES_MAX + 1).unwrap_err();
+        let expected =
+            "a write of 409601 bytes weighs more than 800 units; send at most 409600 bytes at a time";
+        assert_eq!(error.to_string(), expected);
     }
 }

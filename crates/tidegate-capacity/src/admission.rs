@@ -138,14 +138,16 @@ impl Capacity {
         namespace: &str,
         entry: &TableEntry,
         access: &Access<'w>,
-        units: Units,
     ) -> Result<Vec<IndexCharge<'w>>, CapacityError> {
-        let mut writes = Vec::with_capacity(entry.indexes.len());
-        if access.index_writes.is_empty() {
-            let key = access.key;
-            writes.extend(entry.indexes.iter().map(|index| IndexCharge { index: *index, key, units }));
-        }
-        for write in access.index_writes {
+        let Some(named) = access.index_writes else {
+            let alike = |index: &u32| {
+                let units = self.tables[*index as usize].units(access.kind, access.size)?;
+                Ok(IndexCharge { index: *index, key: access.key, units })
+            };
+            return entry.indexes.iter().map(alike).collect();
+        };
+        let mut writes = Vec::with_capacity(named.len());
+        for write in named {
             let is_it =
                 |index: &&u32| self.tables[**index as usize].table.table_and_index().1 == Some(write.index);
             let index = entry.indexes.iter().find(is_it).ok_or_else(|| {
@@ -154,7 +156,7 @@ impl Capacity {
             if write.key.len() > Access::KEY_BYTES_MAX {
                 return Err(CapacityError::KeyTooLong { bytes: write.key.len() });
             }
-            let units = access.kind.units(write.size)?;
+            let units = self.tables[*index as usize].units(access.kind, write.size)?;
             writes.push(IndexCharge { index: *index, key: write.key, units });
         }
         Ok(writes)
@@ -498,7 +500,7 @@ impl Capacity {
             Bound::TableShare => table.share_rate(load.is_read),
             Bound::Account => self.account_rate(table, load.is_read).unwrap_or(whole_table),
         };
-        let has_burst = facts.numbers.mode != TableMode::Static;
+        let mode = facts.numbers.mode;
         let (table, index_name) = table.table_and_index();
         Throttled {
             reason,
@@ -515,9 +517,9 @@ impl Capacity {
             limit,
             remaining: level.max(Units::ZERO),
             rate: status.rate,
-            ceiling: has_burst.then_some(status.ceiling),
+            ceiling: (mode != TableMode::Static).then_some(status.ceiling),
             consumed: status.consumed,
-            burst_left: has_burst.then_some(status.burst_left),
+            burst_left: mode.spends_burst().then_some(status.burst_left),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::Timestamp;
+use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::account::{Account, AccountConfig};
 use crate::capacity::{Capacity, NextIds, Parts, TableEntry, name_hash};
@@ -13,7 +13,7 @@ use crate::partition::Partition;
 use crate::position::{PartitionBy, Position, SLOTS};
 use crate::reload::TableChange;
 use crate::table::{Table, TableId, initial_firsts, keyspace_of, members_of};
-use crate::table_config::{TableConfig, TableMode, TableNumbers, share};
+use crate::table_config::{AccessBytes, TableConfig, TableMode, TableNumbers, share};
 use crate::units::Units;
 
 /// The nodes, accounts and tables of a [`Capacity`] to be.
@@ -286,7 +286,8 @@ impl CheckedCapacity<'_> {
                 }
                 None => Arc::new(Table::new(TableId(next(&mut next_ids.table)), config, &change.nodes, now)),
             };
-            tables.push(TableEntry { table, indexes: indexes.into(), account });
+            let bytes_max = AccessBytes { read: config.read_bytes_max, write: config.write_bytes_max };
+            tables.push(TableEntry { table, indexes: indexes.into(), account, bytes_max });
         }
         let nodes = builder.nodes.iter().zip(&numbers).zip(&loads).map(|((config, number), load)| {
             let known = earlier.and_then(|earlier| earlier.nodes.iter().find(|one| one.id.number == *number));
@@ -384,6 +385,7 @@ fn check_table(
         return Err(CapacityError::Replicas { table: name(), replicas, nodes });
     }
     check_ceilings(table)?;
+    check_access_bytes(table)?;
     account_of(table, accounts).map(|_| ())
 }
 
@@ -418,6 +420,24 @@ fn check_ceilings(table: &TableConfig) -> Result<(), CapacityError> {
             let what = if is_read { "read" } else { "write" };
             let ceiling = ceiling / 1000;
             return Err(CapacityError::CeilingBelowShare { table: table.name.clone(), what, ceiling });
+        }
+    }
+    Ok(())
+}
+
+/// Fails when a bound on the size of accesses is zero, or higher than any access may be.
+fn check_access_bytes(table: &TableConfig) -> Result<(), CapacityError> {
+    for (operation, bytes, bytes_max) in [
+        (AccessOperation::Read, table.read_bytes_max, TableConfig::READ_BYTES_HIGHEST),
+        (AccessOperation::Write, table.write_bytes_max, TableConfig::WRITE_BYTES_HIGHEST),
+    ] {
+        if !(1..=bytes_max).contains(&bytes) {
+            return Err(CapacityError::AccessBytes {
+                table: table.name.clone(),
+                operation,
+                bytes,
+                bytes_max,
+            });
         }
     }
     Ok(())

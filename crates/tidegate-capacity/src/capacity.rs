@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 
+use crate::access::AccessKind;
 use crate::account::Account;
 use crate::error::CapacityError;
 use crate::hold::UnitsHold;
@@ -27,7 +28,7 @@ use crate::node::{Node, NodeLoad};
 use crate::position::Position;
 use crate::status::{NodeStatus, OperationStatus, PartitionStatus, TableStatus};
 use crate::table::{Table, least_firsts};
-use crate::table_config::TableMode;
+use crate::table_config::{AccessBytes, TableMode};
 use crate::throttled::Throttled;
 use crate::units::Units;
 
@@ -72,6 +73,20 @@ pub(crate) struct TableEntry {
     pub(crate) indexes: Box<[u32]>,
     /// The position of its account.
     pub(crate) account: Option<u32>,
+    pub(crate) bytes_max: AccessBytes,
+}
+
+impl TableEntry {
+    /// The weight of so many bytes. Fails when the table does not allow as many.
+    #[inline]
+    pub(crate) fn units(&self, kind: AccessKind, bytes: u64) -> Result<Units, CapacityError> {
+        let bytes_max = if kind.is_read() { self.bytes_max.read } else { self.bytes_max.write };
+        if bytes > bytes_max {
+            let (table, operation) = (self.table.name.to_string(), kind.operation());
+            return Err(CapacityError::TooLarge { table, operation, bytes, bytes_max });
+        }
+        kind.units(bytes)
+    }
 }
 
 /// The numbers of the next table, node and account, so that none is used twice.

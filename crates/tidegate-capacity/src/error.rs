@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use tidegate_core::AccessOperation;
+
 use crate::node::{NodeConfig, NodeLoad, promisable};
 use crate::table_config::TableConfig;
 use crate::units::Units;
@@ -18,14 +20,48 @@ pub enum CapacityError {
         /// Its name, cut if it is long.
         table: String,
     },
-    /// An access larger than one may be.
-    #[error("a {what} of {bytes} bytes is larger than one may be; send at most {bytes_max} bytes at a time")]
+    /// An access larger than its table allows, see [`TableConfig::read_bytes_max`].
+    #[error(
+        "a {operation} of {bytes} bytes is larger than table \"{table}\" allows; send at most {bytes_max} bytes at a \
+         time, or raise `max_access: {{ {operation}: .. }}` of the table",
+        operation = operation.as_str()
+    )]
     TooLarge {
+        /// The table.
+        table: String,
         /// Read or write.
-        what: &'static str,
+        operation: AccessOperation,
         /// Its size.
         bytes: u64,
         /// The largest size.
+        bytes_max: u64,
+    },
+    /// An access heavier than [`Units::LARGEST_REQUEST`], whatever its table allows.
+    #[error(
+        "a {operation} of {bytes} bytes weighs more than {most} units; send at most {bytes_max} bytes at a time",
+        operation = operation.as_str(), most = Units::LARGEST_REQUEST
+    )]
+    TooHeavy {
+        /// Read or write.
+        operation: AccessOperation,
+        /// Its size.
+        bytes: u64,
+        /// The largest size.
+        bytes_max: u64,
+    },
+    /// A bound on the size of accesses that admits none, or that no access could use.
+    #[error(
+        "table \"{table}\" allows a {operation} of {bytes} bytes; use 1 to {bytes_max}",
+        operation = operation.as_str()
+    )]
+    AccessBytes {
+        /// The table.
+        table: String,
+        /// Read or write.
+        operation: AccessOperation,
+        /// The bound.
+        bytes: u64,
+        /// The highest bound.
         bytes_max: u64,
     },
     /// A key longer than [`crate::Access::KEY_BYTES_MAX`].

@@ -39,6 +39,7 @@ pub mod on_demand;
 pub mod placement;
 pub mod plan;
 pub mod position;
+pub mod position_list;
 pub mod relocation;
 pub mod reshape;
 pub mod settlement;
@@ -69,6 +70,7 @@ mod observation;
 mod partition;
 mod partition_id;
 mod peek;
+mod recent_loads;
 mod reload;
 mod routes;
 mod status;
@@ -98,7 +100,7 @@ pub use status::{
     CapacityStatus, DemandStatus, DirectionStatus, NodeStatus, OperationDemand, OperationStatus,
     PartitionStatus, TableStatus, TokensStatus,
 };
-pub use table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
+pub use table_config::{AccessBytes, Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
 pub use throttled::{Bound, Throttled};
 pub use tidegate_core::AccessOperation;
 pub use token_source::TokenSource;

@@ -8,25 +8,23 @@
 //! again within [`CYCLE`](crate::merge::CYCLE).
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
 
-use crate::capacity::Capacity;
 use crate::key_range::KeyRange;
-use crate::merge::{COOL, MINUTE, merges_a_minute};
+use crate::layout::LayoutPlan;
+use crate::merge::{MINUTE, merges_a_minute};
 use crate::partition_id::PartitionId;
-use crate::sketch::WINDOW;
-use crate::status::PartitionStatus;
+use crate::position::PartitionBy;
+use crate::recent_loads::RecentLoads;
+use crate::table::TableId;
 use crate::units::Units;
-
-/// The windows of which the load is kept, so that together they cover [`COOL`].
-const WINDOWS: usize = (COOL.as_secs() / WINDOW.as_secs()) as usize;
 
 /// The loads of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct LoadHistory {
-    tables: BTreeMap<(String, String), TableLoads>,
+    tables: BTreeMap<TableId, TableLoads>,
     observed_at: Option<Timestamp>,
 }
 
@@ -34,6 +32,8 @@ pub(crate) struct LoadHistory {
 struct TableLoads {
     /// In the order of the ranges.
     ranges: Vec<RangeLoad>,
+    /// The version of the layout that has these ranges; `None` after a merge.
+    version: Option<u32>,
     pace: MergePace,
 }
 
@@ -46,11 +46,28 @@ pub(crate) struct RangeLoad {
     /// `None` where it has to be observed anew.
     offered: Option<[Units; 2]>,
     /// Units a second of the last windows.
-    loads: VecDeque<[Units; 2]>,
+    loads: RecentLoads,
     /// The last merge that made it.
     merged_at: Option<Timestamp>,
     /// The last merge of a range that was cut afterwards.
     rejoined_at: Option<Timestamp>,
+}
+
+/// The totals of a partition: units of reads and of writes that first attempts asked for since it
+/// was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartitionTotals {
+    pub(crate) id: PartitionId,
+    pub(crate) offered: [Units; 2],
+}
+
+/// A look at the history at the end of a window: each table is followed in turn.
+#[derive(Debug)]
+pub(crate) struct HistoryLook<'a> {
+    before: BTreeMap<TableId, TableLoads>,
+    history: &'a mut LoadHistory,
+    elapsed: Option<Duration>,
+    now: Timestamp,
 }
 
 /// The merges of a table. There is a minute between a batch and the next one, so no minute has
@@ -70,55 +87,39 @@ impl LoadHistory {
     /// kept.
     pub(crate) fn forget_loads(mut self) -> Self {
         for range in self.tables.values_mut().flat_map(|table| &mut table.ranges) {
-            (range.offered, range.loads) = (None, VecDeque::new());
+            (range.offered, range.loads) = (None, RecentLoads::default());
         }
         Self { observed_at: None, ..self }
     }
 
-    /// Reads the totals of all partitions at the end of a window.
-    pub(crate) fn observe(&mut self, capacity: &Capacity, now: Timestamp) {
+    /// Begins the look at the end of a window. Tables that are not followed are forgotten.
+    pub(crate) fn look(&mut self, now: Timestamp) -> HistoryLook<'_> {
         let elapsed = self.observed_at.map(|before| now.saturating_since(before));
         self.observed_at = Some(now);
-        let mut tables = core::mem::take(&mut self.tables);
-        for (namespace, name) in capacity.tables() {
-            let key = (namespace.to_owned(), name.to_owned());
-            let mut table = tables.remove(&key).unwrap_or_default();
-            if let Ok(statuses) = capacity.partitions(namespace, name, now) {
-                let mut before = table.ranges.into_iter().peekable();
-                table.ranges = statuses.map(|status| followed(&status, &mut before, elapsed, now)).collect();
-            }
-            self.tables.insert(key, table);
-        }
+        HistoryLook { before: core::mem::take(&mut self.tables), history: self, elapsed, now }
     }
 
     /// The ranges of a table in their order.
-    pub(crate) fn of_table(&self, namespace: &str, table: &str) -> &[RangeLoad] {
-        let key = (namespace.to_owned(), table.to_owned());
-        self.tables.get(&key).map_or(&[], |table| &table.ranges)
+    pub(crate) fn of_table(&self, table: TableId) -> &[RangeLoad] {
+        self.tables.get(&table).map_or(&[], |table| &table.ranges)
     }
 
     /// The merges that a table of so many partitions may have at `now`.
-    pub(crate) fn merges_left(
-        &self,
-        namespace: &str,
-        table: &str,
-        partitions: usize,
-        now: Timestamp,
-    ) -> usize {
-        let key = (namespace.to_owned(), table.to_owned());
-        self.tables.get(&key).map_or(0, |table| table.pace.left_at(partitions, now).0)
+    pub(crate) fn merges_left(&self, table: TableId, partitions: usize, now: Timestamp) -> usize {
+        self.tables.get(&table).map_or(0, |table| table.pace.left_at(partitions, now).0)
     }
 
     /// Counts a merge of a table that had so many partitions before: `left` and the one behind it
     /// have become `joined`, which may be cut again before the next window ends.
     pub(crate) fn note_merge(
         &mut self,
-        (namespace, table): (&str, &str),
+        table: TableId,
         partitions: usize,
         [left, joined]: [PartitionId; 2],
         now: Timestamp,
     ) {
-        let table = self.tables.entry((namespace.to_owned(), table.to_owned())).or_default();
+        let table = self.tables.entry(table).or_default();
+        table.version = None;
         let (merges_left, carried) = table.pace.left_at(partitions, now);
         table.pace = MergePace { merged_at: Some(now), left: merges_left.saturating_sub(1), carried };
         let Some(index) = table.ranges.iter().position(|range| range.id == left) else { return };
@@ -127,6 +128,43 @@ impl LoadHistory {
             let both = table.ranges[index].clone().joined(&right, now);
             table.ranges[index] = RangeLoad { id: joined, ..both };
         }
+    }
+}
+
+impl HistoryLook<'_> {
+    /// Keeps the history of a table whose totals are not known now. Its next window is left out.
+    pub(crate) fn keep(&mut self, id: TableId) {
+        let Some(mut table) = self.before.remove(&id) else { return };
+        for range in &mut table.ranges {
+            range.offered = None;
+        }
+        self.history.tables.insert(id, table);
+    }
+
+    /// Takes the totals of the partitions of a table, which are those of `plan` in its order.
+    pub(crate) fn table(
+        &mut self,
+        id: TableId,
+        by: PartitionBy,
+        plan: &LayoutPlan,
+        totals: impl ExactSizeIterator<Item = PartitionTotals>,
+    ) {
+        let (elapsed, now) = (self.elapsed, self.now);
+        let mut table = self.before.remove(&id).unwrap_or_default();
+        if table.version == Some(plan.version()) && table.ranges.len() == totals.len() {
+            for (range, totals) in table.ranges.iter_mut().zip(totals) {
+                range.count(totals.offered, elapsed);
+            }
+        } else {
+            let mut before = table.ranges.into_iter().peekable();
+            let follow = |(index, totals)| {
+                let range: KeyRange = plan.range(by, index);
+                followed(totals, range, &mut before, elapsed, now)
+            };
+            table.ranges = totals.enumerate().map(follow).collect();
+            table.version = Some(plan.version());
+        }
+        self.history.tables.insert(id, table);
     }
 }
 
@@ -150,19 +188,14 @@ impl RangeLoad {
         self.id
     }
 
-    /// The highest reads and writes a second of the last [`COOL`]; `None` while it has not been
-    /// observed for as long.
-    pub(crate) fn peaks(&self) -> Option<[Units; 2]> {
-        (self.loads.len() == WINDOWS).then(|| {
-            self.loads
-                .iter()
-                .fold([Units::ZERO; 2], |most, load| [most[0].max(load[0]), most[1].max(load[1])])
-        })
+    pub(crate) const fn range(&self) -> KeyRange {
+        self.range
     }
 
-    /// The reads and writes a second of the last window.
-    pub(crate) fn latest(&self) -> [Units; 2] {
-        self.loads.back().copied().unwrap_or_default()
+    /// The highest reads and writes a second of the last ten minutes; `None` while it has not been
+    /// observed for as long.
+    pub(crate) fn peaks(&self) -> Option<[Units; 2]> {
+        self.loads.peaks()
     }
 
     /// The last merge of keys that were cut apart again since.
@@ -174,18 +207,17 @@ impl RangeLoad {
 /// The loads of a partition as it is now. `before` are those of the ranges before, from the first
 /// on that reaches into this one.
 fn followed(
-    status: &PartitionStatus<'_>,
+    PartitionTotals { id, offered }: PartitionTotals,
+    range: KeyRange,
     before: &mut core::iter::Peekable<impl Iterator<Item = RangeLoad>>,
     elapsed: Option<Duration>,
     now: Timestamp,
 ) -> RangeLoad {
-    let (id, range) = (status.id, status.range);
-    let offered = [status.read.offered, status.write.offered];
     let fresh = RangeLoad {
         id,
         range,
         offered: Some(offered),
-        loads: VecDeque::new(),
+        loads: RecentLoads::default(),
         merged_at: None,
         rejoined_at: None,
     };
@@ -225,22 +257,15 @@ impl RangeLoad {
         let before = self.offered.replace(offered);
         let (Some(before), Some(elapsed)) = (before, elapsed) else { return };
         // Totals that fell are those of units given back.
-        let load = [0, 1].map(|index| (offered[index] - before[index]).per_second(elapsed));
-        if self.loads.len() == WINDOWS {
-            self.loads.pop_front();
-        }
-        self.loads.push_back(load);
+        self.loads.push([0, 1].map(|index| (offered[index] - before[index]).per_second(elapsed)));
     }
 
     /// Two neighbours as one range from `now` on. Their loads add up as far as both are known.
     fn joined(self, right: &Self, now: Timestamp) -> Self {
         let add = |left: [Units; 2], right: [Units; 2]| [left[0] + right[0], left[1] + right[1]];
-        let windows = self.loads.len().min(right.loads.len());
-        let [mine, others] =
-            [&self.loads, &right.loads].map(|loads| loads.iter().skip(loads.len() - windows));
         Self {
             offered: self.offered.zip(right.offered).map(|(left, right)| add(left, right)),
-            loads: mine.zip(others).map(|(left, right)| add(*left, *right)).collect(),
+            loads: self.loads.joined(&right.loads),
             range: KeyRange { end: right.range.end, ..self.range },
             merged_at: Some(now),
             rejoined_at: self.rejoined_at.max(right.rejoined_at),

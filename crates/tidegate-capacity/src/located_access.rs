@@ -55,13 +55,14 @@ impl Capacity {
         namespace: &str,
         access: &Access<'a>,
     ) -> Result<LocatedAccess<'_, 'a>, CapacityError> {
-        let units = access.units()?;
+        access.check_key()?;
         let (table, entry) = self.entry(namespace, access.table)?;
-        let has_indexes = !entry.indexes.is_empty() || !access.index_writes.is_empty();
-        let indexes = if has_indexes && !access.kind.is_read() {
-            self.index_writes(namespace, entry, access, units)?
-        } else {
+        let units = entry.units(access.kind, access.size)?;
+        let changes_none = access.index_writes.map_or(entry.indexes.is_empty(), <[_]>::is_empty);
+        let indexes = if access.kind.is_read() || changes_none {
             Vec::new()
+        } else {
+            self.index_writes(namespace, entry, access)?
         };
         Ok(LocatedAccess { capacity: self, access: *access, table, units, indexes })
     }

@@ -65,6 +65,24 @@ pub struct MergeLoad {
     pub nodes: [usize; MEMBERS_MAX],
 }
 
+impl MergeLoad {
+    /// A partition that is not joined, as it has not been observed.
+    pub(crate) const fn unknown(id: PartitionId) -> Self {
+        Self {
+            id,
+            made_at: None,
+            rejoined_at: None,
+            peaks: None,
+            bases: [Units::ZERO; 2],
+            ceilings: [Units::ZERO; 2],
+            has_hot_key: false,
+            begins_configured: false,
+            width: 0,
+            nodes: [usize::MAX; MEMBERS_MAX],
+        }
+    }
+}
+
 /// Two neighbours that may be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoolPair {

@@ -25,11 +25,12 @@ impl Capacity {
         let layout = &self.table(namespace, table)?.layout;
         let plan = layout.plan();
         let mut state = layout.lock(&plan, index_of(layout, &plan, partition)?);
+        let by = state.range.by;
         let sketch = &mut state.sketches[direction_of(operation)];
         match seed {
             None => *sketch = None,
             Some(seed) => {
-                sketch.get_or_insert_with(|| Box::new(Sketch::new(seed, now)));
+                sketch.get_or_insert_with(|| Box::new(Sketch::new(by, seed, now)));
             }
         }
         Ok(())

@@ -28,8 +28,9 @@ impl Capacity {
         access: &Access<'_>,
         now: Timestamp,
     ) -> Result<CapacityStatus<'_>, CapacityError> {
-        let units = access.units()?;
-        let (table, _) = self.entry(namespace, access.table)?;
+        access.check_key()?;
+        let (table, entry) = self.entry(namespace, access.table)?;
+        let units = entry.units(access.kind, access.size)?;
         Ok(self.peek_one(table, access, access.key, units, TokenSource::Table, now))
     }
 
@@ -69,8 +70,6 @@ impl Capacity {
             node: self.node_name(facts.leader),
             node_left: self.node(facts.leader).map_or(Units::ZERO, |node| node.level(now)),
             units,
-            limit: facts.status.rate,
-            remaining: facts.status.left,
             direction: facts.status,
             tokens: is_global.then(|| table.tokens_status(load.is_read, source, now)),
             account_tokens: account.map(status_of),

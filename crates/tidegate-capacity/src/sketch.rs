@@ -5,13 +5,15 @@
 //! Space-Saving, which gives a lower bound: only that can prove that a single key is too much.
 //!
 //! Memory: [`SAMPLE_MAX`] positions and [`HEAVY_MAX`] counters a window, within
-//! [`SKETCH_BYTES_MAX`]. When a table of counters is full, the least one gives way.
+//! [`sketch_bytes_max`]. A hash and a slot take 8 bytes, a position by ranges 32. When a table of
+//! counters is full, the least one gives way.
 
 use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use crate::position::Position;
+use crate::position::{PartitionBy, Position};
+use crate::position_list::PositionList;
 use crate::units::Units;
 
 /// The length of a window.
@@ -20,21 +22,20 @@ pub const WINDOW: Duration = Duration::from_secs(10);
 pub const SAMPLE_MAX: usize = 1024;
 /// The keys that are counted in a window. A key with more than one in so many units is among them.
 pub const HEAVY_MAX: usize = 256;
-/// The most bytes of the sketch of one direction of a partition.
-pub const SKETCH_BYTES_MAX: usize = 192 << 10;
 
-/// The windows that are kept: the one that runs and those before.
-const WINDOWS: usize = 2;
-
-const _: () = assert!(
-    WINDOWS * (SAMPLE_MAX * size_of::<Position>() + HEAVY_MAX * (size_of::<Position>() + 16))
-        <= SKETCH_BYTES_MAX,
-    "a sketch keeps its bound"
-);
+/// The most bytes of heap that the sketch of one direction of a partition has: 64 KiB, and 192 KiB
+/// of a table by ranges.
+pub const fn sketch_bytes_max(by: PartitionBy) -> usize {
+    match by {
+        PartitionBy::Hash | PartitionBy::Slot => 64 << 10,
+        PartitionBy::Range => 192 << 10,
+    }
+}
 
 /// The keys that one direction of a partition is asked for.
 #[derive(Clone, Debug)]
 pub struct Sketch {
+    by: PartitionBy,
     running: Window,
     /// The last whole window.
     last: Option<Window>,
@@ -46,7 +47,7 @@ pub struct Sketch {
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     since: Timestamp,
-    sample: Vec<Position>,
+    sample: PositionList,
     heavy: HeavyKeys,
     /// The thousandths of all accesses.
     total: u64,
@@ -62,7 +63,7 @@ pub struct KeySample {
     /// The beginning of the window.
     pub since: Timestamp,
     /// The sampled positions in their order. Each stands for an equal part of the load.
-    pub positions: Vec<Position>,
+    pub positions: PositionList,
     /// The heaviest keys, the first one the heaviest.
     pub heavy: Vec<HeavyKey>,
     /// The load in units a second.
@@ -85,9 +86,10 @@ pub struct HeavyKey {
 }
 
 impl Sketch {
-    /// An empty sketch that begins at `now`. The seed decides which of the keys are sampled.
-    pub fn new(seed: u64, now: Timestamp) -> Self {
-        Self { running: Window::new(now), last: None, random: seed }
+    /// An empty sketch of a table partitioned like this, that begins at `now`. The seed decides
+    /// which of the keys are sampled.
+    pub fn new(by: PartitionBy, seed: u64, now: Timestamp) -> Self {
+        Self { by, running: Window::new(by, now), last: None, random: seed }
     }
 
     /// Counts an access of `cost` thousandths.
@@ -104,7 +106,7 @@ impl Sketch {
         let chance = u128::from(cost) * SAMPLE_MAX as u128;
         if (u128::from(self.draw()) * u128::from(self.running.total)) >> 64 < chance {
             let replaced = (u128::from(self.draw()) * SAMPLE_MAX as u128) >> 64;
-            self.running.sample[replaced as usize] = position;
+            self.running.sample.set(replaced as usize, position);
         }
     }
 
@@ -122,7 +124,7 @@ impl Sketch {
         }
         let is_next = elapsed >= WINDOW && elapsed < 2 * WINDOW;
         let since = if is_next { self.running.since.saturating_add(WINDOW) } else { now };
-        let ended = core::mem::replace(&mut self.running, Window::new(since));
+        let ended = core::mem::replace(&mut self.running, Window::new(self.by, since));
         self.last = is_next.then_some(ended);
     }
 
@@ -147,8 +149,8 @@ impl Sketch {
 }
 
 impl Window {
-    fn new(since: Timestamp) -> Self {
-        let (sample, heavy) = (Vec::with_capacity(SAMPLE_MAX), HeavyKeys::new());
+    fn new(by: PartitionBy, since: Timestamp) -> Self {
+        let (sample, heavy) = (PositionList::with_capacity(by, SAMPLE_MAX), HeavyKeys::new(by));
         Self { since, sample, heavy, total: 0, requests: 0, spanning: 0 }
     }
 
@@ -160,7 +162,7 @@ impl Window {
     pub(crate) fn into_sample(self) -> KeySample {
         let (since, load) = (self.since, self.load());
         let mut positions = self.sample;
-        positions.sort_unstable();
+        positions.sort();
         let rate = |thousandths: u64| Units::from_rate(thousandths / WINDOW.as_secs());
         let mut heavy: Vec<HeavyKey> = self
             .heavy
@@ -181,23 +183,23 @@ impl Window {
 #[derive(Clone, Debug)]
 struct HeavyKeys {
     // Apart, so that a search reads nothing but positions.
-    positions: Vec<Position>,
+    positions: PositionList,
     counts: Vec<u64>,
     /// How much of each count may be of other keys.
     errors: Vec<u64>,
 }
 
 impl HeavyKeys {
-    fn new() -> Self {
+    fn new(by: PartitionBy) -> Self {
         Self {
-            positions: Vec::with_capacity(HEAVY_MAX),
+            positions: PositionList::with_capacity(by, HEAVY_MAX),
             counts: Vec::with_capacity(HEAVY_MAX),
             errors: Vec::with_capacity(HEAVY_MAX),
         }
     }
 
     fn count(&mut self, position: Position, cost: u64) {
-        if let Some(index) = self.positions.iter().position(|known| *known == position) {
+        if let Some(index) = self.positions.find(position) {
             self.counts[index] += cost;
         } else if self.positions.len() < HEAVY_MAX {
             self.positions.push(position);
@@ -206,7 +208,7 @@ impl HeavyKeys {
         } else if let Some((index, least)) =
             self.counts.iter().copied().enumerate().min_by_key(|(_, count)| *count)
         {
-            self.positions[index] = position;
+            self.positions.set(index, position);
             self.errors[index] = least;
             self.counts[index] = least + cost;
         }
@@ -214,7 +216,7 @@ impl HeavyKeys {
 
     fn counters(&self) -> impl Iterator<Item = (Position, u64, u64)> {
         let counts = self.counts.iter().copied().zip(self.errors.iter().copied());
-        self.positions.iter().copied().zip(counts).map(|(position, (count, error))| (position, count, error))
+        self.positions.iter().zip(counts).map(|(position, (count, error))| (position, count, error))
     }
 }
 
@@ -246,8 +248,8 @@ mod tests {
     #[expect(clippy::cast_precision_loss, reason = "53 bits are drawn")]
     fn the_sample_is_the_distribution_and_the_heaviest_keys_are_among_the_counters() {
         let cdf = zipf(20_000, 0.99);
-        let mut sketch = Sketch::new(7, at(0));
-        let mut random = Sketch::new(11, at(0));
+        let mut sketch = Sketch::new(PartitionBy::Hash, 7, at(0));
+        let mut random = Sketch::new(PartitionBy::Hash, 11, at(0));
         let mut counts = vec![0_u64; cdf.len()];
         for access in 0..60_000_u64 {
             let draw = (random.draw() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -258,7 +260,7 @@ mod tests {
         let sample = sketch.take_sample(at(10_000)).unwrap();
         assert_eq!((sample.positions.len(), sample.load), (SAMPLE_MAX, Units::whole(6_000)));
         // The rank error of the median: 1.2 hundredths on average, 2.8 at most in 19 of 20.
-        let median = sample.positions[SAMPLE_MAX / 2].first_word() as usize;
+        let median = sample.positions.get(SAMPLE_MAX / 2).unwrap().first_word() as usize;
         let below: u64 = counts[..median].iter().sum();
         let upto: u64 = counts[..=median].iter().sum();
         assert!(below < 34_000_000 && upto > 26_000_000, "{below} {upto}");
@@ -271,21 +273,21 @@ mod tests {
 
     #[test]
     fn an_access_is_sampled_by_its_units() {
-        let mut sketch = Sketch::new(3, at(0));
+        let mut sketch = Sketch::new(PartitionBy::Hash, 3, at(0));
         for access in 0..100_000_u64 {
             // One in ten weighs nine times as much as the others.
             let (position, cost) = if access % 10 == 0 { (1, 9_000) } else { (access + 10, 1000) };
             sketch.record(Position::of_hash(position), cost, at(access / 20));
         }
         let sample = sketch.take_sample(at(10_000)).unwrap();
-        let heavy = sample.positions.iter().filter(|position| **position == Position::of_hash(1)).count();
+        let heavy = sample.positions.iter().filter(|position| *position == Position::of_hash(1)).count();
         assert!((440..580).contains(&heavy), "{heavy} of 1024");
         assert_eq!(sample.heavy[0].position, Position::of_hash(1));
     }
 
     #[test]
     fn a_window_begins_where_the_one_before_it_ended() {
-        let mut sketch = Sketch::new(3, at(0));
+        let mut sketch = Sketch::new(PartitionBy::Hash, 3, at(0));
         sketch.record(Position::of_hash(1), 1000, at(9_000));
         // The access that ends a window comes 4 s late.
         sketch.record(Position::of_hash(2), 1000, at(14_000));
@@ -298,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_late_roll_or_a_step_back_leaves_no_sample_of_another_time() {
-        let mut sketch = Sketch::new(3, at(100_000));
+        let mut sketch = Sketch::new(PartitionBy::Hash, 3, at(100_000));
         sketch.record(Position::of_hash(1), 1000, at(100_000));
         assert!(sketch.take_sample(at(160_000)).is_none(), "a minute late");
         sketch.record(Position::of_hash(1), 1000, at(160_000));

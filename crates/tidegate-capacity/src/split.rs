@@ -8,6 +8,7 @@
 use crate::key_range::KeyRange;
 use crate::levels::Share;
 use crate::position::Position;
+use crate::position_list::PositionList;
 use crate::sketch::KeySample;
 use crate::units::Units;
 
@@ -148,16 +149,18 @@ fn movement(windows: &[KeySample]) -> Option<SplitVerdict> {
     }
     // Of a load that grows at its upper end, more than a tenth lies above the former nine tenths.
     let is_upward = |(before, after): &&&(&KeySample, &KeySample)| {
-        let high = before.positions[before.positions.len() * 9 / 10];
-        let above = after.positions.len() - after.positions.partition_point(|position| *position <= high);
-        above * 4 >= after.positions.len()
+        // No position is above the last one of an empty sample.
+        before.positions.get(before.positions.len() * 9 / 10).is_some_and(|high| {
+            let above = after.positions.len() - after.positions.count_up_to(high);
+            above * 4 >= after.positions.len()
+        })
     };
     let upward = moved.iter().filter(is_upward).count();
     Some(if upward * 2 > moved.len() { SplitVerdict::Sequential } else { SplitVerdict::Moving })
 }
 
 /// Whether two sorted samples are of different distributions.
-fn has_moved(before: &[Position], after: &[Position]) -> bool {
+fn has_moved(before: &PositionList, after: &PositionList) -> bool {
     let distance = distance(before, after);
     // By chance, one pair of samples in two hundred is further apart (Kolmogorov and Smirnov).
     let chance = distance * distance * before.len() * after.len() <= 3_000_000 * (before.len() + after.len());
@@ -166,14 +169,14 @@ fn has_moved(before: &[Position], after: &[Position]) -> bool {
 
 /// The largest distance between the distributions of two sorted samples, in thousandths
 /// (Kolmogorov and Smirnov).
-fn distance(before: &[Position], after: &[Position]) -> usize {
+fn distance(before: &PositionList, after: &PositionList) -> usize {
     let (mut left, mut right, mut largest) = (0, 0, 0);
-    while left < before.len() && right < after.len() {
-        let position = before[left].min(after[right]);
-        while before.get(left) == Some(&position) {
+    while let (Some(of_before), Some(of_after)) = (before.get(left), after.get(right)) {
+        let position = of_before.min(of_after);
+        while before.get(left) == Some(position) {
             left += 1;
         }
-        while after.get(right) == Some(&position) {
+        while after.get(right) == Some(position) {
             right += 1;
         }
         largest = largest.max((left * after.len()).abs_diff(right * before.len()));
@@ -183,11 +186,10 @@ fn distance(before: &[Position], after: &[Position]) -> usize {
 
 /// The positions to be tried: both sides of the median and of the heaviest keys.
 fn candidates(load: &SplitLoad<'_>, latest: &KeySample) -> Vec<Position> {
-    let median = latest.positions[latest.positions.len() / 2];
+    let median = latest.positions.get(latest.positions.len() / 2);
     let heavy = latest.heavy.iter().take(HEAVY_TRIED).map(|key| key.position);
     let both_sides = |position: Position| [Some(position), load.range.by.next(position)];
-    let mut tried: Vec<Position> =
-        core::iter::once(median).chain(heavy).flat_map(both_sides).flatten().collect();
+    let mut tried: Vec<Position> = median.into_iter().chain(heavy).flat_map(both_sides).flatten().collect();
     tried.sort_unstable();
     tried.dedup();
     tried.retain(|at| load.range.contains(*at) && *at != load.range.first);
@@ -228,7 +230,7 @@ pub(crate) fn share_before(window: &KeySample, first: Position, at: Position) ->
 
 /// The load of a window before `at` and from it on, in thousandths a second.
 fn parts(window: &KeySample, at: Position) -> [i64; 2] {
-    let left = window.positions.partition_point(|position| *position < at);
+    let left = window.positions.count_before(at);
     let load = i128::from(window.load.as_thousandths());
     // At most the load.
     let left = (load * left as i128 / (window.positions.len() as i128).max(1)) as i64;

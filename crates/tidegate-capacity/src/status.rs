@@ -30,12 +30,7 @@ pub struct CapacityStatus<'a> {
     pub node_left: Units,
     /// The units that the access would be charged.
     pub units: Units,
-    /// The units a second that the partition is allocated for this operation, which is also what
-    /// it holds when it is full.
-    pub limit: Units,
-    /// The units left of them; negative in debt.
-    pub remaining: Units,
-    /// More about this direction of the partition.
+    /// The rates and levels of this direction of the partition.
     pub direction: DirectionStatus,
     /// The tokens of the table; `None` without global admission.
     pub tokens: Option<TokensStatus>,
@@ -162,13 +157,14 @@ pub struct PartitionStatus<'a> {
 pub struct DirectionStatus {
     /// Its share of the table's throughput, in units a second. Its allocation is never below.
     pub base: Units,
-    /// Units a second that it is allocated.
+    /// Units a second that it is allocated, which is also what it holds when it is full.
     pub rate: Units,
     /// Units a second that one member serves at most.
     pub ceiling: Units,
     /// Units of its allocation that are left; negative in debt.
     pub left: Units,
-    /// Burst credit left.
+    /// Burst credit left. It is kept in every mode, so that a change of mode loses none, and spent
+    /// in those that [`TableMode::spends_burst`].
     pub burst_left: Units,
     /// Units admitted in the last second.
     pub consumed: Units,

@@ -18,7 +18,7 @@ use crate::units::Units;
 
 /// The number of a table among all that a [`Capacity`](crate::Capacity) and those before it have
 /// had. It wraps after 2^32 tables, long after the holds of the first ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TableId(pub(crate) u32);
 
 /// A table in force. It is shared by a [`Capacity`](crate::Capacity) and those that replace it.

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 
 use tidegate_core::Timestamp;
 
+use crate::access::{AccessKind, ReadConsistency};
 use crate::bucket::BucketSpec;
 use crate::members::Members;
 use crate::on_demand::{OnDemand, OnDemandTerms, Ratchet};
 use crate::position::{PartitionBy, Position};
 pub use crate::table_mode::TableMode;
 use crate::throughput::{MEMBERS_MAX, Rates};
-use crate::units::Units;
+use crate::units::{READ_BYTES_MAX, Units, WRITE_BYTES_MAX};
 use crate::warm_throughput::WarmThroughput;
 
 /// The members of a group that may serve a read.
@@ -94,6 +95,13 @@ pub struct TableConfig {
     /// The time for which unused throughput is kept, in whole seconds, at most
     /// [`TableConfig::BURST_MAX`]; default 300 s.
     pub burst: Duration,
+    /// The most bytes that one read may return, 1 to [`TableConfig::READ_BYTES_HIGHEST`]; default
+    /// [`READ_BYTES_MAX`]. Whatever the table allows, an access weighs at most
+    /// [`Units::LARGEST_REQUEST`].
+    pub read_bytes_max: u64,
+    /// The most bytes that one write may carry, 1 to [`TableConfig::WRITE_BYTES_HIGHEST`]; default
+    /// [`WRITE_BYTES_MAX`].
+    pub write_bytes_max: u64,
     /// Units of reading a second that one member of a partition serves at most; `None`: 3000, or
     /// the partition's share if that is more.
     pub read_ceiling: Option<u64>,
@@ -135,6 +143,12 @@ impl TableConfig {
     pub const REPLICAS_MAX: u8 = MEMBERS_MAX as u8;
     /// The longest time for which unused throughput is kept: an hour.
     pub const BURST_MAX: Duration = Duration::from_hours(1);
+    /// The highest bound on the bytes of one read: those of an eventually consistent one that weighs
+    /// [`Units::LARGEST_REQUEST`].
+    pub const READ_BYTES_HIGHEST: u64 =
+        AccessKind::Read { consistency: ReadConsistency::Eventual }.bytes_heaviest();
+    /// The highest bound on the bytes of one write: those that weigh [`Units::LARGEST_REQUEST`].
+    pub const WRITE_BYTES_HIGHEST: u64 = AccessKind::Write.bytes_heaviest();
     /// Units of reading a second that one member of a partition serves at most, unless configured.
     pub const READ_CEILING: u64 = 3000;
     /// Units of writing a second that a partition takes at most, unless configured.
@@ -160,6 +174,8 @@ impl TableConfig {
             partition_by: PartitionBy::default(),
             key_prefix: Vec::new(),
             burst: Duration::from_mins(5),
+            read_bytes_max: READ_BYTES_MAX,
+            write_bytes_max: WRITE_BYTES_MAX,
             read_ceiling: None,
             write_ceiling: None,
             replicas: 1,
@@ -222,6 +238,13 @@ impl TableConfig {
     #[must_use]
     pub fn ceilings(mut self, ceilings: Ceilings) -> Self {
         (self.read_ceiling, self.write_ceiling) = (Some(ceilings.read), Some(ceilings.write));
+        self
+    }
+
+    /// Allows a read of so many bytes, and a write of so many.
+    #[must_use]
+    pub fn access_bytes_max(mut self, max: AccessBytes) -> Self {
+        (self.read_bytes_max, self.write_bytes_max) = (max.read, max.write);
         self
     }
 
@@ -340,6 +363,15 @@ pub struct Ceilings {
     /// Units of reading; at least 1.
     pub read: u64,
     /// Units of writing; at least 1.
+    pub write: u64,
+}
+
+/// Bytes of one read and of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessBytes {
+    /// Bytes that a read returns.
+    pub read: u64,
+    /// Bytes that a write carries.
     pub write: u64,
 }
 

@@ -18,6 +18,12 @@ pub enum TableMode {
 }
 
 impl TableMode {
+    /// Whether partitions spend burst credit. Under global admission the tokens of the table decide
+    /// instead.
+    pub const fn spends_burst(self) -> bool {
+        matches!(self, Self::Burst | Self::Adaptive)
+    }
+
     /// Its word in policies: `static`, `burst`, `adaptive` or `global`.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -85,12 +85,11 @@ pub struct Throttled<'a> {
     pub remaining: Units,
     /// The units a second that the partition is allocated for this operation.
     pub rate: Units,
-    /// The units a second that the partition may reach with bursts; `None` where no burst is
-    /// configured.
+    /// The units a second that the partition may reach; `None` where its share is the bound.
     pub ceiling: Option<Units>,
     /// The units that the partition consumed in the last second.
     pub consumed: Units,
-    /// The burst credit left; `None` where no burst is configured.
+    /// The burst credit left; `None` in a mode that spends none.
     pub burst_left: Option<Units>,
 }
 

@@ -24,9 +24,9 @@ pub struct Units(i64);
 impl Units {
     /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// The most one request can weigh: a write of [`WRITE_BYTES_MAX`] in a transaction. A partition
-    /// that still has any units left admits it all the same, and then refuses until the debt is
-    /// repaid.
+    /// The most one request can weigh, whatever its table allows: a write of [`WRITE_BYTES_MAX`] in
+    /// a transaction. A partition that still has any units left admits it all the same, and then
+    /// refuses until the debt is repaid.
     pub const LARGEST_REQUEST: Self = Self::whole(800);
 
     /// The units a second of so many in `elapsed`, a second or more; none for less than none.
@@ -104,9 +104,9 @@ impl fmt::Display for Units {
 pub const READ_UNIT_BYTES: u64 = 4096;
 /// Bytes that one unit of writing covers.
 pub const WRITE_UNIT_BYTES: u64 = 1024;
-/// The most bytes one read may return: one page of 1 MiB.
+/// The most bytes one read may return, unless its table allows others: one page of 1 MiB.
 pub const READ_BYTES_MAX: u64 = 1 << 20;
-/// The most bytes one write may carry: one item of 400 KiB.
+/// The most bytes one write may carry, unless its table allows others: one item of 400 KiB.
 pub const WRITE_BYTES_MAX: u64 = 400 << 10;
 
 /// `size` bytes in blocks of `block`, a started block counted whole; nothing counts as one byte.

@@ -56,12 +56,11 @@ pub struct CapacityDetails {
     pub node: Box<str>,
     /// The rate that the partition is allocated for this operation.
     pub rate_thousandths: u64,
-    /// The rate that the partition may reach with bursts; `None` where no burst is configured.
+    /// The rate that the partition may reach; `None` where its share is the bound.
     pub ceiling_thousandths: Option<u64>,
     /// The rate that the partition consumed lately; `None` where consumption is not observed.
     pub consumed_thousandths: Option<u64>,
-    /// The burst credit left, in thousandths of a capacity unit; `None` where no burst is
-    /// configured.
+    /// The burst credit left, in thousandths of a capacity unit; `None` where none is spent.
     pub burst_left_thousandths: Option<u64>,
 }
 
@@ -181,9 +180,13 @@ impl fmt::Display for CapacityDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { table, operation, partition, key_range, node, .. } = self;
         let rate = Thousandths(self.rate_thousandths);
+        write!(f, "table \"{table}\"")?;
+        if let Some(index) = &self.index {
+            write!(f, ", index \"{index}\"")?;
+        }
         write!(
             f,
-            "table \"{table}\", {}, partition {partition} ({key_range}) on node \"{node}\", rate {rate}/s",
+            ", {}, partition {partition} ({key_range}) on node \"{node}\", rate {rate}/s",
             operation.as_str()
         )?;
         if let Some(ceiling) = self.ceiling_thousandths.map(Thousandths) {
@@ -236,7 +239,10 @@ mod tests {
         capacity.consumed_thousandths = Some(50);
         capacity.burst_left_thousandths = Some(0);
         let more = format!("{text}, ceiling 3000/s, consumed 0.05/s, burst left 0");
-        assert_eq!(RefusalDetails::Capacity(capacity).to_string(), more);
+        assert_eq!(RefusalDetails::Capacity(capacity.clone()).to_string(), more);
+        capacity.index = Some("by-user".into());
+        let of_index = more.replace("\"orders\", write", "\"orders\", index \"by-user\", write");
+        assert_eq!(RefusalDetails::Capacity(capacity).to_string(), of_index);
         let shed = OverloadDetails::new(Some("checkout".into()), Some(12), 129, BindingSignal::Pressure);
         assert_eq!(
             RefusalDetails::Overload(shed).to_string(),

@@ -135,7 +135,7 @@ struct OwnedAccess {
     key: Box<[u8]>,
     kind: AccessKind,
     size: u64,
-    index_writes: Box<[OwnedIndexWrite]>,
+    index_writes: Option<Box<[OwnedIndexWrite]>>,
 }
 
 #[derive(Clone, Debug)]
@@ -147,17 +147,17 @@ struct OwnedIndexWrite {
 
 impl OwnedAccess {
     fn of(access: &Access<'_>) -> Self {
-        let index_writes = access.index_writes.iter().map(|write| OwnedIndexWrite {
+        let owned = |write: &IndexWrite<'_>| OwnedIndexWrite {
             index: write.index.into(),
             key: write.key.into(),
             size: write.size,
-        });
+        };
         Self {
             table: access.table.into(),
             key: access.key.into(),
             kind: access.kind,
             size: access.size,
-            index_writes: index_writes.collect(),
+            index_writes: access.index_writes.map(|writes| writes.iter().map(owned).collect()),
         }
     }
 }
@@ -166,7 +166,7 @@ impl OwnedAccess {
 #[derive(Debug)]
 pub(crate) struct LentLists<'a> {
     attributes: Pairs<'a>,
-    index_writes: SmallVec<[IndexWrite<'a>; 2]>,
+    index_writes: Option<SmallVec<[IndexWrite<'a>; 2]>>,
 }
 
 /// Names and values that outlive what their caller has lent, in one piece of memory.
@@ -245,10 +245,12 @@ impl OwnedRequest {
 
     /// Its lists, for [`OwnedRequest::with`].
     pub(crate) fn lists(&self) -> LentLists<'_> {
-        let writes = self.access.iter().flat_map(|access| &access.index_writes);
-        let index_writes =
-            writes.map(|write| IndexWrite { index: &write.index, key: &write.key, size: write.size });
-        LentLists { attributes: self.attributes.pairs(), index_writes: index_writes.collect() }
+        let writes = self.access.as_ref().and_then(|access| access.index_writes.as_deref());
+        let index_writes = writes.map(|writes| {
+            let lent = writes.iter();
+            lent.map(|write| IndexWrite { index: &write.index, key: &write.key, size: write.size }).collect()
+        });
+        LentLists { attributes: self.attributes.pairs(), index_writes }
     }
 
     /// The request with its lists.
@@ -260,8 +262,8 @@ impl OwnedRequest {
             cost: self.cost,
             class: self.class,
             access: self.access.as_ref().map(|access| {
-                Access::new(&access.table, &access.key, access.kind, access.size)
-                    .index_writes(&lists.index_writes)
+                let index_writes = lists.index_writes.as_deref();
+                Access { index_writes, ..Access::new(&access.table, &access.key, access.kind, access.size) }
             }),
             resource: self.resource.as_deref(),
             attempt: self.attempt,

@@ -1,7 +1,7 @@
 //! The state of the table of an access, as explanations show it.
 
+use tidegate_capacity::TokensStatus;
 use tidegate_capacity::split::SplitVerdict;
-use tidegate_capacity::{TableMode, TokensStatus};
 use tidegate_engine::AccessReport;
 use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
 use tidegate_wire::explanation::Would;
@@ -22,7 +22,7 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
         rate: direction.rate.as_f64(),
         left: direction.left.as_f64(),
         ceiling: direction.ceiling.as_f64(),
-        burst_left: has_burst(report.mode).then(|| direction.burst_left.as_f64()),
+        burst_left: report.mode.spends_burst().then(|| direction.burst_left.as_f64()),
         consumed: direction.consumed.as_f64(),
         tokens: report.tokens.map(tokens),
         account_tokens: report.account_tokens.map(tokens),
@@ -32,11 +32,6 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
 
 fn tokens(status: TokensStatus) -> TokensExplanation {
     TokensExplanation { rate: status.rate.as_f64(), left: status.left.as_f64(), leased: status.is_leased }
-}
-
-/// Whether partitions spend burst credit. Under global admission the table's tokens decide.
-const fn has_burst(mode: TableMode) -> bool {
-    matches!(mode, TableMode::Burst | TableMode::Adaptive)
 }
 
 /// The verdict in one word.

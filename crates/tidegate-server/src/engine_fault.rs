@@ -25,7 +25,7 @@ pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {
         RequestError::Access(CapacityError::UnknownTable { .. }) => {
             (FaultCode::UnknownTable, "name a table of the policy")
         }
-        RequestError::Access(_) => (FaultCode::MalformedBody, "name a table of the policy"),
+        RequestError::Access(error) => return access_fault(error),
         RequestError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),
         RequestError::Store(_) => (FaultCode::StoreUnavailable, "repeat it when the store answers"),
         _ => (FaultCode::Internal, "see the log of the daemon"),
@@ -42,6 +42,22 @@ pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {
         RequestError::RefundKeysFull { until } => fault.retry_after(wait_seconds(*until, now)),
         RequestError::TableFull(full) => fault.retry_after(wait_seconds(full.until, now)),
         _ => fault,
+    }
+}
+
+/// The fault of an access that the capacity plane could not weigh. Its messages end with the fix.
+fn access_fault(error: &CapacityError) -> Fault {
+    let field = match error {
+        CapacityError::TooLarge { .. } | CapacityError::TooHeavy { .. } => Some("size"),
+        CapacityError::KeyTooLong { .. } => Some("key"),
+        _ => None,
+    };
+    let text = error.to_string();
+    let (detail, fix) = text.rsplit_once("; ").unwrap_or((&text, "correct `access`"));
+    let fault = Fault::new(FaultCode::MalformedBody, detail).fix(fix.to_owned());
+    match field {
+        Some(field) => fault.field(field),
+        None => fault,
     }
 }
 

@@ -387,7 +387,7 @@ impl Desk<'_> {
 /// The access that a body names, with the entries of indexes as the capacity plane takes them.
 pub(crate) struct NamedAccess<'a> {
     body: Option<&'a AccessBody<'a>>,
-    index_writes: SmallVec<[IndexWrite<'a>; 2]>,
+    index_writes: Option<SmallVec<[IndexWrite<'a>; 2]>>,
 }
 
 impl<'a> NamedAccess<'a> {
@@ -396,19 +396,22 @@ impl<'a> NamedAccess<'a> {
         if let Some(fault) = body.and_then(AccessBody::fault) {
             return Err(fault);
         }
-        let writes = body.into_iter().flat_map(|body| &body.index_writes);
-        let index_writes = writes.map(|write| IndexWrite {
-            index: &write.index,
-            key: write.key.as_bytes(),
-            size: write.size,
+        let writes = body.and_then(|body| body.index_writes.as_deref());
+        let index_writes = writes.map(|writes| {
+            let entries = writes.iter().map(|write| IndexWrite {
+                index: &write.index,
+                key: write.key.as_bytes(),
+                size: write.size,
+            });
+            entries.collect()
         });
-        Ok(Self { body, index_writes: index_writes.collect() })
+        Ok(Self { body, index_writes })
     }
 
     fn access(&self) -> Option<Access<'_>> {
         let body = self.body?;
         let access = Access::new(&body.table, body.key.as_bytes(), access_kind(body.kind), body.size);
-        Some(access.index_writes(&self.index_writes))
+        Some(Access { index_writes: self.index_writes.as_deref(), ..access })
     }
 }
 

@@ -36,7 +36,7 @@ pub struct AccessExplanation {
     pub left: f64,
     /// The most capacity units a second of one member of the partition.
     pub ceiling: f64,
-    /// Burst credit left; absent where none is kept.
+    /// Burst credit left; absent in a mode that spends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_left: Option<f64>,
     /// Capacity units that the partition admitted in the last second.

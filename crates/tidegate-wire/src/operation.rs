@@ -324,11 +324,11 @@ pub struct AccessBody<'a> {
     /// How many bytes it moves. Default 1, which is one unit.
     #[serde(default = "one_byte")]
     pub size: u64,
-    /// For a write: the entries of indexes that it changes, at most 64. Default: one in each index
-    /// of the table, with the key and the size of the write.
+    /// For a write: the entries of indexes that it changes, at most 64. An empty list: it changes
+    /// none. Default: one in each index of the table, with the key and the size of the write.
     #[serde(borrow, default)]
     #[schema(max_items = 64)]
-    pub index_writes: Vec<IndexWriteBody<'a>>,
+    pub index_writes: Option<Vec<IndexWriteBody<'a>>>,
 }
 
 impl AccessBody<'_> {
@@ -340,7 +340,7 @@ impl AccessBody<'_> {
         let fault = |detail: &str, fix: &str| {
             Some(Fault::new(FaultCode::MalformedBody, detail).field("index_writes").fix(fix))
         };
-        let count = self.index_writes.len();
+        let count = self.index_writes.as_ref().map_or(0, Vec::len);
         let is_write = matches!(self.kind, AccessKind::Write | AccessKind::WriteTransactional);
         if count > Self::INDEX_WRITES_MAX {
             let detail = format!("index_writes has {count} entries");

@@ -41,8 +41,7 @@ pub struct CapacityBody<'a> {
     /// Capacity units a second that the partition is allocated for this operation.
     #[cfg_attr(feature = "api", schema(value_type = f64))]
     rate: UnitsNumber,
-    /// Capacity units a second that the partition may reach with bursts; absent where no burst is
-    /// configured.
+    /// Capacity units a second that the partition may reach; absent where its share is the bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     ceiling: Option<UnitsNumber>,
@@ -51,7 +50,7 @@ pub struct CapacityBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     consumed: Option<UnitsNumber>,
-    /// Capacity units of burst credit left; absent where no burst is configured.
+    /// Capacity units of burst credit left; absent in a mode that spends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
     burst_left: Option<UnitsNumber>,

@@ -421,7 +421,10 @@ fn a_look_says_what_is_left_and_changes_nothing() {
     let look = capacity.peek(SHOP, &access, START).unwrap();
     assert_eq!((look.table, look.partition, look.node), ("orders", PartitionId(2), "a"));
     assert_eq!((look.operation.as_str(), look.units), ("write", Units::whole(2)));
-    assert_eq!((look.limit, look.remaining, look.reset_at), (Units::whole(25), Units::whole(25), START));
+    assert_eq!(
+        (look.direction.rate, look.direction.left, look.reset_at),
+        (Units::whole(25), Units::whole(25), START)
+    );
     assert_eq!(look.throttled, None);
     assert!(look.range.contains(Position::of_hash(key_hash(&key))));
     // Used up, with each partition of the table.
@@ -435,13 +438,13 @@ fn a_look_says_what_is_left_and_changes_nothing() {
     };
     let before = (capacity.fingerprint(), hints());
     let look = capacity.peek(SHOP, &access, START).unwrap();
-    assert!(look.remaining <= Units::whole(25).min(Units::from_thousandths(-24_999)));
+    assert!(look.direction.left <= Units::whole(25).min(Units::from_thousandths(-24_999)));
     let full = look.reset_at.saturating_since(START);
     assert!(full.abs_diff(Duration::from_secs(2)) < Duration::from_millis(1), "{full:?}");
     assert_eq!((capacity.fingerprint(), hints()), before);
     assert_eq!(look.throttled, Some(throttled(&capacity, &access, START)));
     assert_eq!(look.throttled.unwrap().reason, Reason::TableThroughputExceeded);
-    assert!(capacity.peek(SHOP, &access, look.reset_at).unwrap().remaining == Units::whole(25));
+    assert!(capacity.peek(SHOP, &access, look.reset_at).unwrap().direction.left == Units::whole(25));
     assert!(capacity.peek(SHOP, &Access::write("none", b"", 1), START).is_err());
     assert!(capacity.peek(SHOP, &Access::write("orders", b"", u64::MAX), START).is_err());
 }

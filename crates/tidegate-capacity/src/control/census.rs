@@ -230,7 +230,8 @@ impl Look<'_> {
         if self.sketches < if is_refused { SKETCHES_MAX } else { SKETCHES_WARM_MAX } {
             self.sketches += 1;
             load.sketches += 1;
-            *sketch = Some(Box::new(Sketch::new(self.seed ^ u64::from(state.id.0), self.now)));
+            let seed = self.seed ^ u64::from(state.id.0);
+            *sketch = Some(Box::new(Sketch::new(state.range.by, seed, self.now)));
             observed.windows = Some(Box::new(KeyWindows { at_ceiling, ..KeyWindows::default() }));
         } else {
             self.is_crowded |= is_refused;

@@ -73,9 +73,10 @@ impl Control {
                 self.predict_parts(plan, *partition, &parts, shares);
             }
             PlannedChange::Merge { left } => {
-                let partitions = capacity.table(namespace, table)?.layout.plan().len();
+                let of_table = capacity.table(namespace, table)?;
+                let partitions = of_table.layout.plan().len();
                 let joined = capacity.merge(namespace, table, *left, now)?;
-                self.loads.note_merge((namespace, table), partitions, [*left, joined], now);
+                self.loads.note_merge(of_table.id, partitions, [*left, joined], now);
             }
             PlannedChange::Move(_) => return Ok(false),
         }

@@ -11,7 +11,7 @@ use crate::layout::LayoutPlan;
 use crate::meter::Meter;
 use crate::partition_id::PartitionId;
 use crate::sketch::KeySample;
-use crate::split::SplitVerdict;
+use crate::split::{SplitVerdict, WINDOWS_MAX};
 use crate::status::PartitionStatus;
 use crate::table::{Table, TableId};
 use crate::units::Units;
@@ -87,6 +87,18 @@ pub(super) struct KeyWindows {
     pub(super) at_ceiling: Units,
 }
 
+impl KeyWindows {
+    /// Frees what no later verdict reads: the oldest window, and the counters of the last one.
+    pub(super) fn forget_judged(&mut self) {
+        if self.samples.len() == WINDOWS_MAX {
+            self.samples.pop_front();
+        }
+        if let Some(judged) = self.samples.back_mut() {
+            judged.heavy = Vec::new();
+        }
+    }
+}
+
 /// A partition that was moved lately, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MovedPartition {
@@ -98,7 +110,7 @@ pub(super) struct MovedPartition {
 /// Sums since a partition was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Totals {
-    offered: Units,
+    pub(super) offered: Units,
     admitted: Units,
     throttled: Units,
 }
@@ -183,6 +195,11 @@ impl TableLoad {
         let is_counted = self.sketches > 0;
         self.sketches -= is_counted as usize;
         is_counted as usize
+    }
+
+    /// Whether its partitions are those of `plan`, in its order.
+    pub(super) fn follows(&self, plan: &LayoutPlan) -> bool {
+        self.version == Some(plan.version())
     }
 
     /// The partition with this number.

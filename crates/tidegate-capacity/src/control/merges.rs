@@ -1,120 +1,178 @@
 //! Proposals of merges: neighbours that have been cool for long.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tidegate_core::Timestamp;
 
 use super::Control;
-use super::load::{Observed, statuses};
+use super::load::{Observed, TableLoad};
 use super::moves::nodes_of;
 use crate::capacity::Capacity;
-use crate::load_history::RangeLoad;
+use crate::key_range::KeyRange;
+use crate::layout::LayoutPlan;
+use crate::load_history::{PartitionTotals, RangeLoad};
 use crate::merge::{CoolPair, CoolReplicas, JoiningMove, MergeLoad, cool_neighbours, joining_move};
+use crate::partition::PartitionState;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
 use crate::plan::{Plan, PlanReason, PlannedChange};
 use crate::relocation::COOLDOWN;
 use crate::split::SplitVerdict;
-use crate::status::PartitionStatus;
+use crate::table::least_firsts;
+use crate::units::Units;
+
+/// A partition of a pair that lies on different nodes.
+#[derive(Clone, Copy, Debug)]
+struct ApartPartition {
+    id: PartitionId,
+    range: KeyRange,
+    replicas: CoolReplicas,
+}
 
 impl Control {
-    pub(super) fn propose_merges(&self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
-        let names: Vec<&str> = capacity.nodes(now).map(|node| node.name).collect();
-        let positions: BTreeMap<&str, usize> = names.iter().copied().zip(0..).collect();
-        let mut nodes = nodes_of(capacity, now);
-        let mut apart = Vec::new();
-        for (namespace, table) in capacity.tables() {
-            let statuses = statuses(capacity, namespace, table, now);
-            let loads = self.merge_loads(capacity, (namespace, table), &statuses, &positions, plans);
-            let histories = self.loads.of_table(namespace, table);
-            for (load, history) in loads.iter().zip(histories) {
-                let [reads, writes] = history.latest();
-                for (member, node) in load.nodes.iter().enumerate() {
-                    // Those of nodes that are gone, and of members that there are not, have none.
-                    let Some(node) = nodes.get_mut(*node) else { continue };
-                    let of_member = if member == 0 { reads + writes } else { writes };
-                    node.offered = node.offered + of_member;
-                }
+    /// Takes the totals that the look has just read into the history of loads.
+    pub(super) fn follow_loads(&mut self, now: Timestamp) {
+        let mut look = self.loads.look(now);
+        for load in &self.tables {
+            let layout = &load.table.layout;
+            let plan = layout.plan();
+            if !load.follows(&plan) {
+                // Changed since the look at the partitions.
+                look.keep(load.table.id);
+                continue;
             }
-            let most = self.loads.merges_left(namespace, table, statuses.len(), now);
+            let totals = load.partitions.iter().map(|one| PartitionTotals {
+                id: one.id,
+                offered: one
+                    .directions
+                    .each_ref()
+                    .map(|one| one.before.map_or(Units::ZERO, |all| all.offered)),
+            });
+            look.table(load.table.id, layout.keyspace.by, &plan, totals);
+        }
+    }
+
+    pub(super) fn propose_merges(&self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
+        let mut nodes = nodes_of(capacity, now);
+        for (node, offered) in nodes.iter_mut().zip(&self.node_offered) {
+            node.offered = *offered;
+        }
+        let mut apart = Vec::new();
+        for load in &self.tables {
+            let place = (&*load.table.namespace, &*load.table.name);
+            let plan = load.table.layout.plan();
+            let most = self.loads.merges_left(load.table.id, plan.len(), now);
+            if most == 0 || !plan.config.merges || !load.follows(&plan) {
+                continue;
+            }
+            let loads = self.merge_loads(capacity, load, &plan, plans);
             for CoolPair { left, is_together, .. } in cool_neighbours(&loads, most, now) {
                 if is_together {
                     let change = PlannedChange::Merge { left };
-                    plans.push(Plan::new((namespace, table), change, PlanReason::Cool, now));
+                    plans.push(Plan::new(place, change, PlanReason::Cool, now));
                 } else if let Some(index) = loads.iter().position(|load| load.id == left) {
-                    let pair = [(statuses[index], loads[index]), (statuses[index + 1], loads[index + 1])];
-                    apart.push(((namespace, table), pair));
+                    let partition = |index: usize| {
+                        let state = load.table.layout.lock(&plan, index);
+                        let promised = state.directions.promised().map(Units::from_rate);
+                        let replicas = CoolReplicas { nodes: loads[index].nodes, promised };
+                        ApartPartition { id: state.id, range: state.range, replicas }
+                    };
+                    apart.push((load, [partition(index), partition(index + 1)]));
                 }
             }
         }
-        // Once it is known what all nodes are asked for.
-        for (place, pair) in apart {
-            let is_rested = |status: &PartitionStatus<'_>| {
-                let id = capacity.table(place.0, place.1).map(|table| table.id);
+        // Once all pairs are known that need no move.
+        for (load, pair) in apart {
+            let is_rested = |partition: &ApartPartition| {
                 let mut moved = self.moved.iter();
-                let moved = moved.find(|one| Ok(one.table) == id && one.partition == status.id);
+                let moved = moved.find(|one| (one.table, one.partition) == (load.table.id, partition.id));
                 moved.is_none_or(|moved| now.saturating_since(moved.moved_at) >= COOLDOWN)
             };
-            if !pair.iter().all(|(status, _)| is_rested(status)) {
+            if !pair.iter().all(is_rested) {
                 continue;
             }
-            let replicas = pair.map(|(status, load)| CoolReplicas {
-                nodes: load.nodes,
-                promised: [status.read_rate + status.write_rate, status.write_rate],
-            });
+            let replicas = pair.map(|partition| partition.replicas);
             if let Some(JoiningMove { is_right, from, to, promised }) = joining_move(replicas, &nodes) {
                 nodes[to].promised = nodes[to].promised + promised;
-                let (status, _) = pair[usize::from(is_right)];
-                let order = MoveOrder::new(place, (status.id, status.range), names[from], names[to]);
+                let ApartPartition { id, range, .. } = pair[usize::from(is_right)];
+                let place = (&*load.table.namespace, &*load.table.name);
+                let [from, to] = [from, to].map(|node| &*capacity.nodes[node].name);
+                let order = MoveOrder::new(place, (id, range), from, to);
                 plans.push(Plan::new(place, PlannedChange::Move(order), PlanReason::Cool, now));
             }
         }
     }
 
-    /// The partitions of a table as candidates for merges.
+    /// The partitions of a table as candidates for merges. Those whose history already forbids one
+    /// are not locked.
     fn merge_loads(
         &self,
         capacity: &Capacity,
-        (namespace, table): (&str, &str),
-        statuses: &[PartitionStatus<'_>],
-        nodes: &BTreeMap<&str, usize>,
+        load: &TableLoad,
+        plan: &LayoutPlan,
         plans: &[Plan],
     ) -> Vec<MergeLoad> {
-        let is_here = |(of_namespace, of_table): (&str, &str)| of_namespace == namespace && of_table == table;
+        let is_here = |namespace: &str, table: &str| load.is_named((namespace, table));
         let planned = plans.iter().filter_map(|plan| match &plan.change {
-            _ if !is_here((&plan.namespace, &plan.table)) => None,
+            _ if !is_here(&plan.namespace, &plan.table) => None,
             PlannedChange::Split { partition, .. } | PlannedChange::Isolate { partition, .. } => {
                 Some(*partition)
             }
             PlannedChange::Merge { left } => Some(*left),
             PlannedChange::Move(order) => Some(order.partition),
         });
-        let running = self.running.iter().filter(|order| is_here((&order.namespace, &order.table)));
+        let running = self.running.iter().filter(|order| is_here(&order.namespace, &order.table));
         let busy: BTreeSet<PartitionId> = planned.chain(running.map(|order| order.partition)).collect();
-        let bounds = capacity.configured_bounds(namespace, table).unwrap_or_default();
-        let histories = self.loads.of_table(namespace, table);
-        let load = |(status, history): (&PartitionStatus<'_>, Option<&RangeLoad>)| {
-            let observed = self.observed((namespace, table), status.id);
-            let is_hot = |one: &Observed| matches!(one.verdict, Some(SplitVerdict::HotKey { .. }));
-            let members = [Some(status.node), status.followers[0], status.followers[1]];
+        let histories = self.loads.of_table(load.table.id);
+        if histories.len() != load.partitions.len() || histories.iter().all(|one| one.peaks().is_none()) {
+            return Vec::new();
+        }
+        let layout = &load.table.layout;
+        let mut configured = least_firsts(&plan.config, &layout.keyspace).into_iter().peekable();
+        let begins_configured = histories.iter().map(|history| {
+            let first = history.range().first;
+            while configured.next_if(|at| *at < first).is_some() {}
+            configured.peek() == Some(&first)
+        });
+        let begins_configured: Vec<bool> = begins_configured.collect();
+        let is_known = |index: usize| histories.get(index).is_some_and(|history| history.peaks().is_some());
+        let merge_load = |index: usize| {
+            let (history, observed) = (&histories[index], &load.partitions[index]);
+            let joins_left = index > 0 && !begins_configured[index] && is_known(index - 1);
+            let joins_right =
+                begins_configured.get(index + 1).is_some_and(|begins| !begins) && is_known(index + 1);
+            let is_candidate = is_known(index) && (joins_left || joins_right);
             // A partition that is to change is not joined in the same tick.
-            let history = history.filter(|history| history.id() == status.id && !busy.contains(&status.id));
+            if !is_candidate || history.id() != observed.id || busy.contains(&observed.id) {
+                return MergeLoad::unknown(observed.id);
+            }
+            let state = layout.lock(plan, index);
+            let is_hot = |one: &Observed| matches!(one.verdict, Some(SplitVerdict::HotKey { .. }));
             MergeLoad {
-                id: status.id,
-                made_at: status.made_at,
-                rejoined_at: history.and_then(RangeLoad::rejoined_at),
-                peaks: history.and_then(RangeLoad::peaks),
-                bases: [status.read.base, status.write.base],
-                ceilings: [status.read.ceiling, status.write.ceiling],
-                has_hot_key: observed.is_some_and(|both| both.iter().any(is_hot)),
-                begins_configured: bounds.binary_search(&status.range.first).is_ok(),
-                width: status.range.width(),
-                nodes: members
-                    .map(|node| node.and_then(|node| nodes.get(node).copied()).unwrap_or(usize::MAX)),
+                has_hot_key: observed.directions.iter().any(is_hot),
+                begins_configured: begins_configured[index],
+                ..candidate(capacity, &state, history)
             }
         };
-        // Observed just before, in the order of the ranges.
-        let histories = histories.iter().map(Some).chain(core::iter::repeat(None));
-        statuses.iter().zip(histories).map(load).collect()
+        (0..histories.len()).map(merge_load).collect()
+    }
+}
+
+/// A partition that is locked, as a candidate for a merge.
+fn candidate(capacity: &Capacity, state: &PartitionState, history: &RangeLoad) -> MergeLoad {
+    let rates = [true, false].map(|is_read| state.directions.of(is_read).rates);
+    let member = |member: usize| {
+        let number = state.members.as_slice().get(member);
+        number.and_then(|number| capacity.node_position(*number)).unwrap_or(usize::MAX)
+    };
+    MergeLoad {
+        made_at: state.made_at,
+        rejoined_at: history.rejoined_at(),
+        peaks: history.peaks(),
+        bases: rates.map(|rates| Units::from_rate(rates.base)),
+        ceilings: rates.map(|rates| Units::from_rate(rates.ceiling)),
+        width: state.range.width(),
+        nodes: core::array::from_fn(member),
+        ..MergeLoad::unknown(state.id)
     }
 }

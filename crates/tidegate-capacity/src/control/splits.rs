@@ -11,7 +11,7 @@ use crate::plan::{Plan, PlanReason, PlannedChange};
 use crate::position::Position;
 use crate::reshape::SplitShares;
 use crate::sketch::WINDOW;
-use crate::split::{Cut, SplitLoad, SplitVerdict, WINDOWS_MAX, share_before, split_verdict};
+use crate::split::{Cut, SplitLoad, SplitVerdict, share_before, split_verdict};
 use crate::units::Units;
 
 /// The youngest partition that is cut again.
@@ -54,9 +54,6 @@ fn judge(load: &mut TableLoad, ended: EndedWindow, is_crowded: bool, now: Timest
     if windows.samples.back().is_some_and(|last| last.since.saturating_add(WINDOW) != sample.since) {
         windows.samples.clear();
     }
-    if windows.samples.len() == WINDOWS_MAX {
-        windows.samples.pop_front();
-    }
     windows.samples.push_back(sample);
     let verdict = if was_refused {
         let load = SplitLoad::new(range, ceiling, windows.samples.make_contiguous());
@@ -70,6 +67,7 @@ fn judge(load: &mut TableLoad, ended: EndedWindow, is_crowded: bool, now: Timest
         // Other buckets refuse, which no cut changes, or none does.
         SplitVerdict::Wait
     };
+    windows.forget_judged();
     let is_young = made_at.is_some_and(|made_at| now.saturating_since(made_at) < SPLIT_AGE_MIN);
     let operation = OPERATIONS[direction];
     let (cuts, reason) = match &verdict {

@@ -27,6 +27,15 @@ fn range() -> KeyRange {
     KeyRange { by: PartitionBy::Slot, first: Position::FIRST, end: None }
 }
 
+fn sorted(slots: &[u16]) -> PositionList {
+    let mut list = PositionList::with_capacity(PartitionBy::Slot, slots.len());
+    for slot in slots {
+        list.push(Position::of_slot(*slot));
+    }
+    list.sort();
+    list
+}
+
 /// The verdict after these windows of 10 s, whose keys `key` draws at `units` a second.
 fn verdict(windows: u64, units: u64, key: impl FnMut(&mut Random, u64) -> u64) -> SplitVerdict {
     verdict_at(CEILING, windows, units, key)
@@ -40,7 +49,7 @@ fn verdict_at(
 ) -> SplitVerdict {
     let mut random = Random(5);
     let start = 1_795_210_800_000;
-    let mut sketch = Sketch::new(1, Timestamp::from_millis(start));
+    let mut sketch = Sketch::new(PartitionBy::Slot, 1, Timestamp::from_millis(start));
     let mut samples = Vec::new();
     for window in 0..windows {
         for access in 0..units * 10 {
@@ -167,10 +176,8 @@ fn of_cuts_that_help_alike_the_one_into_equal_parts_is_made() {
 fn samples_of_few_requests_are_apart_by_chance() {
     let mut random = Random(3);
     let mut sample = |count: usize, first: u64| {
-        let mut positions: Vec<Position> =
-            (0..count).map(|_| Position::of_slot((first + random.next() % 8000) as u16)).collect();
-        positions.sort_unstable();
-        positions
+        let slots: Vec<u16> = (0..count).map(|_| (first + random.next() % 8000) as u16).collect();
+        sorted(&slots)
     };
     for _ in 0..20 {
         assert!(!has_moved(&sample(60, 0), &sample(60, 0)));
@@ -182,7 +189,7 @@ fn samples_of_few_requests_are_apart_by_chance() {
 #[test]
 fn scans_are_not_cut() {
     assert_eq!(split_verdict(&SplitLoad::new(range(), CEILING, &[])), SplitVerdict::Wait);
-    let mut sketch = Sketch::new(1, Timestamp::from_secs(100));
+    let mut sketch = Sketch::new(PartitionBy::Slot, 1, Timestamp::from_secs(100));
     let mut windows = Vec::new();
     for window in 0..3_u64 {
         for access in 0..20_000_u64 {
@@ -201,8 +208,7 @@ fn scans_are_not_cut() {
 
 #[test]
 fn the_distance_of_two_samples_is_the_largest_gap_between_their_distributions() {
-    let sample = |slots: &[u16]| slots.iter().map(|slot| Position::of_slot(*slot)).collect::<Vec<_>>();
-    assert_eq!(distance(&sample(&[1, 2, 3, 4]), &sample(&[1, 2, 3, 4])), 0);
-    assert_eq!(distance(&sample(&[1, 2]), &sample(&[3, 4])), 1000);
-    assert_eq!(distance(&sample(&[1, 1, 5, 5]), &sample(&[1, 5, 5, 5])), 250);
+    assert_eq!(distance(&sorted(&[1, 2, 3, 4]), &sorted(&[1, 2, 3, 4])), 0);
+    assert_eq!(distance(&sorted(&[1, 2]), &sorted(&[3, 4])), 1000);
+    assert_eq!(distance(&sorted(&[1, 1, 5, 5]), &sorted(&[1, 5, 5, 5])), 250);
 }

@@ -4,4 +4,5 @@
 
 mod elastic_load;
 mod entitlement;
+mod sketch_memory;
 mod story;

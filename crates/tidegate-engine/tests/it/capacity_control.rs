@@ -182,11 +182,18 @@ fn indexed() -> CapacityBuilder {
 
 #[test]
 fn a_write_that_has_waited_changes_the_entries_of_indexes_that_it_names() {
+    let to_user = [IndexWrite { index: "by-user", key: b"ada", size: 3 << 10 }];
+    assert_eq!(left_after_two_writes(Some(&to_user)), [98, 94, 5], "orders, by-user and by-day");
+    assert_eq!(left_after_two_writes(Some(&[])), [98, 100, 5]);
+    assert_eq!(left_after_two_writes(None), [98, 98, 3]);
+}
+
+/// The units left of the table and its indexes when one write was admitted and another one waited.
+fn left_after_two_writes(index_writes: Option<&[IndexWrite<'_>]>) -> Vec<u64> {
     let resources =
         Overload::builder(7).resource("app", ResourceConfig::new(1).waiting_max(RoomUse::new(2, 1 << 20)));
     let engine = engine(indexed()).with_planes(indexed(), resources, NOW).unwrap();
-    let to_user = [IndexWrite { index: "by-user", key: b"ada", size: 3 << 10 }];
-    let write = Access::write("orders", b"7", 1).index_writes(&to_user);
+    let write = Access { index_writes, ..Access::write("orders", b"7", 1) };
     let request = Request::new(API, ()).resource("app").access(write);
     let Step::Decided(Decision::Admit(permit)) = engine.admit(&request, NOW).unwrap() else {
         panic!("the place is free");
@@ -197,8 +204,7 @@ fn a_write_that_has_waited_changes_the_entries_of_indexes_that_it_names() {
     let Step::Decided(Decision::Admit(_permit)) = engine.resume(pending, Answered::Turn, NOW) else {
         panic!("the place is free");
     };
-    let left: Vec<Units> = engine.table_statuses(0, NOW).map(|table| table.write.left).collect();
-    assert_eq!(left, [98, 94, 5].map(Units::whole), "orders, by-user and by-day");
+    engine.table_statuses(0, NOW).map(|table| table.write.left.whole_left()).collect()
 }
 
 #[test]

@@ -5,19 +5,19 @@ use core::time::Duration;
 use tidegate_capacity::on_demand::{OnDemandTerms, Ratchet};
 use tidegate_capacity::{
     AccountConfig, CapacityError, NodeConfig, PartitionBy, ReadMembers, TableConfig, TableMode, Units,
-    WriteCheck, WriteQuorum,
+    WarmThroughput, WriteCheck, WriteQuorum,
 };
 
 use super::planes::check_names;
-use crate::measure::span;
+use crate::measure::{size, span};
 use crate::path::Path;
 use crate::policy::NamespacePolicy;
 use crate::policy::planes::capacity;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::tables::{
-    DirectionsForm, IndexForm, OnDemandForm, PartitionByForm, PartitionsForm, ProvisionedForm, ReadsForm,
-    TableForm, TableModeForm, WriteCheckForm, WriteQuorumForm,
+    DirectionsForm, IndexForm, MaxAccessForm, OnDemandForm, PartitionByForm, PartitionsForm, ProvisionedForm,
+    ReadsForm, TableForm, TableModeForm, WriteCheckForm, WriteQuorumForm,
 };
 
 /// The longest text that all keys of a table begin with, in bytes.
@@ -71,6 +71,9 @@ fn table(namespace: &str, raw: &TableForm, path: &Path, report: &mut Report<'_>)
         }
     };
     set_mode(&mut table, raw.mode, path, report);
+    if let Some(form) = &raw.warm {
+        set_warm(&mut table, form, path, report);
+    }
     set_partitions(&mut table, raw.partition_by, raw.partitions.as_ref());
     table.reads = match raw.reads.unwrap_or_default() {
         ReadsForm::Any => ReadMembers::Any,
@@ -84,6 +87,9 @@ fn table(namespace: &str, raw: &TableForm, path: &Path, report: &mut Report<'_>)
         WriteQuorumForm::All => WriteQuorum::All,
         WriteQuorumForm::Majority => WriteQuorum::Majority,
     };
+    if let Some(form) = &raw.max_access {
+        set_max_access(&mut table, form, &path.key("max_access"), report);
+    }
     table.replicas = raw.replicas.unwrap_or(1);
     table.account.clone_from(&raw.account);
     if let Some(prefix) = &raw.key_prefix {
@@ -118,6 +124,32 @@ fn set_mode(table: &mut TableConfig, raw: Option<TableModeForm>, path: &Path, re
     table.mode = mode;
 }
 
+fn set_warm(table: &mut TableConfig, raw: &DirectionsForm, path: &Path, report: &mut Report<'_>) {
+    let at = path.key("warm");
+    if table.mode != TableMode::Global {
+        let what = "partitions made for warm throughput would divide the shares of this mode";
+        report.key(&at, what, "use `mode: global`, or remove `warm`");
+        return;
+    }
+    if let Some(terms) = table.on_demand {
+        for (name, units, max) in [("read", raw.read, terms.read.max), ("write", raw.write, terms.write.max)]
+        {
+            if let (Some(units), Some(max)) = (units, max)
+                && Units::whole(units) > max
+            {
+                let what = format!("warm throughput of {units} units is above the highest limit of {max}");
+                let fix = format!("lower it, or raise `on_demand: {{ max: {{ {name}: .. }} }}`");
+                report.value(&at.key(name), what, fix);
+            }
+        }
+    }
+    // The initial limits of a table on demand, or what is provisioned.
+    table.warm = Some(WarmThroughput {
+        read: raw.read.unwrap_or(table.read_units_per_second),
+        write: raw.write.unwrap_or(table.write_units_per_second),
+    });
+}
+
 fn set_partitions(table: &mut TableConfig, by: Option<PartitionByForm>, raw: Option<&PartitionsForm>) {
     table.partition_by = match by.unwrap_or_default() {
         PartitionByForm::Hash => PartitionBy::Hash,
@@ -143,6 +175,19 @@ fn initial_partitions(table: &TableConfig) -> u32 {
     let [read_ceiling, write_ceiling] = ceilings.map(Units::whole);
     let needed = Ratchet::partitions_for(read.initial, write.initial, read_ceiling, write_ceiling);
     needed.min(TableConfig::PARTITIONS_MAX)
+}
+
+fn set_max_access(table: &mut TableConfig, raw: &MaxAccessForm, path: &Path, report: &mut Report<'_>) {
+    for (name, text, highest, bytes) in [
+        ("read", &raw.read, TableConfig::READ_BYTES_HIGHEST, &mut table.read_bytes_max),
+        ("write", &raw.write, TableConfig::WRITE_BYTES_HIGHEST, &mut table.write_bytes_max),
+    ] {
+        match text.as_ref().map(|text| size(name, text, 1, highest)) {
+            Some(Ok(parsed)) => *bytes = parsed,
+            Some(Err((what, fix))) => report.value(&path.key(name), what, fix),
+            None => {}
+        }
+    }
 }
 
 fn set_burst(table: &mut TableConfig, text: &str, at: &Path, report: &mut Report<'_>) {
@@ -222,7 +267,7 @@ fn indexes(
         index.key_prefix = Vec::new();
         if let Some(ProvisionedForm { read, write }) = raw.provisioned {
             (index.read_units_per_second, index.write_units_per_second) = (read, write);
-            index.on_demand = None;
+            (index.on_demand, index.warm) = (None, None);
         }
         set_partitions(&mut index, raw.partition_by, raw.partitions.as_ref());
         index.index_of(&table.name)

@@ -20,6 +20,12 @@ pub(crate) struct TableForm {
     /// Throughput that follows use: the limit is twice the peak, and more partitions are made as it
     /// grows. A table has either this or `provisioned`.
     pub(crate) on_demand: Option<OnDemandForm>,
+    /// What the table can reach at once, for `on_demand` and `mode: global`. On demand the limit is
+    /// never below, so a table whose load is known beforehand takes it from the start. Partitions
+    /// are made for it at the start, and again without a verdict when they are needed after merges.
+    /// Provisioned throughput stays the bound of a provisioned table. Nodes are promised nothing
+    /// more. Default: what the table had lately.
+    pub(crate) warm: Option<DirectionsForm>,
     /// How the throughput moves between partitions. Default: `static`, or `global` with
     /// `on_demand`.
     pub(crate) mode: Option<TableModeForm>,
@@ -28,6 +34,8 @@ pub(crate) struct TableForm {
     pub(crate) burst: Option<String>,
     /// Its partitions. Each has an equal share of the throughput; they lie on the nodes in turn.
     pub(crate) partitions: Option<PartitionsForm>,
+    /// The largest read and the largest write. Larger ones are errors, which are not charged.
+    pub(crate) max_access: Option<MaxAccessForm>,
     /// The members of the group of each partition, 1 to 3, each on another node. Default: `1`.
     #[schemars(range(min = 1, max = 3))]
     pub(crate) replicas: Option<u8>,
@@ -168,6 +176,17 @@ pub(crate) struct DirectionsForm {
     /// left out.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) write: Option<u64>,
+}
+
+/// The most bytes of one access. An access also weighs at most 800 units, whatever its size.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "max_access")]
+pub(crate) struct MaxAccessForm {
+    /// The bytes that a read returns, 1B to 6400KiB. Default: `1MiB`.
+    pub(crate) read: Option<String>,
+    /// The bytes that a write carries, 1B to 800KiB. Default: `400KiB`.
+    pub(crate) write: Option<String>,
 }
 
 /// The partitions of a table.

@@ -281,6 +281,93 @@ fn a_table_that_cannot_be_laid_out_is_told_why() {
 }
 
 #[test]
+fn the_largest_access_is_1_mib_and_400_kib_unless_a_table_says_otherwise() {
+    let policy = settings(
+        "
+namespaces:
+  shop:
+    tables:
+      - { name: plain, provisioned: { read: 9, write: 9 } }
+      - name: images
+        provisioned: { read: 9, write: 9 }
+        max_access: { read: 6400KiB, write: 800KiB }
+        indexes: [{ name: by-user }]
+      - { name: notes, provisioned: { read: 9, write: 9 }, max_access: { write: 1B } }
+",
+    );
+    let tables = &policy.namespace("shop").unwrap().tables;
+    let sizes: Vec<_> = tables.iter().map(|table| (table.read_bytes_max, table.write_bytes_max)).collect();
+    let [usual, large] = [(1 << 20, 400 << 10), (6400 << 10, 800 << 10)];
+    assert_eq!(sizes, [usual, large, large, (1 << 20, 1)]);
+    assert!(policy.capacity().build().is_ok());
+    for (max_access, expected) in [
+        ("{ write: 0 }", "max_access.write: write \"0\" is too small; use a size from 1B to 800KiB"),
+        (
+            "{ write: 801KiB }",
+            "max_access.write: write \"801KiB\" is too large; use a size from 1B to 800KiB",
+        ),
+        ("{ read: 7MiB }", "max_access.read: read \"7MiB\" is too large; use a size from 1B to 6400KiB"),
+        (
+            "{ read: lots }",
+            "max_access.read: read \"lots\" is not a size; write a whole number with B, KiB, MiB, GiB or TiB, for example 256MiB",
+        ),
+        ("{ reads: 1KiB }", "unknown key \"reads\"; did you mean `read`?"),
+    ] {
+        let lines = problems(&format!(
+            "namespaces: {{ a: {{ tables: [{{ name: t, provisioned: {{ read: 9, write: 9 }}, max_access: {max_access} }}] }} }}"
+        ));
+        assert!(lines.len() == 1 && lines[0].ends_with(expected), "{max_access}: {lines:#?}");
+    }
+}
+
+#[test]
+fn warm_throughput_is_of_tables_on_demand_and_with_global_admission() {
+    let policy = settings(
+        "
+namespaces:
+  shop:
+    tables:
+      - name: carts
+        on_demand: { initial: { read: 300, write: 100 }, max: { write: 2000 } }
+        warm: { write: 2000 }
+        indexes: [{ name: by-user }, { name: by-day, provisioned: { read: 10, write: 100 } }]
+      - { name: orders, provisioned: { read: 9, write: 9 }, mode: global, warm: { read: 6000, write: 9 } }
+      - { name: plain, on_demand: {} }
+",
+    );
+    let tables = &policy.namespace("shop").unwrap().tables;
+    let warm: Vec<_> = tables.iter().map(|table| table.warm.map(|warm| (warm.read, warm.write))).collect();
+    // The index of throughput of its own is not warm with its table.
+    assert_eq!(warm, [Some((300, 2000)), Some((300, 2000)), None, Some((6000, 9)), None]);
+    let capacity = policy.capacity().build().unwrap();
+    let write = tidegate_capacity::AccessOperation::Write;
+    let rate = |table| capacity.token_rate("shop", table, write).unwrap().whole_left();
+    assert_eq!([rate("carts"), rate("orders"), rate("plain")], [2000, 9, 4000]);
+    let table = |rest: &str| format!("namespaces: {{ a: {{ tables: [{{ name: t, {rest} }}] }} }}");
+    for (rest, expected) in [
+        (
+            "provisioned: { read: 9, write: 9 }, warm: { read: 9 }",
+            "tables[0].warm: partitions made for warm throughput would divide the shares of this mode; use `mode: global`, or remove `warm`",
+        ),
+        (
+            "on_demand: { max: { read: 20000 } }, warm: { read: 20001 }",
+            "tables[0].warm.read: warm throughput of 20001 units is above the highest limit of 20000; lower it, or raise `on_demand: { max: { read: .. } }`",
+        ),
+        (
+            "on_demand: {}, warm: { write: 0 }",
+            "tables[0].warm.write: 0 is out of range; use a whole number from 1 to 1000000",
+        ),
+        (
+            "on_demand: {}, warm: { write: 1000001 }",
+            "tables[0].warm.write: 1000001 is out of range; use a whole number from 1 to 1000000",
+        ),
+    ] {
+        let lines = problems(&table(rest));
+        assert!(lines.len() == 1 && lines[0].ends_with(expected), "{rest}: {lines:#?}");
+    }
+}
+
+#[test]
 fn burst_of_a_static_table_is_warned_about() {
     let warned = warnings(
         "namespaces: { a: { tables: [{ name: t, provisioned: { read: 9, write: 9 }, burst: 1m }] } }",

@@ -118,6 +118,9 @@ proxy:
                 if let Some(table) = get("table") {
                     let (key, kind) = (get("key").unwrap_or(""), get("kind").unwrap_or("read"));
                     body["access"] = json!({"table": table, "key": key, "kind": kind});
+                    if let Some(size) = get("size") {
+                        body["access"]["size"] = json!(size.parse::<u64>().unwrap());
+                    }
                 }
                 let answer = self.post("/v1/check", &body).await;
                 (answer.status != 200).then(|| format!("{} {}", answer.status, answer.body))

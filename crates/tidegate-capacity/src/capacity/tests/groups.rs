@@ -44,10 +44,13 @@ fn each_mode_spends_what_the_one_before_does_and_more() {
         let capacity = Capacity::builder().node("a", 10_000).table(table(mode)).build_at(NOW).unwrap();
         // Two idle seconds: two seconds of the share have spilled.
         let (admitted, throttled) = writes_at_once(&capacity, "orders", after(2000));
-        (admitted, throttled.bound)
+        (admitted, throttled.bound, throttled.burst_left)
     });
-    // One second of allocation; two of burst credit beside it; the ceiling of the partition.
-    assert_eq!(admitted, [(50, Bound::Allocation), (150, Bound::Burst), (250, Bound::Ceiling)]);
+    // One second of allocation; two of burst credit beside it; the ceiling of the partition. Burst
+    // credit is shown where it is spent.
+    let expected =
+        [(50, Bound::Allocation, None), (150, Bound::Burst, Some(Units::ZERO)), (250, Bound::Ceiling, None)];
+    assert_eq!(admitted, expected);
 }
 
 #[test]
@@ -233,6 +236,13 @@ fn a_write_is_charged_to_its_table_and_indexes_or_to_none() {
     let changes = [IndexWrite { index: "by-user", key: b"user-7", size: 1 }];
     admitted(&capacity, &Access::write("orders", b"k", 10 << 10).index_writes(&changes), NOW);
     assert_eq!(left(), [80, 39, 10]);
+    // None of the entries changes.
+    let alone = Access::write("orders", b"k", 1).index_writes(&[]);
+    let looked = capacity.locate(SHOP, &alone).unwrap().peek(&[], NOW);
+    assert_eq!((looked.len(), looked[0].index), (1, None));
+    let hold_of_none = admitted(&capacity, &alone, NOW);
+    assert_eq!(left(), [79, 39, 10]);
+    capacity.give_back(hold_of_none, NOW);
     admitted(&capacity, &Access::write("orders", b"k", 10 << 10), NOW);
     let before = capacity.fingerprint();
     let refused = throttled(&capacity, &Access::write("orders", b"k", 1), NOW);
@@ -247,6 +257,61 @@ fn a_write_is_charged_to_its_table_and_indexes_or_to_none() {
     let error =
         capacity.admit(SHOP, &Access::write("orders", b"k", 1).index_writes(&unknown), NOW).unwrap_err();
     assert!(error.to_string().contains("\"orders/by-year\" does not exist"), "{error}");
+}
+
+#[test]
+fn a_table_allows_accesses_of_other_sizes_and_its_index_does_so_on_its_own() {
+    let table = |name: &str| TableConfig::new(SHOP, name, 1_000, 1_000).nodes(["a"]);
+    let images = table("images").access_bytes_max(AccessBytes { read: 3 << 20, write: 800 << 10 });
+    let index = table("by-user").access_bytes_max(AccessBytes { read: 1, write: 1000 });
+    let capacity = Capacity::builder()
+        .node("a", 10_000)
+        .table(images)
+        .table(index.index_of("images"))
+        .table(table("notes"))
+        .build_at(NOW)
+        .unwrap();
+    let write = |table, bytes| Access::write(table, b"k", bytes).index_writes(&[]);
+    let strong = AccessKind::Read { consistency: ReadConsistency::Strong };
+    let error = |access: &Access<'_>| {
+        let looked = capacity.peek(SHOP, access, NOW).err();
+        let decided = capacity.admit(SHOP, access, NOW).err();
+        assert_eq!(looked, decided);
+        decided.map(|error| error.to_string())
+    };
+    assert_eq!(error(&write("images", 800 << 10)), None);
+    assert_eq!(error(&Access::new("images", b"k", strong, 3 << 20)), None);
+    assert_eq!(error(&write("notes", 400 << 10)), None);
+    let fix = |operation, bytes| {
+        format!(
+            "send at most {bytes} bytes at a time, or raise `max_access: {{ {operation}: .. }}` of the table"
+        )
+    };
+    for (access, expected) in [
+        (write("images", 819_201), fix("write", 819_200)),
+        (write("notes", 409_601), fix("write", 409_600)),
+        (Access::read("notes", b"k", (1 << 20) + 1), fix("read", 1 << 20)),
+        (Access::scan("notes", b"k", u64::MAX), fix("read", 1 << 20)),
+        (
+            Access { kind: AccessKind::TransactionalWrite, ..write("images", 409_601) },
+            "weighs more than 800 units; send at most 409600 bytes at a time".to_owned(),
+        ),
+        (Access::write("images", b"k", 1001), fix("write", 1000)),
+    ] {
+        let before = capacity.fingerprint();
+        // The look of one table does not see its indexes.
+        let error = capacity.admit(SHOP, &access, NOW).unwrap_err().to_string();
+        assert!(error.ends_with(&expected), "{access:?}: {error}");
+        assert_eq!(capacity.locate(SHOP, &access).unwrap_err().to_string(), error);
+        assert_eq!(capacity.fingerprint(), before);
+    }
+    for (bytes, what) in
+        [(AccessBytes { read: 0, write: 1 }, "read"), (AccessBytes { read: 1, write: 819_201 }, "write")]
+    {
+        let table = table("t").access_bytes_max(bytes);
+        let error = Capacity::builder().node("a", 10_000).table(table).build_at(NOW).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("table \"t\" allows a {what} of")), "{error}");
+    }
 }
 
 #[test]

@@ -62,6 +62,87 @@ async fn a_write_is_charged_to_the_indexes_it_changes_and_a_refusal_names_the_in
 }
 
 #[tokio::test]
+async fn an_empty_list_of_entries_changes_no_index_and_an_absent_one_changes_each() {
+    let daemon = Daemon::start(INDEXED).await;
+    let left = async || {
+        let mut left = Vec::new();
+        for table in ["orders", "orders/by-user", "orders/by-day"] {
+            let series = r#"tidegate_capacity_left_units{namespace="shop",table="TABLE",operation="write"}"#;
+            left.push(daemon.series(&series.replace("TABLE", table)).await);
+        }
+        left
+    };
+    let none = write("7", &json!([]));
+    let explained = daemon.post("/v1/explain", &none).await.json();
+    assert_eq!(explained["access"].as_array().unwrap().len(), 1, "{explained}");
+    assert_eq!(daemon.post("/v1/check", &none).await.status, 200);
+    assert_eq!(left().await, ["9.0", "2.0", "100.0"]);
+    let mut absent = none.clone();
+    absent["access"].as_object_mut().unwrap().remove("index_writes");
+    for each in [absent, write("7", &Value::Null)] {
+        assert_eq!(daemon.post("/v1/check", &each).await.status, 200);
+    }
+    assert_eq!(left().await, ["7.0", "0.0", "98.0"]);
+    // A look at a write that changes no index is admitted; `by-user` has nothing left.
+    let mut look = none;
+    look["peek"] = json!(true);
+    assert_eq!(daemon.post("/v1/check", &look).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_access_larger_than_its_table_allows_is_told_the_bound_at_every_door() {
+    let small = INDEXED.replace("mode: burst", "mode: burst\n        max_access: { write: 2KiB }");
+    let daemon = Daemon::start(&small).await;
+    let write = [("table", "orders"), ("key", "7"), ("kind", "write"), ("size", "2049")];
+    for protocol in PROTOCOLS {
+        let answer = daemon.ask(protocol, &write).await.expect(protocol);
+        let expected = "a write of 2049 bytes is larger than table \\\"orders\\\" allows".replace('\\', "");
+        assert!(answer.replace('\\', "").contains(&expected), "{protocol}: {answer}");
+        assert!(answer.contains("send at most 2048 bytes at a time"), "{protocol}: {answer}");
+        assert!(answer.contains("raise `max_access: { write: .. }` of the table"), "{protocol}: {answer}");
+        assert!(!answer.contains("name a table"), "{protocol}: {answer}");
+    }
+    let body = |size: u64| {
+        json!({"namespace": "shop", "attributes": {},
+            "access": {"table": "orders", "key": "7", "kind": "write", "size": size}})
+    };
+    let answer = daemon.post("/v1/check", &body(2049)).await;
+    assert_eq!((answer.status, answer.json()["field"].clone()), (400, json!("size")), "{}", answer.body);
+    assert_eq!(daemon.post("/v1/check", &body(2048)).await.status, 200);
+    assert_eq!(daemon.reload(INDEXED).await, None);
+    let answer = daemon.post("/v1/check", &body(409_601)).await;
+    assert!(answer.body.contains("send at most 409600 bytes"), "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_fresh_daemon_takes_the_warm_throughput_of_a_table_at_once() {
+    let cold = HOT.replace(
+        "provisioned: { read: 100, write: 100 }",
+        "on_demand: { initial: { read: 100, write: 100 } }",
+    );
+    let cold = cold.replace("partition_by: range", "partition_by: hash");
+    let cold = cold.replace("ceiling: { read: 100, write: 100 }", "ceiling: { read: 3000, write: 1000 }");
+    let cold = cold.replace("units: 1000", "units: 10000");
+    let warm = cold.replace("mode: global", "mode: global\n        warm: { write: 2000 }");
+    // The refusals of 1 600 units a second for 4 s, from the first moment on.
+    let refusals = async |policy: &str| {
+        let daemon = Daemon::start(policy).await;
+        let mut client = daemon.client().await;
+        let mut refused = 0;
+        for number in 0..800 {
+            let body = json!({"namespace": "shop", "attributes": {},
+                "access": {"table": "orders", "key": format!("order-{number}"), "kind": "write", "size": 8 << 10}});
+            refused += u32::from(client.post("/v1/check", &body.to_string()).await.status != 200);
+            daemon.clock.advance(Duration::from_millis(5));
+        }
+        refused
+    };
+    assert_eq!(refusals(&warm).await, 0);
+    let refused = refusals(&cold).await;
+    assert!(refused > 400, "without it the table grows from 100 units a second: {refused}");
+}
+
+#[tokio::test]
 async fn entries_of_indexes_that_do_not_exist_or_are_too_many_are_errors() {
     let daemon = Daemon::start(INDEXED).await;
     let many: Vec<Value> = (0..65).map(|_| json!({"index": "by-day", "key": "x"})).collect();
