@@ -21,7 +21,7 @@ use crate::units::Units;
 /// # use tidegate_core::{Reason, Timestamp};
 /// # let now = Timestamp::from_secs(1_800_000_000);
 /// let orders = TableConfig::new("shop", "orders", 400, 100).nodes(["node-a"]);
-/// let orders = TableConfig { mode: TableMode::Global, ..orders };
+/// let orders = orders.mode(TableMode::Global);
 /// let capacity = Capacity::builder().node("node-a", 10_000).table(orders).build()?;
 /// let write = Access::write("orders", b"order-7", 2_048);
 /// let located = capacity.locate("shop", &write)?;
