@@ -34,7 +34,8 @@ impl Capacity {
                 let plan = table.layout.plan();
                 let Some(terms) = plan.config.on_demand else { continue };
                 let sums = table.layout.map(&plan, |state| {
-                    [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).meter.admitted))
+                    [true, false]
+                        .map(|is_read| Units::from_thousandths(state.directions.of(is_read).meter.admitted))
                 });
                 let sum = |index: usize| sums.iter().fold(Units::ZERO, |sum, one| sum + one[index]);
                 (plan.len(), (plan.numbers, terms), [sum(0), sum(1)])

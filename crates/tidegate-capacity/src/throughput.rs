@@ -352,7 +352,7 @@ impl Throughput {
             left: Units::from_thousandths(at.allocation()),
             burst_left: Units::from_thousandths(at.burst()),
             consumed: Units::from_rate(self.meter.consumed(now)),
-            admitted: Units::from_rate(self.meter.admitted),
+            admitted: Units::from_thousandths(self.meter.admitted),
             offered: Units::from_rate(self.meter.offered),
             throttled: Units::from_rate(self.meter.throttled),
             overflow: Units::from_rate(self.meter.overflow),
