@@ -115,6 +115,11 @@ impl Tokens {
         Units::from_thousandths(self.lock().inflow.rate.cast_signed())
     }
 
+    /// The most units kept.
+    pub(crate) fn depth(&self) -> Units {
+        Units::from_thousandths(self.lock().inflow.allocation_max)
+    }
+
     /// Takes back `units` of a charge of `cost`. If nothing was charged since, the state is bit for
     /// bit that before.
     pub(crate) fn give_back(&self, charge: &TokenCharge, cost: u64, units: u64, now: Timestamp) {

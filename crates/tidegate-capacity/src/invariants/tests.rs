@@ -1,0 +1,36 @@
+//! The checkers find nothing in the plane as it is, and something in every one that does wrong.
+
+mod planted_traces;
+pub(crate) mod random_store;
+pub(crate) mod refill_pattern;
+
+#[cfg(tidegate_planted_faults)]
+pub(crate) use self::random_store::cases_until;
+use self::random_store::one_run;
+use super::*;
+
+/// Every event of a hundred runs is judged.
+#[test]
+fn no_invariant_breaks_in_a_hundred_runs() {
+    for seed in 0..100 {
+        let violations = one_run(seed, 600);
+        assert_eq!(violations.kept(), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn no_invariant_breaks_in_a_hundred_thousand_random_operations() {
+    for seed in 1000..1010 {
+        let violations = one_run(seed, 10_000);
+        assert_eq!(violations.kept(), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn numbers_and_names_of_invariants_agree() {
+    for (index, invariant) in Invariant::ALL.into_iter().enumerate() {
+        assert_eq!(usize::from(invariant.number()), index + 1);
+        assert_eq!(invariant.to_string(), format!("I{}", index + 1));
+        assert!(!invariant.claim().is_empty());
+    }
+}

@@ -1,0 +1,1 @@
+//! Traces that no plane may write, one for each invariant.
