@@ -386,6 +386,7 @@ impl InvariantChecker {
         let (index, now) = (view.table, view.at.as_nanos());
         let table = &mut self.books.tables[index];
         let mut found = Vec::new();
+        let mut is_tiled = true;
         let is_same = |(one, shown): (&books::PartitionBook, &PartitionView)| {
             one.id == shown.id && one.range == shown.range
         };
@@ -405,14 +406,13 @@ impl InvariantChecker {
         table.provisioned = view.provisioned;
         if !is_kept {
             let tiles = range_tiles::check_tiles(view.partitions.iter().map(|one| &one.range));
-            let is_tiled = tiles.is_none();
+            is_tiled = tiles.is_none();
             found.push((Invariant::Tiling, tiles));
             if is_tiled {
                 reshape(table, view, is_reload || !has_units, self.is_operated, &mut found);
             }
             has_changed = true;
         }
-        let is_tiled = table.partitions.len() == view.partitions.len();
         if (has_changed || !has_units) && is_tiled {
             found.push((Invariant::Tiling, range_tiles::check_shares(view)));
         }
