@@ -93,6 +93,19 @@ pub struct TracedCharge {
     account: Option<usize>,
 }
 
+/// The violations of one event; nothing is allocated for none.
+#[derive(Debug, Default)]
+struct Findings(Vec<(Invariant, String)>);
+
+impl Findings {
+    #[inline]
+    fn add(&mut self, invariant: Invariant, what: Option<String>) {
+        if let Some(what) = what {
+            self.0.push((invariant, what));
+        }
+    }
+}
+
 impl InvariantChecker {
     /// A checker of a store as it is now.
     pub fn new(nodes: &NodesView, tables: &[TableView]) -> Self {
@@ -115,8 +128,10 @@ impl InvariantChecker {
     /// The heaviest request for the table at this position; [`Units::LARGEST_REQUEST`] by
     /// default.
     pub fn set_largest_request(&mut self, table: usize, units: Units) {
-        self.books.tables[table].largest = units.as_thousandths();
-        self.books.tables[table].renew_bounds(0);
+        let table = &mut self.books.tables[table];
+        table.largest = units.as_thousandths();
+        table.bounds.iter_mut().for_each(table_bound::TableBound::begin_anew);
+        table.renew_bounds(0);
     }
 
     /// The units that leases of several routers add to the depth of a table: its rate over a lease,
@@ -148,42 +163,61 @@ impl InvariantChecker {
         &self.violations
     }
 
-    /// Judges and books an access that was admitted. `None` if its partition does not exist.
+    /// Judges and books an access that was admitted. The charge is good for the end of the access;
+    /// `None` if its partition does not exist.
     #[inline]
     pub fn admit(&mut self, admission: &TracedAdmission) -> Option<TracedCharge> {
+        let (place, path) = self.book(admission)?;
+        let TracedAdmission { access, partition, member, .. } = *admission;
+        let table = &self.books.tables[access.table];
+        let direction = index_of(access.operation);
+        let book = &table.partitions[place];
+        Some(TracedCharge {
+            at: access.at.as_nanos(),
+            table: access.table,
+            partition,
+            position: access.position,
+            direction,
+            member,
+            members: book.members,
+            path,
+            epoch: book.directions[direction].epoch,
+            has_tokens: table.mode == TableMode::Global,
+            account: table.account,
+        })
+    }
+
+    /// Judges and books an access that was admitted: the place of its partition, and the path.
+    fn book(&mut self, admission: &TracedAdmission) -> Option<(usize, PassedBy)> {
         let TracedAdmission { access, partition: id, member, billed } = admission;
         let (index, moment, direction) = (access.table, access.at, index_of(access.operation));
         let (cost, at) = (access.units.as_thousandths(), moment.as_nanos());
         let place = self.place_of(index, *id, access.position, moment)?;
         let Books { tables, nodes, accounts } = &mut self.books;
         let table = &mut tables[index];
-        let partition = &mut table.partitions[place];
-        let members = partition.members;
+        let mut found = Findings::default();
         let mode = table.mode;
-        let path = partition.directions[direction].path(mode, at);
-        let mut found: [(Invariant, Option<String>); 6] = [
-            (Invariant::WriteMembers, None),
-            (Invariant::TableBound, table.bounds[direction].admit(cost, at)),
-            (Invariant::PartitionBound, None),
-            (Invariant::CeilingBound, None),
-            (Invariant::NodeBound, None),
-            (Invariant::Billing, table.sums[direction].admit(cost, billed.as_thousandths())),
-        ];
+        let bill = table.sums[direction].admit(cost, billed.as_thousandths());
+        found.add(Invariant::Billing, bill);
+        found.add(Invariant::TableBound, table.bounds[direction].admit(cost, at));
         table.sums[direction].offer(cost, access.is_first);
         table.liveness[direction].decide(cost, false, at);
+        let partition = &table.partitions[place];
+        let members = partition.members;
+        let path = partition.directions[direction].path(mode, at);
         if direction == 1 {
-            let partition = &table.partitions[place];
-            found[0].1 = node_bound::check_members(table, partition, nodes, path, cost, at);
+            let short = node_bound::check_members(table, partition, nodes, path, cost, at);
+            found.add(Invariant::WriteMembers, short);
         }
-        let partition = &mut table.partitions[place];
-        let book = &mut partition.directions[direction];
+        let book = &mut table.partitions[place].directions[direction];
         book.asked.add(cost, book.base, at);
-        found[2].1 = book.bound.admit((*id, &book.levels, mode), cost, table.largest, at);
+        let beyond = book.bound.admit((*id, &book.levels, mode), cost, table.largest, at);
+        found.add(Invariant::PartitionBound, beyond);
         book.charge(path, mode, cost, at);
         let ceiling = &mut book.ceilings[*member];
         let after = ceiling.charge(cost, at);
-        found[3].1 = partition_bound::check_ceiling(*id, ceiling, after, table.largest);
-        let epoch = book.epoch;
+        let beyond = partition_bound::check_ceiling(*id, ceiling, after, table.largest);
+        found.add(Invariant::CeilingBound, beyond);
         if mode == TableMode::Global {
             let _ = table.tokens[direction].charge(cost, at);
         }
@@ -194,28 +228,11 @@ impl InvariantChecker {
             let node = &mut nodes[node];
             let after = node.level.charge(cost, at);
             if follower == 0 {
-                found[4].1 = node_bound::check_node(path, node, after);
+                found.add(Invariant::NodeBound, node_bound::check_node(path, node, after));
             }
         }
-        let account = table.account;
-        if found.iter().any(|(_, what)| what.is_some()) {
-            for (invariant, what) in found {
-                self.note(invariant, Some(index), moment, what);
-            }
-        }
-        Some(TracedCharge {
-            at,
-            table: index,
-            partition: *id,
-            position: access.position,
-            direction,
-            member: *member,
-            members,
-            path,
-            epoch,
-            has_tokens: mode == TableMode::Global,
-            account,
-        })
+        self.note_all(found, Some(index), moment);
+        Some((place, path))
     }
 
     /// Judges an access that was refused.
@@ -385,7 +402,7 @@ impl InvariantChecker {
     fn look(&mut self, view: &TableView, is_reload: bool) -> bool {
         let (index, now) = (view.table, view.at.as_nanos());
         let table = &mut self.books.tables[index];
-        let mut found = Vec::new();
+        let mut found = Findings::default();
         let mut is_tiled = true;
         let is_same = |(one, shown): (&books::PartitionBook, &PartitionView)| {
             one.id == shown.id && one.range == shown.range
@@ -407,14 +424,14 @@ impl InvariantChecker {
         if !is_kept {
             let tiles = range_tiles::check_tiles(view.partitions.iter().map(|one| &one.range));
             is_tiled = tiles.is_none();
-            found.push((Invariant::Tiling, tiles));
+            found.add(Invariant::Tiling, tiles);
             if is_tiled {
                 reshape(table, view, is_reload || !has_units, self.is_operated, &mut found);
             }
             has_changed = true;
         }
         if (has_changed || !has_units) && is_tiled {
-            found.push((Invariant::Tiling, range_tiles::check_shares(view)));
+            found.add(Invariant::Tiling, range_tiles::check_shares(view));
         }
         for (one, shown) in table.partitions.iter_mut().zip(&view.partitions).filter(|_| is_tiled) {
             if one.members != shown.members {
@@ -428,15 +445,13 @@ impl InvariantChecker {
                 {
                     if !is_reload && rates[2] < book.ceilings[0].rate {
                         let what = format!("the ceiling of partition {} fell to {}", one.id, shown.ceiling);
-                        found.push((Invariant::KeyCeiling, Some(what)));
+                        found.add(Invariant::KeyCeiling, Some(what));
                     }
                     book.set_rates(shown, view.mode, now);
                     has_changed = true;
                 }
                 let differs = conservation::compare_levels(one.id, book, shown, now);
-                if differs.is_some() {
-                    found.push((Invariant::Conservation, differs));
-                }
+                found.add(Invariant::Conservation, differs);
             }
         }
         for (direction, tokens) in view.tokens.iter().enumerate() {
@@ -447,18 +462,16 @@ impl InvariantChecker {
                 has_changed = true;
             }
             let differs = conservation::compare_bucket("tokens of the table", index, level, tokens.left, now);
-            found.push((Invariant::Conservation, differs));
+            found.add(Invariant::Conservation, differs);
             let sums = table.sums[direction].compare(UnitSums::of(view, direction), view.is_indexed);
-            found.push((Invariant::Billing, sums));
-            found.push((Invariant::Liveness, table.liveness[direction].look(now)));
+            found.add(Invariant::Billing, sums);
+            found.add(Invariant::Liveness, table.liveness[direction].look(now));
         }
         if has_changed {
             table.renew_bounds(now);
             self.promises.change(index, table, self.books.nodes.len());
         }
-        for (invariant, what) in found {
-            self.note(invariant, Some(index), view.at, what);
-        }
+        self.note_all(found, Some(index), view.at);
         has_changed
     }
 
@@ -487,6 +500,13 @@ impl InvariantChecker {
     }
 
     #[inline]
+    fn note_all(&mut self, found: Findings, table: Option<usize>, at: Timestamp) {
+        for (invariant, what) in found.0 {
+            self.violations.add(Violation { invariant, at, table, what });
+        }
+    }
+
+    #[inline]
     fn note(&mut self, invariant: Invariant, table: Option<usize>, at: Timestamp, found: Option<String>) {
         let Some(what) = found else { return };
         self.violations.add(Violation { invariant, at, table, what });
@@ -499,11 +519,11 @@ fn reshape(
     view: &TableView,
     is_reload: bool,
     is_operated: bool,
-    found: &mut Vec<(Invariant, Option<String>)>,
+    found: &mut Findings,
 ) {
     let now = view.at.as_nanos();
     let shown = &view.partitions;
-    found.push((Invariant::Tiling, range_tiles::check_numbers(table, shown)));
+    found.add(Invariant::Tiling, range_tiles::check_numbers(table, shown));
     let (mut place, mut next) = (0, 0);
     while next < shown.len() && place < table.partitions.len() {
         let (mut to, mut until) = (place + 1, next + 1);
@@ -516,13 +536,13 @@ fn reshape(
         let made = &shown[next..until];
         let before = &table.partitions[place..to];
         if before.len() > 1 || made.len() > 1 || before[0].id != made[0].id {
-            found.push((Invariant::Tiling, range_tiles::check_replaced(before, made, is_reload, now)));
+            found.add(Invariant::Tiling, range_tiles::check_replaced(before, made, is_reload, now));
             if !is_reload {
-                found.push((Invariant::KeyCeiling, range_tiles::check_ceilings(before, made)));
+                found.add(Invariant::KeyCeiling, range_tiles::check_ceilings(before, made));
             }
             let ranges: Vec<_> = before.iter().map(|one| (one.id, one.range)).collect();
             let hasty = table.pace.replace(&ranges, made, now);
-            found.push((Invariant::ReshapePace, hasty.filter(|_| !is_reload && !is_operated)));
+            found.add(Invariant::ReshapePace, hasty.filter(|_| !is_reload && !is_operated));
             table.replace(place, to, made, now);
         }
         place += made.len();

@@ -38,7 +38,7 @@ pub use demand::{Demand, Pattern, Phase};
 pub use design::Design;
 pub use fluid::FluidShares;
 pub use gate::{GateLine, GateOutcome};
-pub use invariant::{Breach, Invariant};
+pub use invariant::{Breach, Invariant, JUDGED};
 pub use reference::reference_percent;
 pub use report::CapacityReport;
 pub use run::{

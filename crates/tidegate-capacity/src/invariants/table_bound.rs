@@ -33,6 +33,11 @@ impl TableBound {
         self.depth = self.depth.max(depth);
     }
 
+    /// Forgets the terms so far, and the admissions.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self { allowance: self.allowance, ..Self::default() };
+    }
+
     #[inline]
     pub(super) fn admit(&mut self, cost: i64, at: u64) -> Option<String> {
         let fill = self.fill.add(cost, self.rate, at);

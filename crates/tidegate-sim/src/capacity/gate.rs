@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::capacity::design::Design;
-use crate::capacity::invariant::Invariant;
+use crate::capacity::invariant::{Invariant, JUDGED};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
 use crate::capacity::workload::Workload;
@@ -241,7 +241,7 @@ fn evidence(runs: &[CapacityRun]) -> Vec<GateLine> {
     let sum = |value: fn(&crate::capacity::DesignResult) -> u64| designs().map(value).sum::<u64>();
     let (decisions, refusals) = (sum(|one| one.decisions), sum(|one| one.refusals_checked));
     let mut lines = Vec::new();
-    for invariant in Invariant::ALL {
+    for invariant in JUDGED {
         let breaches: u64 = designs().filter_map(|one| one.breach_counts.get(&invariant)).sum();
         let (experiment, of) = match invariant {
             Invariant::RefusalEvidence => ("E-WHY", format!("{refusals} refusals")),

@@ -40,6 +40,7 @@ pub struct DesignResult {
     /// Breaches of invariants, the first five of each.
     pub breaches: Vec<Breach>,
     /// How many breaches there were, by invariant.
+    #[serde(serialize_with = "crate::capacity::invariant::serialize_counts")]
     pub breach_counts: BTreeMap<Invariant, u64>,
 }
 

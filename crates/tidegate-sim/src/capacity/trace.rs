@@ -18,8 +18,9 @@ pub(crate) struct DecisionEvent<'a> {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DecisionAnswer<'a> {
-    /// It was admitted by this partition and billed so many thousandths.
-    Admitted { partition: PartitionId, billed: i64 },
+    /// It was admitted by this partition, is served by this member, and was billed so many
+    /// thousandths.
+    Admitted { partition: PartitionId, member: usize, billed: i64 },
     /// It was refused.
     Refused(&'a Throttled<'a>),
 }

@@ -87,12 +87,14 @@ impl CapacityWorld {
             .collect();
         let fluid =
             scenario.tables.iter().zip(&sources).filter(|(table, _)| table.role == TableRole::Compared);
-        let fluid = fluid.map(|(table, source)| FluidShares::of(table, source, scenario.seconds)).collect();
-        let designs = scenario.designs.iter().map(|design| DesignWorld::new(scenario, *design));
+        let fluid: Vec<FluidShares> =
+            fluid.map(|(table, source)| FluidShares::of(table, source, scenario.seconds)).collect();
+        let designs = scenario.designs.iter().map(|design| DesignWorld::new(scenario, *design, &fluid));
+        let designs = designs.collect::<Result<_, _>>()?;
         Ok(Self {
             fluid,
             offered: scenario.tables.iter().map(|_| HeatCounts::new(scenario.seconds)).collect(),
-            designs: designs.collect::<Result<_, _>>()?,
+            designs,
             costs: scenario.tables.iter().map(|table| i64::from(table.demand.units) * 1000).collect(),
             scenario: scenario.clone(),
             sources,
@@ -145,13 +147,13 @@ impl CapacityWorld {
             let answer = match admission.expect("the world asks for tables that it has made") {
                 Admission::Admit(hold) => {
                     design.tallies[table].admit(at);
-                    let billed = hold.units().as_thousandths();
+                    let (member, billed) = (hold.member(), hold.units().as_thousandths());
                     DecisionEvent {
                         at,
                         table,
                         position,
                         cost,
-                        answer: DecisionAnswer::Admitted { partition: hold.partition(), billed },
+                        answer: DecisionAnswer::Admitted { partition: hold.partition(), member, billed },
                     }
                 }
                 Admission::Throttle(ref throttled) => {
@@ -179,8 +181,9 @@ impl CapacityWorld {
                     design.shapes[table].cuts.second(&records);
                     design.note_verdicts(table, spec, &records, at);
                 }
-                design.judge.look(table, &records, at);
+                design.judge.look(table, &design.capacity, at);
             }
+            design.judge.look_at_nodes(&design.capacity, at);
         }
     }
 
@@ -280,11 +283,18 @@ fn record_of(scenario: &CapacityScenario, spec: &TableSpec, status: &PartitionSt
 }
 
 impl DesignWorld {
-    fn new(scenario: &CapacityScenario, design: Design) -> Result<Self, CapacityScenarioError> {
+    fn new(
+        scenario: &CapacityScenario,
+        design: Design,
+        fluid: &[FluidShares],
+    ) -> Result<Self, CapacityScenarioError> {
         let capacity = capacity_of(scenario, design)?;
         let records: Vec<Vec<PartitionRecord>> =
             scenario.tables.iter().map(|spec| records_of(&capacity, scenario, spec, 0)).collect();
-        let judge = Judge::new(scenario, |table| mode_of(&scenario.tables[table], design), &records);
+        let mut judge = Judge::new(scenario, &capacity);
+        if design == Design::Split {
+            judge.declare_stationary(scenario, fluid);
+        }
         let shapes = records.iter().map(|records| TableShape::new(records)).collect();
         Ok(Self {
             design,
@@ -348,8 +358,8 @@ impl DesignWorld {
             tables: tables.map(|((spec, tally), shape)| result_of(scenario, spec, tally, shape)).collect(),
             decisions: self.decisions,
             refusals_checked: self.refusals,
-            breaches: self.judge.breaches().to_vec(),
-            breach_counts: self.judge.counts().clone(),
+            breaches: self.judge.breaches(),
+            breach_counts: self.judge.counts(),
         }
     }
 }
