@@ -93,6 +93,14 @@ pub struct TracedCharge {
     account: Option<usize>,
 }
 
+impl TracedCharge {
+    /// Whether it was charged to the buckets that bound a table under this mode: its tokens, or
+    /// those of its partitions.
+    fn is_bounded_under(&self, mode: TableMode) -> bool {
+        if mode == TableMode::Global { self.has_tokens } else { self.path != PassedBy::Spare }
+    }
+}
+
 /// The violations of one event; nothing is allocated for none.
 #[derive(Debug, Default)]
 struct Findings(Vec<(Invariant, String)>);
@@ -261,7 +269,7 @@ impl InvariantChecker {
         let found = conservation::check_parts(surplus, &end.settlement);
         self.note(Invariant::Conservation, Some(charge.table), end.at, found);
         if surplus >= 0 {
-            self.give_back(&charge, surplus, now);
+            self.give_back(&charge, surplus, end.settlement.overflow, now);
             return;
         }
         let booked = -end.settlement.returned.as_thousandths();
@@ -270,7 +278,7 @@ impl InvariantChecker {
         self.note(Invariant::Conservation, Some(charge.table), end.at, found);
     }
 
-    fn give_back(&mut self, charge: &TracedCharge, units: i64, now: u64) {
+    fn give_back(&mut self, charge: &TracedCharge, units: i64, overflow: Units, now: u64) {
         let since = now.saturating_sub(charge.at);
         let Books { tables, nodes, accounts } = &mut self.books;
         let table = &mut tables[charge.table];
@@ -294,8 +302,13 @@ impl InvariantChecker {
             // All of them may have flowed past by then.
             book.ceilings[charge.member].give(units, fine(units), now);
         }
-        book.bound.give(units, &book.levels, now);
-        table.bounds[direction].give(units, now);
+        book.overflow += overflow.as_thousandths();
+        if charge.path != PassedBy::Spare {
+            book.bound.give(units, &book.levels, now);
+        }
+        if charge.is_bounded_under(table.mode) {
+            table.bounds[direction].give(units, now);
+        }
         table.sums[direction].book(-units);
         if charge.has_tokens {
             table.tokens[direction].give(units, 0, now);
@@ -323,8 +336,12 @@ impl InvariantChecker {
         let found = conservation::check_unbooked(book, charge.path, booked, unbooked, now);
         book.asked.add(booked, book.base, now);
         book.ceilings[charge.member].correct(booked, DEBT_MAX, now);
-        book.bound.correct(booked, &book.levels, DEBT_MAX, now);
-        table.bounds[direction].correct(booked, table.partitions.len(), now);
+        if charge.path != PassedBy::Spare {
+            book.bound.correct(booked, &book.levels, table.largest, now);
+        }
+        if charge.is_bounded_under(table.mode) {
+            table.bounds[direction].correct(booked, table.partitions.len(), now);
+        }
         table.sums[direction].book(booked);
         if charge.has_tokens {
             table.tokens[direction].correct(booked, DEBT_MAX, now);
@@ -364,7 +381,9 @@ impl InvariantChecker {
                 continue;
             };
             for ((level, fresh), shown) in both.iter_mut().zip(fresh).zip(shown) {
-                *level = level.with_terms(fresh.rate, fresh.depth, now);
+                if (level.rate, level.depth) != (fresh.rate, fresh.depth) {
+                    *level = level.with_terms(fresh.rate, fresh.depth, now);
+                }
                 found = found.or(conservation::compare_bucket("account", place, level, shown.left, now));
             }
         }

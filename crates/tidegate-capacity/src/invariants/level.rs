@@ -135,16 +135,18 @@ impl RefillingLevel {
 
     /// The level under other terms: what is there is kept, up to the new depth.
     pub(super) fn with_terms(mut self, rate: i64, depth: i64, now: u64) -> Self {
-        let amount = self.at(now).each(|amount| amount.min(fine(depth)));
-        self.set(amount, now);
+        let LevelSpan { least, most } = self.at(now).each(|amount| amount.min(fine(depth)));
+        // The plane may round the level down, and begins with a begun thousandth.
+        self.set(LevelSpan { least: least - FINE, most: most + FINE }, now);
         Self { rate, depth, ..self }
     }
 
     /// The level of another depth that lacks as much.
     pub(super) fn with_missing(mut self, rate: i64, depth: i64, now: u64) -> Self {
         let more = fine(depth - self.depth);
-        let amount = self.at(now).each(|amount| amount + more);
-        self.set(amount, now);
+        let LevelSpan { least, most } = self.at(now);
+        // The plane rounds the level down, and begins with a begun thousandth.
+        self.set(LevelSpan { least: least + more - FINE, most: most + more + FINE }, now);
         Self { rate, depth, ..self }
     }
 
@@ -153,8 +155,9 @@ impl RefillingLevel {
     pub(super) fn joined(mut self, other: &Self, debt_max: i64, now: u64) -> Self {
         let (mine, theirs, depth) = (self.at(now), other.at(now), fine(self.depth));
         let sum = |mine: i128, theirs: i128| (mine + theirs - depth).max(-fine(debt_max));
-        let amount = LevelSpan { least: sum(mine.least, theirs.least), most: sum(mine.most, theirs.most) };
-        self.set(amount, now);
+        // Both may differ from the plane's by the rounding, and a thousandth begins.
+        let least = sum(mine.least, theirs.least) - ROUNDING;
+        self.set(LevelSpan { least, most: sum(mine.most, theirs.most) + FINE }, now);
         self
     }
 

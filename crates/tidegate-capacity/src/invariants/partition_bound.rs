@@ -6,7 +6,7 @@
 //! rate changes, the largest allocation and burst credit that the partition has had count. Under
 //! global admission a partition has no say beyond its allocation, so nothing is judged by I2 there.
 
-use super::level::{DrainingFill, FINE, LevelSpan, RefillingLevel, SpillingLevels, fine, units};
+use super::level::{DEBT_MAX, DrainingFill, FINE, LevelSpan, RefillingLevel, SpillingLevels, fine, units};
 use crate::partition_id::PartitionId;
 use crate::table_config::TableMode;
 
@@ -15,7 +15,7 @@ use crate::table_config::TableMode;
 pub(super) struct PartitionBound {
     fill: DrainingFill,
     held_max: i64,
-    /// The deepest debt of corrections, once there was one.
+    /// The debt that corrections may have left.
     debt_max: i64,
 }
 
@@ -58,10 +58,10 @@ impl PartitionBound {
     }
 
     /// A correction: a request weighed more than it was charged.
-    pub(super) fn correct(&mut self, cost: i64, levels: &SpillingLevels, debt_max: i64, at: u64) {
-        self.debt_max = debt_max;
+    pub(super) fn correct(&mut self, cost: i64, levels: &SpillingLevels, largest: i64, at: u64) {
+        self.debt_max = (self.debt_max.max(largest) + cost).min(DEBT_MAX);
         self.held_max = self.held_max.max(levels.rate + levels.burst_max);
-        self.fill.correct(cost, self.held_max + debt_max, levels.rate, at);
+        self.fill.correct(cost, self.held_max + self.debt_max, levels.rate, at);
     }
 
     pub(super) fn give(&mut self, cost: i64, levels: &SpillingLevels, at: u64) {

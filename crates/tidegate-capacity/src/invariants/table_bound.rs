@@ -17,7 +17,7 @@ pub(super) struct TableBound {
     depth: i64,
     /// The part that leases add to the depth.
     pub(super) allowance: i64,
-    /// The part that corrections add: the deepest debt of each bucket, once there was one.
+    /// The part that corrections add without tokens: a partition in debt may have burst credit.
     debts: i64,
     mode: Option<TableMode>,
 }
@@ -27,7 +27,7 @@ impl TableBound {
     pub(super) fn set_terms(&mut self, mode: TableMode, rate: i64, depth: i64, now: u64) {
         self.fill.drain(self.rate, now);
         if self.mode != Some(mode) {
-            (self.fill, self.depth) = (DrainingFill::default(), 0);
+            (self.fill, self.depth, self.debts) = (DrainingFill::default(), 0, 0);
         }
         (self.mode, self.rate) = (Some(mode), rate);
         self.depth = self.depth.max(depth);
@@ -55,9 +55,13 @@ impl TableBound {
 
     /// A correction of a table with so many partitions: a request weighed more than it was charged.
     pub(super) fn correct(&mut self, cost: i64, partitions: usize, at: u64) {
-        let buckets = if self.mode == Some(TableMode::Global) { 1 } else { partitions };
-        let buckets = i64::try_from(buckets).expect("at most 65 536 partitions");
-        self.debts = self.debts.max(DEBT_MAX * buckets);
+        if self.mode == Some(TableMode::Global) {
+            // Tokens in debt admit nothing.
+            self.fill.correct(cost, self.depth + self.allowance + DEBT_MAX, self.rate, at);
+            return;
+        }
+        let partitions = i64::try_from(partitions).expect("at most 65 536 partitions");
+        self.debts = (self.debts + cost).min(DEBT_MAX * partitions);
         self.fill.correct(cost, self.depth + self.allowance + self.debts, self.rate, at);
     }
 

@@ -1,19 +1,20 @@
 //! The checkers find nothing in the plane as it is, and something in every one that does wrong.
 
-mod planted_traces;
-pub(crate) mod random_store;
-pub(crate) mod refill_pattern;
-
 #[cfg(tidegate_planted_faults)]
-pub(crate) use self::random_store::cases_until;
-use self::random_store::one_run;
+mod planted_faults;
+mod planted_traces;
+mod random_store;
+mod refill_pattern;
+mod steady_runs;
+
+use self::random_store::{STEPS, one_run};
 use super::*;
 
 /// Every event of a hundred runs is judged.
 #[test]
-fn no_invariant_breaks_in_a_hundred_runs() {
+pub(crate) fn no_invariant_breaks_in_a_hundred_runs() {
     for seed in 0..100 {
-        let violations = one_run(seed, 600);
+        let violations = one_run(seed, STEPS);
         assert_eq!(violations.kept(), [], "seed {seed}");
     }
 }

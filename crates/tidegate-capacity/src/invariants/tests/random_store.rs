@@ -13,6 +13,7 @@ use crate::invariants::Invariant;
 use crate::invariants::{InvariantChecker, TracedCharge, Violations};
 use crate::key_hash::key_hash;
 use crate::levels::Share;
+use crate::node::NodeConfig;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
 use crate::reshape::SplitShares;
@@ -27,6 +28,8 @@ const NODES: [&str; 4] = ["a", "b", "c", "d"];
 const TABLES: [&str; 5] = ["static", "burst", "adaptive", "global", "burst/by-day"];
 const MODES: [TableMode; 5] =
     [TableMode::Static, TableMode::Burst, TableMode::Adaptive, TableMode::Global, TableMode::Burst];
+/// The steps of a short run.
+pub(crate) const STEPS: usize = 2000;
 /// The heaviest request that a run makes.
 const LARGEST: u64 = 20;
 
@@ -61,14 +64,16 @@ impl Configured {
     fn builder(self) -> CapacityBuilder {
         let account = AccountConfig::new("acme").reads(self.account_units).writes(self.account_units);
         let builder = Capacity::builder().account(account);
-        let builder = NODES.iter().fold(builder, |builder, node| builder.node(*node, self.node_units));
+        let builder = NODES
+            .iter()
+            .fold(builder, |builder, node| builder.node_config(NodeConfig::new(*node, self.node_units)));
         (0..TABLES.len()).fold(builder, |builder, index| {
             let units = self.units[index];
             let name = TABLES[index].rsplit('/').next().expect("a name");
             let mut table = TableConfig::new(SHOP, name, units, units / 2)
                 .partitions(self.partitions[index])
                 .mode(self.modes[index])
-                .ceilings(Ceilings { read: 300, write: 150 })
+                .ceilings(Ceilings { read: 100, write: 60 })
                 .replicas(1 + index as u8 % 3)
                 .reads(if index == 1 { ReadMembers::Any } else { ReadMembers::Local })
                 .write_check(if index == 2 { WriteCheck::Always } else { WriteCheck::BurstOnly })
@@ -94,22 +99,27 @@ struct RandomStore {
     views: Vec<TableView>,
     now: Timestamp,
     draws: SeededDraws,
+    hot_table: usize,
 }
 
-/// The violations in a run of so many steps.
+/// The violations in a run of so many steps. With every second seed the checker is shown everything
+/// after each step, otherwise after each change and every 20 steps.
 pub(crate) fn one_run(seed: u64, steps: usize) -> Violations {
     let mut store = RandomStore::new(seed);
-    for _ in 0..steps {
-        store.step();
-        store.look();
+    for step in 0..steps {
+        let has_changed = store.step();
+        if has_changed || seed.is_multiple_of(2) || step.is_multiple_of(20) {
+            store.look();
+        }
     }
+    store.look();
     store.checker.violations().clone()
 }
 
 /// The number of runs until one breaks this invariant, at most a hundred.
 #[cfg(tidegate_planted_faults)]
 pub(crate) fn cases_until(invariant: Invariant) -> Option<u64> {
-    (1..=100).find(|seed| one_run(seed - 1, 600).count(invariant) > 0)
+    (1..=100).find(|seed| one_run(seed - 1, STEPS).count(invariant) > 0)
 }
 
 impl RandomStore {
@@ -119,7 +129,7 @@ impl RandomStore {
             modes: MODES,
             partitions: [13, 13, 13, 17, 8],
             burst_seconds: 1 + seed % 4,
-            node_units: 1200,
+            node_units: 1300,
             account_units: 2000,
         };
         let now = Timestamp::from_secs(1_795_210_800);
@@ -131,7 +141,8 @@ impl RandomStore {
             checker.set_largest_request(table, Units::whole(LARGEST));
         }
         let draws = SeededDraws(seed);
-        Self { capacity, checker, configured, holds: Vec::new(), tables, views, now, draws }
+        let hot_table = (seed % 4) as usize;
+        Self { capacity, checker, configured, holds: Vec::new(), tables, views, now, draws, hot_table }
     }
 
     /// Shows the checker everything.
@@ -143,11 +154,14 @@ impl RandomStore {
         }
     }
 
-    fn step(&mut self) {
-        let table = self.draws.below(4) as usize;
+    /// Whether a table or a node was changed.
+    fn step(&mut self) -> bool {
+        // Half of the load is for one table.
+        let table = if self.draws.below(2) == 0 { self.hot_table } else { self.draws.below(4) as usize };
         let name = TABLES[table];
         let now = self.now;
-        match self.draws.below(100) {
+        let step = self.draws.below(100);
+        match step {
             0..=69 => self.ask(table),
             70..=79 if !self.holds.is_empty() => self.end(),
             80 | 81 => {
@@ -174,13 +188,14 @@ impl RandomStore {
             84 | 85 => {
                 let id = *self.draws.of(&self.ids(table));
                 let operation = *self.draws.of(&[AccessOperation::Read, AccessOperation::Write]);
-                let rate = Units::whole(self.draws.below(150));
+                let rate = Units::whole(self.draws.below(100));
                 let _ = self.capacity.allocate(SHOP, name, id, operation, rate, now);
             }
             86 => self.reload(),
-            87 => self.pass(4_000_000_000),
+            87 if self.draws.below(10) == 0 => self.pass(5_000_000_000),
             _ => self.pass(5_000_000),
         }
+        (80..=86).contains(&step)
     }
 
     fn pass(&mut self, nanos_max: u64) {
@@ -280,8 +295,9 @@ impl RandomStore {
             2 => configured.partitions[table] = 8 + self.draws.below(9) as u32,
             3 => configured.burst_seconds = 1 + self.draws.below(5),
             4 => configured.account_units = 1000 + self.draws.below(2000),
-            _ => configured.node_units = 1100 + self.draws.below(400),
+            _ => configured.node_units = 1200 + self.draws.below(400),
         }
+        self.look();
         let Ok(capacity) = configured.builder().build_over(&self.capacity, self.now) else { return };
         (self.capacity, self.configured) = (capacity, configured);
         let views: Vec<TableView> =
@@ -291,7 +307,7 @@ impl RandomStore {
     }
 }
 
-fn view_of(capacity: &Capacity, table: usize, now: Timestamp) -> TableView {
+pub(crate) fn view_of(capacity: &Capacity, table: usize, now: Timestamp) -> TableView {
     let mut view = TableView::new();
     capacity.view_table(table, now, &mut view);
     view
