@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
+use crate::fault::Fault;
 use crate::levels::{Inflow, Levels};
 use crate::sync::{Mutex, MutexGuard};
 use crate::units::Units;
@@ -92,7 +93,8 @@ impl Tokens {
             let opens = if is_never { None } else { levels.reaches(inflow, cost, now) };
             return Err(opens.unwrap_or(Timestamp::from_nanos(u64::MAX)));
         }
-        balance.levels = levels.with_allocation(levels.allocation - cost);
+        let spent = if Fault::TokensNotSpent.is_planted() { 0 } else { cost };
+        balance.levels = levels.with_allocation(levels.allocation - spent);
         balance.overflow += lost;
         Ok(TokenCharge { before, at: now, epoch })
     }
@@ -113,6 +115,11 @@ impl Tokens {
     /// The units a second that flow in.
     pub(crate) fn rate(&self) -> Units {
         Units::from_thousandths(self.lock().inflow.rate.cast_signed())
+    }
+
+    /// The most units kept.
+    pub(crate) fn depth(&self) -> Units {
+        Units::from_thousandths(self.lock().inflow.allocation_max)
     }
 
     /// Takes back `units` of a charge of `cost`. If nothing was charged since, the state is bit for
