@@ -42,10 +42,16 @@ impl ReshapePace {
             if at < cut_at.saturating_add(COOL) {
                 found = Some(format!("partition {id} was joined {seconds} s after it was cut"));
             }
-            let is_recent = |(range, joined_at): &&(KeyRange, u64)| {
-                at < joined_at.saturating_add(CYCLE) && range.overlaps(view.range)
+            // The range was one partition then, so that a bound within it was cut since. Joins of
+            // further neighbours to it undo other cuts.
+            let is_again = |(range, joined_at): &&(KeyRange, u64)| {
+                let is_within = |parent: &&(PartitionId, KeyRange)| {
+                    parent.1.first > range.first && range.contains(parent.1.first)
+                };
+                at < joined_at.saturating_add(CYCLE)
+                    && parents[1..].iter().copied().any(|one| is_within(&one))
             };
-            if let Some((range, joined_at)) = self.cycles.iter().find(is_recent) {
+            if let Some((range, joined_at)) = self.cycles.iter().find(is_again) {
                 let seconds = at.saturating_sub(*joined_at) / SECOND;
                 found = Some(format!("{range} was joined again {seconds} s after the last time"));
             }

@@ -326,6 +326,44 @@ fn i12_parts_that_are_joined_too_soon_or_too_often_are_found() {
     assert_eq!(joined(&[1, 11, 12, 30]), [12]);
 }
 
+/// Four pieces that are joined in two steps undo each cut once.
+#[test]
+fn i12_pieces_that_become_one_step_by_step_pass_and_the_same_cut_undone_twice_does_not() {
+    const MINUTE: u64 = 60_000;
+    let found = |steps: &[(u64, &[u64])]| {
+        let mut trace = SmallTrace::of(TableMode::Burst, 1);
+        let mut shown: Vec<(u64, u32)> = vec![(0, 0)];
+        for (turn, (minute, firsts)) in (1_u32..).zip(steps) {
+            // A partition whose range is the same keeps its number.
+            let end = |of: &[u64], first: u64| of.iter().copied().find(|other| *other > first);
+            let before: Vec<u64> = shown.iter().map(|one| one.0).collect();
+            let id = |first: u64| {
+                let known = shown.iter().find(|(known, _)| *known == first);
+                let is_kept = end(&before, first) == end(firsts, first);
+                known.filter(|_| is_kept).map_or(turn * 1000 + first as u32, |one| one.1)
+            };
+            let after: Vec<(u64, u32)> = firsts.iter().map(|first| (*first, id(*first))).collect();
+            trace.look(minute * MINUTE, |view| {
+                let partitions =
+                    after.iter().map(|(first, id)| partition(*id, *first, end(firsts, *first), 1));
+                view.partitions = partitions.collect();
+            });
+            shown = after;
+        }
+        trace.checker.violations().count(Invariant::ReshapePace)
+    };
+    assert_eq!(found(&[(1, &[0, 10, 20, 30]), (11, &[0, 20]), (14, &[0])]), 0);
+    assert_eq!(found(&[(1, &[0, 10, 20, 30]), (10, &[0, 20])]), 2);
+    // Before 10 again, and at another key of what was joined.
+    for again in [10, 15] {
+        let steps: [(u64, &[u64]); 4] =
+            [(1, &[0, 10, 20]), (11, &[0, 20]), (12, &[0, again, 20]), (30, &[0, 20])];
+        assert_eq!(found(&steps), 1, "{again}");
+    }
+    // Another range is cut meanwhile.
+    assert_eq!(found(&[(1, &[0, 10, 20]), (11, &[0, 20]), (12, &[0, 20, 25]), (30, &[0, 20])]), 0);
+}
+
 #[test]
 fn i13_a_stationary_demand_that_is_throttled_for_long_is_found() {
     let throttled_from = |millis: u64| {
