@@ -3,27 +3,52 @@
 #[cfg(tidegate_planted_faults)]
 mod planted_faults;
 mod planted_traces;
+mod random_leases;
 mod random_store;
 mod refill_pattern;
 mod steady_runs;
 
-use self::random_store::{STEPS, one_run};
+use std::collections::BTreeMap;
+
+use self::random_store::{RandomRun, STEPS, one_run};
 use super::*;
 
 /// Every event of a hundred runs is judged.
 #[test]
 pub(crate) fn no_invariant_breaks_in_a_hundred_runs() {
     for seed in 0..100 {
-        let violations = one_run(seed, STEPS);
+        let violations = one_run(seed, STEPS).violations;
         assert_eq!(violations.kept(), [], "seed {seed}");
     }
 }
 
 #[test]
 fn no_invariant_breaks_in_a_hundred_thousand_random_operations() {
+    let mut all = BTreeMap::new();
     for seed in 1000..1010 {
-        let violations = one_run(seed, 10_000);
+        let RandomRun { violations, done } = one_run(seed, 10_000);
         assert_eq!(violations.kept(), [], "seed {seed}");
+        for (operation, count) in done {
+            *all.entry(operation).or_insert(0) += count;
+        }
+    }
+    // Operations that were refused show nothing.
+    let least = [
+        ("admit", 10_000),
+        ("settle", 1000),
+        ("give back", 1000),
+        ("boost", 500),
+        ("split", 300),
+        ("isolate", 10),
+        ("merge", 300),
+        ("move", 100),
+        ("gate", 100),
+        ("tokens", 100),
+        ("growth", 10),
+        ("reload", 300),
+    ];
+    for (operation, least) in least {
+        assert!(all[operation] >= least, "{operation}: {all:?}");
     }
 }
 

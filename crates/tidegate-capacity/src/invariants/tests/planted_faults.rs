@@ -2,9 +2,10 @@
 
 use tidegate_core::planted_fault::PlantedFault;
 
+use super::random_leases::leased_run;
 use super::random_store::cases_until;
 use super::refill_pattern::refill_does_not_depend_on_how_often_it_is_computed;
-use super::steady_runs::{overloaded, servable};
+use super::steady_runs::{cut_while_cool, overloaded, servable};
 use crate::fault::Fault;
 use crate::invariants::Invariant;
 
@@ -67,6 +68,22 @@ fn i8_units_that_are_lost_or_made_are_found() {
 }
 
 #[test]
+fn i9_tokens_that_are_lent_twice_or_spent_late_are_found() {
+    use tidegate_core::lease::Fault as LeaseFault;
+    for fault in [
+        LeaseFault::GrantWithoutDebit,
+        LeaseFault::RecordBegunAnew,
+        LeaseFault::ReturnAppliedTwice,
+        LeaseFault::ExpiryFromReply,
+    ] {
+        let _planted = PlantedFault::plant(fault);
+        let cases = (1..=100).find(|seed| leased_run(seed - 1).0.count(Invariant::LeaseBound) > 0);
+        println!("{fault:?} breaks I9 in case {cases:?}");
+        assert!(cases.is_some(), "{fault:?} breaks I9 in none of a hundred cases");
+    }
+}
+
+#[test]
 fn i10_two_balances_after_a_cut_are_found() {
     is_found(Fault::TwoBalances, Invariant::Tiling);
 }
@@ -74,6 +91,12 @@ fn i10_two_balances_after_a_cut_are_found() {
 #[test]
 fn i11_a_ceiling_that_is_cut_is_found() {
     is_found(Fault::CeilingCut, Invariant::KeyCeiling);
+}
+
+#[test]
+fn i12_parts_that_are_joined_at_once_are_found() {
+    let _planted = PlantedFault::plant(Fault::JoinedAtOnce);
+    assert!(cut_while_cool(0).0.count(Invariant::ReshapePace) > 0);
 }
 
 #[test]

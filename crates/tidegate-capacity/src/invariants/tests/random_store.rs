@@ -1,7 +1,9 @@
 //! Stores under random load, of which every event is judged: 64 partitions of four tables and an
-//! index on four nodes; admissions, settlements, returns, boosts, cuts, joins, moves, reloads.
+//! index on four nodes; admissions, settlements, returns, boosts, cuts, joins, moves, growth on
+//! demand, reloads.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use crate::access::{Access, AccessKind, IndexWrite, ReadConsistency};
 use crate::account::AccountConfig;
@@ -14,11 +16,13 @@ use crate::invariants::{InvariantChecker, TracedCharge, Violations};
 use crate::key_hash::key_hash;
 use crate::levels::Share;
 use crate::node::NodeConfig;
+use crate::on_demand::{OnDemand, OnDemandTerms};
 use crate::partition_id::PartitionId;
 use crate::position::Position;
 use crate::reshape::SplitShares;
 use crate::settlement::Settlement;
 use crate::table_config::{Ceilings, ReadMembers, TableConfig, TableMode, WriteCheck, WriteQuorum};
+use crate::tokens::TokenTerms;
 use crate::trace::{TableView, TracedAccess, TracedAdmission, TracedRefusal, TracedReturn};
 use crate::units::Units;
 use tidegate_core::{AccessOperation, Timestamp};
@@ -58,6 +62,8 @@ struct Configured {
     burst_seconds: u64,
     node_units: u64,
     account_units: u64,
+    /// Whether the table with global admission follows its demand.
+    is_on_demand: bool,
 }
 
 impl Configured {
@@ -83,6 +89,10 @@ impl Configured {
             if index == 4 {
                 table = table.index_of("burst");
             }
+            if index == 3 && self.is_on_demand {
+                let terms = OnDemand::new(Units::whole(4)).max(Units::whole(units));
+                table = table.on_demand(OnDemandTerms { read: terms, write: terms });
+            }
             builder.table(if index == 3 { table.account("acme") } else { table })
         })
     }
@@ -100,11 +110,18 @@ struct RandomStore {
     now: Timestamp,
     draws: SeededDraws,
     hot_table: usize,
+    done: BTreeMap<&'static str, u64>,
+}
+
+/// The violations of a run, and how often each operation was done and not refused.
+pub(crate) struct RandomRun {
+    pub(crate) violations: Violations,
+    pub(crate) done: BTreeMap<&'static str, u64>,
 }
 
 /// The violations in a run of so many steps. With every second seed the checker is shown everything
 /// after each step, otherwise after each change and every 20 steps.
-pub(crate) fn one_run(seed: u64, steps: usize) -> Violations {
+pub(crate) fn one_run(seed: u64, steps: usize) -> RandomRun {
     let mut store = RandomStore::new(seed);
     for step in 0..steps {
         let has_changed = store.step();
@@ -113,13 +130,13 @@ pub(crate) fn one_run(seed: u64, steps: usize) -> Violations {
         }
     }
     store.look();
-    store.checker.violations().clone()
+    RandomRun { violations: store.checker.violations().clone(), done: store.done }
 }
 
 /// The number of runs until one breaks this invariant, at most a hundred.
 #[cfg(tidegate_planted_faults)]
 pub(crate) fn cases_until(invariant: Invariant) -> Option<u64> {
-    (1..=100).find(|seed| one_run(seed - 1, STEPS).count(invariant) > 0)
+    (1..=100).find(|seed| one_run(seed - 1, STEPS).violations.count(invariant) > 0)
 }
 
 impl RandomStore {
@@ -131,6 +148,7 @@ impl RandomStore {
             burst_seconds: 1 + seed % 4,
             node_units: 1300,
             account_units: 2000,
+            is_on_demand: seed % 3 == 0,
         };
         let now = Timestamp::from_secs(1_795_210_800);
         let capacity = configured.builder().build_at(now).expect("the nodes can bear the tables");
@@ -142,7 +160,8 @@ impl RandomStore {
         }
         let draws = SeededDraws(seed);
         let hot_table = (seed % 4) as usize;
-        Self { capacity, checker, configured, holds: Vec::new(), tables, views, now, draws, hot_table }
+        let (holds, done) = (Vec::new(), BTreeMap::new());
+        Self { capacity, checker, configured, holds, tables, views, now, draws, hot_table, done }
     }
 
     /// Shows the checker everything.
@@ -164,38 +183,95 @@ impl RandomStore {
         match step {
             0..=69 => self.ask(table),
             70..=79 if !self.holds.is_empty() => self.end(),
-            80 | 81 => {
-                let ids = self.ids(table);
-                let id = *self.draws.of(&ids);
-                let at = Position::of_hash(key_hash(&self.key()));
-                let shares = SplitShares {
-                    read: Share::of_parts(self.draws.below(100), self.draws.below(100)),
-                    write: Share::of_parts(self.draws.below(100), self.draws.below(100)),
-                };
-                if ids.len() < 24 {
-                    let _ = self.capacity.split(SHOP, name, id, at, shares, now);
-                }
-            }
-            82 => {
-                let id = *self.draws.of(&self.ids(table));
-                let _ = self.capacity.merge(SHOP, name, id, now);
-            }
+            80 | 81 => self.cut(table),
+            82 => self.join(table),
             83 => {
                 let id = *self.draws.of(&self.ids(table));
                 let [from, to] = [0; 2].map(|_| *self.draws.of(&NODES));
-                let _ = self.capacity.move_replica(SHOP, name, id, from, to, now);
+                if self.draws.below(4) == 0 {
+                    let until = now.saturating_add(Duration::from_millis(self.draws.below(20)));
+                    self.note("gate", self.capacity.gate(SHOP, name, id, until).is_ok());
+                }
+                let is_done = from != to && self.capacity.move_replica(SHOP, name, id, from, to, now).is_ok();
+                self.note("move", is_done);
             }
             84 | 85 => {
                 let id = *self.draws.of(&self.ids(table));
                 let operation = *self.draws.of(&[AccessOperation::Read, AccessOperation::Write]);
                 let rate = Units::whole(self.draws.below(100));
-                let _ = self.capacity.allocate(SHOP, name, id, operation, rate, now);
+                match self.draws.below(8) {
+                    0 => {
+                        let terms = TokenTerms::of_rate(Units::whole(50 + self.draws.below(400)));
+                        let is_done = self.capacity.set_tokens(SHOP, name, operation, terms, now).is_ok();
+                        self.note("tokens", is_done);
+                    }
+                    1 => {
+                        let rate = self.capacity.allocate_within(SHOP, name, id, operation, rate, now);
+                        self.note("boost", rate.is_ok());
+                    }
+                    _ => {
+                        let rate = self.capacity.allocate(SHOP, name, id, operation, rate, now);
+                        self.note("boost", rate.is_ok());
+                    }
+                }
             }
             86 => self.reload(),
             87 if self.draws.below(10) == 0 => self.pass(5_000_000_000),
+            88 if self.draws.below(2) == 0 => self.grow(),
             _ => self.pass(5_000_000),
         }
-        (80..=86).contains(&step)
+        (80..=86).contains(&step) || step == 88
+    }
+
+    fn note(&mut self, operation: &'static str, is_done: bool) {
+        *self.done.entry(operation).or_default() += u64::from(is_done);
+    }
+
+    /// Cuts a partition once, or twice around a key.
+    fn cut(&mut self, table: usize) {
+        let [at, other] = [0; 2].map(|_| Position::of_hash(key_hash(&self.key())));
+        let [shares, rest] = [0; 2].map(|_| SplitShares {
+            read: Share::of_parts(self.draws.below(100), self.draws.below(100)),
+            write: Share::of_parts(self.draws.below(100), self.draws.below(100)),
+        });
+        let owner = self.capacity.partition_at(SHOP, TABLES[table], at.min(other));
+        let (id, _) = owner.expect("it is a table of the store");
+        if self.ids(table).len() >= 24 {
+            return;
+        }
+        if self.draws.below(3) > 0 {
+            let at = at.min(other);
+            let is_done = self.capacity.split(SHOP, TABLES[table], id, at, shares, self.now).is_ok();
+            self.note("split", is_done);
+            return;
+        }
+        let cuts = [at.min(other), at.max(other)];
+        let is_done = self.capacity.isolate(SHOP, TABLES[table], id, cuts, [shares, rest], self.now).is_ok();
+        self.note("isolate", is_done);
+    }
+
+    /// Joins the first neighbours from a random partition on that lie on the same nodes.
+    fn join(&mut self, table: usize) {
+        let ids = self.ids(table);
+        let first = self.draws.below(ids.len() as u64) as usize;
+        let mut in_turn = ids.iter().cycle().skip(first).take(ids.len());
+        let joined = in_turn.find(|id| self.capacity.merge(SHOP, TABLES[table], **id, self.now).is_ok());
+        let is_done = joined.is_some();
+        self.note("merge", is_done);
+    }
+
+    /// Up to two minutes pass, and tables on demand follow what was admitted.
+    fn grow(&mut self) {
+        self.pass(120_000_000_000);
+        self.look();
+        let limits = |store: &Self| {
+            [AccessOperation::Read, AccessOperation::Write]
+                .map(|operation| store.capacity.token_rate(SHOP, "global", operation))
+        };
+        let before = limits(self);
+        let _ = self.capacity.follow_demand(self.now);
+        let is_done = limits(self) != before;
+        self.note("growth", is_done);
     }
 
     fn pass(&mut self, nanos_max: u64) {
@@ -236,6 +312,7 @@ impl RandomStore {
                 });
                 let charges: Vec<_> = charges.collect();
                 self.holds.push((hold, charges));
+                self.note("admit", true);
             }
             Admission::Throttle(throttled) => {
                 let (table, key) = match throttled.index {
@@ -271,6 +348,7 @@ impl RandomStore {
             0 => {
                 let of_indexes: Vec<Units> = hold.indexes().iter().map(UnitsHold::units).collect();
                 let settlement = self.capacity.give_back(hold, at);
+                self.note("give back", true);
                 self.checker.end(base, &TracedReturn { at, surplus: units, settlement });
                 for (charge, units) in charges.zip(of_indexes) {
                     let settlement = Settlement { returned: units, ..Settlement::default() };
@@ -280,6 +358,7 @@ impl RandomStore {
             1 => {
                 let weight = Units::from_thousandths(self.draws.below(40_000).cast_signed());
                 let settlement = self.capacity.settle(hold, Some(weight), at);
+                self.note("settle", true);
                 self.checker.end(base, &TracedReturn { at, surplus: units - weight, settlement });
             }
             _ => drop(hold),
@@ -289,17 +368,19 @@ impl RandomStore {
     fn reload(&mut self) {
         let table = self.draws.below(5) as usize;
         let mut configured = self.configured;
-        match self.draws.below(6) {
+        match self.draws.below(7) {
             0 => configured.units[table] = 100 + self.draws.below(300),
             1 => configured.modes[table] = *self.draws.of(&MODES),
             2 => configured.partitions[table] = 8 + self.draws.below(9) as u32,
             3 => configured.burst_seconds = 1 + self.draws.below(5),
             4 => configured.account_units = 1000 + self.draws.below(2000),
+            5 => configured.is_on_demand = !configured.is_on_demand,
             _ => configured.node_units = 1200 + self.draws.below(400),
         }
         self.look();
         let Ok(capacity) = configured.builder().build_over(&self.capacity, self.now) else { return };
         (self.capacity, self.configured) = (capacity, configured);
+        self.note("reload", true);
         let views: Vec<TableView> =
             (0..TABLES.len()).map(|table| view_of(&self.capacity, table, self.now)).collect();
         self.checker.reload(&self.capacity.view_nodes(self.now), &views);

@@ -2,12 +2,15 @@
 
 use core::time::Duration;
 
-use super::random_store::view_of;
+use super::random_store::{SeededDraws, view_of};
 use crate::access::Access;
 use crate::capacity::{Admission, Capacity};
+use crate::control::Control;
 use crate::invariants::{InvariantChecker, LivenessTerms, Violations};
 use crate::key_hash::key_hash;
+use crate::partition_id::PartitionId;
 use crate::position::Position;
+use crate::reshape::SplitShares;
 use crate::table_config::{Ceilings, TableConfig, TableMode};
 use crate::trace::{TracedAccess, TracedAdmission, TracedRefusal};
 use crate::units::Units;
@@ -64,6 +67,45 @@ pub(crate) fn servable() -> Violations {
 pub(crate) fn overloaded() -> Violations {
     let table = TableConfig::new(SHOP, "orders", 1, 10).mode(TableMode::Burst);
     run(table, 100, 20, false)
+}
+
+/// An operator cuts a cool table at an instant and a key from the seed; control loops join the parts
+/// again. The violations, and the instant of the join in seconds after the cut.
+pub(crate) fn cut_while_cool(seed: u64) -> (Violations, Option<u64>) {
+    let mut draws = SeededDraws(seed);
+    let begin = Timestamp::from_secs(1_795_210_800);
+    let table = TableConfig::new(SHOP, "orders", 10, 10).mode(TableMode::Global).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 1000).table(table).build_at(begin);
+    let capacity = capacity.expect("the node can bear the table");
+    let mut checker = InvariantChecker::new(&capacity.view_nodes(begin), &[view_of(&capacity, 0, begin)]);
+    let mut control = Control::new(seed, begin);
+    let cut_at = 620 + draws.below(60);
+    let mut joined_after = None;
+    for second in 1..=1320 {
+        let now = begin.saturating_add(Duration::from_secs(second));
+        if second == cut_at {
+            let at = Position::of_hash(draws.below(u64::MAX) | 1);
+            let cut = capacity.split(SHOP, "orders", PartitionId(0), at, SplitShares::HALF, now);
+            cut.expect("the position is within the only partition");
+            checker.look_at_table(&view_of(&capacity, 0, now));
+        }
+        for plan in control.tick(&capacity, now) {
+            if control.reshape(&capacity, &plan, now) == Ok(true) {
+                joined_after = joined_after.or(Some(second - cut_at));
+            }
+        }
+        checker.look_at_table(&view_of(&capacity, 0, now));
+    }
+    (checker.violations().clone(), joined_after)
+}
+
+#[test]
+fn parts_of_a_cut_are_joined_after_ten_minutes_and_not_before() {
+    for seed in 0..5 {
+        let (violations, joined_after) = cut_while_cool(seed);
+        assert_eq!(violations.kept(), [], "seed {seed}");
+        assert!(joined_after.is_some_and(|seconds| (600..=640).contains(&seconds)), "{joined_after:?}");
+    }
 }
 
 #[test]
