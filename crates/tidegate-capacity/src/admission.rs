@@ -279,7 +279,8 @@ impl Capacity {
             retry,
             node: None,
         })?;
-        let is_checked = !load.is_read && numbers.write_check == WriteCheck::Always;
+        let is_checked = !load.is_read && numbers.write_check == WriteCheck::Always
+            || Fault::AllocationNeedsRoom.is_planted();
         if at.allocation() > 0 && !is_checked {
             let member = candidates.first();
             let nodes = self.debit::<CHARGES>(members, load, member.0, now);
@@ -287,6 +288,9 @@ impl Capacity {
         }
         let path = match numbers.mode {
             _ if at.allocation() > 0 => ChargePath::Allocated,
+            TableMode::Global if Fault::SpareUnused.is_planted() => {
+                return Err(allocation_short(throughput, at, Bound::Allocation, now));
+            }
             TableMode::Static => return Err(allocation_short(throughput, at, Bound::Allocation, now)),
             TableMode::Burst | TableMode::Adaptive if at.burst() < load.cost.cast_signed() => {
                 return Err(allocation_short(throughput, at, Bound::Burst, now));

@@ -23,6 +23,22 @@ pub(crate) enum Fault {
     TwoBalances,
     /// Units are given back to the partition at the index that the charged one had.
     GivenBackByIndex,
+    /// The tokens of tables and accounts are asked and not spent.
+    TokensNotSpent,
+    /// The ceiling of a partition is asked and not charged.
+    CeilingNotCharged,
+    /// The allocated path needs the room of nodes, which neighbours use up.
+    AllocationNeedsRoom,
+    /// A node is promised more than it may be.
+    PromiseUnchecked,
+    /// Both parts of a cut have half of the ceiling.
+    CeilingCut,
+    /// Global admission goes no further than the allocations of partitions.
+    SpareUnused,
+    /// Parts of a cut are joined as soon as they are cool, however young they are.
+    JoinedAtOnce,
+    /// The begun thousandth is dropped each time that a level is refilled.
+    BegunThousandthDropped,
 }
 
 impl Fault {

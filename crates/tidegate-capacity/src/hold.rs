@@ -83,6 +83,16 @@ impl UnitsHold {
         self.position
     }
 
+    /// The member of the partition's group that serves the access; 0 is the leader.
+    pub const fn member(&self) -> usize {
+        self.on_partition.member as usize
+    }
+
+    /// The holds of the indexes that the access was charged to as well.
+    pub fn indexes(&self) -> &[Self] {
+        self.indexes.as_deref().unwrap_or_default()
+    }
+
     /// When the units were charged.
     pub const fn charged_at(&self) -> Timestamp {
         self.on_partition.at()

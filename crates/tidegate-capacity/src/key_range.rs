@@ -70,6 +70,11 @@ impl KeyRange {
         cuts
     }
 
+    /// Whether any position is within both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.end.is_none_or(|end| other.first < end) && other.end.is_none_or(|end| self.first < end)
+    }
+
     /// The first and the last hash or slot; of a table by ranges their first eight bytes.
     pub const fn words(self) -> (u64, u64) {
         let last = match self.end {

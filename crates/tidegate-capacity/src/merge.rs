@@ -12,6 +12,7 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
+use crate::fault::Fault;
 use crate::partition_id::PartitionId;
 use crate::relocation::{FULL_PERCENT, NodeUse};
 use crate::throughput::MEMBERS_MAX;
@@ -132,8 +133,8 @@ const fn rounded(width: u128) -> u128 {
 
 fn may_join(left: &MergeLoad, right: &MergeLoad, now: Timestamp) -> bool {
     let is_past = |at: Option<Timestamp>, time| at.is_none_or(|at| now.saturating_since(at) >= time);
-    let is_settled =
-        |one: &MergeLoad| !one.has_hot_key && is_past(one.made_at, COOL) && is_past(one.rejoined_at, CYCLE);
+    let is_rested = |one: &MergeLoad| is_past(one.made_at, COOL) || Fault::JoinedAtOnce.is_planted();
+    let is_settled = |one: &MergeLoad| !one.has_hot_key && is_rested(one) && is_past(one.rejoined_at, CYCLE);
     let (Some(left_peaks), Some(right_peaks)) = (left.peaks, right.peaks) else { return false };
     let fits = |direction: usize| {
         let sum = (left_peaks[direction] + right_peaks[direction]).as_thousandths();

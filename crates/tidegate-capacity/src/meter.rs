@@ -12,8 +12,9 @@ const NANOS: u64 = 1_000_000_000;
 pub(crate) struct Meter {
     /// Asked for by first attempts, refused ones included.
     pub(crate) offered: u64,
-    /// Admitted and not given back.
-    pub(crate) admitted: u64,
+    /// Admitted and not given back. Negative where units came back to a part of a cut that has not
+    /// admitted as many, so that the sum over a table is exact.
+    pub(crate) admitted: i64,
     /// Refused by the partition's own allocation, burst credit or ceiling.
     pub(crate) throttled: u64,
     /// The part of `throttled` that the ceiling refused, which a cut of the partition raises.
@@ -32,7 +33,7 @@ pub(crate) struct Meter {
 impl Meter {
     #[inline]
     pub(crate) fn admit(&mut self, cost: u64, now: Timestamp) {
-        self.admitted += cost;
+        self.admitted += cost.cast_signed();
         self.roll(now);
         self.this_second += cost;
     }
@@ -51,7 +52,7 @@ impl Meter {
     }
 
     pub(crate) fn return_units(&mut self, units: u64, now: Timestamp) {
-        self.admitted = self.admitted.saturating_sub(units);
+        self.admitted -= units.cast_signed();
         self.roll(now);
         self.this_second = self.this_second.saturating_sub(units);
     }
@@ -91,7 +92,7 @@ impl Meter {
         let part = |whole: u64| share.of(whole);
         let left = Self {
             offered: part(self.offered),
-            admitted: part(self.admitted),
+            admitted: part(self.admitted.unsigned_abs()).cast_signed() * self.admitted.signum(),
             throttled: part(self.throttled),
             at_ceiling: part(self.at_ceiling),
             lost: part(self.lost),

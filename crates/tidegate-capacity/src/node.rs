@@ -165,8 +165,13 @@ impl Node {
         self.bucket.level(self.spec(), now)
     }
 
+    /// The thousandths that the bucket holds.
+    pub(crate) const fn depth(&self) -> u64 {
+        self.spec.depth()
+    }
+
     /// The thousandths that bursts leave in the bucket.
-    const fn burst_floor(&self) -> u64 {
+    pub(crate) const fn burst_floor(&self) -> u64 {
         self.spec.depth() * self.reserve_percent as u64 / 100
     }
 

@@ -168,7 +168,8 @@ pub struct DirectionStatus {
     pub burst_left: Units,
     /// Units admitted in the last second.
     pub consumed: Units,
-    /// Units admitted, and not given back, since it was made.
+    /// Units admitted, and not given back, since it was made. Negative where units came back to a
+    /// part of a cut that has not admitted as many: sums over a table are exact.
     pub admitted: Units,
     /// Units asked for by first attempts since it was made, refused ones included.
     pub offered: Units,

@@ -164,7 +164,7 @@ impl Table {
     /// The units that were admitted since it was first configured, reads and writes.
     pub(crate) fn admitted(&self, plan: &LayoutPlan) -> [Units; 2] {
         let of_each = self.layout.map(plan, |state| {
-            [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).meter.admitted))
+            [true, false].map(|is_read| Units::from_thousandths(state.directions.of(is_read).meter.admitted))
         });
         of_each
             .into_iter()

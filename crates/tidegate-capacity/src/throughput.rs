@@ -166,7 +166,9 @@ impl Throughput {
             member: member as u8,
         };
         self.levels = charged(at.levels, path, cost);
-        self.ceilings[member] = ceiling;
+        if !Fault::CeilingNotCharged.is_planted() {
+            self.ceilings[member] = ceiling;
+        }
         self.meter.lose(at.lost);
         self.meter.admit(cost, now);
         charge
@@ -303,6 +305,9 @@ impl Throughput {
         } else {
             self.levels.cut(of_allocation, of_burst)
         };
+        if Fault::CeilingCut.is_planted() {
+            self.rates.ceiling /= 2;
+        }
         let [left_meter, right_meter] = self.meter.cut(share);
         let right = Self {
             rates: Rates {
@@ -352,7 +357,7 @@ impl Throughput {
             left: Units::from_thousandths(at.allocation()),
             burst_left: Units::from_thousandths(at.burst()),
             consumed: Units::from_rate(self.meter.consumed(now)),
-            admitted: Units::from_rate(self.meter.admitted),
+            admitted: Units::from_thousandths(self.meter.admitted),
             offered: Units::from_rate(self.meter.offered),
             throttled: Units::from_rate(self.meter.throttled),
             throttled_at_ceiling: Units::from_rate(self.meter.at_ceiling),

@@ -9,6 +9,7 @@ use std::sync::PoisonError;
 
 use tidegate_core::Timestamp;
 
+use crate::fault::Fault;
 use crate::levels::{Inflow, Levels};
 use crate::sync::{Mutex, MutexGuard};
 use crate::units::Units;
@@ -105,7 +106,8 @@ impl Tokens {
             let opens = if is_never { None } else { levels.reaches(inflow, needed, now) };
             return Err(opens.unwrap_or(Timestamp::from_nanos(u64::MAX)));
         }
-        balance.levels = levels.with_allocation(levels.allocation - cost);
+        let spent = if Fault::TokensNotSpent.is_planted() { 0 } else { cost };
+        balance.levels = levels.with_allocation(levels.allocation - spent);
         balance.overflow += lost;
         Ok(TokenCharge { before, at: now, epoch })
     }

@@ -1,201 +1,340 @@
-//! The answers of a store and its changes, as events that can be checked.
+//! The answers of a store and its shape, as events that can be checked.
 //!
-//! A simulator or a test writes one event for each answer and each change, in their order, and
-//! gives them to an [`InvariantChecker`](crate::invariants::InvariantChecker). The events name
-//! tables, nodes and partitions as the store does; levels are those that a refusal shows.
+//! A simulator or a test gives each answer, each return and each change, in their order, to an
+//! [`InvariantChecker`](crate::invariants::InvariantChecker). Tables, nodes and accounts are named
+//! by their positions in the store, so that an event costs no allocation.
 
 use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::Capacity;
 use crate::hold::UnitsHold;
+use crate::key_range::KeyRange;
+use crate::members::Members;
 use crate::partition_id::PartitionId;
-use crate::status::PartitionStatus;
+use crate::position::Position;
+use crate::settlement::Settlement;
+use crate::table_config::{TableMode, WriteCheck, WriteQuorum};
 use crate::throttled::{Bound, Throttled};
-use crate::throughput::ChargePath;
+use crate::throughput::{MEMBERS_MAX, Throughput};
+use crate::tokens::{TokenTerms, Tokens};
 use crate::units::Units;
 
-/// How an access was admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AdmissionPath {
-    /// From the allocation of its partition.
-    Allocated,
-    /// From the burst credit of its partition, and the room of nodes.
-    Burst,
-    /// From the room of nodes, under global admission.
-    Spare,
+/// An access, as its caller and its router know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedAccess {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// The position of its table.
+    pub table: usize,
+    /// The position of its key.
+    pub position: Position,
+    /// Read or write.
+    pub operation: AccessOperation,
+    /// Its weight.
+    pub units: Units,
+    /// Whether it is the first attempt of its caller.
+    pub is_first: bool,
 }
 
-/// A place of a partition in a trace: the position of its table, and its number.
-pub type PartitionPlace = (usize, PartitionId);
-
-/// One event of a run.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum TraceEvent {
-    /// An access was admitted.
-    Admitted {
-        /// When.
-        at: Timestamp,
-        /// Its partition.
-        place: PartitionPlace,
-        /// Read or write.
-        operation: AccessOperation,
-        /// Its units.
-        units: Units,
-        /// How it was admitted.
-        path: AdmissionPath,
-        /// The member of the group that serves it.
-        member: usize,
-        /// The names of the nodes that serve it, the leader or the serving one first.
-        nodes: Vec<String>,
-    },
-    /// An access was refused.
-    Refused {
-        /// When.
-        at: Timestamp,
-        /// Its partition.
-        place: PartitionPlace,
-        /// Read or write.
-        operation: AccessOperation,
-        /// Its units.
-        units: Units,
-        /// The bucket that refused it.
-        bound: Bound,
-        /// The level of that bucket.
-        level: Units,
-    },
-    /// Units of an admitted access came back, or more were charged if negative.
-    Returned {
-        /// When.
-        at: Timestamp,
-        /// The partition that owns the position.
-        place: PartitionPlace,
-        /// Read or write.
-        operation: AccessOperation,
-        /// The units.
-        units: Units,
-        /// The nodes that served the access.
-        nodes: Vec<String>,
-        /// The member that served it.
-        member: usize,
-    },
-    /// The partitions of a table as they are from now on, in the order of their ranges: at the
-    /// beginning, and after each split, merge, move, boost and reload.
-    Partitions {
-        /// When.
-        at: Timestamp,
-        /// The position of the table.
-        table: usize,
-        /// The partitions.
-        partitions: Vec<TracedPartition>,
-    },
-    /// A node as it is from now on.
-    Node {
-        /// Its name.
-        name: String,
-        /// Units a second that it can do.
-        units: Units,
-        /// Units a second that may be promised.
-        promisable: Units,
-    },
+/// An access that was admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedAdmission {
+    /// The access.
+    pub access: TracedAccess,
+    /// The partition that decided.
+    pub partition: PartitionId,
+    /// The member of its group that serves the access.
+    pub member: usize,
+    /// The units that were charged.
+    pub billed: Units,
 }
 
-/// A partition in a trace.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TracedPartition {
+/// An access that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedRefusal {
+    /// The access.
+    pub access: TracedAccess,
+    /// The partition that decided.
+    pub partition: PartitionId,
+    /// The bucket that refused.
+    pub bound: Bound,
+    /// The level of that bucket, as the refusal shows it.
+    pub level: Units,
+    /// The units that the same request was charged elsewhere before, and that were taken back: a
+    /// write is charged to its table before its indexes. Nodes and accounts may be the same.
+    pub beside: Units,
+}
+
+/// The end of an admitted access: units are given back, or more are charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracedReturn {
+    /// When.
+    pub at: Timestamp,
+    /// The units charged beyond the true weight of the access; negative if it weighed more.
+    pub surplus: Units,
+    /// The answer.
+    pub settlement: Settlement,
+}
+
+/// A table as routers know it at some instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableView {
+    /// When.
+    pub at: Timestamp,
+    /// The position of the table.
+    pub table: usize,
+    /// How its throughput moves between partitions.
+    pub mode: TableMode,
+    /// The provisioned units a second of reads and of writes.
+    pub provisioned: [Units; 2],
+    /// The tokens of reads and of writes; spent under global admission.
+    pub tokens: [TokensView; 2],
+    /// The position of the account that the table belongs to.
+    pub account: Option<usize>,
+    /// Whether all writes need the room of nodes, also those within the allocation.
+    pub is_every_write_checked: bool,
+    /// Whether a write requires a majority of its members, and not all of them.
+    pub is_majority_enough: bool,
+    /// Whether it has indexes or is one: an access that an index refuses is not seen by the others.
+    pub is_indexed: bool,
+    /// The partitions in the order of their ranges.
+    pub partitions: Vec<PartitionView>,
+}
+
+/// A partition as routers know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionView {
     /// Its number.
     pub id: PartitionId,
-    /// When it, or one of the partitions that were joined to it, was last cut off from a neighbour.
-    pub made_at: Option<Timestamp>,
     /// Its keys.
-    pub range: crate::key_range::KeyRange,
-    /// Base, rate and ceiling of reads and of writes, in units a second.
-    pub rates: [[Units; 3]; 2],
-    /// The seconds of its base that burst credit keeps.
-    pub burst_seconds: u64,
-    /// The names of the nodes of its group, the leader first.
-    pub nodes: Vec<String>,
+    pub range: KeyRange,
+    /// The nodes of its group.
+    pub members: MemberPositions,
+    /// Its reads and its writes.
+    pub directions: [DirectionView; 2],
 }
 
-impl TracedPartition {
-    /// A partition as it is shown, on these nodes.
-    pub fn of(status: &PartitionStatus<'_>, burst_seconds: u64, nodes: Vec<String>) -> Self {
-        let rates = [&status.read, &status.write].map(|one| [one.base, one.rate, one.ceiling]);
-        let (id, made_at, range) = (status.id, status.made_at, status.range);
-        Self { id, made_at, range, rates, burst_seconds, nodes }
+/// The positions of the nodes of a group, the leader first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberPositions {
+    nodes: [u32; MEMBERS_MAX],
+    count: u8,
+}
+
+/// One direction of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectionView {
+    /// Its share of the table's throughput, a second.
+    pub base: Units,
+    /// Its allocation, a second.
+    pub rate: Units,
+    /// The bound of everything that one member admits, a second.
+    pub ceiling: Units,
+    /// The burst credit when it is full.
+    pub burst_max: Units,
+    /// Units left of the allocation; negative in debt.
+    pub allocation: Units,
+    /// Units left of the burst credit.
+    pub burst: Units,
+    /// Units that came back, or no longer had room after a change, and were not kept.
+    pub overflow: Units,
+    /// Units admitted and not given back.
+    pub admitted: Units,
+    /// Units of first attempts.
+    pub offered: Units,
+}
+
+/// Tokens at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokensView {
+    /// Units a second.
+    pub rate: Units,
+    /// The most that are kept.
+    pub depth: Units,
+    /// Those left; negative in debt.
+    pub left: Units,
+}
+
+/// The nodes and accounts at some instant, by their positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesView {
+    /// When.
+    pub at: Timestamp,
+    /// The nodes.
+    pub nodes: Vec<NodeView>,
+    /// The tokens of reads and of writes of each account.
+    pub accounts: Vec<[TokensView; 2]>,
+}
+
+/// A node at some instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// Units a second that it can do.
+    pub rate: Units,
+    /// Units a second that may be promised.
+    pub promisable: Units,
+    /// The most units that its bucket holds.
+    pub depth: Units,
+    /// The units that bursts leave there.
+    pub reserve: Units,
+    /// The units there; negative when its partitions have used more.
+    pub left: Units,
+}
+
+impl MemberPositions {
+    /// The first three of `nodes`.
+    pub fn new(nodes: impl IntoIterator<Item = usize>) -> Self {
+        let mut members = Self { nodes: [u32::MAX; MEMBERS_MAX], count: 0 };
+        for (place, node) in members.nodes.iter_mut().zip(nodes) {
+            // At most CapacityBuilder::NODES_MAX.
+            *place = node as u32;
+            members.count += 1;
+        }
+        members
+    }
+
+    /// The number of members.
+    #[inline]
+    pub const fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// The node of the member at `member`; the leader's node if the group is smaller.
+    #[inline]
+    pub fn node(&self, member: usize) -> usize {
+        let member = if member < self.count() { member } else { 0 };
+        self.nodes[member] as usize
+    }
+
+    /// The nodes, the leader's first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = usize> + use<> {
+        self.nodes.into_iter().take(self.count()).map(|node| node as usize)
+    }
+}
+
+impl TableView {
+    /// The view that [`Capacity::view_table`] fills first.
+    pub fn new() -> Self {
+        let tokens = TokensView { rate: Units::ZERO, depth: Units::ZERO, left: Units::ZERO };
+        Self {
+            at: Timestamp::from_nanos(0),
+            table: 0,
+            mode: TableMode::Static,
+            provisioned: [Units::ZERO; 2],
+            tokens: [tokens; 2],
+            account: None,
+            is_every_write_checked: false,
+            is_majority_enough: false,
+            is_indexed: false,
+            partitions: Vec::new(),
+        }
+    }
+}
+
+impl Default for TableView {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl TracedAdmission {
+    /// The admission that made `hold`, of an access that weighs what it was charged.
+    pub const fn of(hold: &UnitsHold) -> Self {
+        let access = TracedAccess {
+            at: hold.charged_at(),
+            table: hold.table as usize,
+            position: hold.position(),
+            operation: if hold.is_read { AccessOperation::Read } else { AccessOperation::Write },
+            units: hold.units(),
+            is_first: true,
+        };
+        Self { access, partition: hold.partition(), member: hold.member(), billed: hold.units() }
+    }
+}
+
+impl TracedRefusal {
+    /// The refusal of `access`.
+    pub const fn of(access: TracedAccess, throttled: &Throttled<'_>) -> Self {
+        let Throttled { partition, bound, level, .. } = *throttled;
+        Self { access, partition, bound, level, beside: Units::ZERO }
     }
 }
 
 impl Capacity {
-    /// The event of an access that was just admitted.
-    pub fn admitted_event(&self, hold: &UnitsHold) -> TraceEvent {
-        TraceEvent::Admitted {
-            at: hold.charged_at(),
-            place: (hold.table as usize, hold.partition()),
-            operation: operation(hold),
-            units: hold.units(),
-            path: match hold.on_partition.path {
-                ChargePath::Allocated => AdmissionPath::Allocated,
-                ChargePath::Burst => AdmissionPath::Burst,
-                ChargePath::Spare => AdmissionPath::Spare,
-            },
-            member: usize::from(hold.on_partition.member),
-            nodes: self.serving_nodes(hold),
-        }
+    /// Shows the table at position `table` in `view`, whose memory is used again. The table is one
+    /// of the store.
+    pub fn view_table(&self, table: usize, now: Timestamp, view: &mut TableView) {
+        let entry = &self.tables[table];
+        let layout = &entry.table.layout;
+        let plan = layout.plan();
+        let numbers = plan.numbers;
+        view.at = now;
+        view.table = table;
+        view.mode = numbers.mode;
+        view.provisioned = [true, false].map(|is_read| Units::whole(numbers.units_per_second(is_read)));
+        view.tokens = [true, false].map(|is_read| entry.table.tokens(is_read).view(now));
+        view.account = entry.account.map(|account| account as usize);
+        view.is_every_write_checked = numbers.write_check == WriteCheck::Always;
+        view.is_majority_enough = numbers.write_quorum == WriteQuorum::Majority;
+        view.is_indexed = !entry.indexes.is_empty() || entry.table.table_and_index().1.is_some();
+        view.partitions.clear();
+        view.partitions.extend((0..plan.len()).map(|index| {
+            let state = layout.lock(&plan, index);
+            PartitionView {
+                id: state.id,
+                range: state.range,
+                members: self.positions(state.members),
+                directions: [true, false].map(|is_read| direction_view(state.directions.of(is_read), now)),
+            }
+        }));
     }
 
-    /// The event of an access to the table at this position that was just refused.
-    pub fn refused_event(table: usize, throttled: &Throttled<'_>, at: Timestamp) -> TraceEvent {
-        TraceEvent::Refused {
-            at,
-            place: (table, throttled.partition),
-            operation: throttled.operation,
-            units: throttled.units,
-            bound: throttled.bound,
-            level: throttled.level,
-        }
-    }
-
-    /// The event of `units` of a hold that are about to be given back, or charged if negative.
-    pub fn returned_event(&self, hold: &UnitsHold, units: Units, at: Timestamp) -> TraceEvent {
-        let table = hold.table as usize;
-        let owner = self.tables[table].table.layout.owner(hold.position()).id;
-        TraceEvent::Returned {
-            at,
-            place: (table, owner),
-            operation: operation(hold),
-            units,
-            nodes: self.serving_nodes(hold),
-            member: usize::from(hold.on_partition.member),
-        }
-    }
-
-    /// The event of the partitions of the table at this position.
-    pub fn partitions_event(&self, table: usize, now: Timestamp) -> TraceEvent {
-        let entry = &self.tables[table].table;
-        let plan = entry.layout.plan();
-        let burst_seconds = plan.config.burst.as_secs();
-        let members = entry.layout.map(&plan, |state| state.members);
-        drop(plan);
-        let statuses = self.partitions(&entry.namespace, &entry.name, now).expect("it is one of the tables");
-        let partitions = statuses.zip(members).map(|(status, members)| {
-            let nodes = members.as_slice().iter().map(|node| self.node_name(*node).to_owned());
-            TracedPartition::of(&status, burst_seconds, nodes.collect())
+    /// Shows the nodes and accounts.
+    pub fn view_nodes(&self, now: Timestamp) -> NodesView {
+        let nodes = self.nodes.iter().map(|node| NodeView {
+            rate: Units::from_rate(node.rate()),
+            promisable: Units::from_rate(node.promisable()),
+            depth: Units::from_rate(node.depth()),
+            reserve: Units::from_rate(node.burst_floor()),
+            left: node.level(now),
         });
-        TraceEvent::Partitions { at: now, table, partitions: partitions.collect() }
+        let accounts = self.accounts.iter().map(|account| {
+            let tokens = |is_read| account.tokens(is_read);
+            [tokens(true).view(now), tokens(false).view(now)]
+        });
+        NodesView { at: now, nodes: nodes.collect(), accounts: accounts.collect() }
     }
 
-    /// The members of the group of a hold as they were when it was charged: the nodes that do its
-    /// work, whether they were charged or not.
-    fn serving_nodes(&self, hold: &UnitsHold) -> Vec<String> {
-        let members = self.tables[hold.table as usize].table.layout.owner(hold.position()).members;
-        let member = usize::from(hold.on_partition.member);
-        let serving = if hold.is_read { member..member + 1 } else { 0..members.as_slice().len() };
-        let numbers = members.as_slice().get(serving).unwrap_or_default();
-        numbers.iter().map(|number| self.node_name(*number).to_owned()).collect()
+    /// The position of a table; `None` if there is no such table.
+    pub fn table_position(&self, namespace: &str, table: &str) -> Option<usize> {
+        Some(self.entry(namespace, table).ok()?.0 as usize)
+    }
+
+    fn positions(&self, members: Members) -> MemberPositions {
+        MemberPositions::new(members.as_slice().iter().filter_map(|number| self.node_position(*number)))
     }
 }
 
-const fn operation(hold: &UnitsHold) -> AccessOperation {
-    if hold.is_read { AccessOperation::Read } else { AccessOperation::Write }
+impl Tokens {
+    fn view(&self, now: Timestamp) -> TokensView {
+        let TokenTerms { rate, depth } = self.terms();
+        TokensView { rate, depth, left: self.left(now) }
+    }
+}
+
+fn direction_view(throughput: &Throughput, now: Timestamp) -> DirectionView {
+    let levels = throughput.now(now);
+    let rates = throughput.rates;
+    DirectionView {
+        base: Units::from_rate(rates.base),
+        rate: Units::from_rate(rates.allocated),
+        ceiling: Units::from_rate(rates.ceiling),
+        burst_max: Units::from_rate(rates.base * u64::from(rates.burst_seconds)),
+        allocation: Units::from_thousandths(levels.allocation()),
+        burst: Units::from_thousandths(levels.burst()),
+        overflow: Units::from_rate(throughput.meter.overflow),
+        admitted: Units::from_thousandths(throughput.meter.admitted),
+        offered: Units::from_rate(throughput.meter.offered),
+    }
 }

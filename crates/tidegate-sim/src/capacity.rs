@@ -33,7 +33,6 @@ pub mod world;
 
 mod acceptance;
 mod arrivals;
-mod checks;
 mod cut_watch;
 mod design_world;
 mod judge;
@@ -54,13 +53,13 @@ pub use design::Design;
 pub use experiment::Experiment;
 pub use fluid::FluidShares;
 pub use gate_line::{GateLine, GateOutcome};
-pub use invariant::{Breach, Invariant};
+pub use invariant::{Breach, Invariant, JUDGED};
 pub use reference::reference_percent;
 pub use report::CapacityReport;
 pub use request::{RequestKind, RequestStream};
 pub use run::{
     CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan,
-    ReloadRecord, Reshape, ShapeChanges, StreamResult, TableResult, TraceBreach, Victim,
+    ReloadRecord, Reshape, ShapeChanges, StreamResult, TableResult, Victim,
 };
 pub use scenario::{
     CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, TableExtras, TableRole, TableSpec,

@@ -117,9 +117,8 @@ pub(super) struct Totals {
 
 impl Totals {
     pub(super) fn of(meter: &Meter) -> Self {
-        let [offered, admitted, throttled] =
-            [meter.offered, meter.admitted, meter.throttled].map(Units::from_rate);
-        Self { offered, admitted, throttled }
+        let [offered, throttled] = [meter.offered, meter.throttled].map(Units::from_rate);
+        Self { offered, admitted: Units::from_thousandths(meter.admitted), throttled }
     }
 
     /// Units a second of first attempts, of admitted ones and of refused ones since `before`.

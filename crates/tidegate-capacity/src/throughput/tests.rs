@@ -95,7 +95,7 @@ proptest! {
                 sum(|one| one.rates.allocated.cast_signed()),
                 sum(|one| one.levels.allocation),
                 sum(|one| one.levels.burst),
-                sum(|one| one.meter.admitted.cast_signed()),
+                sum(|one| one.meter.admitted),
                 sum(|one| one.meter.lost.cast_signed()),
             ]
         };
@@ -111,6 +111,17 @@ proptest! {
         prop_assert_eq!(sums(core::slice::from_ref(&joined)), before);
         prop_assert_eq!(joined.meter.overflow, 0);
     }
+}
+
+/// I15.
+#[test]
+fn units_that_come_back_to_a_part_which_admitted_fewer_leave_the_sum_of_admitted_units_exact() {
+    let mut whole = Throughput::new(rates(1_000_000, 1_000_000), START);
+    charge(&mut whole, ChargePath::Allocated, 10_000, START);
+    let [mut left, right] = whole.cut(Share::of_parts(1, 99), START);
+    left.give_back_anew(ChargePath::Allocated, 4000, START);
+    assert_eq!((left.meter.admitted, right.meter.admitted), (100 - 4000, 9900));
+    assert_eq!(left.joined(right, START).meter.admitted, 6000);
 }
 
 #[test]

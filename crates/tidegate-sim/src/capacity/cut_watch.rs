@@ -112,12 +112,8 @@ mod tests {
             id: PartitionId(0),
             range,
             leader: 0,
-            base: 0,
             rate: 0,
             ceiling: 0,
-            allocation: 0,
-            burst: 0,
-            admitted: 0,
             offered,
             throttled,
         };

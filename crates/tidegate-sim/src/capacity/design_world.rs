@@ -6,19 +6,20 @@ use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{Access, AccessOperation, Admission, Capacity, KeyRange, PartitionStatus};
 use tidegate_core::Timestamp;
 
-use crate::capacity::checks::{CheckedRequest, Checks, Lane, record_of};
 use crate::capacity::design::Design;
+use crate::capacity::fluid::FluidShares;
+use crate::capacity::judge::Judge;
 use crate::capacity::operator::Operator;
 use crate::capacity::placement::MovableStore;
 use crate::capacity::plane::{NAMESPACE, builder_of, first_settings, instant};
 use crate::capacity::run::{CarriedOutPlan, DesignResult, FirstVerdict};
-use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError};
+use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableSpec};
 use crate::capacity::stream_source::StreamSource;
 use crate::capacity::stream_tally::StreamTally;
 use crate::capacity::table_result::{stream_result, table_result};
 use crate::capacity::table_shape::TableShape;
 use crate::capacity::tally::TableTally;
-use crate::capacity::trace::PartitionRecord;
+use crate::capacity::trace::{CheckedRequest, PartitionRecord};
 use crate::capacity::world_names::WorldNames;
 use crate::kit::SECOND;
 
@@ -28,7 +29,7 @@ pub(crate) struct DesignWorld {
     pub(crate) design: Design,
     /// The process that routes all requests.
     capacity: Capacity,
-    checks: Checks,
+    judge: Judge,
     pub(crate) tallies: Vec<TableTally>,
     pub(crate) streams: Vec<StreamTally>,
     pub(crate) shapes: Vec<TableShape>,
@@ -44,29 +45,27 @@ impl DesignWorld {
     pub(crate) fn new(
         scenario: &CapacityScenario,
         names: &WorldNames,
-        lanes: &[Lane],
-        streams: &[StreamSource],
+        streams: usize,
+        fluid: &[FluidShares],
         design: Design,
     ) -> Result<Self, CapacityScenarioError> {
         let settings = first_settings(scenario, design);
         let capacity = builder_of(scenario, design, &settings).build()?;
-        let records: Vec<Vec<PartitionRecord>> = lanes
-            .iter()
-            .map(|lane| {
-                let statuses = statuses_of(&capacity, &scenario.tables[lane.table].name, instant(0));
-                records_of(&statuses, names, lane.operation)
-            })
-            .collect();
-        let checks = Checks::new(scenario, lanes, &capacity, |table| settings[table].mode, &records);
-        let main = (0..scenario.tables.len())
-            .map(|table| lanes.iter().position(|lane| lane.table == table).expect("each table has a lane"));
-        let shapes = main.map(|lane| TableShape::new(&records[lane])).collect();
+        let mut judge = Judge::new(scenario, &capacity);
+        if design == Design::Split {
+            judge.declare_stationary(scenario, fluid);
+        }
+        let shape_of = |spec: &TableSpec| {
+            let statuses = statuses_of(&capacity, &spec.name, instant(0));
+            TableShape::new(&records_of(&statuses, names, main_operation(spec)))
+        };
+        let shapes = scenario.tables.iter().map(shape_of).collect();
         Ok(Self {
             design,
             capacity,
-            checks,
+            judge,
             tallies: scenario.tables.iter().map(|_| TableTally::new(scenario.seconds)).collect(),
-            streams: streams.iter().map(|_| StreamTally::new(scenario.seconds)).collect(),
+            streams: (0..streams).map(|_| StreamTally::new(scenario.seconds)).collect(),
             shapes,
             control: design.is_controlled().then(|| Control::new(scenario.seed, instant(0))),
             store: MovableStore::default(),
@@ -89,25 +88,29 @@ impl DesignWorld {
             Admission::Admit(hold) => {
                 self.tallies[table].admit(at);
                 self.streams[stream].admit(at, cost);
-                self.checks.admit(request, &self.capacity, &hold);
+                self.judge.admit(request, &hold);
             }
             Admission::Throttle(ref throttled) => {
                 self.refusals += 1;
                 self.tallies[table].refuse(at, word, throttled);
                 self.streams[stream].refuse(at, throttled);
-                self.checks.refuse(request, throttled);
+                self.judge.refuse(request, throttled);
             }
         }
     }
 
     /// Lets the operator and the control loops work at `at`, and looks at the shape of all tables.
     pub(crate) fn look(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
+        let reloads = self.operator.reloads.len();
         self.operator.work(scenario, self.design, &mut self.capacity, at);
+        if self.operator.reloads.len() > reloads {
+            self.judge.reload(&self.capacity, at);
+        }
         self.control(names, at);
         let is_second = at.is_multiple_of(SECOND);
         for (table, spec) in scenario.tables.iter().enumerate() {
             let statuses = statuses_of(&self.capacity, &spec.name, instant(at));
-            let main = if spec.is_write { AccessOperation::Write } else { AccessOperation::Read };
+            let main = main_operation(spec);
             let records = records_of(&statuses, names, main);
             self.shapes[table].update(&records, at);
             if is_second {
@@ -122,9 +125,9 @@ impl DesignWorld {
                     note_growth(shape, limit, self.design == Design::Static, &records);
                 }
             }
-            let of = |operation| records_of(&statuses, names, operation);
-            self.checks.look(table, &self.capacity, of, at);
+            self.judge.look(table, &self.capacity, at);
         }
+        self.judge.look_at_nodes(&self.capacity, at);
     }
 
     /// Lets the control loops of the design work at `at`.
@@ -166,10 +169,9 @@ impl DesignWorld {
         let tables = tables
             .map(|(table, ((tally, shape), forced))| table_result(scenario, table, tally, shape, *forced))
             .collect();
-        let findings = self.checks.into_findings();
         let of_streams = streams.iter().zip(self.streams).enumerate();
         let streams = of_streams.map(|(number, (source, tally))| {
-            stream_result(scenario, number, source, tally, &findings.served)
+            stream_result(scenario, source, tally, self.judge.served(number))
         });
         DesignResult {
             design: self.design,
@@ -178,12 +180,15 @@ impl DesignWorld {
             reloads: self.operator.reloads,
             decisions: self.decisions,
             refusals_checked: self.refusals,
-            breaches: findings.breaches,
-            breach_counts: findings.breach_counts,
-            trace_breaches: findings.trace_breaches,
-            trace_breaches_total: findings.trace_breaches_total,
+            breaches: self.judge.breaches(),
+            breach_counts: self.judge.counts(),
         }
     }
+}
+
+/// The direction that a table is mostly asked for.
+const fn main_operation(spec: &TableSpec) -> AccessOperation {
+    if spec.is_write { AccessOperation::Write } else { AccessOperation::Read }
 }
 
 /// Notes the first time of each verdict on a partition that is throttled.
@@ -221,7 +226,7 @@ fn records_of(
     names: &WorldNames,
     operation: AccessOperation,
 ) -> Vec<PartitionRecord> {
-    statuses.iter().map(|status| record_of(status, operation, names.node(status.node))).collect()
+    statuses.iter().map(|status| PartitionRecord::of(status, operation, names.node(status.node))).collect()
 }
 
 /// The records with the units of both directions together.

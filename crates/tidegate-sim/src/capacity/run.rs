@@ -48,24 +48,8 @@ pub struct DesignResult {
     /// Breaches of invariants, the first five of each.
     pub breaches: Vec<Breach>,
     /// How many breaches there were, by invariant.
+    #[serde(serialize_with = "crate::capacity::invariant::serialize_counts")]
     pub breach_counts: BTreeMap<Invariant, u64>,
-    /// Findings of the checker of traces, the first five of each invariant; it judges worlds in
-    /// which followers serve reads, or tables are reloaded or grow.
-    pub trace_breaches: Vec<TraceBreach>,
-    /// How many there were.
-    pub trace_breaches_total: u64,
-}
-
-/// A breach that the checker of traces found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct TraceBreach {
-    /// The number of the invariant.
-    pub invariant: u8,
-    /// When, in milliseconds.
-    pub at_ms: u64,
-    /// The event that broke it.
-    pub what: String,
 }
 
 /// The results of one kind of request of a table.
@@ -89,7 +73,7 @@ pub struct StreamResult {
     /// The longest time from one refusal to another without an admitted request between them, in
     /// milliseconds.
     pub longest_refused_ms: u64,
-    /// The units that nodes served, where the checker of traces judges.
+    /// The units that nodes served, of requests for groups of replicas.
     pub at_nodes: Vec<NodeUnits>,
     /// Requests by the second.
     #[serde(skip)]
@@ -109,9 +93,6 @@ impl StreamResult {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct NodeUnits {
-    /// `share`, `burst` or `spare`: from the allocation, from burst credit, or under global
-    /// admission beyond the allocation.
-    pub path: &'static str,
     /// The node.
     pub node: String,
     /// The units.
@@ -331,7 +312,7 @@ impl DesignResult {
 
     /// How many breaches there were.
     pub fn breaches_total(&self) -> u64 {
-        self.breach_counts.values().sum::<u64>() + self.trace_breaches_total
+        self.breach_counts.values().sum()
     }
 
     /// The results of the requests of a table of one kind.

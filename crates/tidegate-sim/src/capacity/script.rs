@@ -39,10 +39,3 @@ impl Serialize for StepKind {
         serializer.collect_str(&format_args!("{self:?}"))
     }
 }
-
-impl StepKind {
-    /// Whether the table goes on with another configuration.
-    pub(crate) const fn is_reload(self) -> bool {
-        matches!(self, Self::SetMode(_) | Self::Provision { .. })
-    }
-}

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use tidegate_capacity::AccessKind;
 
 use crate::capacity::arrivals::ArrivalSource;
-use crate::capacity::checks::Lane;
 use crate::capacity::keys::KeySet;
 use crate::capacity::request::RequestKind;
 use crate::capacity::scenario::{CapacityScenario, TableSpec};
@@ -17,9 +16,8 @@ const PART: u64 = 100;
 /// A stream of requests.
 #[derive(Debug)]
 pub(crate) struct StreamSource {
-    /// The position of its table, and the number of its direction.
+    /// The position of its table.
     pub(crate) table: usize,
-    pub(crate) lane: usize,
     pub(crate) kind: RequestKind,
     /// Units of each request.
     pub(crate) units: u32,
@@ -30,7 +28,7 @@ pub(crate) struct StreamSource {
 
 impl StreamSource {
     /// The streams of all tables, in the order of the tables.
-    pub(crate) fn all(scenario: &CapacityScenario, lanes: &[Lane]) -> Vec<Self> {
+    pub(crate) fn all(scenario: &CapacityScenario) -> Vec<Self> {
         let mut streams = Vec::new();
         for (table, spec) in scenario.tables.iter().enumerate() {
             let TableSpec { partitions, is_ordered, shares_top_keys, .. } = *spec;
@@ -43,13 +41,11 @@ impl StreamSource {
                 let count = stream.demand.keys;
                 let keys = if count == main_keys.count() { Arc::clone(&main_keys) } else { keys_of(count) };
                 let operation = stream.kind.operation();
-                let lane = lanes.iter().position(|lane| (lane.table, lane.operation) == (table, operation));
                 let part = PART + table as u64 + 1000 * index as u64;
                 let (seconds, seed) = (scenario.seconds, scenario.seed);
                 let source = ArrivalSource::new(stream.demand.clone(), keys, partitions, seconds, seed, part);
                 streams.push(StreamSource {
                     table,
-                    lane: lane.expect("each stream has its direction"),
                     kind: stream.kind,
                     units: stream.demand.units,
                     access: stream.kind.access(stream.demand.units),

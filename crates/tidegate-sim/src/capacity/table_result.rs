@@ -1,6 +1,5 @@
 //! The results of a run, from the counts of its tables and streams.
 
-use crate::capacity::checks::ServedUnits;
 use crate::capacity::operator::ForcedChanges;
 use crate::capacity::run::{NodeUnits, ShapeChanges, StreamResult, TableResult, Victim};
 use crate::capacity::scenario::CapacityScenario;
@@ -81,19 +80,12 @@ pub(crate) fn table_result(
 /// The result of a stream of requests.
 pub(crate) fn stream_result(
     scenario: &CapacityScenario,
-    number: usize,
     source: &StreamSource,
     tally: StreamTally,
-    served: &ServedUnits,
+    at_nodes: Vec<NodeUnits>,
 ) -> StreamResult {
     #[expect(clippy::cast_precision_loss, reason = "thousandths are far below 2^53")]
     let units = |thousandths: i64| thousandths as f64 / 1000.0;
-    let of_it = served.iter().filter(|((stream, ..), _)| *stream == number);
-    let at_nodes = of_it.map(|((_, path, node), thousandths)| NodeUnits {
-        path,
-        node: node.clone(),
-        units: units(*thousandths),
-    });
     StreamResult {
         table: scenario.tables[source.table].name.clone(),
         kind: source.kind,
@@ -103,7 +95,7 @@ pub(crate) fn stream_result(
         by_bound: tally.by_bound,
         units_admitted: units(tally.admitted),
         longest_refused_ms: tally.refused_spans.longest() / MS,
-        at_nodes: at_nodes.collect(),
+        at_nodes,
         seconds: tally.seconds,
     }
 }

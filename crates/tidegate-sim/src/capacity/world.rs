@@ -6,13 +6,14 @@ use std::collections::BinaryHeap;
 
 use tidegate_capacity::Access;
 
-use crate::capacity::checks::{CheckedRequest, LOOK_EVERY, lanes_of};
 use crate::capacity::design_world::DesignWorld;
 use crate::capacity::fluid::FluidShares;
+use crate::capacity::judge::LOOK_EVERY;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableRole};
 use crate::capacity::stream_source::StreamSource;
 use crate::capacity::tally::HeatCounts;
+use crate::capacity::trace::CheckedRequest;
 use crate::capacity::world_names::WorldNames;
 use crate::kit::SECOND;
 
@@ -35,17 +36,17 @@ impl CapacityWorld {
     /// The world of a scenario at its beginning: buckets are full, as after a long idle time.
     pub fn new(scenario: &CapacityScenario) -> Result<Self, CapacityScenarioError> {
         scenario.check()?;
-        let lanes = lanes_of(scenario);
-        let streams = StreamSource::all(scenario, &lanes);
+        let streams = StreamSource::all(scenario);
         let names = WorldNames::of(scenario);
+        let fluid = fluid_of(scenario, &streams);
         let designs = scenario
             .designs
             .iter()
-            .map(|design| DesignWorld::new(scenario, &names, &lanes, &streams, *design));
+            .map(|design| DesignWorld::new(scenario, &names, streams.len(), &fluid, *design));
         Ok(Self {
-            fluid: fluid_of(scenario, &streams),
             offered: scenario.tables.iter().map(|_| HeatCounts::new(scenario.seconds)).collect(),
             designs: designs.collect::<Result<_, _>>()?,
+            fluid,
             scenario: scenario.clone(),
             names,
             next: streams.iter().map(|stream| stream.source.next_at()).zip(0..).map(Reverse).collect(),
@@ -95,7 +96,8 @@ impl CapacityWorld {
         let (kind, size) = source.access;
         let access = Access::new(&self.scenario.tables[table].name, &key.bytes, kind, size);
         let position = source.source.keys().position(key.word);
-        let request = CheckedRequest { at, stream, lane: source.lane, table, position, cost };
+        let operation = source.kind.operation();
+        let request = CheckedRequest { at, stream, table, operation, position, cost };
         for design in &mut self.designs {
             design.ask(&request, &access, key.word);
         }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-#[cfg(tidegate_planted_faults)]
-use tidegate_core::planted_fault::PlantedFault;
 use tidegate_capacity::Access;
 use tidegate_capacity::units::READ_UNIT_BYTES;
+#[cfg(tidegate_planted_faults)]
+use tidegate_core::planted_fault::PlantedFault;
 use tidegate_core::{Cost, Timestamp};
 use tidegate_engine::{Answered, Decision, LeaseBatch, Pending, Permit, Request, Step, TickAction, Wants};
 use tidegate_store::{Answer, Kind, OnLedger, RequestId, StoreError};

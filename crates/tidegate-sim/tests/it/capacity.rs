@@ -25,6 +25,17 @@ fn no_checker_finds_anything_and_tenants_are_never_refused() {
 }
 
 #[test]
+fn no_checker_finds_anything_in_experiments_with_groups_reloads_forced_changes_and_growth() {
+    for experiment in Experiment::cheap() {
+        let run = simulate(&experiment.scenario(11)).expect("the scenarios of experiments are in range");
+        for design in &run.designs {
+            assert_eq!(design.breaches, [], "{experiment:?} {:?}", design.design);
+            assert!(design.decisions > 1000, "{experiment:?} {:?}", design.design);
+        }
+    }
+}
+
+#[test]
 fn every_design_is_asked_the_same() {
     let run = small(Workload::Zipf, 3);
     let offered = |design: &tidegate_sim::capacity::DesignResult| -> Vec<Vec<u32>> {

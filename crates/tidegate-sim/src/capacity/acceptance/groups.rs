@@ -124,7 +124,7 @@ pub(super) fn judge_full_follower(runs: &[&CapacityRun]) -> Vec<GateLine> {
             ),
             line(
                 design,
-                "over-admission on a node, by the checker of traces (I5, I7)",
+                "breaches, over-admission on a node (I5, I7) among them",
                 format!("{over}"),
                 "0",
                 over <= 0.0,

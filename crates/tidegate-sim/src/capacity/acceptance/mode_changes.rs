@@ -69,7 +69,7 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
             "at least 1",
             boosted >= 1.0,
         ),
-        line(design, "breaches, by the checker of traces", format!("{breaches}"), "0", breaches <= 0.0),
+        line(design, "breaches", format!("{breaches}"), "0", breaches <= 0.0),
         line(
             design,
             "partitions that kept a boost in a mode without boosts",

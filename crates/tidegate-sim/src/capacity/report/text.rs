@@ -55,10 +55,6 @@ impl fmt::Display for CapacityReport {
                 )?;
             }
         }
-        let in_traces = self.runs.iter().flat_map(|run| &run.designs).flat_map(|one| &one.trace_breaches);
-        for breach in in_traces {
-            writeln!(f, "  I{} at {} ms: {}", breach.invariant, breach.at_ms, breach.what)?;
-        }
         let of = |outcome| self.count(outcome);
         writeln!(
             f,
