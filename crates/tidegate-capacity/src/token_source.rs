@@ -17,7 +17,7 @@ pub enum TokenSource {
     Spent,
     /// From a lease of the table, which has too few; the access is refused.
     Short {
-        /// The tokens that are left, as far as the holder of the lease knows.
+        /// The tokens that are left in the lease.
         left: Units,
         /// The first instant at which there are enough, if nothing else is spent before.
         until: Timestamp,

@@ -40,6 +40,7 @@ mod keys;
 mod operator;
 mod placement;
 mod plane;
+mod routers;
 mod shaper;
 mod stream_source;
 mod stream_tally;
@@ -59,10 +60,10 @@ pub use report::CapacityReport;
 pub use request::{RequestKind, RequestStream};
 pub use run::{
     CapacityRun, CarriedOutPlan, DesignResult, FirstVerdict, GrowthSeries, NodeUnits, PartitionSpan,
-    ReloadRecord, Reshape, ShapeChanges, StreamResult, TableResult, Victim,
+    ReloadRecord, Reshape, RouterResult, ShapeChanges, StreamResult, TableResult, Victim,
 };
 pub use scenario::{
-    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, TableExtras, TableRole, TableSpec,
+    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, RouterSpec, TableExtras, TableRole, TableSpec,
     Throughput,
 };
 pub use script::{ScriptedStep, StepKind};

@@ -48,6 +48,11 @@ impl TableTokens {
     }
 }
 
+/// A lease that has too few tokens until then.
+fn short(leases: &Leases, lease: &TableLease, until: Timestamp, now: Timestamp) -> TokenSource {
+    TokenSource::Short { left: units_of(leases.tokens(lease.subject().key, now)), until }
+}
+
 impl<'a> TableAsk<'a> {
     pub(super) fn new(owner: Owner, request: &Request<'_>, waited: Waited<'a>) -> Self {
         let attempt = if waited.rounds > 0 { request.attempt.max(1) } else { request.attempt };
@@ -98,8 +103,9 @@ impl Engine {
                     TokenSource::Spent
                 }
                 Taken::Waits(_) | Taken::Full { .. } => share(self.share_of_table(leases, lease)),
-                Taken::Wait { until, left } => TokenSource::Short { left: units_of(left), until },
-                Taken::Never { left } => TokenSource::Short { left: units_of(left), until: Timestamp::MAX },
+                // The lease is the bucket that is short: the table may have more.
+                Taken::Wait { until, .. } => short(leases, lease, until, now),
+                Taken::Never { .. } => short(leases, lease, Timestamp::MAX, now),
                 Taken::Silent(silent) => share(silent.share),
             };
             tokens.sources.push(source);
@@ -147,9 +153,7 @@ impl Engine {
             let subject = lease.subject();
             let (source, left) = match leases.peek(subject.key, half_units(units), now) {
                 None => (TokenSource::Spent, None),
-                Some((Taken::Wait { until, left }, _)) => {
-                    (TokenSource::Short { left: units_of(left), until }, Some(left))
-                }
+                Some((Taken::Wait { until, .. }, left)) => (short(leases, lease, until, now), Some(left)),
                 Some((Taken::Silent(silent), _)) => {
                     let Share { holders, members } = silent.share;
                     (TokenSource::Share { holders, members }, None)

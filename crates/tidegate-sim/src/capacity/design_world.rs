@@ -3,7 +3,9 @@
 use tidegate_capacity::control::Control;
 use tidegate_capacity::plan::{Plan, PlanReason, PlannedChange};
 use tidegate_capacity::split::SplitVerdict;
-use tidegate_capacity::{Access, AccessOperation, Admission, Capacity, KeyRange, PartitionStatus};
+use tidegate_capacity::{
+    Access, AccessOperation, Admission, Capacity, KeyRange, PartitionStatus, TableMode, TokenSource, Units,
+};
 use tidegate_core::Timestamp;
 
 use crate::capacity::design::Design;
@@ -12,6 +14,7 @@ use crate::capacity::judge::Judge;
 use crate::capacity::operator::Operator;
 use crate::capacity::placement::MovableStore;
 use crate::capacity::plane::{NAMESPACE, builder_of, first_settings, instant};
+use crate::capacity::routers::{Routed, Routers};
 use crate::capacity::run::{CarriedOutPlan, DesignResult, FirstVerdict};
 use crate::capacity::scenario::{CapacityScenario, CapacityScenarioError, TableSpec};
 use crate::capacity::stream_source::StreamSource;
@@ -27,8 +30,10 @@ use crate::kit::SECOND;
 #[derive(Debug)]
 pub(crate) struct DesignWorld {
     pub(crate) design: Design,
-    /// The process that routes all requests.
+    /// The partitions and nodes, and the tokens of the tables unless routers lease them.
     capacity: Capacity,
+    /// The routers that come before, if they lease.
+    routers: Option<Routers>,
     judge: Judge,
     pub(crate) tallies: Vec<TableTally>,
     pub(crate) streams: Vec<StreamTally>,
@@ -55,6 +60,7 @@ impl DesignWorld {
         if design == Design::Split {
             judge.declare_stationary(scenario, fluid);
         }
+        let leases = design.mode() == TableMode::Global;
         let shape_of = |spec: &TableSpec| {
             let statuses = statuses_of(&capacity, &spec.name, instant(0));
             TableShape::new(&records_of(&statuses, names, main_operation(spec)))
@@ -63,6 +69,7 @@ impl DesignWorld {
         Ok(Self {
             design,
             capacity,
+            routers: if leases { routers_of(scenario, &mut judge)? } else { None },
             judge,
             tallies: scenario.tables.iter().map(|_| TableTally::new(scenario.seconds)).collect(),
             streams: (0..streams).map(|_| StreamTally::new(scenario.seconds)).collect(),
@@ -76,15 +83,25 @@ impl DesignWorld {
     }
 
     /// Decides a request whose key has this first word.
-    ///
-    /// One process routes all requests. A router with a lease would be chosen here, by the request,
-    /// and would take the place of `self.capacity`.
     #[inline]
     pub(crate) fn ask(&mut self, request: &CheckedRequest, access: &Access<'_>, word: u64) {
         self.decisions += 1;
-        let admission = self.capacity.admit(NAMESPACE, access, instant(request.at));
         let CheckedRequest { at, stream, table, cost, .. } = *request;
-        match admission.expect("the world asks for tables that it has made") {
+        let located = self.capacity.locate(NAMESPACE, access);
+        let located = located.expect("the world asks for tables that it has made");
+        let (source, spent) = match self.routers.as_mut().map(|routers| routers.ask(table, access, at)) {
+            None => (TokenSource::Table, None),
+            Some(Routed::Admitted(spent)) => (TokenSource::Spent, Some(spent)),
+            Some(Routed::Refused { left, until }) => (TokenSource::Short { left, until }, None),
+        };
+        let admission = located.admit(&[source], instant(at));
+        if let (Some(routers), Some(spent)) = (&mut self.routers, spent) {
+            match &admission {
+                Admission::Admit(hold) => routers.keep(*spent, table, hold.units(), at),
+                Admission::Throttle(_) => routers.put_back(*spent, at),
+            }
+        }
+        match admission {
             Admission::Admit(hold) => {
                 self.tallies[table].admit(at);
                 self.streams[stream].admit(at, cost);
@@ -107,6 +124,9 @@ impl DesignWorld {
             self.judge.reload(&self.capacity, at);
         }
         self.control(names, at);
+        if let Some(routers) = &mut self.routers {
+            routers.tick(at);
+        }
         let is_second = at.is_multiple_of(SECOND);
         for (table, spec) in scenario.tables.iter().enumerate() {
             let statuses = statuses_of(&self.capacity, &spec.name, instant(at));
@@ -173,6 +193,15 @@ impl DesignWorld {
         let streams = of_streams.map(|(number, (source, tally))| {
             stream_result(scenario, source, tally, self.judge.served(number))
         });
+        let (mut breaches, mut breach_counts) = (self.judge.breaches(), self.judge.counts());
+        let (routers, leases) = self.routers.map(Routers::into_result).unzip();
+        for checker in leases.iter().flatten() {
+            let violations = checker.violations();
+            for invariant in violations.broken() {
+                *breach_counts.entry(invariant).or_default() += violations.count(invariant);
+            }
+            breaches.extend(violations.kept().iter().map(|violation| self.judge.breach(violation)));
+        }
         DesignResult {
             design: self.design,
             tables,
@@ -180,10 +209,25 @@ impl DesignWorld {
             reloads: self.operator.reloads,
             decisions: self.decisions,
             refusals_checked: self.refusals,
-            breaches: self.judge.breaches(),
-            breach_counts: self.judge.counts(),
+            breaches,
+            breach_counts,
+            routers,
         }
     }
+}
+
+/// The routers of a scenario that has them.
+fn routers_of(
+    scenario: &CapacityScenario,
+    judge: &mut Judge,
+) -> Result<Option<Routers>, CapacityScenarioError> {
+    let Some(spec) = scenario.routers else { return Ok(None) };
+    for (table, of) in scenario.tables.iter().enumerate() {
+        // A lease keeps at most a tenth of a second of its refill.
+        let kept = Units::whole(of.units_per_second / 10 + 1);
+        judge.lease(table, main_operation(of), kept);
+    }
+    Routers::new(scenario, spec).map(Some)
 }
 
 /// The direction that a table is mostly asked for.

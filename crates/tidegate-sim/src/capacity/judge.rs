@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_capacity::invariants::{InvariantChecker, LivenessTerms};
+use tidegate_capacity::invariants::{InvariantChecker, LivenessTerms, Violation};
 use tidegate_capacity::trace::{TableView, TracedAdmission, TracedRefusal};
-use tidegate_capacity::{Capacity, Throttled, Units, UnitsHold};
+use tidegate_capacity::{AccessOperation, Capacity, Throttled, Units, UnitsHold};
 
 use crate::capacity::demand::{Pattern, Phase};
 use crate::capacity::fluid::FluidShares;
@@ -121,6 +121,11 @@ impl Judge {
         self.checker.reload(&capacity.view_nodes(instant(at)), &views);
     }
 
+    /// Lets routers admit as much more than the tokens of the table as leases keep at once.
+    pub(crate) fn lease(&mut self, table: usize, operation: AccessOperation, units: Units) {
+        self.checker.set_lease_allowance(table, operation, units);
+    }
+
     /// How often each invariant was breached.
     pub(crate) fn counts(&self) -> BTreeMap<Invariant, u64> {
         let violations = self.checker.violations();
@@ -129,14 +134,18 @@ impl Judge {
 
     /// The first breaches of each invariant.
     pub(crate) fn breaches(&self) -> Vec<Breach> {
-        let breaches = self.checker.violations().kept().iter().map(|violation| Breach {
+        self.checker.violations().kept().iter().map(|violation| self.breach(violation)).collect()
+    }
+
+    /// A violation of one of the tables of the scenario.
+    pub(crate) fn breach(&self, violation: &Violation) -> Breach {
+        Breach {
             invariant: violation.invariant,
             seed: self.seed,
             at_ms: (violation.at.as_nanos() - WORLD_BEGIN) / MS,
             table: violation.table.map_or_else(|| "-".to_owned(), |table| self.tables[table].clone()),
             what: violation.what.clone(),
-        });
-        breaches.collect()
+        }
     }
 
     /// The units that nodes served of a stream of requests for groups of replicas.

@@ -50,6 +50,21 @@ pub struct DesignResult {
     /// How many breaches there were, by invariant.
     #[serde(serialize_with = "crate::capacity::invariant::serialize_counts")]
     pub breach_counts: BTreeMap<Invariant, u64>,
+    /// The routers with leases; `None` where one process routes all requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routers: Option<RouterResult>,
+}
+
+/// The routers of one design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RouterResult {
+    /// How many there were.
+    pub routers: u32,
+    /// Asks for leases, of all of them.
+    pub asks: u64,
+    /// Requests that they refused.
+    pub refusals: u64,
 }
 
 /// The results of one kind of request of a table.

@@ -36,6 +36,19 @@ pub struct CapacityScenario {
     pub steps: Vec<ScriptedStep>,
     /// When the time begins from which recovery is measured, in seconds.
     pub onset: u32,
+    /// The routers that lease the throughput of tables with global admission; `None`: one process
+    /// routes all requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routers: Option<RouterSpec>,
+}
+
+/// Routers that lease the throughput of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RouterSpec {
+    /// How many there are, at least 1.
+    pub count: u32,
+    /// How many of them route the requests for one table, 1 to `count`.
+    pub per_table: u32,
 }
 
 /// A node.
@@ -160,6 +173,9 @@ pub enum CapacityScenarioError {
         "table \"{0}\": new keys have no order where keys are hashed; partition the table by the order of its keys"
     )]
     TailOfHashes(String),
+    /// A router cannot be made.
+    #[error("a router cannot be made: {0}")]
+    Router(String),
     /// The capacity plane refuses the tables or nodes.
     #[error("the capacity plane refuses the scenario: {0}")]
     Refused(#[from] tidegate_capacity::CapacityError),
@@ -246,6 +262,7 @@ impl CapacityScenario {
             extras: BTreeMap::new(),
             steps: Vec::new(),
             onset: 0,
+            routers: None,
         }
     }
 
@@ -294,6 +311,10 @@ impl CapacityScenario {
     /// Whether it can be simulated, as far as the capacity plane does not check it itself.
     pub fn check(&self) -> Result<(), CapacityScenarioError> {
         in_range("number of seconds", u64::from(self.seconds), 10, u64::from(Self::SECONDS_MAX))?;
+        if let Some(RouterSpec { count, per_table }) = self.routers {
+            in_range("number of routers", count.into(), 1, 10_000)?;
+            in_range("number of routers a table", per_table.into(), 1, u64::from(count))?;
+        }
         if self.designs.is_empty() {
             return Err(CapacityScenarioError::Nothing("design"));
         }

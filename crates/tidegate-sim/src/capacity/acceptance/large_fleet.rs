@@ -6,11 +6,11 @@ use crate::capacity::demand::Pattern;
 use crate::capacity::design::Design;
 use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::{CapacityRun, DesignResult};
-use crate::capacity::scenario::{CapacityScenario, NodeSpec};
+use crate::capacity::scenario::{CapacityScenario, NodeSpec, RouterSpec};
 
 pub(super) const DESCRIPTION: &str = "100 tables of 100 partitions each lie on 1 000 nodes and are asked for 200 000 \
-    requests a second together, with Zipf's law of exponent 0.99 over hashed keys, for a minute. One process routes \
-    all requests.";
+    requests a second together, with Zipf's law of exponent 0.99 over hashed keys, for a minute. 1 000 routers, each an \
+    engine of its own, lease the throughput of the tables from one store, 200 of them each table.";
 
 const TABLES: u32 = 100;
 const NODES: u32 = 1000;
@@ -29,7 +29,8 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
         one
     });
     let tables = tables.collect();
-    CapacityScenario::of_tables(seed, 60, vec![Design::Split], nodes, tables)
+    let routers = Some(RouterSpec { count: 1000, per_table: 200 });
+    CapacityScenario { routers, ..CapacityScenario::of_tables(seed, 60, vec![Design::Split], nodes, tables) }
 }
 
 /// The lines of the gate.
@@ -48,4 +49,32 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
         ),
         line(design, "breaches", format!("{breaches}"), "0", breaches <= 0.0),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::simulate;
+
+    #[test]
+    fn routers_with_leases_admit_a_table_together_and_keep_every_invariant() {
+        // Two tables with three fifths and twice of their throughput.
+        let mut scenario = scenario(1);
+        scenario.tables.truncate(2);
+        scenario.tables[0].demand.phases[0].units_per_second = 1500.0;
+        scenario.tables[1].demand.phases[0].units_per_second = 5000.0;
+        scenario.tables[1].demand.phases[0].pattern = Pattern::Uniform;
+        scenario.routers = Some(RouterSpec { count: 24, per_table: 16 });
+        let run = simulate(&CapacityScenario { seconds: 30, ..scenario }).unwrap();
+        let result = run.of(Design::Split).unwrap();
+        assert!(result.breaches.is_empty(), "{:?}", result.breaches);
+        let tokens = |table: usize| result.tables[table].by_bound.get("table tokens").copied().unwrap_or(0);
+        assert_eq!(tokens(0), 0, "nobody within the throughput is refused by a router");
+        let admitted = result.tables[1].offered - result.tables[1].throttled;
+        let has = 2500 * 30;
+        assert!(admitted <= has + 2500 + 250, "{admitted} of {has}");
+        assert!(admitted >= has * 97 / 100, "{admitted} of {has}: {:?}", result.tables[1].by_bound);
+        let routers = result.routers.unwrap();
+        assert!(routers.asks > 100 && routers.refusals == tokens(1), "{routers:?}");
+    }
 }
