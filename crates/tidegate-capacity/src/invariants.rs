@@ -148,9 +148,9 @@ impl InvariantChecker {
     }
 
     /// Holds the table at this position to its provisioned throughput (I1) even while partitions
-    /// have boosts. The control loops boost within the throughput that the table leaves unused. A
-    /// caller of [`Capacity::allocate`](crate::Capacity::allocate) is not bounded so, and by default
-    /// a table is held to the sum of its allocations.
+    /// have boosts. The control loops boost within the throughput that the table leaves unused.
+    /// [`Capacity::allocate`](crate::Capacity::allocate) is not bounded so, and by default a table
+    /// is held to the sum of its allocations.
     pub fn hold_to_throughput(&mut self, table: usize) {
         let table = &mut self.books.tables[table];
         table.held_to = TableRate::Throughput;

@@ -75,8 +75,8 @@ pub(crate) fn flooded() -> Violations {
     run(table, 100, 20, false)
 }
 
-/// An operator cuts a cool table at an instant and a key from the seed; control loops join the parts
-/// again. The violations, and the instant of the join in seconds after the cut.
+/// An operator cuts a cool table at an instant and a key from the seed; control loops join the
+/// parts again. The violations, and the instant of the join in seconds after the cut.
 pub(crate) fn cut_while_cool(seed: u64) -> (Violations, Option<u64>) {
     let mut draws = SeededDraws(seed);
     let begin = Timestamp::from_secs(1_795_210_800);
