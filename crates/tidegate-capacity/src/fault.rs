@@ -35,7 +35,7 @@ pub(crate) enum Fault {
     CeilingCut,
     /// Global admission goes no further than the allocations of partitions.
     SpareUnused,
-    /// Parts of a cut are joined as soon as they are cool, however young they are.
+    /// Parts of a cut are joined however young they are, and before their load is known.
     JoinedAtOnce,
     /// The begun thousandth is dropped each time that a level is refilled.
     BegunThousandthDropped,

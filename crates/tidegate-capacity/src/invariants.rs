@@ -51,7 +51,7 @@ mod table_bound;
 use tidegate_core::{AccessOperation, Timestamp};
 
 use self::bill::UnitSums;
-use self::books::{Books, NodeBook, PassedBy, TableBook, flowed_past, index_of, tokens_of};
+use self::books::{Books, NodeBook, PassedBy, TableBook, TableRate, flowed_past, index_of, tokens_of};
 pub use self::invariant::{Invariant, Violation, Violations};
 pub use self::lease_bound::{LeaseChecker, LeaseGrant, LeaseTerms};
 use self::level::{DEBT_MAX, fine};
@@ -148,12 +148,12 @@ impl InvariantChecker {
     }
 
     /// Holds the table at this position to its provisioned throughput (I1) even while partitions
-    /// have boosts. The control loops boost within the throughput that the table leaves unused. A
-    /// caller of [`Capacity::allocate`](crate::Capacity::allocate) is not bounded so, and by default
-    /// a table is held to the sum of its allocations.
+    /// have boosts. The control loops boost within the throughput that the table leaves unused.
+    /// [`Capacity::allocate`](crate::Capacity::allocate) is not bounded so, and by default a table
+    /// is held to the sum of its allocations.
     pub fn hold_to_throughput(&mut self, table: usize) {
         let table = &mut self.books.tables[table];
-        table.is_held_to_throughput = true;
+        table.held_to = TableRate::Throughput;
         table.renew_bounds(0);
     }
 

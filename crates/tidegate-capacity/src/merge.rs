@@ -135,7 +135,9 @@ fn may_join(left: &MergeLoad, right: &MergeLoad, now: Timestamp) -> bool {
     let is_past = |at: Option<Timestamp>, time| at.is_none_or(|at| now.saturating_since(at) >= time);
     let is_rested = |one: &MergeLoad| is_past(one.made_at, COOL) || Fault::JoinedAtOnce.is_planted();
     let is_settled = |one: &MergeLoad| !one.has_hot_key && is_rested(one) && is_past(one.rejoined_at, CYCLE);
-    let (Some(left_peaks), Some(right_peaks)) = (left.peaks, right.peaks) else { return false };
+    let unknown = Fault::JoinedAtOnce.is_planted().then_some([Units::ZERO; 2]);
+    let [left_peaks, right_peaks] = [left, right].map(|one| one.peaks.or(unknown));
+    let (Some(left_peaks), Some(right_peaks)) = (left_peaks, right_peaks) else { return false };
     let fits = |direction: usize| {
         let sum = (left_peaks[direction] + right_peaks[direction]).as_thousandths();
         let base = (left.bases[direction] + right.bases[direction]).as_thousandths();

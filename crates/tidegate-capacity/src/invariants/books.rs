@@ -56,6 +56,15 @@ pub(super) struct PartitionBook {
     pub(super) directions: [DirectionBook; 2],
 }
 
+/// A rate that bounds a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TableRate {
+    /// The sum of the allocations of its partitions, boosts included.
+    Allocations,
+    /// Its provisioned throughput.
+    Throughput,
+}
+
 /// One table.
 #[derive(Debug)]
 pub(super) struct TableBook {
@@ -75,8 +84,8 @@ pub(super) struct TableBook {
     /// The heaviest request, in thousandths.
     pub(super) largest: i64,
     pub(super) bounds: [TableBound; 2],
-    /// Whether I1 holds it to its provisioned throughput, and not to the sum of allocations.
-    pub(super) is_held_to_throughput: bool,
+    /// The rate that I1 holds it to without global admission.
+    pub(super) held_to: TableRate,
     pub(super) sums: [UnitSums; 2],
     pub(super) pace: ReshapePace,
     pub(super) liveness: [Liveness; 2],
@@ -197,7 +206,7 @@ impl TableBook {
             highest: 0,
             largest: DEBT_MAX,
             bounds: [TableBound::default(), TableBound::default()],
-            is_held_to_throughput: false,
+            held_to: TableRate::Allocations,
             sums: [0, 1].map(|direction| UnitSums::of(view, direction)),
             pace: ReshapePace::default(),
             liveness: [Liveness::default(), Liveness::default()],
@@ -262,9 +271,9 @@ impl TableBook {
             TableMode::Static => 0,
             _ => levels.burst_max,
         };
-        let rate = match self.is_held_to_throughput {
-            true => self.provisioned[direction].as_thousandths(),
-            false => all().map(|levels| levels.rate).sum(),
+        let rate = match self.held_to {
+            TableRate::Throughput => self.provisioned[direction].as_thousandths(),
+            TableRate::Allocations => all().map(|levels| levels.rate).sum(),
         };
         (rate, all().map(|levels| levels.rate + burst(levels) + self.largest).sum())
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_capacity::invariants::{InvariantChecker, LivenessTerms, Violation};
+use tidegate_capacity::invariants::{InvariantChecker, LivenessTerms, TracedCharge, Violation};
 use tidegate_capacity::trace::{TableView, TracedAdmission, TracedRefusal};
 use tidegate_capacity::{AccessOperation, Capacity, Throttled, Units, UnitsHold};
 
@@ -93,7 +93,7 @@ impl Judge {
         // No access of this world is settled or given back.
         let charge = self.checker.admit(&admission);
         if self.is_group[request.table] {
-            for node in charge.iter().flat_map(|charge| charge.nodes()) {
+            for node in charge.iter().flat_map(TracedCharge::nodes) {
                 *self.served.entry((request.stream, node)).or_default() += request.cost;
             }
         }

@@ -96,8 +96,8 @@ impl LeasedTable {
         // Load comes and goes at each holder, beyond the rate of all of them together.
         let second = self.now.as_nanos() / 3_000_000_000;
         let index = self.draws.below(HOLDERS as u64) as usize;
-        if (second + index as u64) % 3 > 0 {
-            let units = 1 + self.draws.below(8);
+        if !(second + index as u64).is_multiple_of(3) {
+            let units = 1 + self.draws.below(32);
             self.take(index, units);
         }
     }

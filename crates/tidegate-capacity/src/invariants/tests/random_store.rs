@@ -148,7 +148,7 @@ impl RandomStore {
             burst_seconds: 1 + seed % 4,
             node_units: 1300,
             account_units: 2000,
-            is_on_demand: seed % 3 == 0,
+            is_on_demand: seed.is_multiple_of(3),
         };
         let now = Timestamp::from_secs(1_795_210_800);
         let capacity = configured.builder().build_at(now).expect("the nodes can bear the tables");

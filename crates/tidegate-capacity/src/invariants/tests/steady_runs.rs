@@ -69,8 +69,14 @@ pub(crate) fn overloaded() -> Violations {
     run(table, 100, 20, false)
 }
 
-/// An operator cuts a cool table at an instant and a key from the seed; control loops join the parts
-/// again. The violations, and the instant of the join in seconds after the cut.
+/// Ten times the tokens of a table with global admission, for many times as long as they last.
+pub(crate) fn flooded() -> Violations {
+    let table = TableConfig::new(SHOP, "orders", 1, 10).mode(TableMode::Global);
+    run(table, 100, 20, false)
+}
+
+/// An operator cuts a cool table at an instant and a key from the seed; control loops join the
+/// parts again. The violations, and the instant of the join in seconds after the cut.
 pub(crate) fn cut_while_cool(seed: u64) -> (Violations, Option<u64>) {
     let mut draws = SeededDraws(seed);
     let begin = Timestamp::from_secs(1_795_210_800);
@@ -112,4 +118,5 @@ fn parts_of_a_cut_are_joined_after_ten_minutes_and_not_before() {
 fn a_servable_demand_is_served_and_an_overload_is_bounded() {
     assert_eq!(servable().kept(), []);
     assert_eq!(overloaded().kept(), []);
+    assert_eq!(flooded().kept(), []);
 }
