@@ -4,7 +4,8 @@
 //! 2. The tokens of the table (global admission) and of its account cover the access; charged.
 //! 3. The ceiling of a member that may serve the access has anything left.
 //! 4. The allocation has anything left: the partition is charged, and the nodes are debited without
-//!    being read, except for writes under [`WriteCheck::Always`].
+//!    being read, except for writes under [`WriteCheck::Always`]. In debt it admits a hundredth of
+//!    its rate, so that large accesses in a row do not keep small ones out.
 //! 5. Otherwise the burst credit covers the access, which global admission does not ask, and the
 //!    node of the member has room beyond its reserve; for a write, so have those of all required
 //!    members.
@@ -317,22 +318,23 @@ impl Capacity {
             node: None,
         })?;
         let is_checked = !load.is_read && numbers.write_check == WriteCheck::Always;
-        if at.allocation() > 0 && !is_checked {
+        let is_allocated = throughput.admits(at, load.cost, now);
+        if is_allocated && !is_checked {
             let member = candidates.first();
             let nodes = self.debit::<CHARGES>(members, load, member.0, now);
             return Ok(Passage { path: ChargePath::Allocated, member, at, nodes });
         }
         let path = match numbers.mode {
-            _ if at.allocation() > 0 => ChargePath::Allocated,
-            TableMode::Static => return Err(allocation_short(throughput, at, Bound::Allocation, now)),
+            _ if is_allocated => ChargePath::Allocated,
+            TableMode::Static => return Err(allocation_short(throughput, at, Bound::Allocation, load, now)),
             TableMode::Burst | TableMode::Adaptive if at.burst() < load.cost.cast_signed() => {
-                return Err(allocation_short(throughput, at, Bound::Burst, now));
+                return Err(allocation_short(throughput, at, Bound::Burst, load, now));
             }
             TableMode::Burst | TableMode::Adaptive => ChargePath::Burst,
             TableMode::Global => ChargePath::Spare,
         };
         // The allocated path opens by itself, without the nodes' room.
-        let opens = if is_checked { None } else { throughput.opens(at, now) };
+        let opens = if is_checked { None } else { throughput.admits_from(at, load.cost, now) };
         let mut soonest: Option<Shortage> = None;
         for member in candidates.iter() {
             match self.take_room::<CHARGES>(members, load, member.0, numbers.followers_required(members), now)
@@ -587,9 +589,15 @@ impl Facts {
 }
 
 /// The shortage of an allocation that is used up, and of the burst credit where there is one.
-fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: Timestamp) -> Shortage {
+fn allocation_short(
+    throughput: &Throughput,
+    at: LevelsNow,
+    bound: Bound,
+    load: Load,
+    now: Timestamp,
+) -> Shortage {
     let level = if bound == Bound::Burst { at.burst() } else { at.allocation() };
-    let retry = throughput.opens(at, now).unwrap_or(NEVER);
+    let retry = throughput.admits_from(at, load.cost, now).unwrap_or(NEVER);
     Shortage { bound, level: Units::from_thousandths(level), retry, node: None }
 }
 

@@ -106,7 +106,7 @@ impl Judge {
     fn admit(&mut self, event: &DecisionEvent<'_>, place: usize, billed: i64) {
         let DecisionEvent { at, table, cost, .. } = *event;
         let is_write = self.is_write[table];
-        let path = self.books.path(table, place, at);
+        let path = self.books.path(table, place, cost, at);
         if is_write {
             let found = WriteMembers::admit(&self.books, table, place, path, cost, at);
             self.note(Invariant::WriteMembers, table, at, found);

@@ -62,6 +62,9 @@ pub(super) struct Books {
     pub(super) reserves: Vec<i64>,
 }
 
+/// An allocation in debt lets a hundredth of its rate through.
+const DEBT_PART: i64 = 100;
+
 /// Unused throughput is kept for five minutes.
 const BURST_SECONDS: i64 = 300;
 
@@ -125,12 +128,14 @@ impl Books {
 
     /// The bucket that an admitted request of `cost` is charged to, by the level before it.
     #[inline]
-    pub(super) fn path(&self, table: usize, place: usize, at: u64) -> PassedBy {
+    pub(super) fn path(&self, table: usize, place: usize, cost: i64, at: u64) -> PassedBy {
         let table = &self.tables[table];
-        let (allocation, _) = table.partitions[place].levels.at(at);
+        let levels = &table.partitions[place].levels;
+        let (allocation, _) = levels.at(at);
         // Anything left admits: a whole thousandth. A charge that may have been the allocation's is
         // not held against the nodes.
-        if allocation >= fine(1) || table.partitions[place].is_doubtful(at) {
+        let is_turn = levels.gained(at) >= fine(cost * DEBT_PART);
+        if allocation >= fine(1) || is_turn || table.partitions[place].is_doubtful(at) {
             return PassedBy::Allocation;
         }
         match table.mode {
@@ -152,7 +157,7 @@ impl Books {
         match path {
             PassedBy::Allocation => partition.levels.charge(cost, 0, at),
             PassedBy::Burst => partition.levels.charge(0, cost, at),
-            PassedBy::Spare => {}
+            PassedBy::Spare => partition.levels.charge(0, 0, at),
         }
         partition.ceiling.charge(cost, at);
         if table.mode == TableMode::Global {

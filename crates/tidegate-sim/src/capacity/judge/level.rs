@@ -102,6 +102,12 @@ impl SpillingLevels {
         self.at = now;
     }
 
+    /// The inflow since the last charge.
+    #[inline]
+    pub(super) fn gained(&self, now: u64) -> i128 {
+        flow(self.rate, now.saturating_sub(self.at))
+    }
+
     /// The same levels under another rate.
     pub(super) fn with_rate(mut self, rate: i64, now: u64) -> Self {
         self.charge(0, 0, now);
