@@ -232,6 +232,9 @@ impl Capacity {
                 let throughput = state.directions.of_mut(load.is_read);
                 let on_partition =
                     throughput.charge(passage.at, passage.path, passage.member, load.cost, now);
+                if table.growth.is_open() && is_pressed(&state, load.is_read, now) {
+                    table.growth.press();
+                }
                 Admission::Admit(UnitsHold {
                     table: table_index,
                     table_id: table.id,
@@ -586,6 +589,14 @@ impl Facts {
             status: state.directions.of(load.is_read).status(now),
         }
     }
+}
+
+/// Whether one direction of a partition has less than half of its ceiling left at each member that
+/// serves it.
+pub(crate) fn is_pressed(state: &PartitionState, is_read: bool, now: Timestamp) -> bool {
+    let is_any = is_read && state.numbers.reads == ReadMembers::Any;
+    let members = if is_any { state.members.as_slice().len() } else { 1 };
+    state.directions.of(is_read).is_pressed(members, now)
 }
 
 /// The shortage of an allocation that is used up, and of the burst credit where there is one.

@@ -30,6 +30,7 @@ use tidegate_core::{AccessOperation, Timestamp};
 pub use self::execution::{ControlError, EndedMove};
 use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
+use crate::growth::GrownTable;
 use crate::load_history::LoadHistory;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
@@ -109,11 +110,33 @@ impl Control {
             self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
         }
-        for grown in capacity.follow_demand(now) {
-            self.propose_growth(capacity, &grown, now, &mut plans);
+        self.propose_cuts(capacity, capacity.follow_demand(now), now, &mut plans);
+        plans
+    }
+
+    /// Proposes the cuts that a table needs before the next tick: as [`Control::tick`] does, but
+    /// nothing else. To be called about a hundred times a second while
+    /// [`Capacity::may_want_growth`]; costs nothing unless [`Capacity::wants_growth`].
+    pub fn grow(&self, capacity: &Capacity, now: Timestamp) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        if capacity.wants_growth() {
+            self.propose_cuts(capacity, capacity.grow_pressed(now), now, &mut plans);
+        }
+        plans
+    }
+
+    /// Adds the cuts of tables that grow, and drops all plans that their tables do not allow.
+    fn propose_cuts(
+        &self,
+        capacity: &Capacity,
+        grown: Vec<GrownTable>,
+        now: Timestamp,
+        plans: &mut Vec<Plan>,
+    ) {
+        for table in grown {
+            self.propose_growth(capacity, &table, now, plans);
         }
         plans.retain(|plan| is_allowed(capacity, plan));
-        plans
     }
 
     /// The verdict on one direction of a partition at the end of the last window of its keys;

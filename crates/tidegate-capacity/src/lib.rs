@@ -57,6 +57,7 @@ mod builder;
 mod demand;
 mod error;
 mod fault;
+mod growth_watch;
 mod key_hash;
 mod layout;
 mod levels;

@@ -164,6 +164,15 @@ impl Throughput {
         Some(self.opens(at, now)?.min(turn?))
     }
 
+    /// Whether less than half is left of the ceiling of each of so many members, and as much was
+    /// used in the last second: after a step back of the clock the levels are not known.
+    #[inline]
+    pub(crate) fn is_pressed(&self, members: usize, now: Timestamp) -> bool {
+        let half = self.rates.ceiling / 2;
+        (0..members).all(|member| self.ceiling_level(member, now).as_thousandths() < half.cast_signed())
+            && self.meter.consumed(now) >= half
+    }
+
     /// The first instant at which anything is left of the allocation; `None` if it never fills.
     pub(crate) fn opens(&self, at: LevelsNow, now: Timestamp) -> Option<Timestamp> {
         at.levels.reaches(self.rates.inflow(), 1, now)

@@ -97,6 +97,7 @@ impl CapacityWorld {
         let position = source.source.keys().position(key.word);
         let request = CheckedRequest { at, stream, lane: source.lane, table, position, cost };
         for design in &mut self.designs {
+            design.grow(&self.scenario, &self.names, at);
             design.ask(&request, &access, key.word);
         }
     }
