@@ -30,6 +30,7 @@ use tidegate_core::{AccessOperation, Timestamp};
 pub use self::execution::{ControlError, EndedMove};
 use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
+use crate::grown_ranges::GrownRanges;
 use crate::growth::GrownTable;
 use crate::load_history::LoadHistory;
 use crate::partition_id::PartitionId;
@@ -64,6 +65,7 @@ pub struct Control {
     judged_at: Timestamp,
     /// For merges.
     loads: LoadHistory,
+    grown: GrownRanges,
 }
 
 impl Control {
@@ -81,6 +83,7 @@ impl Control {
             boosted_at: now,
             judged_at: now,
             loads: LoadHistory::default(),
+            grown: GrownRanges::default(),
         }
     }
 
@@ -91,6 +94,7 @@ impl Control {
                 moved: core::mem::take(&mut self.moved),
                 running: core::mem::take(&mut self.running),
                 loads: core::mem::take(&mut self.loads).forget_loads(),
+                grown: core::mem::take(&mut self.grown),
                 ..Self::new(self.seed, now)
             };
         }
@@ -107,6 +111,9 @@ impl Control {
                 self.propose_moves(capacity, now, &mut plans);
             }
             self.loads.observe(capacity, now);
+            for table in capacity.tables() {
+                self.grown.follow(table, self.loads.of_table(table.0, table.1));
+            }
             self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
         }

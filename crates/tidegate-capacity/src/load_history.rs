@@ -150,6 +150,15 @@ impl RangeLoad {
         self.id
     }
 
+    pub(crate) const fn range(&self) -> KeyRange {
+        self.range
+    }
+
+    /// The reads and writes a second of the last windows, at most those of [`COOL`].
+    pub(crate) const fn windows(&self) -> &VecDeque<[Units; 2]> {
+        &self.loads
+    }
+
     /// The highest reads and writes a second of the last [`COOL`]; `None` while it has not been
     /// observed for as long.
     pub(crate) fn peaks(&self) -> Option<[Units; 2]> {

@@ -23,7 +23,7 @@ const MOVES_MAX: usize = 256;
 /// The time after which a proposed move is dropped unless it is proposed again.
 const PROPOSAL_LIFE: Duration = Duration::from_secs(30);
 
-/// The time between two ticks of all loops. Those in between make the cuts that tables need at once.
+/// The time between two ticks of all loops. Those in between make cuts that must not wait.
 const LOOPS_EACH: Duration = Duration::from_millis(900);
 
 /// The control loops of all tables of an engine and of those that replace it.

@@ -16,6 +16,7 @@ use crate::plan::{Plan, PlanReason, PlannedChange};
 use crate::relocation::COOLDOWN;
 use crate::split::SplitVerdict;
 use crate::status::PartitionStatus;
+use crate::units::Units;
 
 impl Control {
     pub(super) fn propose_merges(&self, capacity: &Capacity, now: Timestamp, plans: &mut Vec<Plan>) {
@@ -93,7 +94,9 @@ impl Control {
         let busy: BTreeSet<PartitionId> = planned.chain(running.map(|order| order.partition)).collect();
         let bounds = capacity.configured_bounds(namespace, table).unwrap_or_default();
         let histories = self.loads.of_table(namespace, table);
-        let load = |(status, history): (&PartitionStatus<'_>, Option<&RangeLoad>)| {
+        let ceilings = statuses.first().map_or([Units::ZERO; 2], |one| [one.read.ceiling, one.write.ceiling]);
+        let former = self.grown.fitting((namespace, table), histories, ceilings);
+        let load = |(status, history): (&PartitionStatus<'_>, Option<&RangeLoad>), former| {
             let observed = self.observed((namespace, table), status.id);
             let is_hot = |one: &Observed| matches!(one.verdict, Some(SplitVerdict::HotKey { .. }));
             let members = [Some(status.node), status.followers[0], status.followers[1]];
@@ -107,6 +110,7 @@ impl Control {
                 bases: [status.read.base, status.write.base],
                 ceilings: [status.read.ceiling, status.write.ceiling],
                 has_hot_key: observed.is_some_and(|both| both.iter().any(is_hot)),
+                former,
                 begins_configured: bounds.binary_search(&status.range.first).is_ok(),
                 width: status.range.width(),
                 nodes: members
@@ -115,6 +119,7 @@ impl Control {
         };
         // Observed just before, in the order of the ranges.
         let histories = histories.iter().map(Some).chain(core::iter::repeat(None));
-        statuses.iter().zip(histories).map(load).collect()
+        let former = former.into_iter().chain(core::iter::repeat(None));
+        statuses.iter().zip(histories).zip(former).map(|(one, former)| load(one, former)).collect()
     }
 }
