@@ -65,9 +65,9 @@ impl GrownRanges {
 
 /// The partitions that tile a range.
 fn pieces(partitions: &[RangeLoad], range: &KeyRange) -> Option<core::ops::Range<usize>> {
-    let start = partitions.iter().position(|one| one.range().first == range.first)?;
-    let end = start + partitions[start..].iter().position(|one| one.range().end == range.end)?;
-    Some(start..end + 1)
+    let begins_at = |first| partitions.binary_search_by_key(&first, |one| one.range().first).ok();
+    let end = range.end.map_or(Some(partitions.len()), begins_at)?;
+    Some(begins_at(range.first)?..end)
 }
 
 /// Whether the loads of these partitions together have stayed below [`FIT_TENTHS`] of the ceilings
@@ -83,4 +83,83 @@ fn fits(pieces: &[RangeLoad], ceilings: [Units; 2]) -> bool {
                 load.saturating_mul(10) < ceilings[direction].as_thousandths().saturating_mul(FIT_TENTHS)
             })
         })
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use core::time::Duration;
+
+    use tidegate_core::Timestamp;
+
+    use super::*;
+    use crate::access::Access;
+    use crate::capacity::Capacity;
+    use crate::load_history::LoadHistory;
+    use crate::merge::COOL;
+    use crate::table_config::{TableConfig, TableMode};
+
+    const TABLE: (&str, &str) = ("shop", "orders");
+
+    /// A table of eight partitions whose keys are asked for so many writes a second, and its loads
+    /// over so many seconds.
+    fn loads(writes: u64, seconds: u64) -> LoadHistory {
+        let table = TableConfig::new(TABLE.0, TABLE.1, 8, 8000).mode(TableMode::Global).partitions(8);
+        let begin = Timestamp::from_secs(1_795_210_800);
+        let builder = Capacity::builder().node("a", 20_000).table(table.nodes(["a"]));
+        let capacity = builder.build_at(begin).unwrap();
+        let mut loads = LoadHistory::default();
+        for second in 0..=seconds {
+            let now = begin.saturating_add(Duration::from_secs(second));
+            if second % 10 == 0 {
+                loads.observe(&capacity, now);
+            }
+            for write in 0..writes {
+                let key = (second * writes + write).to_be_bytes();
+                let _ = capacity.admit(TABLE.0, &Access::write(TABLE.1, &key, 1), now).unwrap();
+            }
+        }
+        loads
+    }
+
+    fn range(part: u32, of: u32) -> KeyRange {
+        KeyRange::of_partition(part, of).unwrap()
+    }
+
+    #[test]
+    fn the_widest_range_whose_pieces_together_fit_one_partition_is_the_one_that_they_become() {
+        let mut grown = GrownRanges::default();
+        for range in [range(0, 1), range(0, 2), range(0, 4), range(2, 4), range(0, 4)] {
+            grown.note(TABLE, range);
+        }
+        let of = |loads: &LoadHistory, ceiling| {
+            let partitions = loads.of_table(TABLE.0, TABLE.1);
+            grown.fitting(TABLE, partitions, [Units::whole(1), Units::whole(ceiling)])
+        };
+        let loads_known = loads(80, COOL.as_secs());
+        let quarter = [Some(range(2, 4)); 2].into_iter().chain([None; 2]);
+        // 80 in all of the keys, with 16 more or fewer by chance.
+        assert_eq!(of(&loads_known, 95), [Some(range(0, 1)); 8]);
+        let halves: Vec<_> = [Some(range(0, 2)); 4].into_iter().chain(quarter.clone()).collect();
+        assert_eq!(of(&loads_known, 60), halves);
+        let quarters: Vec<_> =
+            [Some(range(0, 4)), Some(range(0, 4)), None, None].into_iter().chain(quarter).collect();
+        assert_eq!(of(&loads_known, 35), quarters);
+        assert_eq!(of(&loads_known, 10), [None; 8]);
+        assert_eq!(of(&loads(80, COOL.as_secs() - 10), 95), [None; 8], "not observed for as long");
+    }
+
+    #[test]
+    fn a_range_that_is_one_partition_or_no_longer_whole_ones_is_forgotten() {
+        let loads = loads(1, 20);
+        let partitions = loads.of_table(TABLE.0, TABLE.1);
+        let mut grown = GrownRanges::default();
+        for range in [range(0, 8), range(1, 3), range(1, 4)] {
+            grown.note(TABLE, range);
+        }
+        grown.follow(TABLE, partitions);
+        assert_eq!(grown.tables.values().flatten().collect::<Vec<_>>(), [&range(1, 4)]);
+        grown.follow(TABLE, &partitions[..2]);
+        assert!(grown.tables.is_empty());
+    }
 }
