@@ -4,7 +4,8 @@
 //! 2. The tokens of the table (global admission) and of its account cover the access; charged.
 //! 3. The ceiling of a member that may serve the access has anything left.
 //! 4. The allocation has anything left: the partition is charged, and the nodes are debited without
-//!    being read, except for writes under [`WriteCheck::Always`].
+//!    being read, except for writes under [`WriteCheck::Always`]. In debt it admits a hundredth of
+//!    its rate, so that large accesses in a row do not keep small ones out.
 //! 5. Otherwise the burst credit covers the access, which global admission does not ask, and the
 //!    node of the member has room beyond its reserve; for a write, so have those of all required
 //!    members.
@@ -196,6 +197,9 @@ impl Capacity {
                 let throughput = state.directions.of_mut(load.is_read);
                 let on_partition =
                     throughput.charge(passage.at, passage.path, passage.member, load.cost, now);
+                if table.growth.is_open() && is_pressed(&state, load.is_read, now) {
+                    table.growth.press();
+                }
                 Admission::Admit(UnitsHold {
                     table: table_index,
                     table_id: table.id,
@@ -281,25 +285,26 @@ impl Capacity {
         })?;
         let is_checked = !load.is_read && numbers.write_check == WriteCheck::Always
             || Fault::AllocationNeedsRoom.is_planted();
-        if at.allocation() > 0 && !is_checked {
+        let is_allocated = throughput.admits(at, load.cost, now);
+        if is_allocated && !is_checked {
             let member = candidates.first();
             let nodes = self.debit::<CHARGES>(members, load, member.0, now);
             return Ok(Passage { path: ChargePath::Allocated, member, at, nodes });
         }
         let path = match numbers.mode {
-            _ if at.allocation() > 0 => ChargePath::Allocated,
+            _ if is_allocated => ChargePath::Allocated,
             TableMode::Global if Fault::SpareUnused.is_planted() => {
-                return Err(allocation_short(throughput, at, Bound::Allocation, now));
+                return Err(allocation_short(throughput, at, Bound::Allocation, load, now));
             }
-            TableMode::Static => return Err(allocation_short(throughput, at, Bound::Allocation, now)),
+            TableMode::Static => return Err(allocation_short(throughput, at, Bound::Allocation, load, now)),
             TableMode::Burst | TableMode::Adaptive if at.burst() < load.cost.cast_signed() => {
-                return Err(allocation_short(throughput, at, Bound::Burst, now));
+                return Err(allocation_short(throughput, at, Bound::Burst, load, now));
             }
             TableMode::Burst | TableMode::Adaptive => ChargePath::Burst,
             TableMode::Global => ChargePath::Spare,
         };
         // The allocated path opens by itself, without the nodes' room.
-        let opens = if is_checked { None } else { throughput.opens(at, now) };
+        let opens = if is_checked { None } else { throughput.admits_from(at, load.cost, now) };
         let mut soonest: Option<Shortage> = None;
         for member in candidates.iter() {
             match self.take_room::<CHARGES>(members, load, member.0, numbers.followers_required(members), now)
@@ -554,10 +559,24 @@ impl Facts {
     }
 }
 
+/// Whether one direction of a partition has less than half of its ceiling left at each member that
+/// serves it.
+pub(crate) fn is_pressed(state: &PartitionState, is_read: bool, now: Timestamp) -> bool {
+    let is_any = is_read && state.numbers.reads == ReadMembers::Any;
+    let members = if is_any { state.members.as_slice().len() } else { 1 };
+    state.directions.of(is_read).is_pressed(members, now)
+}
+
 /// The shortage of an allocation that is used up, and of the burst credit where there is one.
-fn allocation_short(throughput: &Throughput, at: LevelsNow, bound: Bound, now: Timestamp) -> Shortage {
+fn allocation_short(
+    throughput: &Throughput,
+    at: LevelsNow,
+    bound: Bound,
+    load: Load,
+    now: Timestamp,
+) -> Shortage {
     let level = if bound == Bound::Burst { at.burst() } else { at.allocation() };
-    let retry = throughput.opens(at, now).unwrap_or(NEVER);
+    let retry = throughput.admits_from(at, load.cost, now).unwrap_or(NEVER);
     Shortage { bound, level: Units::from_thousandths(level), retry, node: None }
 }
 

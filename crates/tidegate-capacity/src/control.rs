@@ -31,6 +31,8 @@ use tidegate_core::{AccessOperation, Timestamp};
 pub use self::execution::{ControlError, EndedMove};
 use self::load::{MovedPartition, NewPartition, Observed, TableLoad};
 use crate::capacity::Capacity;
+use crate::grown_ranges::GrownRanges;
+use crate::growth::GrownTable;
 use crate::load_history::LoadHistory;
 use crate::partition_id::PartitionId;
 use crate::placement::MoveOrder;
@@ -64,6 +66,7 @@ pub struct Control {
     judged_at: Timestamp,
     /// For merges.
     loads: LoadHistory,
+    grown: GrownRanges,
 }
 
 impl Control {
@@ -81,6 +84,7 @@ impl Control {
             boosted_at: now,
             judged_at: now,
             loads: LoadHistory::default(),
+            grown: GrownRanges::default(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Control {
                 moved: core::mem::take(&mut self.moved),
                 running: core::mem::take(&mut self.running),
                 loads: core::mem::take(&mut self.loads).forget_loads(),
+                grown: core::mem::take(&mut self.grown),
                 ..Self::new(self.seed, now)
             };
         }
@@ -107,14 +112,39 @@ impl Control {
                 self.propose_moves(capacity, now, &mut plans);
             }
             self.follow_loads(now);
+            for load in &self.tables {
+                self.grown.follow(load.table.id, self.loads.of_table(load.table.id));
+            }
             self.propose_merges(capacity, now, &mut plans);
             self.judged_at = now;
         }
-        for grown in capacity.follow_demand(now) {
-            self.propose_growth(capacity, &grown, now, &mut plans);
+        self.propose_cuts(capacity, capacity.follow_demand(now), now, &mut plans);
+        plans
+    }
+
+    /// Proposes the cuts that a table needs before the next tick: as [`Control::tick`] does, but
+    /// nothing else. To be called about a hundred times a second while
+    /// [`Capacity::may_want_growth`]; costs nothing unless [`Capacity::wants_growth`].
+    pub fn grow(&self, capacity: &Capacity, now: Timestamp) -> Vec<Plan> {
+        let mut plans = Vec::new();
+        if capacity.wants_growth() {
+            self.propose_cuts(capacity, capacity.grow_pressed(now), now, &mut plans);
+        }
+        plans
+    }
+
+    /// Adds the cuts of tables that grow, and drops all plans that their tables do not allow.
+    fn propose_cuts(
+        &self,
+        capacity: &Capacity,
+        grown: Vec<GrownTable>,
+        now: Timestamp,
+        plans: &mut Vec<Plan>,
+    ) {
+        for table in grown {
+            self.propose_growth(capacity, &table, now, plans);
         }
         plans.retain(|plan| is_allowed(capacity, plan));
-        plans
     }
 
     /// The verdict on one direction of a partition at the end of the last window of its keys;

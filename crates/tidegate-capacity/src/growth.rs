@@ -6,13 +6,15 @@
 //! partitions to keep. Partitions are cut within it, without the delay of a verdict,
 //!
 //! - when a limit on demand or the warm throughput is raised, by as many as the raise needs;
-//! - when a partition that is wider than the entitlement asks for is at half of its ceiling. It is
-//!   cut into pieces of at most that width. Partitions elsewhere stay merged;
-//! - when a partition of a provisioned table is at half of its ceiling, and the table has fewer
-//!   partitions than in former days. It is halved.
+//! - when a partition that is wider than the entitlement asks for is *pressed*: less than half of a
+//!   second of its ceiling is left. It is cut into pieces of at most that width, with a quarter
+//!   more room. Partitions elsewhere stay merged;
+//! - when a partition of a provisioned table is pressed, and the table has fewer partitions than in
+//!   former days. It is halved.
 //!
-//! A load that more than doubles from one call to the next, about a second, may find too few
-//! partitions for that time.
+//! The access that presses a partition says so ([`Capacity::wants_growth`]). A caller that looks
+//! every ten milliseconds has the cuts made before the other half is used, for loads of up to fifty
+//! times the ceiling of a partition. No partitions are kept for that.
 //!
 //! Nodes promise the shares of partitions only, so cuts change no promise. Units that full nodes
 //! refuse are not admitted, and so raise no limit.
@@ -22,6 +24,7 @@ use std::collections::BinaryHeap;
 
 use tidegate_core::{AccessOperation, Timestamp};
 
+use crate::admission::is_pressed;
 use crate::builder::CapacityBuilder;
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
@@ -34,9 +37,9 @@ use crate::units::Units;
 /// The most partitions that a table gets in one call; the rest follow with the next ones.
 const CUTS_MAX: u32 = 1024;
 
-/// The part of its ceiling from which on a partition is cut within the entitlement, as a divisor.
-/// Above the four tenths below which neighbours are merged.
-const NEAR_DIVISOR: i64 = 2;
+/// The partitions that are cut at once for each that the entitlement fills, in quarters: keys are
+/// not asked for so evenly that every partition could be at its ceiling.
+const ROOM_QUARTERS: u128 = 5;
 
 /// A table whose partitions are to be cut for what it can reach at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +67,28 @@ impl Capacity {
     /// every second is often enough, and one that comes late counts as one average. Returns the
     /// tables with global admission whose partitions are to be cut.
     pub fn follow_demand(&self, now: Timestamp) -> Vec<GrownTable> {
+        self.grown_among(|_| true, now)
+    }
+
+    /// As [`Capacity::follow_demand`], for the tables alone that want to grow. One of which no
+    /// partition can be cut is not asked again before the next [`Capacity::follow_demand`].
+    pub(crate) fn grow_pressed(&self, now: Timestamp) -> Vec<GrownTable> {
+        let pressed: Vec<bool> = self.tables.iter().map(|entry| entry.table.growth.is_pressed()).collect();
+        let grown = self.grown_among(|index| pressed[index], now);
+        for (entry, _) in self.tables.iter().zip(pressed).filter(|(_, is_pressed)| *is_pressed) {
+            let table = &entry.table;
+            if !grown.iter().any(|one| *one.table == *table.name && *one.namespace == *table.namespace) {
+                table.growth.look(false);
+            }
+        }
+        grown
+    }
+
+    fn grown_among(&self, is_asked: impl Fn(usize) -> bool, now: Timestamp) -> Vec<GrownTable> {
         let mut grown = Vec::new();
         let counts = self.tables.iter().map(|entry| entry.table.layout.plan().len());
         let mut room = CapacityBuilder::PARTITIONS_MAX.saturating_sub(counts.sum());
-        for entry in &self.tables {
+        for (_, entry) in self.tables.iter().enumerate().filter(|(index, _)| is_asked(*index)) {
             let table = &entry.table;
             let cuts = table.follow_demand(room, now);
             if !cuts.is_empty() {
@@ -77,6 +98,19 @@ impl Capacity {
             }
         }
         grown
+    }
+
+    /// Whether a partition has used half of its ceiling since the last [`Capacity::follow_demand`],
+    /// of a table that may have more partitions at once. Cheap enough to be asked a hundred times a
+    /// second.
+    pub fn wants_growth(&self) -> bool {
+        self.tables.iter().any(|entry| entry.table.growth.is_pressed())
+    }
+
+    /// Whether [`Capacity::wants_growth`] may become true: a table may have more partitions at
+    /// once, as of the last [`Capacity::follow_demand`].
+    pub fn may_want_growth(&self) -> bool {
+        self.tables.iter().any(|entry| entry.table.growth.is_open())
     }
 
     /// The throughput that a table may use and that it can reach at once, as of the last
@@ -150,28 +184,28 @@ impl Table {
         let most = warm.max(needed.saturating_mul(2)).min(TableConfig::PARTITIONS_MAX);
         let room = u32::try_from(room).unwrap_or(u32::MAX);
         let more = most.saturating_sub(count).min(CUTS_MAX).min(room);
+        // Hot ranges of a provisioned table lay in more partitions than its units need.
+        let former = if config.on_demand.is_some() { 0 } else { warm.saturating_sub(count) };
+        let has_reach = reach.iter().any(|units| *units > Units::ZERO);
+        self.growth.look(more > 0 && (former > 0 || has_reach && count < needed.saturating_mul(2)));
         if more == 0 {
             return Vec::new();
         }
         let seen = self.layout.map(&plan, |state| {
-            let is_near = [true, false].into_iter().any(|is_read| {
-                let status = state.directions.of(is_read).status(now);
-                status.consumed.as_thousandths() >= status.ceiling.as_thousandths() / NEAR_DIVISOR
-            });
-            SeenPartition { id: state.id, width: state.range.width(), is_near }
+            let is_pressed = [true, false].into_iter().any(|is_read| is_pressed(state, is_read, now));
+            SeenPartition { id: state.id, width: state.range.width(), is_pressed }
         });
-        // Hot ranges of a provisioned table lay in more partitions than its units need.
-        let former = if config.on_demand.is_some() { 0 } else { warm.saturating_sub(count) };
-        even_cuts(&seen, warm, CutBudget { more, raised, former })
+        let warm_quarters = u128::from(warm) * if has_reach { ROOM_QUARTERS } else { 4 };
+        even_cuts(&seen, warm_quarters, CutBudget { more, raised, former })
     }
 }
 
-/// A partition, its width, and whether it is near its ceiling.
+/// A partition, its width, and whether it has less than half of its ceiling left.
 #[derive(Clone, Copy, Debug)]
 struct SeenPartition {
     id: PartitionId,
     width: u128,
-    is_near: bool,
+    is_pressed: bool,
 }
 
 /// The partitions that a table may get at once.
@@ -181,31 +215,33 @@ struct CutBudget {
     more: u32,
     /// For a raise: the widest are cut.
     raised: u32,
-    /// Those that it had formerly: any partition near its ceiling is halved.
+    /// Those that it had formerly: any pressed partition is halved.
     former: u32,
 }
 
 /// The pieces of partitions that tile a table: powers of two, so that merges find the ranges again
-/// that were cut. Those that are near their ceilings become at most as wide as each of `warm` equal
-/// partitions would be.
-fn even_cuts(partitions: &[SeenPartition], warm: u32, budget: CutBudget) -> Vec<EvenCut> {
+/// that were cut. Those that are pressed become at most as wide as each of so many quarters of
+/// equal partitions would be.
+fn even_cuts(partitions: &[SeenPartition], warm_quarters: u128, budget: CutBudget) -> Vec<EvenCut> {
     let space: u128 = partitions.iter().map(|one| one.width).sum::<u128>().max(1);
     let mut left = u128::from(budget.more);
     let mut former = u128::from(budget.former);
     let mut pieces = vec![1_u128; partitions.len()];
-    for (one, pieces) in partitions.iter().zip(&mut pieces).filter(|(one, _)| one.is_near) {
+    for (one, pieces) in partitions.iter().zip(&mut pieces).filter(|(one, _)| one.is_pressed) {
         // To a sixteenth, since equal partitions differ by one.
-        let sixteenths = (one.width * u128::from(warm) * 16 + space / 2) / space;
+        let parts = one.width * warm_quarters * 4;
+        let sixteenths = (parts + space / 2) / space;
         let mut wanted = sixteenths.div_ceil(16).max(1).next_power_of_two();
         if former > 0 {
             wanted = wanted.max(2);
         }
         // Hashes and slots are not cut.
-        if wanted - 1 <= left && wanted <= one.width {
-            *pieces = wanted;
-            left -= wanted - 1;
-            former = former.saturating_sub(wanted - 1);
+        while wanted - 1 > left || wanted > one.width {
+            wanted /= 2;
         }
+        *pieces = wanted;
+        left -= wanted - 1;
+        former = former.saturating_sub(wanted - 1);
     }
     // The widest pieces first; of equal ones the first.
     let piece = |index: usize, pieces: u128| (partitions[index].width / pieces, Reverse(index));

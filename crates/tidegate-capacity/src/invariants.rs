@@ -227,7 +227,7 @@ impl InvariantChecker {
         table.liveness[direction].decide(cost, false, at);
         let partition = &table.partitions[place];
         let members = partition.members;
-        let path = partition.directions[direction].path(mode, at);
+        let path = partition.directions[direction].path(mode, cost, at);
         if direction == 1 {
             let short = node_bound::check_members(table, partition, nodes, path, cost, at);
             found.add(Invariant::WriteMembers, short);
@@ -302,6 +302,7 @@ impl InvariantChecker {
         let partition = &mut table.partitions[owner];
         let book = &mut partition.directions[direction];
         let is_same = partition.id == charge.partition && book.epoch == charge.epoch;
+        book.note_return(now);
         let levels = &mut book.levels;
         match charge.path {
             PassedBy::Allocation => {
@@ -343,6 +344,7 @@ impl InvariantChecker {
         let direction = charge.direction;
         let owner = table.owner(charge.position);
         let book = &mut table.partitions[owner].directions[direction];
+        book.note_change(now);
         match charge.path {
             PassedBy::Spare => {}
             PassedBy::Either => book.levels.charge_either(booked, true, now),

@@ -80,6 +80,11 @@ impl Levels {
         (rate * seconds + begun / NANOS, (begun % NANOS) as u32)
     }
 
+    /// Whether `amount` has flowed in from the instant of the levels until `now`.
+    pub(crate) fn has_gained(self, inflow: Inflow, amount: i64, now: Timestamp) -> bool {
+        self.flowed_until(inflow.rate, now).0.min(FLOWED_MAX).cast_signed() >= amount
+    }
+
     /// The levels with `amount` more in the allocation, its surplus in the burst credit; and the
     /// surplus of that.
     pub(crate) const fn filled(self, inflow: Inflow, amount: i64) -> (Self, u64) {

@@ -58,6 +58,8 @@ mod builder;
 mod demand;
 mod error;
 mod fault;
+mod grown_ranges;
+mod growth_watch;
 mod key_hash;
 mod layout;
 mod levels;

@@ -192,6 +192,11 @@ impl RangeLoad {
         self.range
     }
 
+    /// The reads and writes a second of the last windows.
+    pub(crate) const fn loads(&self) -> &RecentLoads {
+        &self.loads
+    }
+
     /// The highest reads and writes a second of the last ten minutes; `None` while it has not been
     /// observed for as long.
     pub(crate) fn peaks(&self) -> Option<[Units; 2]> {

@@ -2,7 +2,8 @@
 //!
 //! A split needs more than the ceiling, a merge less than four tenths of it: the distance keeps a
 //! range from being split and merged in turn. A load that comes and goes over that distance splits
-//! and merges a range at most once in [`CYCLE`].
+//! and merges a range at most once in [`CYCLE`]. The pieces of a partition that was cut for a load
+//! that grew are joined below nine tenths, since that partition bore the load once.
 //!
 //! The shares of both must fit below the ceiling of one partition, so that a table never has fewer
 //! partitions than its promised throughput needs. Narrow neighbours are joined first: pieces become
@@ -13,6 +14,7 @@ use core::time::Duration;
 use tidegate_core::Timestamp;
 
 use crate::fault::Fault;
+use crate::key_range::KeyRange;
 use crate::partition_id::PartitionId;
 use crate::relocation::{FULL_PERCENT, NodeUse};
 use crate::throughput::MEMBERS_MAX;
@@ -57,6 +59,9 @@ pub struct MergeLoad {
     pub ceilings: [Units; 2],
     /// Whether it was cut around one heavy key.
     pub has_hot_key: bool,
+    /// The range of which it is a piece: one partition before a load grew, whose pieces together
+    /// fit one partition now. `None` for a partition outside of such ranges.
+    pub former: Option<KeyRange>,
     /// Whether it begins where the table is configured to be cut.
     pub begins_configured: bool,
     /// The part of the keys that it has, as a weight.
@@ -77,6 +82,7 @@ impl MergeLoad {
             bases: [Units::ZERO; 2],
             ceilings: [Units::ZERO; 2],
             has_hot_key: false,
+            former: None,
             begins_configured: false,
             width: 0,
             nodes: [usize::MAX; MEMBERS_MAX],
@@ -142,7 +148,8 @@ fn may_join(left: &MergeLoad, right: &MergeLoad, now: Timestamp) -> bool {
         let sum = (left_peaks[direction] + right_peaks[direction]).as_thousandths();
         let base = (left.bases[direction] + right.bases[direction]).as_thousandths();
         let ceiling = left.ceilings[direction].min(right.ceilings[direction]).as_thousandths();
-        sum.saturating_mul(10) < ceiling.saturating_mul(CEILING_TENTHS) && base <= ceiling
+        let is_cool = sum.saturating_mul(10) < ceiling.saturating_mul(CEILING_TENTHS);
+        (is_cool || left.former.is_some() && left.former == right.former) && base <= ceiling
     };
     !right.begins_configured && is_settled(left) && is_settled(right) && fits(0) && fits(1)
 }
@@ -206,6 +213,7 @@ mod tests {
             bases: [Units::ZERO; 2],
             ceilings: [Units::whole(3000), Units::whole(1000)],
             has_hot_key: false,
+            former: None,
             begins_configured: false,
             width: 1 << 32,
             nodes: [0, usize::MAX, usize::MAX],

@@ -63,6 +63,16 @@ impl RecentLoads {
         (self.peaks[direction], self.ages[direction]) = (peak, age);
     }
 
+    /// How many windows are known.
+    pub(crate) fn len(&self) -> usize {
+        self.loads.len()
+    }
+
+    /// Thousandths a second of reads (0) or writes (1) in one of the windows, the first the oldest.
+    pub(crate) fn thousandths(&self, window: usize, direction: usize) -> i64 {
+        self.loads[window][direction].into()
+    }
+
     /// The highest reads and writes a second; `None` while the windows do not cover [`COOL`].
     pub(crate) fn peaks(&self) -> Option<[Units; 2]> {
         (self.loads.len() == WINDOWS).then(|| self.peaks.map(|peak| Units::from_thousandths(peak.into())))

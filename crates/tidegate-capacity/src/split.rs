@@ -1,9 +1,11 @@
 //! The verdict on a partition that is asked for more than its ceiling: where to cut it, or why not.
 //!
 //! A cut is accepted by its *predicted benefit*: the last windows are replayed against both parts,
-//! and what the two would refuse must be less by a fifth. Balance is no criterion, since the useful
-//! cut beside a heavy key is unbalanced. The median falls on a heavy key more often than not, so
-//! both sides of the median and of the heaviest keys are tried.
+//! and what the two would refuse must be less by a fifth, or by four fifths of a ceiling. One cut
+//! never brings more than a ceiling, which is less than a fifth of what a load of more than six
+//! ceilings is refused: such a load is cut again and again until its parts fit. Balance is no
+//! criterion, since the useful cut beside a heavy key is unbalanced. The median falls on a heavy
+//! key more often than not, so both sides of the median and of the heaviest keys are tried.
 
 use crate::key_range::KeyRange;
 use crate::levels::Share;
@@ -77,7 +79,7 @@ pub enum SplitVerdict {
     Moving,
     /// Most requests read ranges, which a cut would part.
     Scan,
-    /// No cut lessens the refusals by a fifth.
+    /// No cut lessens the refusals by a fifth, or by four fifths of a ceiling.
     Useless,
     /// The load is not above the ceiling, or not for long enough.
     Wait,
@@ -196,7 +198,8 @@ fn candidates(load: &SplitLoad<'_>, latest: &KeySample) -> Vec<Position> {
     tried
 }
 
-/// A cut, if what both parts would have refused of these windows is less by a fifth.
+/// A cut, if what both parts would have refused of these windows is less by a fifth, or by four
+/// fifths of the ceiling.
 fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<Cut> {
     let (mut before, mut after) = (0_i64, 0_i64);
     let ceiling = load.ceiling.as_thousandths();
@@ -207,7 +210,9 @@ fn cut_at(load: &SplitLoad<'_>, windows: &[KeySample], at: Position) -> Option<C
         after += refused(left) + refused(right);
     }
     let windows_count = i64::try_from(windows.len()).unwrap_or(i64::MAX);
-    if after * 5 > before * 4 {
+    let is_fifth = after * 5 <= before * 4;
+    let is_nearly_ceiling = (before - after) * 5 >= ceiling * 4 * windows_count;
+    if !is_fifth && !is_nearly_ceiling {
         return None;
     }
     let [left, right] = parts(windows.last()?, at).map(i64::cast_unsigned);

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use tidegate_core::Timestamp;
 
 use crate::demand::Demand;
+use crate::growth_watch::GrowthWatch;
 use crate::key_range::KeyRange;
 use crate::layout::{Layout, LayoutPlan};
 use crate::members::Members;
@@ -41,6 +42,7 @@ pub(crate) struct Table {
     /// The throughput and the partitions that it has had. Locked after the plan of the layout. A
     /// panic leaves valid peaks.
     demand: Mutex<Demand>,
+    pub(crate) growth: GrowthWatch,
     /// Whether the limits of reads and of writes are the configured maxima. Relaxed: it names the
     /// reason of a refusal.
     at_maximum: [AtomicU32; 2],
@@ -152,6 +154,7 @@ impl Table {
             throttled_writes: AtomicU64::new(0),
             reshaped: ReshapeCounts::default(),
             demand: Mutex::new(demand),
+            growth: GrowthWatch::new(),
             at_maximum: [(); 2].map(|()| AtomicU32::new(0)),
         }
     }

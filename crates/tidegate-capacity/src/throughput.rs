@@ -20,6 +20,12 @@ pub(crate) const MEMBERS_MAX: usize = 3;
 
 const DEBT_MAX: u64 = Units::LARGEST_REQUEST.as_thousandths().cast_unsigned();
 
+/// In debt, an allocation admits an access when so many times its units have flowed in since the
+/// last admitted one: a hundredth of the rate is for small accesses, and the rest repays the debt.
+/// Otherwise large accesses that each come as soon as the debt of the last one is repaid would keep
+/// small ones out for ever.
+const DEBT_TURN: u64 = 100;
+
 /// The rates of one direction of a partition, in thousandths a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rates {
@@ -134,6 +140,37 @@ impl Throughput {
     ) -> Result<BucketWord, Timestamp> {
         let charged = self.ceilings[member].taken(self.rates.ceiling(), cost, now)?;
         Ok(BucketWord(charged.after))
+    }
+
+    /// Whether an access of `cost` may be charged to the allocation: anything is left of it, or the
+    /// access has its turn while a debt is repaid. The debt is smaller then than when the last
+    /// access was admitted, so it stays within its bound.
+    #[inline]
+    pub(crate) fn admits(&self, at: LevelsNow, cost: u64, now: Timestamp) -> bool {
+        at.allocation() > 0 || self.has_turn(cost, now)
+    }
+
+    #[inline]
+    fn has_turn(&self, cost: u64, now: Timestamp) -> bool {
+        let turn = turn_of(cost);
+        // A smaller debt is repaid before the turn comes.
+        self.levels.allocation <= -turn && self.levels.has_gained(self.rates.inflow(), turn, now)
+    }
+
+    /// The first instant at which the allocation admits an access of `cost`; `None` if it never
+    /// does.
+    pub(crate) fn admits_from(&self, at: LevelsNow, cost: u64, now: Timestamp) -> Option<Timestamp> {
+        let turn = self.levels.reaches(self.rates.inflow(), self.levels.allocation + turn_of(cost), now);
+        Some(self.opens(at, now)?.min(turn?))
+    }
+
+    /// Whether less than half is left of the ceiling of each of so many members, and as much was
+    /// used in the last second: after a step back of the clock the levels are not known.
+    #[inline]
+    pub(crate) fn is_pressed(&self, members: usize, now: Timestamp) -> bool {
+        let half = self.rates.ceiling / 2;
+        (0..members).all(|member| self.ceiling_level(member, now).as_thousandths() < half.cast_signed())
+            && self.meter.consumed(now) >= half
     }
 
     /// The first instant at which anything is left of the allocation; `None` if it never fills.
@@ -390,6 +427,10 @@ impl Throughput {
         let ceilings = self.ceilings.map(|word| word.0);
         self.levels.words().into_iter().chain(ceilings).chain(rates)
     }
+}
+
+const fn turn_of(cost: u64) -> i64 {
+    cost.saturating_mul(DEBT_TURN).cast_signed()
 }
 
 fn debt_room(levels: Levels) -> u64 {

@@ -23,6 +23,9 @@ const MOVES_MAX: usize = 256;
 /// The time after which a proposed move is dropped unless it is proposed again.
 const PROPOSAL_LIFE: Duration = Duration::from_secs(30);
 
+/// The time between two ticks of all loops. Those in between make cuts that must not wait.
+const LOOPS_EACH: Duration = Duration::from_millis(900);
+
 /// The control loops of all tables of an engine and of those that replace it.
 #[derive(Debug)]
 pub(crate) struct CapacityControl {
@@ -35,6 +38,8 @@ pub(crate) struct CapacityControl {
 struct Loops {
     /// `None` until the first tick of an engine with tables.
     control: Option<Control>,
+    /// The last tick of all loops.
+    ticked_at: Option<Timestamp>,
     /// The moves that are proposed, the oldest first.
     moves: Vec<Plan>,
 }
@@ -53,7 +58,16 @@ impl CapacityControl {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Vec::new(),
         };
-        let Loops { control, moves } = &mut *loops;
+        let Loops { control, ticked_at, moves } = &mut *loops;
+        let is_due = |at: Timestamp| now < at || now.saturating_since(at) >= LOOPS_EACH;
+        if let Some(control) = control
+            && !ticked_at.is_none_or(is_due)
+        {
+            let mut cuts = control.grow(capacity, now);
+            cuts.retain(|plan| control.reshape(capacity, plan, now).is_ok());
+            return cuts;
+        }
+        *ticked_at = Some(now);
         let control = control.get_or_insert_with(|| Control::new(self.seed, now));
         let (proposed, mut plans): (Vec<Plan>, Vec<Plan>) =
             control.tick(capacity, now).into_iter().partition(|plan| order_of(plan).is_some());

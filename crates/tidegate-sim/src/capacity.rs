@@ -63,8 +63,8 @@ pub use run::{
     ReloadRecord, Reshape, RouterResult, ShapeChanges, StreamResult, TableResult, Victim,
 };
 pub use scenario::{
-    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, RouterSpec, TableExtras, TableRole, TableSpec,
-    Throughput,
+    CapacityScenario, CapacityScenarioError, GrowthSpec, NodeSpec, RouterSpec, TableExtras, TableRole,
+    TableSpec, Throughput,
 };
 pub use script::{ScriptedStep, StepKind};
 pub use summary::{DesignSummary, TableSummary};

@@ -16,6 +16,7 @@ use crate::partition_id::PartitionId;
 use crate::position::Position;
 use crate::settlement::Settlement;
 use crate::table_config::TableConfig;
+use crate::throttled::Bound;
 use crate::tokens::TokenTerms;
 
 const SHOP: &str = "shop";
@@ -250,6 +251,36 @@ fn large_writes_get_what_is_allocated_and_small_ones_are_not_starved() {
     }
     assert!(large + small >= 38_000 && large + small <= 40_000 + 500, "{large} + {small}");
     assert!(waited_ms_max <= 4000, "{waited_ms_max}");
+}
+
+#[test]
+fn large_writes_that_come_as_soon_as_a_debt_is_repaid_leave_small_ones_a_hundredth_of_the_rate() {
+    let table = TableConfig::new(SHOP, "orders", 1, 100).mode(TableMode::Static).nodes(["a"]);
+    let capacity = Capacity::builder().node("a", 1000).table(table).build_at(START).unwrap();
+    let (small, large) = (Access::write("orders", b"", 1), Access::write("orders", b"", 400 << 10));
+    // A refused write comes again after a millisecond, the large one first.
+    let (mut admitted_small, mut last, mut longest) = (0, START, Duration::ZERO);
+    for millis in 0..100_000 {
+        let now = START.saturating_add(Duration::from_millis(millis));
+        let _ = capacity.admit(SHOP, &large, now).unwrap();
+        if is_admitted(&capacity, &small, now) {
+            longest = longest.max(now.saturating_since(last));
+            (admitted_small, last) = (admitted_small + 1, now);
+        }
+        assert!(write_left(&capacity)[0] >= -400_000, "the deepest debt");
+    }
+    // The last hundred units of a debt are repaid before the next turn.
+    assert!(longest <= Duration::from_secs(2), "{longest:?}");
+    assert!((70..=100).contains(&admitted_small), "{admitted_small}");
+    let end = START.saturating_add(Duration::from_secs(110));
+    admitted(&capacity, &large, end);
+    let refusal = throttled(&capacity, &small, end);
+    assert_eq!(
+        (refusal.bound, refusal.retry),
+        (Bound::Allocation, end.saturating_add(Duration::from_secs(1)))
+    );
+    assert!(!is_admitted(&capacity, &small, refusal.retry.saturating_sub(Duration::from_nanos(1))));
+    assert!(is_admitted(&capacity, &small, refusal.retry));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::load::{MovedPartition, NewPartition, TableLoad};
 use super::{Control, NEW_MAX};
 use crate::capacity::Capacity;
 use crate::error::CapacityError;
+use crate::load_history::RangeLoad;
 use crate::partition_id::PartitionId;
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use crate::plan::{Plan, PlanReason, PlannedChange};
@@ -61,6 +62,13 @@ impl Control {
                         return Ok(true);
                     }
                     partition = holder;
+                    // The pieces of one cut are no partitions that bore a load.
+                    let id = capacity.table(namespace, table)?.id;
+                    let known = self.loads.of_table(id);
+                    if let Some(range) = known.iter().find(|one| one.id() == partition).map(RangeLoad::range)
+                    {
+                        self.grown.note(id, range);
+                    }
                 }
                 let parts = capacity.split(namespace, table, partition, *at, *shares, now)?;
                 self.sample_parts(capacity, plan, &parts, now);

@@ -135,6 +135,11 @@ impl Control {
             configured.peek() == Some(&first)
         });
         let begins_configured: Vec<bool> = begins_configured.collect();
+        let ceilings = load.partitions.first().map_or([Units::ZERO; 2], |_| {
+            let state = layout.lock(plan, 0);
+            [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).rates.ceiling))
+        });
+        let former = self.grown.fitting(load.table.id, histories, ceilings);
         let is_known = |index: usize| histories.get(index).is_some_and(|history| history.peaks().is_some());
         let merge_load = |index: usize| {
             let (history, observed) = (&histories[index], &load.partitions[index]);
@@ -150,6 +155,7 @@ impl Control {
             let is_hot = |one: &Observed| matches!(one.verdict, Some(SplitVerdict::HotKey { .. }));
             MergeLoad {
                 has_hot_key: observed.directions.iter().any(is_hot),
+                former: former[index],
                 begins_configured: begins_configured[index],
                 ..candidate(capacity, &state, history)
             }

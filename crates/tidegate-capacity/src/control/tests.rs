@@ -184,6 +184,30 @@ fn a_partition_above_its_ceiling_is_cut_after_half_a_minute_and_its_parts_after_
 }
 
 #[test]
+fn a_partition_at_ten_ceilings_is_cut_in_rounds_until_nothing_is_refused() {
+    let table = TableConfig::new(SHOP, "orders", 1000, 1000).mode(TableMode::Global).partitions(4);
+    let mut run = Run::new(table.ceilings(Ceilings { read: 3000, write: 300 }));
+    let terms = TokenTerms::of_rate(Units::whole(4000));
+    run.capacity.set_tokens(SHOP, "orders", AccessOperation::Write, terms, at(0)).unwrap();
+    let mut rounds = Vec::new();
+    for _ in 0..125 {
+        let (splits, start) = (run.splits, run.second);
+        let refused = run.second(3000, key_of_first_quarter);
+        if run.splits > splits {
+            rounds.push((start + 1, run.splits - splits, refused));
+        }
+    }
+    let times: Vec<u64> = rounds.iter().map(|round| round.0).collect();
+    assert_eq!(times, [31, 61, 91, 121], "{rounds:?}");
+    // One part, two, four, and those of eight that are above their ceilings.
+    let counts: Vec<usize> = rounds.iter().map(|round| round.1).collect();
+    assert_eq!(&counts[..3], [1, 2, 4], "{rounds:?}");
+    // Each round lowers the refused share by more than a tenth.
+    assert!(rounds.windows(2).all(|pair| pair[1].2 * 10 < pair[0].2 * 9), "{rounds:?}");
+    assert_eq!(run.second(3000, key_of_first_quarter), 0);
+}
+
+#[test]
 fn keys_are_sampled_from_the_first_second_above_the_ceiling_on() {
     let mut run = Run::new(table(TableMode::Global));
     run.second(400, key_of_first_quarter);

@@ -45,7 +45,14 @@ pub(super) struct DirectionBook {
     pub(super) bound: PartitionBound,
     /// The units that it was asked for, judged by I4.
     pub(super) asked: DrainingFill,
+    /// When its levels were changed last but by inflow.
+    changed_at: u64,
+    /// Whether they may be as before that change: units that come back may leave no mark.
+    is_change_in_doubt: bool,
 }
+
+/// The units that flow into an allocation in debt for each that it admits meanwhile.
+const INFLOW_A_TURN: i64 = 100;
 
 /// One partition.
 #[derive(Clone, Debug)]
@@ -129,19 +136,24 @@ impl DirectionBook {
             overflow: view.overflow.as_thousandths(),
             bound: PartitionBound::default(),
             asked: DrainingFill::default(),
+            changed_at: now,
+            is_change_in_doubt: false,
         }
     }
 
-    /// The path of an access that is admitted at `now`.
+    /// The path of an access of `cost` that is admitted at `now`.
     #[inline]
-    pub(super) fn path(&self, mode: TableMode, now: u64) -> PassedBy {
+    pub(super) fn path(&self, mode: TableMode, cost: i64, now: u64) -> PassedBy {
         let LevelSpan { least, most } = self.levels.allocation(now);
+        // While a debt is repaid, accesses have their turns.
+        let gained = flow(self.levels.rate, now.saturating_sub(self.changed_at));
+        let turn = fine(cost.saturating_mul(INFLOW_A_TURN));
         // A whole thousandth admits any request. Without burst nothing else can have.
-        if least >= FINE || mode == TableMode::Static {
+        if least >= FINE || gained >= turn + FINE || mode == TableMode::Static {
             return PassedBy::Allocation;
         }
         match mode {
-            _ if most >= FINE => PassedBy::Either,
+            _ if most >= FINE || gained >= turn - FINE || self.is_change_in_doubt => PassedBy::Either,
             TableMode::Global => PassedBy::Spare,
             _ => PassedBy::Burst,
         }
@@ -149,6 +161,8 @@ impl DirectionBook {
 
     #[inline]
     pub(super) fn charge(&mut self, path: PassedBy, mode: TableMode, cost: i64, now: u64) {
+        self.note_change(now);
+        self.is_change_in_doubt = false;
         match path {
             PassedBy::Allocation => self.levels.charge(cost, 0, now),
             PassedBy::Burst => self.levels.charge(0, cost, now),
@@ -157,8 +171,24 @@ impl DirectionBook {
         }
     }
 
+    /// Takes note that the levels are changed at `now`.
+    #[inline]
+    pub(super) const fn note_change(&mut self, now: u64) {
+        if now > self.changed_at {
+            self.changed_at = now;
+        }
+    }
+
+    /// Takes note that units came back at `now`.
+    #[inline]
+    pub(super) const fn note_return(&mut self, now: u64) {
+        self.note_change(now);
+        self.is_change_in_doubt = true;
+    }
+
     /// Takes note of other rates. Levels are kept.
     pub(super) fn set_rates(&mut self, view: &DirectionView, mode: TableMode, now: u64) {
+        self.note_change(now);
         let [base, rate, ceiling] = [view.base, view.rate, view.ceiling].map(Units::as_thousandths);
         let burst_max = view.burst_max.as_thousandths();
         if self.base != base {

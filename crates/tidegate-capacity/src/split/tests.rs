@@ -74,6 +74,27 @@ fn a_uniform_load_above_the_ceiling_is_halved_and_below_it_nothing_happens() {
 }
 
 #[test]
+fn a_load_of_many_ceilings_is_halved_as_long_as_the_cut_brings_most_of_a_ceiling() {
+    let uniform = |random: &mut Random, _| random.next() % 16_384;
+    for ceilings in [5, 6, 10, 30] {
+        let verdict = verdict_at(Units::whole(100), 3, ceilings * 100, uniform);
+        let SplitVerdict::Split(cut) = verdict else { panic!("{ceilings}: {verdict:?}") };
+        assert!((7_300..9_000).contains(&cut.at.first_word()), "{ceilings}: {cut:?}");
+        assert_eq!(cut.benefit, Units::whole(100));
+    }
+    // Of a load at ten ceilings that one cut does not help, none is made.
+    let hot = |_: &mut Random, _: u64| 8000;
+    let hot = verdict_at(Units::whole(100), 3, 1000, hot);
+    assert!(matches!(&hot, SplitVerdict::HotKey { cuts, .. } if cuts.is_empty()), "{hot:?}");
+    let tail = |_: &mut Random, access: u64| access * 100 / 1000;
+    assert_eq!(verdict_at(Units::whole(100), 5, 1000, tail), SplitVerdict::Sequential);
+    let moving = |_: &mut Random, access: u64| {
+        [2000, 9000, 5000, 14_000, 1000][(access / 10_000) as usize % 5] + access % 700
+    };
+    assert_eq!(verdict_at(Units::whole(100), 5, 1000, moving), SplitVerdict::Moving);
+}
+
+#[test]
 fn a_heavy_median_is_cut_on_the_side_that_helps() {
     // One key of six tenths below the ceiling, and the rest all to its right.
     let skewed = |random: &mut Random, _| {

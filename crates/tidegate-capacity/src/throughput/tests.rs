@@ -23,7 +23,7 @@ fn path(throughput: &Throughput, cost: u64, now: Timestamp) -> Option<ChargePath
     let at = throughput.now(now);
     if throughput.ceiling_taken(0, 0, now).is_err() {
         None
-    } else if at.allocation() > 0 {
+    } else if throughput.admits(at, cost, now) {
         Some(ChargePath::Allocated)
     } else {
         (at.burst() >= cost.cast_signed()).then_some(ChargePath::Burst)

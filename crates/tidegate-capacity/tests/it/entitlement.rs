@@ -101,14 +101,16 @@ fn warm_throughput_of_a_provisioned_table_is_a_right_to_cut_and_no_higher_limit(
         story.second(160, 10, evenly);
     }
     assert_eq!(story.partitions(), 16, "merged freely, down to those of the configuration");
-    for second in 1..=30 {
-        story.second(15_000 * second / 30, 10, evenly);
-    }
-    assert_eq!(story.partitions(), 32);
     for _ in 0..10 {
         story.second(15_000, 10, evenly);
     }
-    assert_eq!(story.take_refused(), [].into());
+    assert_eq!(story.partitions(), 16, "they are enough");
+    // The same load in half of the keys, at once.
+    for _ in 0..10 {
+        story.second(15_000, 10, |access| evenly(access) >> 1);
+    }
+    // A 32nd of the keys for each piece, and a quarter more room: each of the eight in four.
+    assert_eq!((story.take_refused(), story.partitions()), ([].into(), 40));
     story.second(32_000, 10, evenly);
     story.second(32_000, 10, evenly);
     assert_eq!(story.take_refused().into_keys().collect::<Vec<_>>(), ["Table"], "its units bound it");
@@ -220,5 +222,32 @@ proptest! {
             }
         }
         prop_assert!(story.partitions() < 200);
+    }
+}
+
+/// The partitions were merged, the entitlement was not.
+#[test]
+fn a_jump_to_the_entitlement_within_a_second_is_refused_nothing_while_nodes_have_room() {
+    for peak in [4_000, 16_000, 20_000, 40_000] {
+        let mut story = Story::new(nodes(200_000), on_demand(400));
+        for _ in 0..600 {
+            story.second(peak, 10, evenly);
+        }
+        for _ in 0..3_000 {
+            story.second(40, 10, evenly);
+        }
+        let (idle, limit) = (story.partitions(), story.write_limit().whole_left());
+        assert!(idle <= 2 && limit >= 2 * peak * 99 / 100, "{peak}: {idle} partitions, {limit}");
+        story.take_refused();
+        // To the former peak at once, and to all that the table may use.
+        for _ in 0..5 {
+            story.second(peak, 10, evenly);
+        }
+        for _ in 0..5 {
+            story.second(limit, 10, evenly);
+        }
+        assert_eq!(story.take_refused(), [].into(), "{peak} of {limit}");
+        // The partitions that the limit fills, and powers of two.
+        assert!(story.partitions() as u64 <= 2 * limit.div_ceil(1_000), "{}", story.partitions());
     }
 }

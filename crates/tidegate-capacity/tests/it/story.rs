@@ -80,6 +80,8 @@ pub(crate) struct Story {
     driver: PromptDriver,
     pub(crate) millis: u64,
     access: u64,
+    /// The hundredth of the second of the last look.
+    looked_at: u64,
     /// Refusals since they were last taken.
     refused: BTreeMap<String, u64>,
     pub(crate) merges: usize,
@@ -101,6 +103,7 @@ impl Story {
             driver: PromptDriver::default(),
             millis: 0,
             access: 0,
+            looked_at: 0,
             refused: BTreeMap::new(),
             merges: 0,
             splits: 0,
@@ -148,8 +151,23 @@ impl Story {
             if let Some(bound) = self.write(ORDERS, key, cost, at(self.millis + access * 1000 / accesses)) {
                 *self.refused.entry(format!("{bound:?}")).or_default() += cost;
             }
+            self.grow(access * 1000 / accesses);
         }
         self.end_second();
+    }
+
+    /// Cuts what must not wait for the next tick, at the end of each ten milliseconds.
+    fn grow(&mut self, millis: u64) {
+        if millis / 10 == self.looked_at {
+            return;
+        }
+        self.looked_at = millis / 10;
+        let begin = self.millis;
+        self.millis += millis;
+        for plan in self.control.grow(&self.capacity, self.now()) {
+            self.carry_out(&plan);
+        }
+        self.millis = begin;
     }
 
     /// One write; the bucket that refused it.

@@ -45,6 +45,9 @@ impl Engine {
     /// The time between two ticks while numbers of specs are reclaimed, which is done a part of the
     /// table at a time.
     const RECLAIM_EACH: Duration = Duration::from_millis(10);
+    /// The time between two ticks while a table may have more partitions at once. A partition that
+    /// is asked for fifty times its ceiling uses half of it up in as long.
+    const GROWTH_EACH: Duration = Duration::from_millis(10);
 
     /// Lets kept permits expire, leases renew, and the control loops run. To be called when
     /// [`Tick::next`] comes; being late only delays what it does, and no decision waits for it.
@@ -60,6 +63,9 @@ impl Engine {
         }
         let capacity = self.planes.capacity.as_ref();
         let reshaped = capacity.map_or_else(Vec::new, |plane| self.shared.capacity_control.tick(plane, now));
+        if capacity.is_some_and(|plane| plane.may_want_growth()) {
+            next = next.min(now.saturating_add(Self::GROWTH_EACH));
+        }
         if let Some(leases) = &self.shared.leases {
             if let Some(look) = leases.tick(now) {
                 next = next.min(look);

@@ -141,6 +141,36 @@ fn the_limit_of_a_table_on_demand_doubles_a_minute_by_ticks() {
     assert!(refused[250..].iter().all(|count| *count == 0), "{refused:?}");
 }
 
+/// A table that has had 1600 units a second may use 3200, and is asked for them at once.
+#[test]
+fn a_jump_to_what_a_table_may_use_is_met_by_ticks_that_come_when_they_are_asked_for() {
+    let terms =
+        OnDemandTerms { read: OnDemand::new(Units::whole(1)), write: OnDemand::new(Units::whole(100)) };
+    let orders = TableConfig::new(API, "orders", 1, 1).on_demand(terms).nodes(["a"]);
+    let orders = orders.ceilings(Ceilings { read: 1000, write: 100 });
+    let engine = engine(Capacity::builder().node("a", 100_000).table(orders));
+    let keys: Vec<String> = (0..1000).map(|number| format!("order-{number}")).collect();
+    let partitions = |number| engine.table_statuses(0, at(number)).next().unwrap().partitions;
+    (0..420).for_each(|number| drop(second(&engine, &keys, number, 1600)));
+    assert!(partitions(420) >= 32, "{}", partitions(420));
+    // Idle, until they are merged.
+    (420..3_000).for_each(|number| drop(engine.tick(at(number))));
+    assert!(partitions(3_000) <= 2, "{}", partitions(3_000));
+    let (mut next, mut cuts) = (at(3_000), Vec::new());
+    for request in 0..9_000_u64 {
+        let now = at(3_000).saturating_add(Duration::from_nanos(request * 1_000_000 / 3));
+        if now >= next {
+            let tick = engine.tick(now);
+            assert!(tick.next > now && tick.next <= now.saturating_add(Engine::TICK_MAX));
+            next = tick.next;
+            cuts.extend(tick.reshaped);
+        }
+        write(&engine, &keys[request as usize % keys.len()], now).unwrap();
+    }
+    assert!(cuts.iter().all(|plan| plan.reason == PlanReason::Growth), "{cuts:?}");
+    assert!((32..=66).contains(&partitions(3_003)), "{}", partitions(3_003));
+}
+
 #[test]
 fn a_move_is_proposed_until_it_is_reported_as_made() {
     let ceilings = Ceilings { read: 1000, write: 1000 };

@@ -103,6 +103,10 @@ mod tests {
     use tidegate_capacity::PartitionId;
 
     use super::*;
+    use crate::capacity::demand::{Demand, Pattern, Phase};
+    use crate::capacity::design::Design;
+    use crate::capacity::scenario::{CapacityScenario, NodeSpec, TableRole, TableSpec};
+    use crate::capacity::simulate;
 
     /// Seconds in which a partition is asked for 100 units, of which `refused` are refused.
     fn useless_after(before: i64, after: i64, seconds: u32) -> (u32, u32) {
@@ -137,5 +141,32 @@ mod tests {
         assert_eq!(useless_after(50, 44, 60), (1, 0));
         assert_eq!(useless_after(50, 46, 60), (0, 1));
         assert_eq!(useless_after(50, 50, 59), (0, 0));
+    }
+
+    #[test]
+    fn ten_ceilings_on_one_partition_are_served_after_useful_cuts_alone() {
+        let nodes = NodeSpec::numbered(4, 2000, 10);
+        let pattern = Pattern::HotPartition { percent: 100, every: 1000 };
+        let phases = vec![Phase { from: 0.0, units_per_second: 1000.0, pattern }];
+        let table = TableSpec {
+            name: "hot".to_owned(),
+            units_per_second: 1600,
+            ceiling: 100,
+            partitions: 16,
+            nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+            replicas: 1,
+            is_ordered: false,
+            is_write: false,
+            shares_top_keys: false,
+            role: TableRole::Compared,
+            demand: Demand { keys: 20_000, units: 1, phases },
+        };
+        let run = simulate(&CapacityScenario::of_tables(1, 200, vec![Design::Split], nodes, vec![table]));
+        let run = run.unwrap();
+        let result = &run.designs[0];
+        let table = &result.tables[0];
+        assert_eq!((table.changes.useless_splits, table.share_at_end), (0, 0.0), "{:?}", table.changes);
+        assert!((12..=16).contains(&table.changes.splits), "{:?}", table.changes);
+        assert!(result.breaches.is_empty(), "{:?}", result.breaches);
     }
 }

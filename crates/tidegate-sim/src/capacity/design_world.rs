@@ -44,7 +44,12 @@ pub(crate) struct DesignWorld {
     pub(crate) operator: Operator,
     decisions: u64,
     refusals: u64,
+    /// When it was last asked whether a table needs partitions at once.
+    grown_at: u64,
 }
+
+/// The time between two looks for tables that need partitions at once, in nanoseconds.
+const GROWTH_EACH: u64 = SECOND / 100;
 
 impl DesignWorld {
     pub(crate) fn new(
@@ -79,6 +84,7 @@ impl DesignWorld {
             operator: Operator::new(scenario, settings),
             decisions: 0,
             refusals: 0,
+            grown_at: 0,
         })
     }
 
@@ -116,6 +122,22 @@ impl DesignWorld {
         }
     }
 
+    /// Lets tables have the partitions that they need before the next second; once in each ten
+    /// milliseconds.
+    #[inline]
+    pub(crate) fn grow(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
+        if self.grown_at / GROWTH_EACH == at / GROWTH_EACH {
+            return;
+        }
+        self.grown_at = at;
+        let Some(control) = &self.control else { return };
+        let plans = control.grow(&self.capacity, instant(at));
+        if !plans.is_empty() {
+            self.carry_out(plans, names, at);
+            self.look_at_shapes(scenario, names, at);
+        }
+    }
+
     /// Lets the operator and the control loops work at `at`, and looks at the shape of all tables.
     pub(crate) fn look(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
         let reloads = self.operator.reloads.len();
@@ -127,6 +149,10 @@ impl DesignWorld {
         if let Some(routers) = &mut self.routers {
             routers.tick(at);
         }
+        self.look_at_shapes(scenario, names, at);
+    }
+
+    fn look_at_shapes(&mut self, scenario: &CapacityScenario, names: &WorldNames, at: u64) {
         let is_second = at.is_multiple_of(SECOND);
         for (table, spec) in scenario.tables.iter().enumerate() {
             let statuses = statuses_of(&self.capacity, &spec.name, instant(at));
@@ -152,35 +178,45 @@ impl DesignWorld {
 
     /// Lets the control loops of the design work at `at`.
     fn control(&mut self, names: &WorldNames, at: u64) {
+        let now = instant(at);
+        if at.is_multiple_of(SECOND)
+            && let Some(control) = &mut self.control
+        {
+            let plans = control.tick(&self.capacity, now);
+            self.carry_out(plans, names, at);
+        }
+        if let Some(control) = &mut self.control {
+            let _ = control.follow_moves(&self.capacity, &mut self.store, now);
+        }
+    }
+
+    fn carry_out(&mut self, plans: Vec<Plan>, names: &WorldNames, at: u64) {
         let Some(control) = &mut self.control else { return };
         let now = instant(at);
-        if at.is_multiple_of(SECOND) {
-            for plan in control.tick(&self.capacity, now) {
-                let Some(table) = names.table(&plan.table) else { continue };
-                if !self.design.carries_out(&plan) {
-                    continue;
-                }
-                let range = changed_range(&self.capacity, &plan, now);
-                if control.carry_out(&self.capacity, &plan, &mut self.store, now).is_ok() {
-                    let shape = &mut self.shapes[table];
-                    shape.plans.push(told(&plan, at));
-                    if let Some(range) = range {
-                        let is_isolation = matches!(plan.change, PlannedChange::Isolate { .. });
-                        let is_split = is_isolation || matches!(plan.change, PlannedChange::Split { .. });
+        for plan in plans {
+            let Some(table) = names.table(&plan.table) else { continue };
+            if !self.design.carries_out(&plan) {
+                continue;
+            }
+            let range = changed_range(&self.capacity, &plan, now);
+            if control.carry_out(&self.capacity, &plan, &mut self.store, now).is_ok() {
+                let shape = &mut self.shapes[table];
+                shape.plans.push(told(&plan, at));
+                if let Some(range) = range {
+                    let is_isolation = matches!(plan.change, PlannedChange::Isolate { .. });
+                    let is_split = is_isolation || matches!(plan.change, PlannedChange::Split { .. });
+                    shape.reshape(at, range, is_split);
+                    if is_isolation {
+                        // The second cut of the same range.
                         shape.reshape(at, range, is_split);
-                        if is_isolation {
-                            // The second cut of the same range.
-                            shape.reshape(at, range, is_split);
-                        }
-                        // A cut for a limit that grows is made before it is needed.
-                        if is_split && plan.reason != PlanReason::Growth {
-                            shape.cuts.cut(range);
-                        }
+                    }
+                    // A cut for a limit that grows is made before it is needed.
+                    if is_split && plan.reason != PlanReason::Growth {
+                        shape.cuts.cut(range);
                     }
                 }
             }
         }
-        let _ = control.follow_moves(&self.capacity, &mut self.store, now);
     }
 
     /// The result, of which `tables` makes those of the tables.

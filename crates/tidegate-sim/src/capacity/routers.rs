@@ -98,8 +98,10 @@ impl Routers {
             (leases.holders_max, leases.locks_max) = (scenario.tables.len(), 1);
             (config.asks_store, config.leases) = (true, Some(leases));
             let capacity = tables_of(scenario, spec, number)?;
-            let engine = Engine::builder(config).namespace(NamespaceConfig::new(NAMESPACE, [])).capacity(capacity);
-            let engine = engine.build().map_err(|error| CapacityScenarioError::Router(error_chain(&error)))?;
+            let engine =
+                Engine::builder(config).namespace(NamespaceConfig::new(NAMESPACE, [])).capacity(capacity);
+            let engine =
+                engine.build().map_err(|error| CapacityScenarioError::Router(error_chain(&error)))?;
             Ok::<_, CapacityScenarioError>(Router { engine, next_tick: instant(0) })
         };
         let routers = (0..spec.count).map(|number| router(number, &mut chance)).collect::<Result<_, _>>()?;

@@ -99,6 +99,7 @@ impl CapacityWorld {
         let operation = source.kind.operation();
         let request = CheckedRequest { at, stream, table, operation, position, cost };
         for design in &mut self.designs {
+            design.grow(&self.scenario, &self.names, at);
             design.ask(&request, &access, key.word);
         }
     }

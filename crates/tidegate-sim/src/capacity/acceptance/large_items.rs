@@ -85,13 +85,17 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capacity::gate_line::GateOutcome;
     use crate::capacity::simulate;
 
     #[test]
-    fn a_debt_starves_small_writes_and_burst_credit_does_not() {
-        let run = simulate(&CapacityScenario { seconds: 60, ..scenario(1) }).unwrap();
+    fn large_writes_do_not_starve_small_ones_under_any_design() {
+        let run = simulate(&scenario(1)).unwrap();
+        let lines = judge(&[&run]);
+        assert!(lines.iter().all(|line| line.outcome == GateOutcome::Pass), "{lines:#?}");
+        // A debt lets a small write through now and then; burst credit lets all through.
         let starved = |design| of_table(run.of(design).unwrap(), "random")[0].longest_refused_ms;
-        assert!(starved(Design::Static) >= 2000 && starved(Design::Burst) == 0);
+        assert!(starved(Design::Static) >= 500 && starved(Design::Burst) == 0, "{}", starved(Design::Static));
         assert!(run.designs.iter().all(|result| result.breaches.is_empty()), "{:?}", run.designs[0].breaches);
     }
 }
