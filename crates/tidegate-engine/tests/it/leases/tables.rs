@@ -368,3 +368,30 @@ fn only_tables_with_global_admission_and_fixed_throughput_are_leased() {
     let depth = TokenTerms::of_rate(Units::whole(5)).share(4, 4);
     assert_eq!((depth.rate, depth.depth), (Units::from_thousandths(1250), Units::whole(200)));
 }
+
+#[test]
+fn routers_of_a_saturated_table_refuse_the_same_part_of_their_requests() {
+    let mut fleet = fleet_of(3, &[table("orders", RATE)]);
+    // Twice the table, one part, three parts and ten parts at the members.
+    let asked_each = [29, 86, 285];
+    let (mut asked, mut refused) = ([0_u64; 3], [0_u64; 3]);
+    for tenth in 0..600 {
+        for (member, count) in asked_each.into_iter().enumerate() {
+            for _ in 0..count {
+                let is_refused = fleet.access(member, write(1)).is_err();
+                // The burst is used up, and leases have followed the demand.
+                if tenth >= 100 {
+                    asked[member] += 1;
+                    refused[member] += u64::from(is_refused);
+                }
+            }
+        }
+        fleet.pass(Duration::from_millis(100));
+    }
+    let shares: Vec<f64> =
+        asked.iter().zip(refused).map(|(asked, refused)| refused as f64 / *asked as f64).collect();
+    let spread = shares.iter().fold(0.0, |most: f64, share| most.max(*share))
+        - shares.iter().fold(1.0, |least: f64, share| least.min(*share));
+    assert!(spread <= 0.02, "{shares:?}");
+    assert!(shares.iter().all(|share| (0.46..0.54).contains(share)), "{shares:?}");
+}
