@@ -54,8 +54,10 @@ impl OfferOutcome {
     }
 }
 
-/// The counters of one resource.
+/// The counters of one resource. Every request writes them, so they share no cache line with what
+/// others read.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct OfferCounts {
     // Relaxed, as the counters below: numbers for people and for the tick; they guard no other
     // data.
