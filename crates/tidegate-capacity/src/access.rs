@@ -76,8 +76,8 @@ impl<'a> Access<'a> {
         self
     }
 
-    /// The weight of the access. Fails when it is above [`Units::LARGEST_REQUEST`], and when its key
-    /// is too long. A table may allow less.
+    /// The weight of the access. Fails when it is above [`Units::LARGEST_REQUEST`], and when its
+    /// key is too long. A table may allow less.
     pub fn units(&self) -> Result<Units, CapacityError> {
         self.check_key()?;
         self.kind.units(self.size)

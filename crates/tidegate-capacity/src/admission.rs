@@ -15,7 +15,7 @@
 
 use tidegate_core::{Reason, Timestamp};
 
-use crate::access::{Access, AccessKind, operation_of};
+use crate::access::{Access, operation_of};
 use crate::bucket::BucketWord;
 use crate::capacity::{Admission, Capacity, TableEntry};
 use crate::error::CapacityError;
@@ -26,52 +26,19 @@ use crate::members::Members;
 use crate::node::NodeCharge;
 use crate::partition::PartitionState;
 use crate::partition_id::PartitionId;
-use crate::position::Position;
 use crate::status::DirectionStatus;
 use crate::sync::MutexGuard;
 use crate::table::Table;
 use crate::table_config::{ReadMembers, TableMode, TableNumbers, WriteCheck, full_name};
-use crate::table_tokens::TableCharge;
 use crate::throttled::{Bound, Throttled};
 use crate::throughput::{ChargePath, LevelsNow, MEMBERS_MAX, Throughput};
 use crate::token_source::TokenSource;
+use crate::tokens::TableCharge;
 use crate::units::Units;
+use crate::weighed_access::{Shortage, WeighedAccess};
 
 /// The last instant there is.
 pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
-
-/// One access to one table, weighed and located.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
-    pub(crate) is_read: bool,
-    needs_leader: bool,
-    pub(crate) position: Position,
-    /// In thousandths; at most the largest request.
-    pub(crate) cost: u64,
-    is_scan: bool,
-}
-
-/// The bucket that has too little for an access.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shortage {
-    pub(crate) bound: Bound,
-    pub(crate) level: Units,
-    pub(crate) retry: Timestamp,
-    /// The number of the node of the bucket, if it is one of a node.
-    pub(crate) node: Option<u32>,
-}
-
-impl Load {
-    pub(crate) fn of(access: &Access<'_>, position: Position, units: Units) -> Self {
-        Self {
-            is_read: access.kind.is_read(),
-            needs_leader: access.kind.needs_leader(),
-            position,
-            cost: units.as_thousandths().cast_unsigned(),
-            is_scan: matches!(access.kind, AccessKind::Scan { .. }),
-        }
-    }
-}
 
 /// A charge of a write to an index.
 #[derive(Clone, Copy, Debug)]
@@ -176,7 +143,7 @@ impl Capacity {
     ) -> Admission<'_> {
         let entry = &self.tables[table_index as usize];
         let table: &Table = &entry.table;
-        let load = Load::of(access, table.layout.keyspace.position(key), units);
+        let load = WeighedAccess::of(access, table.layout.keyspace.position(key), units);
         let mut state = table.layout.owner(load.position);
         let is_counted = !access.is_repeated || Fault::RetriesCounted.is_planted();
         if is_counted {
@@ -236,7 +203,7 @@ impl Capacity {
         table: &Table,
         account: Option<u32>,
         state: &PartitionState,
-        load: Load,
+        load: WeighedAccess,
         source: TokenSource,
         now: Timestamp,
     ) -> Result<TokenCharges, Shortage> {
@@ -270,7 +237,7 @@ impl Capacity {
     pub(crate) fn pass<const CHARGES: bool>(
         &self,
         state: &PartitionState,
-        load: Load,
+        load: WeighedAccess,
         now: Timestamp,
     ) -> Result<Passage, Shortage> {
         let (numbers, members) = (&state.numbers, state.members);
@@ -324,7 +291,7 @@ impl Capacity {
     fn candidates(
         &self,
         members: Members,
-        load: Load,
+        load: WeighedAccess,
         reads: ReadMembers,
         throughput: &Throughput,
         now: Timestamp,
@@ -340,7 +307,7 @@ impl Capacity {
     fn all_candidates(
         &self,
         members: Members,
-        load: Load,
+        load: WeighedAccess,
         throughput: &Throughput,
         now: Timestamp,
     ) -> Result<Candidates, Timestamp> {
@@ -372,7 +339,7 @@ impl Capacity {
     fn debit<const CHARGES: bool>(
         &self,
         members: Members,
-        load: Load,
+        load: WeighedAccess,
         member: usize,
         now: Timestamp,
     ) -> NodeCharges {
@@ -394,7 +361,7 @@ impl Capacity {
     fn take_room<const CHARGES: bool>(
         &self,
         members: Members,
-        load: Load,
+        load: WeighedAccess,
         member: usize,
         followers_required: usize,
         now: Timestamp,
@@ -454,7 +421,7 @@ impl Capacity {
         &'a self,
         table: &'a Table,
         mut state: MutexGuard<'_, PartitionState>,
-        load: Load,
+        load: WeighedAccess,
         shortage: Shortage,
         now: Timestamp,
     ) -> Admission<'a> {
@@ -483,7 +450,7 @@ impl Capacity {
         &'a self,
         table: &'a Table,
         facts: &Facts,
-        load: Load,
+        load: WeighedAccess,
         shortage: Shortage,
         now: Timestamp,
         learn: impl FnOnce(Timestamp),
@@ -548,7 +515,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(state: &PartitionState, load: Load, now: Timestamp) -> Self {
+    pub(crate) fn of(state: &PartitionState, load: WeighedAccess, now: Timestamp) -> Self {
         Self {
             partition: state.id,
             range: state.range,
@@ -572,7 +539,7 @@ fn allocation_short(
     throughput: &Throughput,
     at: LevelsNow,
     bound: Bound,
-    load: Load,
+    load: WeighedAccess,
     now: Timestamp,
 ) -> Shortage {
     let level = if bound == Bound::Burst { at.burst() } else { at.allocation() };

@@ -6,9 +6,8 @@ use crate::node::NodeCharge;
 use crate::partition_id::PartitionId;
 use crate::position::Position;
 use crate::table::TableId;
-use crate::table_tokens::TableCharge;
 use crate::throughput::{MEMBERS_MAX, ThroughputCharge};
-use crate::tokens::TokenCharge;
+use crate::tokens::{TableCharge, TokenCharge};
 use crate::units::Units;
 
 /// The units an admitted access was charged.

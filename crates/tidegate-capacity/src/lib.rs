@@ -51,6 +51,7 @@ pub mod tokens;
 pub mod trace;
 pub mod units;
 pub mod warm_throughput;
+mod weighed_access;
 
 mod admission;
 mod bucket;

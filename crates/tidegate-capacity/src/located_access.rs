@@ -69,9 +69,9 @@ impl Capacity {
 }
 
 impl<'c> LocatedAccess<'c, '_> {
-    /// The tables that it is charged to, as their positions in [`Capacity::tables`], with the units:
-    /// the table of the access, then the indexes that a write changes, in the order in which they
-    /// are charged.
+    /// The tables that it is charged to, as their positions in [`Capacity::tables`], with the
+    /// units: the table of the access, then the indexes that a write changes, in the order in which
+    /// they are charged.
     pub fn charges(&self) -> impl ExactSizeIterator<Item = (u32, Units)> + '_ {
         (0..1 + self.indexes.len()).map(|at| match at.checked_sub(1) {
             None => (self.table, self.units),

@@ -3,7 +3,7 @@
 use tidegate_core::Timestamp;
 
 use crate::access::{Access, operation_of};
-use crate::admission::{Facts, Load, NEVER, Shortage};
+use crate::admission::{Facts, NEVER};
 use crate::capacity::{Capacity, TableEntry};
 use crate::error::CapacityError;
 #[cfg(doc)]
@@ -16,6 +16,7 @@ use crate::throttled::Bound;
 use crate::token_source::TokenSource;
 use crate::tokens::Tokens;
 use crate::units::Units;
+use crate::weighed_access::{Shortage, WeighedAccess};
 
 impl Capacity {
     /// The state of the partition of `access` at `now`, and the refusal that the access would get.
@@ -46,7 +47,7 @@ impl Capacity {
     ) -> CapacityStatus<'_> {
         let entry = &self.tables[table as usize];
         let table: &Table = &entry.table;
-        let load = Load::of(access, table.layout.keyspace.position(key), units);
+        let load = WeighedAccess::of(access, table.layout.keyspace.position(key), units);
         let state = table.layout.owner(load.position);
         let shortage = self.shortage(entry, &state, load, source, now);
         let facts = Facts::of(&state, load, now);
@@ -84,7 +85,7 @@ impl Capacity {
         &self,
         entry: &TableEntry,
         state: &PartitionState,
-        load: Load,
+        load: WeighedAccess,
         source: TokenSource,
         now: Timestamp,
     ) -> Option<Shortage> {

@@ -1,6 +1,6 @@
 //! The end of a hold: its units are given back, or replaced by the true weight of the access.
 
-use tidegate_core::Timestamp;
+use tidegate_core::{AccessOperation, Timestamp};
 
 use crate::capacity::Capacity;
 use crate::fault::Fault;
@@ -57,6 +57,15 @@ impl Capacity {
             return self.take_back(&hold, Units::from_thousandths(-more), now);
         }
         self.charge_more(&hold, more.cast_unsigned(), now)
+    }
+
+    /// Forgets what was spent of the [share](crate::TokenSource::Share) of the table at this
+    /// position among [`Capacity::tables`], once the lender answers: the share is full when it is
+    /// needed again.
+    pub fn forget_share(&self, table: u32, operation: AccessOperation, now: Timestamp) {
+        if let Some(entry) = self.tables.get(table as usize) {
+            entry.table.share(operation == AccessOperation::Read).fill(now);
+        }
     }
 
     fn charge_more(&self, hold: &UnitsHold, more: u64, now: Timestamp) -> Settlement {

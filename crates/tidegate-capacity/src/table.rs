@@ -199,7 +199,7 @@ impl Table {
         &self.tokens[!is_read as usize]
     }
 
-    /// The tokens of a router that decides alone, because it cannot reach the lender of the table's.
+    /// The tokens of a router that decides alone, because it cannot reach the lender.
     pub(crate) const fn share(&self, is_read: bool) -> &Tokens {
         &self.shares[!is_read as usize]
     }

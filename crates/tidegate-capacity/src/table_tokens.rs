@@ -3,27 +3,20 @@
 
 use tidegate_core::Timestamp;
 
-use crate::admission::{Load, Shortage};
 use crate::status::TokensStatus;
 use crate::table::Table;
 use crate::throttled::Bound;
 use crate::token_source::TokenSource;
-use crate::tokens::{TokenCharge, TokenTerms, Tokens};
+use crate::tokens::{TableCharge, TokenTerms, Tokens};
 use crate::units::Units;
-
-/// A charge of tokens of a table, with the balance that was charged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TableCharge {
-    Whole(TokenCharge),
-    Share(TokenCharge),
-}
+use crate::weighed_access::{Shortage, WeighedAccess};
 
 impl Table {
     /// Spends the tokens of an access; `None` if they are spent elsewhere.
     #[inline]
     pub(crate) fn take_tokens(
         &self,
-        load: Load,
+        load: WeighedAccess,
         source: TokenSource,
         now: Timestamp,
     ) -> Result<Option<TableCharge>, Shortage> {
@@ -47,7 +40,12 @@ impl Table {
     }
 
     /// The shortage that [`Table::take_tokens`] would find; spends and changes nothing.
-    pub(crate) fn lacks_tokens(&self, load: Load, source: TokenSource, now: Timestamp) -> Option<Shortage> {
+    pub(crate) fn lacks_tokens(
+        &self,
+        load: WeighedAccess,
+        source: TokenSource,
+        now: Timestamp,
+    ) -> Option<Shortage> {
         match source {
             TokenSource::Spent => None,
             TokenSource::Table => {

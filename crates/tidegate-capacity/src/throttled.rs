@@ -12,8 +12,8 @@ use crate::units::Units;
 pub enum Bound {
     /// The tokens of the table.
     Table,
-    /// The share of a router that decides alone, because it cannot reach the lender of the tokens of
-    /// the table.
+    /// The share of a router that decides alone, because it cannot reach the lender of the table's
+    /// tokens.
     TableShare,
     /// The tokens of the account.
     Account,

@@ -1,8 +1,7 @@
 //! The source of the tokens that an access spends under global admission.
 
-use tidegate_core::{AccessOperation, Timestamp};
+use tidegate_core::Timestamp;
 
-use crate::capacity::Capacity;
 use crate::tokens::TokenTerms;
 use crate::units::Units;
 
@@ -30,16 +29,6 @@ pub enum TokenSource {
         /// The number of routers that there are; 0 counts as 1.
         members: u32,
     },
-}
-
-impl Capacity {
-    /// Forgets what was spent of the [share](TokenSource::Share) of the table at this position among
-    /// [`Capacity::tables`], once the lender answers: the share is full when it is needed again.
-    pub fn forget_share(&self, table: u32, operation: AccessOperation, now: Timestamp) {
-        if let Some(entry) = self.tables.get(table as usize) {
-            entry.table.share(operation == AccessOperation::Read).fill(now);
-        }
-    }
 }
 
 impl TokenTerms {

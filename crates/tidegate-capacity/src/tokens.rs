@@ -69,6 +69,13 @@ pub(crate) struct TokenCharge {
     epoch: u32,
 }
 
+/// A charge of tokens of a table, with the balance that was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TableCharge {
+    Whole(TokenCharge),
+    Share(TokenCharge),
+}
+
 impl Tokens {
     /// A full balance.
     pub(crate) fn new(terms: TokenTerms, now: Timestamp) -> Self {

@@ -131,7 +131,7 @@ pub(crate) struct LeaseCharge {
     pub(crate) corrected_by: CorrectedBy,
 }
 
-/// What replaces the cost of a charge when the work has ended.
+/// The number that replaces the cost of a charge when the work has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CorrectedBy {
     /// The true cost of the request, or an end that gives it back: a limit.

@@ -85,8 +85,8 @@ pub(crate) struct Fleet {
     /// How often clients of every second member retry a refused request [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// A limit of the policy, or the throughput of a table with global admission. A unit is then half
-    /// a capacity unit, and the burst a second of --rate but at least 1600 [default: limit]
+    /// A limit of the policy, or the throughput of a table with global admission. A unit is then
+    /// half a capacity unit, and the burst a second of --rate but at least 1600 [default: limit]
     #[arg(long, value_enum, value_name = "SUBJECT", conflicts_with_all = ["burst", "quota"])]
     pub(crate) subject: Option<Subject>,
     /// Where the limit is decided [default: leased]

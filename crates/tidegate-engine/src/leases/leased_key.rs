@@ -55,7 +55,7 @@ impl LeasedKey {
         self.names.pairs()
     }
 
-    /// What the lease counts in whole units.
+    /// The count of a lease in whole units.
     pub(crate) const fn whole(&self, count: u64) -> u64 {
         if self.is_table { count / 2 } else { count }
     }

@@ -346,7 +346,7 @@ fn a_reload_changes_the_rate_that_members_share() {
         let engine = fleet.members[member].with_planes(builder, Overload::builder(1), fleet.now());
         fleet.members[member] = engine.unwrap();
     }
-    // What was lent at the former rate ends with its lease.
+    // Tokens that were lent at the former rate end with their lease.
     fleet.pass_in_steps(6 * SECOND);
     fleet.drain(0, 4 * RATE);
     fleet.drain(1, 4 * RATE);
