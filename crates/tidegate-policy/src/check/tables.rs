@@ -281,10 +281,7 @@ pub(super) fn warn_uncounted(namespace: &NamespacePolicy, path: &Path, report: &
     let bases = namespace.tables.iter().filter(|table| table.index_of.is_none());
     for (position, table) in bases.enumerate() {
         let at = path.key("tables").index(position);
-        if table.on_demand.is_some() {
-            let what = "each daemon on the shared store follows the use of this table by itself, so several admit more than `max`";
-            report.warn(&at.key("on_demand"), what, "run one daemon for this table, or use `provisioned`");
-        } else if table.mode != TableMode::Global {
+        if table.mode != TableMode::Global {
             let what = format!(
                 "each daemon on the shared store admits all of this table with `mode: {}`",
                 table.mode.as_str()

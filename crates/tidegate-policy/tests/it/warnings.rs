@@ -133,12 +133,7 @@ fn tables_that_several_daemons_count_apart_are_warned_about() {
             "t.yaml:1:92: namespaces.shop.tables[0].mode: each daemon on the shared store admits all of this table with `mode: adaptive`; use `mode: global`, which leases the table, or one daemon"
         ]
     );
-    assert_eq!(
-        warnings(&file("on_demand: {}", redis)),
-        [
-            "t.yaml:1:59: namespaces.shop.tables[0].on_demand: each daemon on the shared store follows the use of this table by itself, so several admit more than `max`; run one daemon for this table, or use `provisioned`"
-        ]
-    );
+    assert_eq!(warnings(&file("on_demand: {}", redis)), [""; 0]);
     assert_eq!(warnings(&file(&format!("{provisioned}, mode: global"), redis)), [""; 0]);
     for mode in ["static", "burst", "adaptive", "global"] {
         assert_eq!(warnings(&file(&format!("{provisioned}, mode: {mode}"), "")), [""; 0], "{mode}");
