@@ -5,6 +5,7 @@ use super::scenario_parts::{names, steady, table};
 use crate::capacity::demand::Pattern;
 use crate::capacity::design::Design;
 use crate::capacity::gate_line::GateLine;
+use crate::capacity::invariant::Invariant;
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, RouterSpec};
 
@@ -38,6 +39,12 @@ pub(super) fn scenario(seed: u64) -> CapacityScenario {
 pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
     let design = Design::Split;
     let breaches = worst(runs, design, |_, result| DesignResult::breaches_total(result) as f64);
+    let of_leases = worst(runs, design, |_, result| {
+        result.breach_counts.get(&Invariant::LeaseBound).copied().unwrap_or(0) as f64
+    });
+    let refused = worst(runs, design, |_, result| {
+        result.routers.map_or(0.0, |routers| routers.refusals as f64 / result.decisions.max(1) as f64)
+    });
     let decisions = least(runs, design, |_, result| result.decisions as f64);
     vec![
         line(
@@ -48,6 +55,14 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
             (decisions / 12e6 - 1.0).abs() <= 0.01,
         ),
         line(design, "breaches", format!("{breaches}"), "0", breaches <= 0.0),
+        line(design, "breaches of I9", format!("{of_leases}"), "0", of_leases <= 0.0),
+        line(
+            design,
+            "requests that routers refused, of tables with room",
+            format!("{:.3} %", refused * 100.0),
+            "at most 0.1 %",
+            refused <= 0.001,
+        ),
     ]
 }
 
