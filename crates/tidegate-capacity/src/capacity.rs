@@ -52,8 +52,8 @@ use crate::units::Units;
 /// assert!(matches!(capacity.admit("shop", &read, now)?, Admission::Admit(_)));
 /// # Ok::<(), tidegate_capacity::CapacityError>(())
 /// ```
-// A request that holds units counts itself in an `Arc` of this. Aligned, so that the count shares no
-// cache line with what every other request reads.
+// A request that holds units counts itself in an `Arc` of this. Aligned, so that the count shares
+// no cache line with what every other request reads.
 #[repr(align(64))]
 pub struct Capacity {
     pub(crate) tables: Box<[TableEntry]>,

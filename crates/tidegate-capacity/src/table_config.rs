@@ -5,14 +5,13 @@ use std::borrow::Cow;
 
 use tidegate_core::Timestamp;
 
-use crate::access::{AccessKind, ReadConsistency};
 use crate::bucket::BucketSpec;
 use crate::members::Members;
 use crate::on_demand::{OnDemand, OnDemandTerms, Ratchet};
 use crate::position::{PartitionBy, Position};
 pub use crate::table_mode::TableMode;
 use crate::throughput::{MEMBERS_MAX, Rates};
-use crate::units::{READ_BYTES_MAX, Units, WRITE_BYTES_MAX};
+use crate::units::{READ_BYTES_MAX, READ_UNIT_BYTES, Units, WRITE_BYTES_MAX, WRITE_UNIT_BYTES};
 use crate::warm_throughput::WarmThroughput;
 
 /// The members of a group that may serve a read.
@@ -143,12 +142,11 @@ impl TableConfig {
     pub const REPLICAS_MAX: u8 = MEMBERS_MAX as u8;
     /// The longest time for which unused throughput is kept: an hour.
     pub const BURST_MAX: Duration = Duration::from_hours(1);
-    /// The highest bound on the bytes of one read: those of an eventually consistent one that weighs
-    /// [`Units::LARGEST_REQUEST`].
-    pub const READ_BYTES_HIGHEST: u64 =
-        AccessKind::Read { consistency: ReadConsistency::Eventual }.bytes_heaviest();
+    /// The highest bound on the bytes of one read: those of an eventually consistent one, half a
+    /// unit for each block, that weighs [`Units::LARGEST_REQUEST`].
+    pub const READ_BYTES_HIGHEST: u64 = Units::LARGEST_REQUEST.whole_left() * 2 * READ_UNIT_BYTES;
     /// The highest bound on the bytes of one write: those that weigh [`Units::LARGEST_REQUEST`].
-    pub const WRITE_BYTES_HIGHEST: u64 = AccessKind::Write.bytes_heaviest();
+    pub const WRITE_BYTES_HIGHEST: u64 = Units::LARGEST_REQUEST.whole_left() * WRITE_UNIT_BYTES;
     /// Units of reading a second that one member of a partition serves at most, unless configured.
     pub const READ_CEILING: u64 = 3000;
     /// Units of writing a second that a partition takes at most, unless configured.

@@ -18,8 +18,8 @@ pub fn lacks_in_flight_place(refusal: &Refusal) -> bool {
 
 /// The overload plane with the room in which requests wait for its places.
 ///
-/// Each place in flight counts itself in an `Arc` of this. Aligned, so that the count shares no cache
-/// line with what every other request reads.
+/// Each place in flight counts itself in an `Arc` of this. Aligned, so that the count shares no
+/// cache line with what every other request reads.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct OverloadPlane {

@@ -20,11 +20,11 @@ pub(crate) struct TableForm {
     /// Throughput that follows use: the limit is twice the peak, and more partitions are made as it
     /// grows. A table has either this or `provisioned`.
     pub(crate) on_demand: Option<OnDemandForm>,
-    /// What the table can reach at once, for `on_demand` and `mode: global`. On demand the limit is
-    /// never below, so a table whose load is known beforehand takes it from the start. Partitions
-    /// are made for it at the start, and again without a verdict when they are needed after merges.
-    /// Provisioned throughput stays the bound of a provisioned table. Nodes are promised nothing
-    /// more. Default: what the table had lately.
+    /// The throughput that the table can reach at once, for `on_demand` and `mode: global`. On
+    /// demand the limit is never below, so a table whose load is known beforehand takes it from the
+    /// start. Partitions are made for it at the start, and again without a verdict when they are
+    /// needed after merges. Provisioned throughput stays the bound of a provisioned table. Nodes
+    /// are promised nothing more. Default: what the table had lately.
     pub(crate) warm: Option<DirectionsForm>,
     /// How the throughput moves between partitions. Default: `static`, or `global` with
     /// `on_demand`.
