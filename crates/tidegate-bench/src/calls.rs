@@ -122,14 +122,19 @@ pub enum Planes {
 
 /// An engine that never refuses.
 pub fn engine(limits: impl IntoIterator<Item = Limit>, planes: Planes) -> Engine {
+    engine_with(limits, (planes == Planes::All).then(capacity))
+}
+
+/// An engine that never refuses; with this capacity plane it has the overload plane as well.
+pub fn engine_with(limits: impl IntoIterator<Item = Limit>, capacity: Option<Capacity>) -> Engine {
     let mut config = EngineConfig::seeded(SEED);
     config.table.bytes = 64 << 20;
     let namespace = NamespaceConfig::new("bench", limits);
     let mut builder = Engine::builder(config).namespace(namespace);
-    if planes == Planes::All {
+    if let Some(capacity) = capacity {
         let resource = ResourceConfig::new(ResourceConfig::IN_FLIGHT_MAX);
         builder = builder
-            .capacity(capacity())
+            .capacity(capacity)
             .overload(Overload::new(resource, 1).expect("a million is a valid bound"));
     }
     builder.build().expect("the engine of a benchmark is valid")

@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::hint::black_box;
-use std::sync::Barrier;
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Whose code is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,45 +165,115 @@ pub fn measure(scenario: &Scenario, threads: usize, effort: Effort) -> Vec<Figur
     best
 }
 
+/// The runs of a repetition. One is short enough that most runs fit between two decisions of the
+/// scheduler on a machine that does other work.
+const SLICES: usize = 64;
+
+/// The part of the longest thread's time in which all threads of a run must have worked together.
+const TOGETHER: f64 = 0.9;
+
 /// Nanoseconds a decision and thread, over one repetition.
+///
+/// The repetition is made in short runs. The figure is the median of those in which all threads
+/// ran together: where the scheduler starts one when another has ended, nothing is contended.
+/// Where none ran together it is the median of all.
 ///
 /// Panics if the candidate did not decide as the scenario says: whoever does less work is not
 /// compared.
 fn once(scenario: &Scenario, candidate: &Candidate, threads: usize) -> f64 {
-    let calls = scenario.calls / candidate.rarity;
+    let calls = (scenario.calls / candidate.rarity / SLICES).max(1);
+    let runs: Vec<TimedRun> =
+        (0..SLICES).map(|slice| run_threads(scenario, candidate, threads, slice * calls, calls)).collect();
+    let together: Vec<f64> =
+        runs.iter().filter(|run| run.together >= TOGETHER).map(|run| run.nanos).collect();
+    let figures = if together.is_empty() { runs.iter().map(|run| run.nanos).collect() } else { together };
+    Figures::of(figures).median
+}
+
+/// One run of all threads.
+#[derive(Clone, Copy, Debug)]
+struct TimedRun {
+    /// Nanoseconds a decision and thread.
+    nanos: f64,
+    /// The time in which all threads worked, as a part of the longest one's.
+    together: f64,
+}
+
+fn run_threads(
+    scenario: &Scenario,
+    candidate: &Candidate,
+    threads: usize,
+    first: usize,
+    calls: usize,
+) -> TimedRun {
     let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let barrier = Barrier::new(threads);
-    let total: f64 = std::thread::scope(|scope| {
+    let (ready, begun) = (AtomicUsize::new(0), Instant::now());
+    let spans: Vec<[f64; 2]> = std::thread::scope(|scope| {
         let runs: Vec<_> = (0..threads)
             .map(|thread| {
                 // One thread runs on the last core, which has the fewest interrupts.
                 let core = cores.len().checked_sub(1 + thread).map(|index| cores[index]);
-                let (barrier, run) = (&barrier, &candidate.run);
+                let (ready, run) = (&ready, &candidate.run);
                 scope.spawn(move || {
                     core.map(core_affinity::set_for_current);
-                    let share = Share { first: thread * (crate::workload::DRAWS / 2), calls };
-                    barrier.wait();
-                    let start = Instant::now();
+                    let share = Share { first: first + thread * (crate::workload::DRAWS / 2), calls };
+                    ready.fetch_add(1, Ordering::SeqCst);
+                    while ready.load(Ordering::SeqCst) < threads {
+                        std::hint::spin_loop();
+                    }
+                    let start = begun.elapsed();
                     let admitted = run(share);
-                    (start.elapsed(), admitted)
+                    (start, begun.elapsed(), admitted)
                 })
             })
             .collect();
-        runs.into_iter()
-            .map(|run| {
-                let (took, admitted) = run.join().expect("a measurement does not panic");
-                if let Some(admits) = scenario.admits {
-                    let expected = if admits { calls as u64 } else { 0 };
-                    assert!(
-                        admitted == expected,
-                        "{} admitted {admitted} of {calls} in \"{}\"",
-                        candidate.name,
-                        scenario.title
-                    );
-                }
-                took.as_nanos() as f64 / calls as f64
-            })
-            .sum()
+        let span = |(start, end, admitted): (Duration, Duration, u64)| {
+            if let Some(admits) = scenario.admits {
+                let expected = if admits { calls as u64 } else { 0 };
+                assert!(
+                    admitted == expected,
+                    "{} admitted {admitted} of {calls} in \"{}\"",
+                    candidate.name,
+                    scenario.title
+                );
+            }
+            [start, end].map(|at| at.as_nanos() as f64)
+        };
+        runs.into_iter().map(|run| span(run.join().expect("a measurement does not panic"))).collect()
     });
-    total / threads as f64
+    let last_start = spans.iter().map(|span| span[0]).fold(0.0, f64::max);
+    let first_end = spans.iter().map(|span| span[1]).fold(f64::MAX, f64::min);
+    let took = spans.iter().map(|[start, end]| end - start);
+    let longest = took.clone().fold(0.0, f64::max);
+    TimedRun {
+        nanos: took.sum::<f64>() / threads as f64 / calls as f64,
+        together: (first_end - last_start) / longest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_call_is_made_once_by_one_thread_and_by_two() {
+        let made = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&made);
+        let count = Candidate::each("counts", Side::Ours, move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            true
+        });
+        let scenario = Scenario {
+            title: String::new(),
+            admits: Some(true),
+            calls: 128 * SLICES,
+            candidates: vec![count],
+        };
+        for threads in [1, 2] {
+            let before = made.load(Ordering::Relaxed);
+            let figures = measure(&scenario, threads, Effort { repetitions: 1, rounds: 1 });
+            assert_eq!(made.load(Ordering::Relaxed) - before, threads * scenario.calls);
+            assert!(figures[0].median > 0.0);
+        }
+    }
 }

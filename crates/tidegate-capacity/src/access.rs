@@ -168,7 +168,7 @@ impl AccessKind {
     }
 
     /// The bytes that weigh [`Units::LARGEST_REQUEST`].
-    pub(crate) const fn bytes_heaviest(self) -> u64 {
+    const fn bytes_heaviest(self) -> u64 {
         let (block, thousandths) = self.block();
         (Units::LARGEST_REQUEST.as_thousandths() / thousandths).cast_unsigned() * block
     }
@@ -212,6 +212,7 @@ pub fn true_units(thousandths: i64) -> Result<Units, CapacityError> {
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
+    use crate::table_config::TableConfig;
     use crate::units::{READ_BYTES_MAX, WRITE_BYTES_MAX};
 
     #[test]
@@ -258,6 +259,12 @@ mod tests {
             (AccessKind::TransactionalWrite, WRITE_BYTES_MAX),
         ] {
             assert_eq!(kind.units(bytes_max), Ok(Units::LARGEST_REQUEST));
+            let highest = if kind.is_read() {
+                TableConfig::READ_BYTES_HIGHEST
+            } else {
+                TableConfig::WRITE_BYTES_HIGHEST
+            };
+            assert!(bytes_max <= highest);
             for size in [bytes_max + 1, u64::MAX] {
                 let error = kind.units(size).unwrap_err().to_string();
                 assert!(error.ends_with(&format!("send at most {bytes_max} bytes at a time")), "{error}");

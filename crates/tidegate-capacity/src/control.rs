@@ -13,9 +13,9 @@
 //! A tick that comes late judges the time since the last one as one period. After a step back of
 //! the clock, or more than two windows without a tick, everything is observed anew.
 //!
-//! Memory: half a KiB for each partition, and at most 64 KiB for each direction of a partition
-//! whose keys are sampled, of which there are at most 256: a sketch and the samples of four
-//! windows. It is 224 KiB for a table by ranges.
+//! Memory: less than two KiB for each partition, and at most 64 KiB for each direction of a
+//! partition whose keys are sampled, of which there are at most 256: a sketch and the samples of
+//! four windows. Of a table by ranges the latter is 224 KiB.
 
 mod boosts;
 mod census;

@@ -13,15 +13,15 @@ use crate::units::Units;
 const WINDOWS: usize = (COOL.as_secs() / WINDOW.as_secs()) as usize;
 
 /// Thousandths of reads and of writes a second, at most 2^32 of them: no ceiling is as high.
-type WindowLoad = [u32; 2];
+type RangeRates = [u32; 2];
 
 /// The loads of the last windows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentLoads {
     /// The latest last; at most [`WINDOWS`].
-    loads: VecDeque<WindowLoad>,
+    loads: VecDeque<RangeRates>,
     /// The highest of them.
-    peaks: WindowLoad,
+    peaks: RangeRates,
     /// The windows since the latest one with the peak.
     ages: [u8; 2],
 }
@@ -34,7 +34,7 @@ impl RecentLoads {
         );
     }
 
-    fn push_thousandths(&mut self, load: WindowLoad) {
+    fn push_thousandths(&mut self, load: RangeRates) {
         if self.loads.capacity() == 0 {
             self.loads.reserve_exact(WINDOWS);
         }

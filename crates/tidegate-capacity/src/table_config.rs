@@ -142,13 +142,11 @@ impl TableConfig {
     pub const REPLICAS_MAX: u8 = MEMBERS_MAX as u8;
     /// The longest time for which unused throughput is kept: an hour.
     pub const BURST_MAX: Duration = Duration::from_hours(1);
-    /// The highest bound on the bytes of one read: those of an eventually consistent one that
-    /// weighs [`Units::LARGEST_REQUEST`].
-    pub const READ_BYTES_HIGHEST: u64 =
-        Units::LARGEST_REQUEST.as_thousandths().cast_unsigned() / 500 * READ_UNIT_BYTES;
+    /// The highest bound on the bytes of one read: those of an eventually consistent one, half a
+    /// unit for each block, that weighs [`Units::LARGEST_REQUEST`].
+    pub const READ_BYTES_HIGHEST: u64 = Units::LARGEST_REQUEST.whole_left() * 2 * READ_UNIT_BYTES;
     /// The highest bound on the bytes of one write: those that weigh [`Units::LARGEST_REQUEST`].
-    pub const WRITE_BYTES_HIGHEST: u64 =
-        Units::LARGEST_REQUEST.as_thousandths().cast_unsigned() / 1000 * WRITE_UNIT_BYTES;
+    pub const WRITE_BYTES_HIGHEST: u64 = Units::LARGEST_REQUEST.whole_left() * WRITE_UNIT_BYTES;
     /// Units of reading a second that one member of a partition serves at most, unless configured.
     pub const READ_CEILING: u64 = 3000;
     /// Units of writing a second that a partition takes at most, unless configured.

@@ -21,7 +21,8 @@ pub(super) fn one() -> Scenario {
     let capacity = calls::capacity();
     let global = calls::capacity_of(TableMode::Global);
     let warm = calls::warm_capacity(clock.now());
-    let warm_keys = workload::keys(300);
+    let sampled = calls::engine_with(limits(), Some(calls::warm_capacity(clock.now())));
+    let [warm_keys, keys] = [(); 2].map(|()| workload::keys(300));
     Scenario {
         title: "Engine, one limit, one hot key".to_owned(),
         admits: Some(true),
@@ -48,7 +49,14 @@ pub(super) fn one() -> Scenario {
             }),
             Candidate::each("engine, limits, capacity and overload", Ours, move |index| {
                 admit_one(&full, Planes::All, index, black_box(HOT), clock.now())
-            }),
+            })
+            .within(400.0)
+            .within_by_two(650.0),
+            Candidate::each("engine, all planes, warm: 300 keys sampled", Ours, move |index| {
+                admit_one(&sampled, Planes::All, index, &keys[index % 300], clock.now())
+            })
+            .within(600.0)
+            .within_by_two(900.0),
         ],
     }
 }

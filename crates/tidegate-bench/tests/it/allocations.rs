@@ -1,4 +1,6 @@
-use tidegate_bench::calls::{HOT, check_one, check_sixteen, check_three, gate, gate_of_one};
+use tidegate_bench::calls::{
+    HOT, access, capacity, check_one, check_sixteen, check_three, gate, gate_of_one, warm_capacity,
+};
 use tidegate_bench::workload::{self, START, table_of_words};
 
 const KEYS: [&str; 3] = ["api-key-000000000001", "user----000000000001", HOT];
@@ -25,4 +27,21 @@ fn a_refusal_allocates_once() {
     let gate = gate_of_one(workload::tight(), table_of_words(1 << 20));
     while check_one(&gate, HOT, START) {}
     assert_eq!(allocations(|| assert!(!check_one(&gate, HOT, START))), 1);
+}
+
+#[test]
+fn an_access_is_admitted_without_an_allocation_cold_and_warm() {
+    for capacity in [capacity(), warm_capacity(START)] {
+        let admit = |index| {
+            let key = format!("key-{}", index % 300);
+            let mut admitted = false;
+            let count = allocations(|| {
+                let answer = capacity.admit("bench", &access(index, &key), START);
+                admitted = matches!(answer, Ok(tidegate_capacity::Admission::Admit(_)));
+            });
+            assert!(admitted);
+            count
+        };
+        assert_eq!((0..20_000).map(admit).sum::<u64>(), 0);
+    }
 }

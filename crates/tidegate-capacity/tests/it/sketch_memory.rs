@@ -71,7 +71,7 @@ fn two_windows_of_a_sketch_keep_the_bound_of_their_table() {
 /// Beside the sketch, the loops keep the samples of four windows for the next verdict.
 #[test]
 fn a_partition_that_is_judged_for_minutes_keeps_its_bound() {
-    // A quiet partition does not have these: two windows of a sketch, and four samples.
+    // Two windows of a sketch and four samples, which a quiet partition lacks.
     let kept = |by, rate| {
         let partition = Partition::of(by);
         let mut control = Control::new(7, at(0));
