@@ -72,11 +72,9 @@ impl<'c> LocatedAccess<'c, '_> {
     /// The tables that it is charged to, as their positions in [`Capacity::tables`], with the
     /// units: the table of the access, then the indexes that a write changes, in the order in which
     /// they are charged.
-    pub fn charges(&self) -> impl ExactSizeIterator<Item = (u32, Units)> + '_ {
-        (0..1 + self.indexes.len()).map(|at| match at.checked_sub(1) {
-            None => (self.table, self.units),
-            Some(index) => (self.indexes[index].index, self.indexes[index].units),
-        })
+    pub fn charges(&self) -> impl Iterator<Item = (u32, Units)> + '_ {
+        let indexes = self.indexes.iter().map(|charge| (charge.index, charge.units));
+        core::iter::once((self.table, self.units)).chain(indexes)
     }
 
     /// Read or write.

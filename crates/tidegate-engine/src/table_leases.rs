@@ -54,10 +54,11 @@ impl TableLeases {
             Some([read?, write?])
         });
         let leases: Box<[_]> = leases.collect();
-        let leased = (0_u32..)
+        let of_directions = (0_u32..)
             .zip(&leases)
             .flat_map(|(table, pair)| pair.iter().flatten().map(move |one| (table, one)));
-        let by_number = leased.map(|(table, lease)| (lease.number, (table, lease.operation))).collect();
+        let by_number =
+            of_directions.map(|(table, lease)| (lease.number, (table, lease.operation))).collect();
         Self { leases, by_number }
     }
 

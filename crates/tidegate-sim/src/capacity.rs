@@ -10,7 +10,7 @@
 //! for byte.
 //!
 //! **Checks.** Checkers see what clients see, keep levels of their own, and judge every decision
-//! ([`Invariant`]). `docs/internals/capacity-simulation.md` has the measured values beside the
+//! ([`Invariant`]). `docs/internals/capacity-figures.md` has the measured values beside the
 //! reference values.
 
 pub mod demand;

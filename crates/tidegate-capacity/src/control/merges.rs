@@ -8,6 +8,7 @@ use super::Control;
 use super::load::{Observed, TableLoad};
 use super::moves::nodes_of;
 use crate::capacity::Capacity;
+use crate::fault::Fault;
 use crate::key_range::KeyRange;
 use crate::layout::LayoutPlan;
 use crate::load_history::{PartitionTotals, RangeLoad};
@@ -124,7 +125,7 @@ impl Control {
         let running = self.running.iter().filter(|order| is_here(&order.namespace, &order.table));
         let busy: BTreeSet<PartitionId> = planned.chain(running.map(|order| order.partition)).collect();
         let histories = self.loads.of_table(load.table.id);
-        if histories.len() != load.partitions.len() || histories.iter().all(|one| one.peaks().is_none()) {
+        if histories.len() != load.partitions.len() || !histories.iter().any(has_loads) {
             return Vec::new();
         }
         let layout = &load.table.layout;
@@ -140,7 +141,7 @@ impl Control {
             [true, false].map(|is_read| Units::from_rate(state.directions.of(is_read).rates.ceiling))
         });
         let former = self.grown.fitting(load.table.id, histories, ceilings);
-        let is_known = |index: usize| histories.get(index).is_some_and(|history| history.peaks().is_some());
+        let is_known = |index: usize| histories.get(index).is_some_and(has_loads);
         let merge_load = |index: usize| {
             let (history, observed) = (&histories[index], &load.partitions[index]);
             let joins_left = index > 0 && !begins_configured[index] && is_known(index - 1);
@@ -162,6 +163,11 @@ impl Control {
         };
         (0..histories.len()).map(merge_load).collect()
     }
+}
+
+/// Whether it was observed for as long as the load of neighbours counts.
+fn has_loads(history: &RangeLoad) -> bool {
+    history.peaks().is_some() || Fault::JoinedAtOnce.is_planted()
 }
 
 /// A partition that is locked, as a candidate for a merge.

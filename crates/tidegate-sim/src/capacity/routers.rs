@@ -44,7 +44,7 @@ const DRIFT_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct Routers {
     spec: RouterSpec,
-    routers: Vec<Router>,
+    all: Vec<Router>,
     /// The position of each table by its key in the store.
     tables: BTreeMap<Key, usize>,
     store: Keeper,
@@ -104,11 +104,11 @@ impl Routers {
                 engine.build().map_err(|error| CapacityScenarioError::Router(error_chain(&error)))?;
             Ok::<_, CapacityScenarioError>(Router { engine, next_tick: instant(0) })
         };
-        let routers = (0..spec.count).map(|number| router(number, &mut chance)).collect::<Result<_, _>>()?;
+        let all = (0..spec.count).map(|number| router(number, &mut chance)).collect::<Result<_, _>>()?;
         let checker = |table: usize| LeaseChecker::new(lease_terms(scenario, table));
         Ok(Self {
             spec,
-            routers,
+            all,
             tables: (0..scenario.tables.len()).map(|table| (store_key(scenario, table), table)).collect(),
             store,
             chance,
@@ -125,7 +125,7 @@ impl Routers {
         let nth = self.chance.below(self.spec.per_table.into()) as u32;
         let router = self.spec.router_of(table, nth) as usize;
         let request = Request::new(NAMESPACE, ()).access(*access);
-        let step = self.routers[router].engine.admit(&request, now);
+        let step = self.all[router].engine.admit(&request, now);
         let mut step = step.expect("the world asks for tables that it has made");
         let decision = loop {
             match step {
@@ -133,7 +133,7 @@ impl Routers {
                 Step::Ask(pending) => {
                     debug_assert!(matches!(pending.wants(), Wants::Lease(_)), "there are no limits");
                     self.carry_asks(router, now);
-                    step = self.routers[router].engine.resume(pending, Answered::Lease, now);
+                    step = self.all[router].engine.resume(pending, Answered::Lease, now);
                 }
             }
         };
@@ -164,7 +164,7 @@ impl Routers {
     /// The tokens are put back: the partition has refused the request.
     pub(crate) fn put_back(&mut self, spent: Spent, at: u64) {
         let Spent { router, permit } = spent;
-        let settled = self.routers[router].engine.settle(permit, Outcome::Cancelled, instant(at));
+        let settled = self.all[router].engine.settle(permit, Outcome::Cancelled, instant(at));
         for batch in settled.batches {
             let _ = self.store.run(&batch, instant(at));
         }
@@ -174,8 +174,8 @@ impl Routers {
     /// Lets the routers do what is due at `at`.
     pub(crate) fn tick(&mut self, at: u64) {
         let now = instant(at);
-        for router in 0..self.routers.len() {
-            let one = &mut self.routers[router];
+        for router in 0..self.all.len() {
+            let one = &mut self.all[router];
             if one.next_tick <= now {
                 one.next_tick = one.engine.tick(now).next;
                 self.carry_asks(router, now);
@@ -191,13 +191,13 @@ impl Routers {
 
     /// Carries what a router asks the store for its leases.
     fn carry_asks(&mut self, router: usize, now: Timestamp) {
-        for asked in self.routers[router].engine.take_lease_asks() {
+        for asked in self.all[router].engine.take_lease_asks() {
             self.asks += asked.asks() as u64;
             let answer = self.store.run(asked.batch(), now).map(|ran| ran.answer);
             if let Ok(answer) = &answer {
                 self.watch(asked.batch(), &answer.grants, now);
             }
-            self.routers[router].engine.lease_answered(asked, answer, now);
+            self.all[router].engine.lease_answered(asked, answer, now);
         }
     }
 
@@ -223,11 +223,11 @@ impl Routers {
 impl RouterSpec {
     /// The router that is the `nth` of a table: each table has the following ones, from a first one
     /// on that is spread over all.
-    pub(crate) const fn router_of(&self, table: usize, nth: u32) -> u32 {
+    pub(crate) const fn router_of(self, table: usize, nth: u32) -> u32 {
         ((table as u64 * self.per_table as u64 + nth as u64) % self.count as u64) as u32
     }
 
-    fn has(&self, router: u32, table: usize) -> bool {
+    fn has(self, router: u32, table: usize) -> bool {
         (0..self.per_table).any(|nth| self.router_of(table, nth) == router)
     }
 }
@@ -268,7 +268,7 @@ fn lease_grant(ask: &Ask, grant: &Grant, now: Timestamp) -> LeaseGrant {
         held: halves(grant.held + spot),
         granted: halves(grant.lump),
         trickle: Units::from_thousandths(
-            (i64::from(grant.rate) * HALF).div_euclid(Terms::PERIOD.as_secs() as i64) + 1,
+            (i64::from(grant.rate) * HALF).div_euclid(Terms::PERIOD.as_secs().cast_signed()) + 1,
         ),
         at: now,
         until: now.saturating_add(grant.ttl),

@@ -12,7 +12,7 @@ fn refused_again(rate: u64, burst: u64, cost: u64) -> usize {
         let Err(refusal) = fleet.ask(0, cost) else { continue };
         let Retry::At(until) = refusal.retry() else { panic!("{refusal:?}") };
         let wait = until.saturating_since(fleet.now());
-        let whole = Duration::from_secs_f64(burst as f64 / rate as f64);
+        let whole = Duration::from_millis(1000 * burst / rate);
         assert!(wait <= whole + Duration::from_millis(200), "{wait:?} for {cost} of {rate} a second");
         fleet.pass(wait);
         refused += usize::from(fleet.ask(0, cost).is_err());
