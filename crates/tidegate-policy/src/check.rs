@@ -18,6 +18,7 @@ mod planes;
 mod plans;
 mod proxy;
 mod renames;
+mod resources;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
 mod service;
@@ -70,7 +71,8 @@ pub(crate) fn check(
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
     let accounts = planes::accounts(config.accounts.as_deref(), &top.key("accounts"), report);
     tables::placement(&nodes, &accounts, &namespaces, &top, report);
-    let resources = planes::resources(config.resources.as_ref(), &top.key("resources"), report);
+    let resources = resources::resources(config.resources.as_ref(), &top.key("resources"), report);
+    let signals = resources::signals(config.signals.as_deref(), &resources, &top.key("signals"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));
     let raw_proxy = config.proxy.unwrap_or_default();
@@ -116,6 +118,7 @@ pub(crate) fn check(
         nodes,
         accounts,
         resources,
+        signals,
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
     }

@@ -52,6 +52,20 @@ pub(crate) fn span(name: &str, text: &str) -> Result<Duration, (String, String)>
     })
 }
 
+/// A part of a whole in hundredths, written as a decimal with at most two places: `0`, `0.05`,
+/// `0.5`, `1`.
+pub(crate) fn percent(text: &str) -> Option<u8> {
+    match text {
+        "0" => Some(0),
+        "1" => Some(100),
+        _ => {
+            let places = text.strip_prefix("0.").filter(|places| (1..=2).contains(&places.len()))?;
+            let is_number = places.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| format!("{places:0<2}").parse().ok()).flatten()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,5 +90,12 @@ mod tests {
             (what.as_str(), fix.as_str()),
             ("window \"10\" is not a span of time", "add a unit, for example 10s")
         );
+    }
+
+    #[test]
+    fn parts_are_written_in_hundredths() {
+        let parts = ["0", "0.05", "0.5", "0.50", "1", "1.0", "0.005", "5%", "0.+5", "", "."].map(percent);
+        let expected = [Some(0), Some(5), Some(50), Some(50), Some(100), None, None, None, None, None, None];
+        assert_eq!(parts, expected);
     }
 }

@@ -5,18 +5,18 @@ use crate::path::Path;
 /// Keys that will exist, by the path they would stand at. `*` is any key; entries of lists do not
 /// count.
 const KEYS: &[(&[&str], &[&str])] = &[
-    (&[], &["features", "prices", "signals"]),
+    (&[], &["features", "prices"]),
     (&["namespaces", "*", "request"], &["feature", "ticket"]),
     (&["proxy", "routes"], &["feature", "ticket"]),
     (&["resources", "*"], &["defer", "scale"]),
-    (&["resources", "*", "queue"], &["weights"]),
 ];
 
-/// Values that will exist, by the path of their key.
+/// Values that will exist, by the path of their key. `*` is any value.
 const VALUES: &[(&[&str], &[&str])] = &[
     (&["namespaces", "*", "limits", "consistency"], &["auto", "broadcast", "observed"]),
     (&["namespaces", "*", "defaults", "consistency"], &["auto", "broadcast", "observed"]),
-    (&["resources", "*", "concurrency"], &["auto"]),
+    // Any source that is not one of this version may be one of a later one.
+    (&["signals", "source"], &["*"]),
     (&["store", "kind"], &["dynamodb"]),
 ];
 
@@ -30,11 +30,7 @@ pub(crate) fn has_value(path: &Path, value: &str) -> bool {
     is_among(VALUES, path, value)
 }
 
-/// Whether a mapping will be allowed at `path` in a later version, where there is one value now.
-pub(crate) fn has_mapping(path: &Path) -> bool {
-    path.is_keys(&["resources", "*", "concurrency"])
-}
-
 fn is_among(planned: &[(&[&str], &[&str])], path: &Path, word: &str) -> bool {
-    planned.iter().any(|(at, words)| words.contains(&word) && path.is_keys(at))
+    let is_listed = |words: &[&str]| words.contains(&word) || words.contains(&"*");
+    planned.iter().any(|(at, words)| is_listed(words) && path.is_keys(at))
 }

@@ -6,6 +6,7 @@ pub mod claims;
 pub mod envoy;
 pub mod planes;
 pub mod proxy;
+pub mod resources;
 pub mod store;
 
 use core::time::Duration;
@@ -15,8 +16,8 @@ pub use self::address::{Address, NotAnAddress};
 use self::authorization::Grant;
 use self::claims::RequestClaims;
 use self::envoy::EnvoyRatelimit;
-use self::planes::ResourcePolicy;
 use self::proxy::Proxy;
+use self::resources::{ResourcePolicy, SignalPolicy};
 pub use self::store::{Durability, Embedded, Redis, RedisTls, StoreChoice, StoreKind};
 use crate::check::route_attributes::RouteAttributes;
 use http::HeaderName;
@@ -47,6 +48,8 @@ pub struct Policy {
     pub accounts: Vec<AccountConfig>,
     /// The resources, by name in alphabetical order. May be empty.
     pub resources: Vec<ResourcePolicy>,
+    /// The signals in the order of the file. May be empty.
+    pub signals: Vec<SignalPolicy>,
     /// The grants of callers; empty: every caller that reaches a listener may do everything.
     pub authorization: Vec<Grant>,
     /// Where gateway subrequests get their namespace and attributes from.

@@ -13,6 +13,7 @@ pub(crate) mod matcher;
 pub(crate) mod planes;
 pub(crate) mod plans;
 pub(crate) mod proxy;
+pub(crate) mod resources;
 pub(crate) mod service;
 pub(crate) mod store;
 pub(crate) mod tables;
@@ -26,9 +27,10 @@ use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
-use planes::{AccountForm, NodeForm, ResourceConfig};
+use planes::{AccountForm, NodeForm};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
+use resources::{ResourceConfig, SignalForm};
 use service::{AuthorizeConfig, HttpConfig, ListenConfig, LogConfig, MemoryConfig};
 use store::StoreConfig;
 use tables::TableForm;
@@ -62,6 +64,10 @@ pub(crate) struct Config {
     /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
     /// resource.
     pub(crate) resources: Option<BTreeMap<String, ResourceConfig>>,
+    /// Measured numbers with their targets, from which the load level of each resource is made, at
+    /// most 1000. Every resource has one of its requests in flight, without being listed. Default:
+    /// none besides.
+    pub(crate) signals: Option<Vec<SignalForm>>,
     /// The grants of callers. With at least one grant, a caller without a grant is refused
     /// everywhere except health and the reverse proxy. Default: none, and then every caller that
     /// reaches a listener may do everything.

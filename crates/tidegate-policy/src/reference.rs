@@ -14,11 +14,14 @@ use crate::raw::limit::{
     RollingConfig,
 };
 use crate::raw::matcher::MatcherForm;
-use crate::raw::planes::{AccountForm, NodeForm, QueueForm, ResourceConfig, WaitForm};
+use crate::raw::planes::{AccountForm, NodeForm};
 use crate::raw::plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use crate::raw::proxy::{
     CostForm, HealthConfig, JwtConfig, ProxyConfig, RefusalForm, RouteConfig, RouteMatch, TimeoutsForm,
     UpstreamForm, UpstreamTlsForm,
+};
+use crate::raw::resources::{
+    AdaptiveForm, DelayTargetForm, MinShareForm, QueueForm, ResourceConfig, SignalForm, WaitForm, WeightsForm,
 };
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsForm, HttpConfig, ListenConfig, ListenerForm, LogConfig,
@@ -183,12 +186,17 @@ pub fn reference_pages() -> Vec<ReferencePage> {
         },
         ReferencePage {
             name: "resources",
-            top_level: &["resources"],
-            excerpts: &[&["resources"]],
+            top_level: &["resources", "signals"],
+            excerpts: &[&["resources"], &["signals"]],
             sections: vec![
                 Section::of::<ResourceConfig>("resources.NAME"),
+                Section::of::<AdaptiveForm>("resources.NAME.concurrency"),
                 Section::of::<QueueForm>("resources.NAME.queue"),
                 Section::of::<WaitForm>("resources.NAME.queue.wait"),
+                Section::of::<WeightsForm>("resources.NAME.queue.weights"),
+                Section::of::<DelayTargetForm>("resources.NAME.queue.delay_target"),
+                Section::of::<MinShareForm>("resources.NAME.queue.min_share"),
+                Section::of::<SignalForm>("signals[]"),
             ],
         },
         ReferencePage {

@@ -123,10 +123,6 @@ impl<'a> ShapeChecker<'a, '_> {
                 if let Some(mapping) = allowed.mapping {
                     return self.mapping(mapping, entries, node.at, path);
                 }
-                if planned::has_mapping(path) {
-                    let what = "a mapping is not available here in this version";
-                    return self.wrong(&allowed, path, node, what, format!("use {}", allowed.expected()));
-                }
                 let what = format!("expected {}, found a mapping", allowed.expected());
                 let fix = if allowed.list.is_some() {
                     "put a dash before each entry of the list"
@@ -199,7 +195,7 @@ impl<'a> ShapeChecker<'a, '_> {
             if words_of(words).any(|word| *word == *text) {
                 return Value::from(&*text);
             }
-            if !allowed.text {
+            if !allowed.text && allowed.number.is_none() {
                 let (what, fix) = not_a_word(words, &text, path);
                 return self.wrong(allowed, path, node, what, fix);
             }
@@ -218,7 +214,11 @@ impl<'a> ShapeChecker<'a, '_> {
                     let what = format!("\"{}\" is not available in this version", shown(&text));
                     self.wrong(allowed, path, node, what, fix)
                 }
-                Err((what, fix)) => self.wrong(allowed, path, node, what, fix),
+                Err((what, fix)) => {
+                    let words = listed(allowed.words.into_iter().flat_map(words_of), "or");
+                    let fix = if words.is_empty() { fix } else { format!("{fix}, or {words}") };
+                    self.wrong(allowed, path, node, what, fix)
+                }
             };
         }
         if allowed.boolean {

@@ -14,7 +14,7 @@ use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
-use tidegate_policy::policy::planes::ResourcePolicy;
+use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -38,7 +38,11 @@ pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> R
 
 fn resources(policy: &Policy) -> OverloadBuilder {
     policy.resources.iter().fold(Overload::builder(COHORT_SEED), |builder, resource| {
-        let mut config = ResourceConfig::new(resource.concurrency);
+        let mut config = ResourceConfig::new(match resource.concurrency {
+            ConcurrencyPolicy::Fixed(places) => places,
+            ConcurrencyPolicy::Adaptive(adaptive) => adaptive.max,
+            _ => ResourcePolicy::CONCURRENCY_MAX,
+        });
         if let Some(queue) = &resource.queue {
             config = config.waiting_max(RoomUse::new(queue.requests, queue.bytes));
         }

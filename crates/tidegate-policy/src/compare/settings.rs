@@ -16,8 +16,11 @@ use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::policy::planes::{QueuePolicy, ResourcePolicy};
 use crate::policy::proxy::Proxy;
+use crate::policy::resources::{
+    AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, ResourceShare, SignalPolicy,
+    SignalSourcePolicy,
+};
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
 };
@@ -37,7 +40,7 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 13] = [
+const TAKEN_OVER: [&str; 14] = [
     "namespaces.NAME.plans",
     "namespaces.NAME.costs",
     "namespaces.NAME.tables",
@@ -45,6 +48,7 @@ const TAKEN_OVER: [&str; 13] = [
     "nodes",
     "accounts",
     "resources",
+    "signals",
     "authorization",
     "proxy",
     "authorize.headers",
@@ -167,19 +171,92 @@ fn request_in_words(namespace: &NamespacePolicy) -> Option<String> {
 }
 
 fn resource_in_words(resource: &ResourcePolicy) -> String {
-    let ResourcePolicy { name, concurrency, queue, status } = resource;
-    let mut words = format!("{name}: concurrency {concurrency}");
-    if let Some(QueuePolicy { requests, bytes, wait }) = queue {
-        let wait = Class::ALL.into_iter().zip(wait).filter(|(_, wait)| !wait.is_zero());
-        let wait: Vec<String> = wait.map(|(class, wait)| format!("{class}: {}", span(*wait))).collect();
+    let ResourcePolicy { name, concurrency, share, reserve_percent, queue, status, show_load } = resource;
+    let mut words = format!("{name}: concurrency {}", concurrency_in_words(*concurrency));
+    if *share == ResourceShare::Auto {
+        words.push_str(", share auto");
+    }
+    if *reserve_percent != ResourcePolicy::RESERVE_PERCENT {
         // Writing to a string does not fail.
-        let _ =
-            write!(words, ", queue {requests} requests, {}, wait {{ {} }}", size(*bytes), wait.join(", "));
+        let _ = write!(words, ", reserve {reserve_percent} %");
+    }
+    if let Some(queue) = queue {
+        words.push_str(&queue_in_words(queue));
     }
     if let Some(status) = status {
         let _ = write!(words, ", status {status}");
     }
+    if *show_load {
+        words.push_str(", show_load");
+    }
     words
+}
+
+fn concurrency_in_words(concurrency: ConcurrencyPolicy) -> String {
+    match concurrency {
+        ConcurrencyPolicy::Fixed(places) => places.to_string(),
+        ConcurrencyPolicy::Adaptive(adaptive) => {
+            let AdaptivePolicy { algorithm, min, max, initial, ceiling } = adaptive;
+            let ceiling = ceiling.map_or_else(String::new, |ceiling| format!(", ceiling {}", span(ceiling)));
+            format!("{} from {min} to {max}, at first {initial}{ceiling}", algorithm.as_str())
+        }
+    }
+}
+
+fn queue_in_words(queue: &QueuePolicy) -> String {
+    let QueuePolicy {
+        requests,
+        bytes,
+        wait,
+        weights,
+        delay_targets,
+        min_share_percent,
+        priority_share_percent,
+        lifo,
+    } = queue;
+    let by_class = |text: &dyn Fn(Class) -> Option<String>| {
+        let all = Class::ALL.into_iter().filter_map(|class| Some(format!("{class}: {}", text(class)?)));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let at = |class: Class| class as usize;
+    let wait = by_class(&|class| Some(wait[at(class)]).filter(|wait| !wait.is_zero()).map(span));
+    let mut words = format!(", queue {requests} requests, {}, wait {{ {wait} }}", size(*bytes));
+    // Settings as they are unless told otherwise are left out. Writing to a string does not fail.
+    if *weights != QueuePolicy::WEIGHTS {
+        let _ = write!(words, ", weights {{ {} }}", by_class(&|class| Some(weights[at(class)].to_string())));
+    }
+    if *delay_targets != QueuePolicy::DELAY_TARGETS {
+        let text = |class| Some(delay_targets[at(class)].map_or_else(|| "off".to_owned(), span));
+        let _ = write!(words, ", delay_target {{ {} }}", by_class(&text));
+    }
+    if min_share_percent.iter().any(Option::is_some) {
+        let text = |class| min_share_percent[at(class)].map(|percent| format!("{percent} %"));
+        let _ = write!(words, ", min_share {{ {} }}", by_class(&text));
+    }
+    if *priority_share_percent != QueuePolicy::PRIORITY_SHARE_PERCENT {
+        let _ = write!(words, ", priority_share {priority_share_percent} %");
+    }
+    if lifo.contains(&true) {
+        let classes: Vec<&str> =
+            Class::ALL.into_iter().filter(|class| lifo[at(*class)]).map(Class::as_str).collect();
+        let _ = write!(words, ", lifo {}", classes.join(", "));
+    }
+    words
+}
+
+fn signal_in_words(signal: &SignalPolicy) -> String {
+    let SignalPolicy { name, source, target, unit, smoothing, resource } = signal;
+    let source = match source {
+        SignalSourcePolicy::InFlight => "in_flight".to_owned(),
+        SignalSourcePolicy::QueueDelay => "queue_delay".to_owned(),
+        SignalSourcePolicy::SlowAnswers { slower_than } => {
+            format!("slow_answers above {}", span(*slower_than))
+        }
+        SignalSourcePolicy::Push { ttl } => format!("push for {}", span(*ttl)),
+    };
+    let resource = resource.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
+    let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+    format!("{name}{resource}: {source}, target {target}{unit}, smoothing {}", span(*smoothing))
 }
 
 /// Every setting in the order of the reference; always the same paths. `has_quotas` decides the
@@ -193,6 +270,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         nodes,
         accounts,
         resources,
+        signals,
         authorization,
         authorize,
         proxy,
@@ -221,6 +299,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     all.push(("nodes", entries(nodes_in_words(nodes))));
     all.push(("accounts", entries(accounts_in_words(accounts))));
     all.push(("resources", entries(resources.iter().map(resource_in_words))));
+    all.push(("signals", entries(signals.iter().map(signal_in_words))));
     let grants: Vec<String> = authorization.iter().map(grant).collect();
     all.push(("authorization", entries(grants.into_iter())));
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));

@@ -7,6 +7,9 @@ use tidegate_capacity::{
 };
 use tidegate_core::Class;
 use tidegate_policy::compare;
+use tidegate_policy::policy::resources::{
+    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourceShare, SignalSourcePolicy,
+};
 
 use crate::{assert_files, problems, settings, warnings};
 
@@ -54,7 +57,10 @@ fn tables_belong_to_namespaces_and_resources_have_names() {
         .collect();
     assert_eq!(nodes, [("n1", 8000, 10), ("n2", 2000, 10)]);
     let [app, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
-    assert_eq!((app.name.as_str(), app.concurrency, app.status), ("app", 100, Some(529)));
+    assert_eq!(
+        (app.name.as_str(), app.concurrency, app.status),
+        ("app", ConcurrencyPolicy::Fixed(100), Some(529))
+    );
     let queue = app.queue.as_ref().unwrap();
     assert_eq!((queue.requests, queue.bytes), (500, 1 << 20));
     let waits = Class::ALL.map(|class| app.wait(class).as_millis());
@@ -386,18 +392,90 @@ fn keys_and_values_of_later_versions_are_named() {
             "{rest}: {lines:?}"
         );
     };
-    for rest in ["features: []", "prices: {}", "signals: []"] {
+    for rest in ["features: []", "prices: {}"] {
         unavailable(rest, &format!("\"{}\"", &rest[..rest.find(':').unwrap()]));
     }
-    for (key, named) in [
-        ("defer: { classes: [sheddable] }", "\"defer\""),
-        ("scale: { soft: 0.7 }", "\"scale\""),
-        ("queue: { weights: { critical: 8 }, wait: { critical: 1s } }", "\"weights\""),
-    ] {
+    for (key, named) in
+        [("defer: { classes: [sheddable] }", "\"defer\""), ("scale: { soft: 0.7 }", "\"scale\"")]
+    {
         unavailable(&format!("resources: {{ app: {{ concurrency: 1, {key} }} }}"), named);
     }
-    unavailable("resources: { app: { concurrency: auto } }", "\"auto\"");
-    unavailable("resources: { app: { concurrency: { algorithm: vegas } } }", "resources.app.concurrency");
+    unavailable("signals: [{ name: cpu, source: cgroup.cpu, target: 0.85 }]", "\"cgroup.cpu\"");
+    unavailable("signals: [{ name: lag, source: prometheus, target: 9 }]", "use in_flight, queue_delay");
+}
+
+#[test]
+fn a_resource_has_an_adaptive_limit_and_its_queue_an_order() {
+    let policy = settings(
+        "
+resources:
+  app:
+    concurrency: auto
+    share: auto
+    reserve: 0.1
+    show_load: true
+    queue:
+      wait: { critical: 250ms }
+      weights: { critical: 4, sheddable: 2 }
+      delay_target: { critical: off, sheddable: 50ms }
+      min_share: { sheddable_plus: 0.05, sheddable: 0 }
+      priority_share: 1
+      lifo: [critical, critical_plus]
+  bounded: { concurrency: { algorithm: aimd, max: 10, ceiling: 200ms } }
+  high: { concurrency: { algorithm: gradient, min: 2000 } }
+  plain: { concurrency: 1, queue: { wait: { critical: 1s } } }
+",
+    );
+    let [app, bounded, high, plain] = &policy.resources[..] else { panic!("{:?}", policy.resources) };
+    assert_eq!(app.concurrency, ConcurrencyPolicy::Adaptive(AdaptivePolicy::default()));
+    assert_eq!((app.share, app.reserve_percent, app.show_load), (ResourceShare::Auto, 10, true));
+    let queue = app.queue.as_ref().unwrap();
+    assert_eq!(queue.weights, [2, 4, 4, 16]);
+    let ms = Duration::from_millis;
+    assert_eq!(queue.delay_targets, [Some(ms(50)), Some(ms(20)), None, Some(ms(5))]);
+    assert_eq!(queue.min_share_percent, [Some(0), Some(5), None, None]);
+    assert_eq!((queue.priority_share_percent, queue.lifo), (100, [false, false, true, true]));
+    let adaptive = |concurrency| match concurrency {
+        ConcurrencyPolicy::Adaptive(adaptive) => adaptive,
+        other => panic!("{other:?}"),
+    };
+    let numbers = |one: AdaptivePolicy| (one.algorithm, one.min, one.initial, one.max, one.ceiling);
+    let bounded = numbers(adaptive(bounded.concurrency));
+    assert_eq!(bounded, (AdaptiveAlgorithm::Aimd, 4, 10, 10, Some(ms(200))));
+    let high = numbers(adaptive(high.concurrency));
+    assert_eq!(high, (AdaptiveAlgorithm::Gradient, 2000, 2000, 2000, None));
+    let queue = plain.queue.as_ref().unwrap();
+    assert_eq!((queue.weights, queue.delay_targets), (QueuePolicy::WEIGHTS, QueuePolicy::DELAY_TARGETS));
+    assert_eq!((plain.share, plain.reserve_percent, plain.show_load), (ResourceShare::Full, 5, false));
+}
+
+#[test]
+fn signals_have_a_source_a_target_and_a_freshness() {
+    let policy = settings(
+        "
+resources: { app: { concurrency: 4 } }
+signals:
+  - { name: lag, source: push, target: 1000, unit: messages, resource: app }
+  - { name: slow, source: slow_answers, slower_than: 200ms }
+  - { name: use, source: in_flight, target: 0.8, smoothing: 2s }
+  - { name: delay, source: queue_delay }
+",
+    );
+    let sources: Vec<_> = policy.signals.iter().map(|signal| (signal.source, signal.target)).collect();
+    let push = SignalSourcePolicy::Push { ttl: Duration::from_secs(10) };
+    let slow = SignalSourcePolicy::SlowAnswers { slower_than: Duration::from_millis(200) };
+    assert_eq!(
+        sources,
+        [
+            (push, 1000.0),
+            (slow, 0.1),
+            (SignalSourcePolicy::InFlight, 0.8),
+            (SignalSourcePolicy::QueueDelay, 20.0)
+        ]
+    );
+    let lag = &policy.signals[0];
+    assert_eq!((lag.resource.as_deref(), lag.unit.as_str()), (Some("app"), "messages"));
+    assert_eq!(policy.signals[2].smoothing, Duration::from_secs(2));
 }
 
 #[test]
@@ -440,10 +518,39 @@ fn what_does_not_work_is_told_where_it_stands() {
         (
             "resources: { app: { concurrency: 0, status: 200 }, b: { queue: {} } }",
             &[
-                "t.yaml:1:34: resources.app.concurrency: 0 is out of range; use a whole number from 1 to 1000000",
+                "t.yaml:1:34: resources.app.concurrency: 0 is out of range; use a whole number from 1 to 1000000, or auto",
                 "t.yaml:1:45: resources.app.status: 200 is out of range; use a whole number from 400 to 599",
                 "t.yaml:1:55: resources.b.concurrency: `concurrency` is missing; add `concurrency:`",
             ],
+        ),
+        (
+            "resources: { a: { concurrency: fast, reserve: 0.6 }, b: { concurrency: { min: 9, max: 3, initial: 5 } } }",
+            &[
+                "t.yaml:1:32: resources.a.concurrency: expected a whole number, found \"fast\"; use a whole number from 1 to 1000000, or auto",
+                "t.yaml:1:47: resources.a.reserve: reserve \"0.6\" is not a part from 0 to 0.5; write a decimal with at most two places, for example 0.05",
+                "t.yaml:1:79: resources.b.concurrency.min: min 9 is above max 3; use at most 3, or raise `max`",
+            ][..],
+        ),
+        (
+            "resources: { a: { concurrency: 1, queue: { weights: { critical: 0 }, min_share: { sheddable: 0.5 }, lifo: [critical, critical], delay_target: { critical: 0s } } } }",
+            &[
+                "t.yaml:1:65: resources.a.queue.weights.critical: weight 0 of class critical is out of range; use 1 to 1000000, or `min_share: { critical: 0 }` for a class that is served only when no other waits",
+                "t.yaml:1:94: resources.a.queue.min_share.sheddable: min_share \"0.5\" is not a part from 0 to 0.05; write a decimal with at most two places, for example 0.05",
+                "t.yaml:1:118: resources.a.queue.lifo[1]: class critical is listed twice; remove one of them",
+                "t.yaml:1:155: resources.a.queue.delay_target.critical: delay_target 0s is out of range; use 1ms to 1h",
+            ][..],
+        ),
+        (
+            "signals: [{ name: a, source: push, target: -1, ttl: 1ms }, { name: a, source: slow_answers, resource: x }, { name: c, source: push, slower_than: 1s, target: NaN }]",
+            &[
+                "t.yaml:1:44: signals[0].target: target \"-1\" is not a number above 0; write a decimal, for example 0.9 or 1000",
+                "t.yaml:1:53: signals[0].ttl: ttl 1ms is out of range; use 100ms to 1h",
+                "t.yaml:1:60: signals[1]: `source: slow_answers` needs `slower_than`; add `slower_than: 200ms`, the latency above which an answer is slow",
+                "t.yaml:1:68: signals[1].name: duplicate signal name \"a\"; first defined at line 1; rename one of them",
+                "t.yaml:1:103: signals[1].resource: resource \"x\" does not exist; add it under `resources:`, or remove `resource`",
+                "t.yaml:1:146: signals[2].slower_than: only `source: slow_answers` has `slower_than`; remove it",
+                "t.yaml:1:158: signals[2].target: target \"NaN\" is not a number above 0; write a decimal, for example 0.9 or 1000",
+            ][..],
         ),
         (
             "resources: { a: { concurrency: 1, queue: { bytes: 1KiB, wait: { critical: 2h, sheddable: 0s, critical_plus: soon, vital: 1s } } } }",

@@ -30,7 +30,7 @@ fn an_unknown_key_is_told_the_nearest_one() {
         (
             "zebra: 1",
             &[
-                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, http, listen, log, memory, namespaces, nodes, proxy, resources or store",
+                "t.yaml:1:1: zebra: unknown key \"zebra\"; use one of accounts, authorization, authorize, envoy_ratelimit, http, listen, log, memory, namespaces, nodes, proxy, resources, signals or store",
             ],
         ),
         (

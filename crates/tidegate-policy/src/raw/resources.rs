@@ -1,0 +1,271 @@
+//! The overload plane as it is written: resources, how requests wait for them, and signals.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::json_value::from_value;
+
+/// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
+/// give.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "resource")]
+pub(crate) struct ResourceConfig {
+    /// The most requests in flight at once, 1 to 1000000; or `auto`, which finds the limit by the
+    /// latency of the resource; or how it is found. A place is held until the work is done, where
+    /// its end is reported: in the proxy, in a layer, and by `check` with a permit. Elsewhere
+    /// requests take no place and are paced by rate.
+    pub(crate) concurrency: ConcurrencyEntry,
+    /// Whether the members of a fleet share `concurrency` and the bounds of `queue`. Default:
+    /// `full`.
+    pub(crate) share: Option<ResourceShareForm>,
+    /// The part of the places that only `critical_plus` may use while the load level is emergency,
+    /// 0 to 0.5 in hundredths. Default: `0.05`.
+    pub(crate) reserve: Option<String>,
+    /// How requests wait for a place instead of being refused. Default: they do not wait.
+    pub(crate) queue: Option<QueueForm>,
+    /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 503.
+    #[schemars(range(min = 400, max = 599))]
+    pub(crate) status: Option<u16>,
+    /// Whether answers about it carry its load level and its admission cursor, in the headers
+    /// `tidegate-level` and `tidegate-cursor`. Default: `false`.
+    pub(crate) show_load: Option<bool>,
+}
+
+/// The most requests in flight: a number, `auto`, or how it is found.
+#[derive(Debug)]
+pub(crate) enum ConcurrencyEntry {
+    Fixed(u64),
+    Auto,
+    Adaptive(AdaptiveForm),
+}
+
+impl Default for ConcurrencyEntry {
+    fn default() -> Self {
+        Self::Fixed(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for ConcurrencyEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(_) => Ok(Self::Auto),
+            Value::Number(number) => Ok(Self::Fixed(number.as_u64().unwrap_or(0))),
+            form => from_value(form).map(Self::Adaptive),
+        }
+    }
+}
+
+impl JsonSchema for ConcurrencyEntry {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "concurrency_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<AdaptiveForm>();
+        json_schema!({
+            "description": "The most requests in flight: a number, `auto`, or how it is found.",
+            "anyOf": [
+                { "type": "integer", "format": "uint64", "minimum": 1, "maximum": 1_000_000 },
+                { "type": "string", "enum": ["auto"] },
+                form,
+            ],
+        })
+    }
+}
+
+/// A limit on requests in flight that follows the latency of the resource.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "adaptive_concurrency")]
+pub(crate) struct AdaptiveForm {
+    /// The algorithm. Default: `vegas`.
+    pub(crate) algorithm: Option<AdaptiveAlgorithmForm>,
+    /// The lowest limit, 1 to 1000000. Default: `4`, or `max` if that is lower.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) min: Option<u64>,
+    /// The highest limit, 1 to 1000000. Default: `1000`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) max: Option<u64>,
+    /// The limit at the start, between `min` and `max`. Default: `20`, or the nearest of the two.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) initial: Option<u64>,
+    /// The latency above which the limit falls whatever it was before, 1ms to 1h. Default: none.
+    pub(crate) ceiling: Option<String>,
+}
+
+/// The algorithm of an adaptive limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "adaptive_algorithm")]
+pub(crate) enum AdaptiveAlgorithmForm {
+    /// The queue that latency shows beyond the latency without load, with a veto where more
+    /// requests in flight bring no more throughput.
+    #[default]
+    Vegas,
+    /// One more while requests succeed, a tenth less when one fails.
+    Aimd,
+    /// The ratio of long-term to short-term latency.
+    Gradient,
+}
+
+/// Whether the numbers of a resource are those of one member or of the fleet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "resource_share")]
+pub(crate) enum ResourceShareForm {
+    /// Each member has the whole numbers.
+    #[default]
+    Full,
+    /// The numbers are divided by as many members as a shared store knows of, to no less than 1. An
+    /// adaptive limit is found by each member for itself and is not divided.
+    Auto,
+}
+
+/// How requests wait for a place of a resource: in the order of weighted fair queuing, over classes
+/// and within a class over tenants.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "queue")]
+pub(crate) struct QueueForm {
+    /// The most requests that wait at a time, 1 to 1000000. Then a request takes the place of the
+    /// newest one of the longest line of a tenant in the lowest class. Default: `10000`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) requests: Option<u64>,
+    /// The most memory of requests that wait, 64KiB to 64GiB. Default: `64MiB`.
+    pub(crate) bytes: Option<String>,
+    /// How long a request waits at most, by its class.
+    pub(crate) wait: Option<WaitForm>,
+    /// The shares of the classes while they wait, in proportion.
+    pub(crate) weights: Option<WeightsForm>,
+    /// The delay of the queue, by class, above which waiting requests are shed.
+    pub(crate) delay_target: Option<DelayTargetForm>,
+    /// The classes that are served only when no other waits, except for this share of what is
+    /// served.
+    pub(crate) min_share: Option<MinShareForm>,
+    /// The most of what is served that `critical_plus` may take before all others, 0 to 1 in
+    /// hundredths; beyond it competes by weight. Default: `0.5`.
+    pub(crate) priority_share: Option<String>,
+    /// The classes of which the newest request of a tenant is served first once the queue has stood
+    /// for 100 ms. Default: none.
+    pub(crate) lifo: Option<Vec<ClassForm>>,
+}
+
+/// A class of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "queue_class")]
+pub(crate) enum ClassForm {
+    /// The least important.
+    Sheddable,
+    /// The default of requests.
+    SheddablePlus,
+    /// Requests that people notice.
+    Critical,
+    /// The most important.
+    CriticalPlus,
+}
+
+/// How long a request waits at most, by its class, 1ms to 1h. A class that is left out does not
+/// wait.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "wait")]
+pub(crate) struct WaitForm {
+    /// Default: it does not wait.
+    pub(crate) critical_plus: Option<String>,
+    /// Default: it does not wait.
+    pub(crate) critical: Option<String>,
+    /// Default: it does not wait.
+    pub(crate) sheddable_plus: Option<String>,
+    /// Default: it does not wait.
+    pub(crate) sheddable: Option<String>,
+}
+
+/// The weights of the classes, 1 to 1000000.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "weights")]
+pub(crate) struct WeightsForm {
+    /// Default: `16`.
+    pub(crate) critical_plus: Option<u64>,
+    /// Default: `8`.
+    pub(crate) critical: Option<u64>,
+    /// Default: `4`.
+    pub(crate) sheddable_plus: Option<u64>,
+    /// Default: `1`.
+    pub(crate) sheddable: Option<u64>,
+}
+
+/// The delay of the queue above which requests of a class are shed, 1ms to 1h, or `off`. A queue
+/// that is shorter at some moment of every 100 ms sheds nothing; and the delay is never less than
+/// twice the time between two places that come free.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "delay_target")]
+pub(crate) struct DelayTargetForm {
+    /// Default: `5ms`.
+    pub(crate) critical_plus: Option<String>,
+    /// Default: `5ms`.
+    pub(crate) critical: Option<String>,
+    /// Default: `20ms`.
+    pub(crate) sheddable_plus: Option<String>,
+    /// Default: `20ms`.
+    pub(crate) sheddable: Option<String>,
+}
+
+/// The share of what is served that a class has when others wait, 0 to 0.05 in hundredths; `0` may
+/// starve. A class that is left out has its weight instead.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "min_share")]
+pub(crate) struct MinShareForm {
+    /// Default: its weight counts.
+    pub(crate) critical: Option<String>,
+    /// Default: its weight counts.
+    pub(crate) sheddable_plus: Option<String>,
+    /// Default: its weight counts.
+    pub(crate) sheddable: Option<String>,
+}
+
+/// A signal: a measured number with a target, from which load levels are made.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "signal")]
+pub(crate) struct SignalForm {
+    /// Its name, unique.
+    pub(crate) name: String,
+    /// The source of its values.
+    pub(crate) source: SignalSourceForm,
+    /// The value at which the system bears as much as it should, a decimal above 0: the pressure is
+    /// the value divided by it. For `queue_delay` in milliseconds; for `in_flight` and
+    /// `slow_answers` a part of all. Default: `1` for `in_flight`, `0.1` for `slow_answers`, `20`
+    /// for `queue_delay`; others need one.
+    pub(crate) target: Option<String>,
+    /// The unit of its values, for people. Default: none.
+    pub(crate) unit: Option<String>,
+    /// For `push`: how long a value counts, 100ms to 1h. Default: `10s`.
+    pub(crate) ttl: Option<String>,
+    /// For `slow_answers`: the latency above which an answer is slow, 1ms to 1h.
+    pub(crate) slower_than: Option<String>,
+    /// The time constant of its moving average, 0s to 1h. Default: `500ms`.
+    pub(crate) smoothing: Option<String>,
+    /// The resource that it is about. Default: all of them.
+    pub(crate) resource: Option<String>,
+}
+
+/// The source of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "signal_source")]
+pub(crate) enum SignalSourceForm {
+    /// The requests in flight divided by the limit.
+    InFlight,
+    /// The shortest time that a request waited in the queue, over 100 ms.
+    QueueDelay,
+    /// The part of the answers that took longer than `slower_than`.
+    SlowAnswers,
+    /// Values that are sent to `PUT /v1/signals/NAME`.
+    Push,
+}
