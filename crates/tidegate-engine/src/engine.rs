@@ -179,7 +179,8 @@ impl EngineBuilder {
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let leases = config.leases.filter(|_| config.asks_store);
         let leases_by = leases.map(|_| hasher(config.table.seed));
-        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room);
+        // Nothing waits yet, so the instant decides nothing.
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room, Timestamp::MIN);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),

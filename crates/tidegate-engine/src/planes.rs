@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_capacity::Capacity;
+use tidegate_core::Timestamp;
 use tidegate_overload::{Obstacle, Overload};
 
 use crate::place::OverloadPlane;
@@ -26,6 +27,7 @@ impl Planes {
         leases_by: Option<&ahash::RandomState>,
         overload: Option<Overload>,
         room: &RoomArc<Room>,
+        now: Timestamp,
     ) -> Self {
         let overload =
             overload.map(|overload| Arc::new(OverloadPlane { overload, room: RoomArc::clone(room) }));
@@ -33,15 +35,16 @@ impl Planes {
         let table_leases = table_leases.map(|(capacity, hasher)| TableLeases::of(capacity, hasher));
         let table_leases = Arc::new(table_leases.unwrap_or_default());
         let planes = Self { capacity: capacity.map(Arc::new), table_leases, overload };
-        planes.bound_waiting(room);
+        planes.bound_waiting(room, now);
         planes
     }
 
-    /// Sets what may wait for each resource, and calls the requests that wait for places: there may
-    /// be more of them.
-    fn bound_waiting(&self, room: &Room) {
+    /// Sets what may wait for each resource and in which order, and calls the requests that wait for
+    /// places: there may be more of them.
+    fn bound_waiting(&self, room: &Room, now: Timestamp) {
         let overload = self.overload.as_ref().map(|plane| &plane.overload);
         room.set_resource_bounds(overload.into_iter().flat_map(Overload::waiting_bounds));
+        room.set_queues(overload.into_iter().flat_map(Overload::queues), now);
         for (resource, _) in overload.into_iter().flat_map(Overload::resources) {
             room.returned(Obstacle::Place(resource));
         }

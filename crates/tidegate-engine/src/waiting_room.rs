@@ -7,8 +7,11 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::HashMap;
 
-use tidegate_core::{Class, Timestamp};
-use tidegate_overload::{Entrant, Obstacle, Position, ResourceId, RoomBounds, RoomUse, WaitingRoom};
+use tidegate_core::{Class, Cost, Timestamp};
+use tidegate_overload::{
+    Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueObservation, ResourceId, RoomBounds, RoomUse,
+    TurnVerdict, WaitingRoom,
+};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -164,6 +167,48 @@ impl Room {
         self.state().room.set_resource_bounds(bounds);
     }
 
+    /// Sets which resources have a fair queue. Requests that wait keep their positions.
+    pub(crate) fn set_queues(&self, queues: impl Iterator<Item = (ResourceId, QueueConfig)>, now: Timestamp) {
+        self.state().room.set_queues(queues, now);
+    }
+
+    /// What happened in the fair queue of a resource since the tick before; `None` if it has none.
+    pub(crate) fn tick(
+        &self,
+        resource: ResourceId,
+        service_time: Option<Duration>,
+        now: Timestamp,
+    ) -> Option<QueueObservation> {
+        let mut state = self.state();
+        state.room.set_service_time(resource, service_time.unwrap_or_default());
+        state.room.tick(resource, now)
+    }
+
+    /// The counters of each class of the fair queue of a resource, in the order of [`Class::ALL`];
+    /// `None` if it has none.
+    pub(crate) fn queue_counts(&self, resource: ResourceId) -> Option<[QueueCounts; Class::ALL.len()]> {
+        let state = self.state();
+        let queue = state.room.queue(resource)?;
+        Some(Class::ALL.map(|class| queue.counts(class)))
+    }
+
+    /// Whether it is of no use that a request waits at its obstacle.
+    pub(crate) fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
+        self.state().room.is_hopeless(entrant, now)
+    }
+
+    /// Corrects what a served request was charged in the fair queue of its resource. While nothing
+    /// waits there is nobody to whom the difference matters.
+    pub(crate) fn correct(&self, resource: ResourceId, entrant: &Entrant, cost: Cost) {
+        if self.count() > 0 {
+            let mut state = self.state();
+            let next = state.room.correct(resource, entrant, cost);
+            let next = state.call_of(next);
+            drop(state);
+            make(next);
+        }
+    }
+
     /// A number that changes with every return.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.count.load(Ordering::SeqCst)
@@ -226,7 +271,7 @@ impl Room {
         } else if this.returns_by_now() != returns {
             call.make(CallReason::Turn);
         }
-        Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call })
+        Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call, served_at: None })
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
@@ -250,12 +295,25 @@ pub(crate) struct Seat {
     position: Position,
     obstacle: Obstacle,
     call: Arc<Call>,
+    /// When it was admitted; `None`: it was not.
+    served_at: Option<Timestamp>,
 }
 
 impl Seat {
     /// Whether the request is the first of its line.
     pub(crate) fn is_next(&self) -> bool {
         self.room.state().room.is_next(self.position)
+    }
+
+    /// Whether it is the request's turn at `now`.
+    pub(crate) fn turn(&self, now: Timestamp) -> TurnVerdict {
+        self.room.state().room.turn(self.position, now)
+    }
+
+    /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
+    /// charged.
+    pub(crate) fn served(mut self, now: Timestamp) {
+        self.served_at = Some(now);
     }
 
     /// The thing that the request lacks.
@@ -299,7 +357,10 @@ impl Drop for Seat {
         let mut state = self.room.state();
         // A displaced request has no position any more.
         if state.calls.remove(&self.position).is_some() {
-            let next = state.room.leave(self.position);
+            let next = match self.served_at {
+                Some(now) => state.room.served(self.position, now),
+                None => state.room.leave(self.position),
+            };
             self.room.count.fetch_sub(1, Ordering::SeqCst);
             let next = state.call_of(next);
             drop(state);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
 
@@ -117,6 +118,9 @@ impl OverloadBuilder {
         }
         let named = self.named.iter().map(|(name, config)| (Some(name.as_str()), config));
         for (name, config) in named.chain(self.default_resource.iter().map(|config| (None, config))) {
+            if let Some(Err(source)) = config.queue.map(|queue| queue.check()) {
+                return Err(OverloadError::Queue { resource: name.map(str::to_owned), source });
+            }
             if let Some(places) = config.places_per_instance.filter(|places| !is_bound(*places)) {
                 let resource = name.map(str::to_owned);
                 return Err(OverloadError::PlacesPerInstance { resource, places });
@@ -175,6 +179,14 @@ pub enum OverloadError {
         resource: Option<String>,
         /// The places.
         places: u64,
+    },
+    /// A queue cannot work with its settings.
+    #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Queue {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: QueueConfigError,
     },
     /// Two resources have one name.
     #[error("duplicate resource \"{resource}\"; rename one of them")]

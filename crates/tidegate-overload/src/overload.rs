@@ -7,6 +7,7 @@ use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;
+use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
@@ -157,6 +158,11 @@ impl Overload {
     /// The bounds on what waits for each resource that has some.
     pub fn waiting_bounds(&self) -> impl Iterator<Item = (ResourceId, RoomUse)> {
         self.resources().filter_map(|(id, _)| Some((id, self.resource(id).waiting_max()?)))
+    }
+
+    /// The settings of the fair queue of each resource that has one.
+    pub fn queues(&self) -> impl Iterator<Item = (ResourceId, QueueConfig)> {
+        self.resources().filter_map(|(id, _)| Some((id, self.resource(id).queue()?)))
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use tidegate_core::{BindingSignal, Cost, Timestamp};
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK};
+use crate::fair_queue::QueueConfig;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
@@ -53,6 +54,9 @@ pub struct ResourceConfig {
     /// The most requests that wait for the resource, and the most bytes that they occupy, within
     /// the bounds of the waiting room. `None`: these bounds alone.
     pub waiting_max: Option<RoomUse>,
+    /// The order in which requests wait for the resource: weighted fair queuing with these
+    /// settings. `None`: by class, then by arrival.
+    pub queue: Option<QueueConfig>,
 }
 
 impl ResourceConfig {
@@ -61,7 +65,7 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None }
+        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None }
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -78,6 +82,13 @@ impl ResourceConfig {
     #[must_use]
     pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
         self.waiting_max = Some(waiting);
+        self
+    }
+
+    /// The same, with weighted fair queuing of what waits for it.
+    #[must_use]
+    pub const fn queue(mut self, queue: QueueConfig) -> Self {
+        self.queue = Some(queue);
         self
     }
 }
@@ -131,6 +142,7 @@ struct ResourceControl {
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
+    queue: Option<QueueConfig>,
 }
 
 impl Resource {
@@ -142,6 +154,7 @@ impl Resource {
             offered_before: 0,
             instances,
             waiting_max: config.waiting_max,
+            queue: config.queue,
         };
         Self {
             name,
@@ -161,6 +174,7 @@ impl Resource {
     pub(crate) fn reconfigure(&self, config: ResourceConfig) {
         let mut control = lock(&self.control);
         control.waiting_max = config.waiting_max;
+        control.queue = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
@@ -174,6 +188,11 @@ impl Resource {
     /// The bounds on what waits for it.
     pub(crate) fn waiting_max(&self) -> Option<RoomUse> {
         lock(&self.control).waiting_max
+    }
+
+    /// The settings of its queue.
+    pub(crate) fn queue(&self) -> Option<QueueConfig> {
+        lock(&self.control).queue
     }
 
     /// Counts a first attempt as demand.

@@ -35,7 +35,7 @@ impl Engine {
         // once.
         let capacity = capacity.map(|capacity| capacity.apply(now));
         let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
-        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room);
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
         let engine = self.with(planes);
         engine.share_waiting_room();
         Ok(engine)
