@@ -17,14 +17,15 @@
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
 //! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
 //! assert!(shed.is_none());
-//! let permit = overload.acquire(resource, now).expect("one place is free");
-//! assert!(overload.acquire(resource, now).is_err());
+//! let permit = overload.acquire(resource, Class::Critical, now).expect("one place is free");
+//! assert!(overload.acquire(resource, Class::Critical, now).is_err());
 //! overload.give_back(permit);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod backoff;
 mod builder;
 mod cursor;
@@ -36,6 +37,7 @@ mod instances;
 mod latency;
 mod outcome;
 mod overload;
+mod queue_observation;
 mod resource;
 mod resource_id;
 mod shed;
@@ -50,6 +52,7 @@ pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, Instan
 pub use latency::{LatencySample, LatencyStats};
 pub use outcome::OfferOutcome;
 pub use overload::{Overload, Signal};
+pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};

@@ -12,6 +12,7 @@ use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
 use crate::outcome::OfferOutcome;
+use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::Shed;
@@ -249,9 +250,14 @@ impl Overload {
 
     /// Takes a place in flight.
     #[inline]
-    pub fn acquire(&self, resource: ResourceId, _now: Timestamp) -> Result<InFlightPermit, Shed> {
+    pub fn acquire(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        _now: Timestamp,
+    ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
-        if state.in_flight.acquire() {
+        if state.in_flight.acquire(class) {
             return Ok(InFlightPermit::new(resource));
         }
         state.count_shed();
@@ -284,16 +290,16 @@ impl Overload {
         self.resource(resource).latency.add(sample);
     }
 
-    /// Whether a place in flight is free at this moment.
+    /// Whether a place in flight is free for a request of `class` at this moment.
     #[inline]
-    pub fn has_place(&self, resource: ResourceId) -> bool {
+    pub fn has_place(&self, resource: ResourceId, class: Class) -> bool {
         let in_flight = &self.resource(resource).in_flight;
-        in_flight.count() < in_flight.max()
+        in_flight.count() < in_flight.max_of(class)
     }
 
     /// The refusal that [`Overload::acquire`] would give; counts nothing.
-    pub fn would_lack_place(&self, resource: ResourceId) -> Option<Shed> {
-        (!self.has_place(resource)).then(|| self.resource(resource).no_place())
+    pub fn would_lack_place(&self, resource: ResourceId, class: Class) -> Option<Shed> {
+        (!self.has_place(resource, class)).then(|| self.resource(resource).no_place())
     }
 
     /// The number of requests in flight.
@@ -335,6 +341,15 @@ impl Overload {
         now: Timestamp,
     ) -> Result<(), InstanceError> {
         self.resource(resource).report(instance, state, now)
+    }
+
+    /// Takes in what the queue of a resource saw since the last tick; called before
+    /// [`Overload::tick`]. Several observations of one tick count as one.
+    ///
+    /// From the first observation on the delay of the queue alone moves the cursor; after ten ticks
+    /// without any the resource counts as one without a queue again.
+    pub fn observe_queue(&self, resource: ResourceId, observation: QueueObservation) {
+        self.resource(resource).observe_queue(observation);
     }
 
     /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).

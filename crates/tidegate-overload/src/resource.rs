@@ -7,11 +7,12 @@ use tidegate_core::{BindingSignal, Cost, Timestamp};
 
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
-use crate::cursor_control::{CursorControl, TICK};
+use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
+use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
@@ -131,6 +132,8 @@ struct ResourceControl {
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
+    /// What the queue reported since the last tick.
+    queue: Option<QueueObservation>,
 }
 
 impl Resource {
@@ -142,6 +145,7 @@ impl Resource {
             offered_before: 0,
             instances,
             waiting_max: config.waiting_max,
+            queue: None,
         };
         Self {
             name,
@@ -165,9 +169,9 @@ impl Resource {
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.in_flight.set_max(places.1);
+            self.in_flight.set_max(places.1, 0);
         } else if control.instances.is_none() {
-            self.in_flight.set_max(places.1);
+            self.in_flight.set_max(places.1, 0);
         }
     }
 
@@ -242,6 +246,12 @@ impl Resource {
         lock(&self.control).cursor.signal(pressure);
     }
 
+    /// Takes in what the queue saw since the last observation.
+    pub(crate) fn observe_queue(&self, observation: QueueObservation) {
+        let mut control = lock(&self.control);
+        control.queue = Some(control.queue.unwrap_or(QueueObservation::NONE).merge(observation));
+    }
+
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         let mut control = lock(&self.control);
         control.cursor.pin(cursor, until);
@@ -264,7 +274,7 @@ impl Resource {
             return Err(InstanceError::NotScaled { resource: self.name.clone() });
         };
         instances.report(self.name.as_ref(), instance, state, now)?;
-        self.in_flight.set_max(instances.places(now));
+        self.in_flight.set_max(instances.places(now), 0);
         Ok(())
     }
 
@@ -278,7 +288,7 @@ impl Resource {
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {
-            self.in_flight.set_max(instances.places(now));
+            self.in_flight.set_max(instances.places(now), 0);
         }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
@@ -291,7 +301,17 @@ impl Resource {
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
-        let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        let places = self.in_flight.take_use();
+        let queue = control.queue.take();
+        let measures = TickMeasures {
+            offered: &offered,
+            wanted: places.wanted,
+            utilization: places.utilization,
+            places: self.in_flight.max(),
+            turned_away: shed,
+            queue,
+        };
+        let cursor = control.cursor.tick(&measures, now);
         self.move_cursor(cursor, &control.cursor, now);
     }
 
@@ -302,7 +322,8 @@ impl Resource {
 }
 
 /// The signals that an atomic holds, at the position of their number.
-const SIGNALS: [BindingSignal; 3] = [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin];
+const SIGNALS: [BindingSignal; 4] =
+    [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin, BindingSignal::QueueDelay];
 
 fn number_of(signal: BindingSignal) -> u8 {
     SIGNALS.iter().position(|known| *known == signal).unwrap_or(0) as u8
