@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueObservation, ResourceId, RoomBounds, RoomUse,
+    Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick, ResourceId, RoomBounds, RoomUse,
     TurnVerdict, WaitingRoom,
 };
 
@@ -178,7 +178,7 @@ impl Room {
         resource: ResourceId,
         service_time: Option<Duration>,
         now: Timestamp,
-    ) -> Option<QueueObservation> {
+    ) -> Option<QueueTick> {
         let mut state = self.state();
         state.room.set_service_time(resource, service_time.unwrap_or_default());
         state.room.tick(resource, now)
@@ -238,6 +238,11 @@ impl Room {
         class: Class,
     ) -> Option<Obstacle> {
         if self.count() == 0 { None } else { self.state().room.line_ahead(obstacles, class) }
+    }
+
+    /// Whether a request of this class or a higher one waits at an obstacle.
+    pub(crate) fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
+        self.count() > 0 && self.state().room.waits_from(obstacle, class)
     }
 
     /// How long the first request of a line waits before it asks again for a loan.

@@ -31,8 +31,8 @@ mod class_queue;
 mod class_schedule;
 mod delay_control;
 mod flow;
-mod observation;
 mod queue_config;
+mod queue_tick;
 mod service_rate;
 mod turn_verdict;
 
@@ -48,8 +48,8 @@ use class_queue::{ClassQueue, QueuedRequest};
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
-pub use observation::{QueueCounts, QueueObservation};
 pub use queue_config::{QueueConfig, QueueConfigError, Share};
+pub use queue_tick::{QueueCounts, QueueTick};
 use service_rate::ServiceRate;
 pub use turn_verdict::{QueueShed, TurnVerdict};
 
@@ -502,14 +502,14 @@ impl FairQueue {
     }
 
     /// What happened since the last tick; begins the next one.
-    pub fn tick(&mut self, now: Timestamp) -> QueueObservation {
+    pub fn tick(&mut self, now: Timestamp) -> QueueTick {
         let is_empty = Class::ALL.map(|class| self.classes[class as usize].is_empty());
         let tick = core::mem::replace(&mut self.tick, TickState::new(is_empty, self.places.is_empty()));
-        let mut observation = QueueObservation {
+        let mut observation = QueueTick {
             was_empty: tick.was_empty,
             cost_served: tick.cost_served,
             shed: tick.shed,
-            ..QueueObservation::default()
+            ..QueueTick::default()
         };
         for class in Class::ALL {
             let (number, target) = (class as usize, self.delay_target(class, now));

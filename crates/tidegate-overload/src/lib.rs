@@ -18,14 +18,15 @@
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
 //! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
 //! assert!(shed.is_none());
-//! let permit = overload.acquire(resource, now).expect("one place is free");
-//! assert!(overload.acquire(resource, now).is_err());
+//! let permit = overload.acquire(resource, Class::Critical, now).expect("one place is free");
+//! assert!(overload.acquire(resource, Class::Critical, now).is_err());
 //! overload.give_back(permit);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod backoff;
 mod builder;
 mod cursor;
@@ -38,6 +39,7 @@ mod instances;
 mod latency;
 mod outcome;
 mod overload;
+mod queue_observation;
 mod resource;
 mod resource_id;
 mod shed;
@@ -49,13 +51,14 @@ pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
 pub use fair_queue::{
-    DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueObservation, QueueShed, Share,
+    DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick, Share,
     TurnVerdict,
 };
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use outcome::OfferOutcome;
 pub use overload::{Overload, Signal};
+pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};

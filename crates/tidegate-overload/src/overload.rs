@@ -13,6 +13,7 @@ use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
 use crate::outcome::OfferOutcome;
+use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::Shed;
@@ -255,9 +256,16 @@ impl Overload {
 
     /// Takes a place in flight.
     #[inline]
-    pub fn acquire(&self, resource: ResourceId, _now: Timestamp) -> Result<InFlightPermit, Shed> {
+    pub fn acquire(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        cost: Cost,
+        _now: Timestamp,
+    ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
-        if state.in_flight.acquire() {
+        if state.in_flight.acquire(class) {
+            state.count_served(cost);
             return Ok(InFlightPermit::new(resource));
         }
         state.count_shed();
@@ -270,6 +278,20 @@ impl Overload {
         let state = self.resource(resource);
         state.count_shed();
         state.no_place()
+    }
+
+    /// The refusal of a request that has waited for a place for too long, or would; counts it as
+    /// [`Overload::acquire`] does.
+    pub fn refuse_delayed(&self, resource: ResourceId) -> Shed {
+        let state = self.resource(resource);
+        state.count_shed();
+        state.delayed()
+    }
+
+    /// A hash of a tenant, the same for all requests of a tenant: fair queues tell tenants apart by
+    /// it. `None` for no tenant.
+    pub fn tenant_hash(&self, tenant: Option<&str>) -> Option<u64> {
+        tenant.map(|tenant| keyed_hash([self.seed, 1], Some(tenant)))
     }
 
     /// Returns a place in flight.
@@ -290,16 +312,16 @@ impl Overload {
         self.resource(resource).latency.add(sample);
     }
 
-    /// Whether a place in flight is free at this moment.
+    /// Whether a place in flight is free for a request of `class` at this moment.
     #[inline]
-    pub fn has_place(&self, resource: ResourceId) -> bool {
+    pub fn has_place(&self, resource: ResourceId, class: Class) -> bool {
         let in_flight = &self.resource(resource).in_flight;
-        in_flight.count() < in_flight.max()
+        in_flight.count() < in_flight.max_of(class)
     }
 
     /// The refusal that [`Overload::acquire`] would give; counts nothing.
-    pub fn would_lack_place(&self, resource: ResourceId) -> Option<Shed> {
-        (!self.has_place(resource)).then(|| self.resource(resource).no_place())
+    pub fn would_lack_place(&self, resource: ResourceId, class: Class) -> Option<Shed> {
+        (!self.has_place(resource, class)).then(|| self.resource(resource).no_place())
     }
 
     /// The number of requests in flight.
@@ -343,12 +365,26 @@ impl Overload {
         self.resource(resource).report(instance, state, now)
     }
 
+    /// Takes in what the queue of a resource saw since the last tick; called before
+    /// [`Overload::tick`]. Several observations of one tick count as one.
+    ///
+    /// From the first observation on the delay of the queue alone moves the cursor; after ten ticks
+    /// without any the resource counts as one without a queue again.
+    pub fn observe_queue(&self, resource: ResourceId, observation: QueueObservation) {
+        self.resource(resource).observe_queue(observation);
+    }
+
     /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
     ///
     /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
     /// meanwhile; afterwards it continues from its position before the pin.
     pub fn pin(&self, resource: ResourceId, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         self.resource(resource).pin(cursor, until, now);
+    }
+
+    /// Whether [`Overload::tick`] would change something at `now`.
+    pub fn is_tick_due(&self, now: Timestamp) -> bool {
+        !lock(&self.ticks.due).is_some_and(|due| is_ahead(due, now))
     }
 
     /// Moves each cursor by what was offered since the last tick, and each bound by the instances
@@ -358,15 +394,22 @@ impl Overload {
     /// time.
     pub fn tick(&self, now: Timestamp) -> Timestamp {
         let mut due = lock(&self.ticks.due);
-        let next = now.saturating_add(TICK);
-        match *due {
-            Some(due) if now < due && due <= next => return due,
-            _ => *due = Some(next),
+        if let Some(due) = due.filter(|due| is_ahead(*due, now)) {
+            return due;
         }
+        let next = now.saturating_add(TICK);
+        *due = Some(next);
+        drop(due);
         self.ticks.last_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.tick(now));
         next
     }
+}
+
+/// Whether a tick is due after `now`, and not at all later than a tick after it, which happens
+/// when the clock has stepped back.
+fn is_ahead(due: Timestamp, now: Timestamp) -> bool {
+    now < due && due <= now.saturating_add(TICK)
 }
 
 #[cfg(test)]

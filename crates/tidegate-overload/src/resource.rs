@@ -7,12 +7,13 @@ use tidegate_core::{BindingSignal, Cost, Timestamp};
 
 use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
-use crate::cursor_control::{CursorControl, TICK};
+use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
 use crate::outcome::OfferCounts;
+use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
@@ -129,6 +130,8 @@ pub(crate) struct Resource {
     offered: Box<[AtomicU64; LEVELS]>,
     /// The requests shed since the last tick, retries included.
     shed: AtomicU64,
+    /// The cost of the requests that got a place since the last tick.
+    served: AtomicU64,
     control: Mutex<ResourceControl>,
 }
 
@@ -142,7 +145,9 @@ struct ResourceControl {
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
-    queue: Option<QueueConfig>,
+    queue_config: Option<QueueConfig>,
+    /// What the queue reported since the last tick.
+    queue: Option<QueueObservation>,
 }
 
 impl Resource {
@@ -154,7 +159,8 @@ impl Resource {
             offered_before: 0,
             instances,
             waiting_max: config.waiting_max,
-            queue: config.queue,
+            queue_config: config.queue,
+            queue: None,
         };
         Self {
             name,
@@ -166,6 +172,7 @@ impl Resource {
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
             shed: AtomicU64::new(0),
+            served: AtomicU64::new(0),
             control: Mutex::new(control),
         }
     }
@@ -174,14 +181,14 @@ impl Resource {
     pub(crate) fn reconfigure(&self, config: ResourceConfig) {
         let mut control = lock(&self.control);
         control.waiting_max = config.waiting_max;
-        control.queue = config.queue;
+        control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.in_flight.set_max(places.1);
+            self.in_flight.set_max(places.1, 0);
         } else if control.instances.is_none() {
-            self.in_flight.set_max(places.1);
+            self.in_flight.set_max(places.1, 0);
         }
     }
 
@@ -192,7 +199,7 @@ impl Resource {
 
     /// The settings of its queue.
     pub(crate) fn queue(&self) -> Option<QueueConfig> {
-        lock(&self.control).queue
+        lock(&self.control).queue_config
     }
 
     /// Counts a first attempt as demand.
@@ -228,6 +235,13 @@ impl Resource {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
     }
 
+    /// Counts the cost of a request that got a place.
+    #[inline]
+    pub(crate) fn count_served(&self, cost: Cost) {
+        // Relaxed: a sum for the tick, ordered with nothing.
+        self.served.fetch_add(offered_cost(cost), Ordering::Relaxed);
+    }
+
     /// Counts a shed request for the retry hint.
     pub(crate) fn count_shed(&self) {
         self.shed.fetch_add(1, Ordering::Relaxed);
@@ -246,6 +260,12 @@ impl Resource {
         self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
     }
 
+    /// The refusal of a request that has waited for too long, or would.
+    #[cold]
+    pub(crate) fn delayed(&self) -> Shed {
+        self.refusal(Binding::QueueDelay, BindingSignal::QueueDelay, self.cursor())
+    }
+
     fn refusal(&self, binding: Binding, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),
@@ -259,6 +279,12 @@ impl Resource {
 
     pub(crate) fn signal(&self, pressure: f64) {
         lock(&self.control).cursor.signal(pressure);
+    }
+
+    /// Takes in what the queue saw since the last observation.
+    pub(crate) fn observe_queue(&self, observation: QueueObservation) {
+        let mut control = lock(&self.control);
+        control.queue = Some(control.queue.unwrap_or(QueueObservation::NONE).merge(observation));
     }
 
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
@@ -283,7 +309,7 @@ impl Resource {
             return Err(InstanceError::NotScaled { resource: self.name.clone() });
         };
         instances.report(self.name.as_ref(), instance, state, now)?;
-        self.in_flight.set_max(instances.places(now));
+        self.in_flight.set_max(instances.places(now), 0);
         Ok(())
     }
 
@@ -297,7 +323,7 @@ impl Resource {
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {
-            self.in_flight.set_max(instances.places(now));
+            self.in_flight.set_max(instances.places(now), 0);
         }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
@@ -310,7 +336,21 @@ impl Resource {
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
-        let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        let places = self.in_flight.take_use();
+        let served = self.served.swap(0, Ordering::Relaxed);
+        let queue = control
+            .queue
+            .take()
+            .map(|queue| QueueObservation { served: queue.served.saturating_add(served), ..queue });
+        let measures = TickMeasures {
+            offered: &offered,
+            wanted: places.wanted,
+            utilization: places.utilization,
+            places: self.in_flight.max(),
+            turned_away: shed,
+            queue,
+        };
+        let cursor = control.cursor.tick(&measures, now);
         self.move_cursor(cursor, &control.cursor, now);
     }
 
@@ -321,7 +361,8 @@ impl Resource {
 }
 
 /// The signals that an atomic holds, at the position of their number.
-const SIGNALS: [BindingSignal; 3] = [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin];
+const SIGNALS: [BindingSignal; 4] =
+    [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin, BindingSignal::QueueDelay];
 
 fn number_of(signal: BindingSignal) -> u8 {
     SIGNALS.iter().position(|known| *known == signal).unwrap_or(0) as u8

@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::fair_queue::{Aside, Departure, FairQueue, QueueConfig, QueueObservation, TurnVerdict};
+use crate::fair_queue::{Aside, Departure, FairQueue, QueueConfig, QueueTick, TurnVerdict};
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
@@ -224,7 +224,7 @@ impl<O: Order> WaitingRoom<O> {
     }
 
     /// What happened in the fair queue of a resource since the tick before; `None` if it has none.
-    pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueObservation> {
+    pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueTick> {
         Some(self.queues.get_mut(&resource)?.tick(now))
     }
 
@@ -531,6 +531,13 @@ impl<O: Order> WaitingRoom<O> {
             let from = if self.queue_of(*obstacle).is_some() { 0 } else { class as usize };
             line.is_some_and(|counts| counts[from..].iter().any(|count| *count > 0))
         })
+    }
+
+    /// Whether a request of this class or a higher one waits at an obstacle: what a request that
+    /// does not wait may not take.
+    pub fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
+        let line = self.lines.get(&obstacle);
+        line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
     }
 
     /// The number of waiting requests.

@@ -263,7 +263,7 @@ impl Engine {
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
             } else {
-                plane.overload.acquire(resource, now)
+                plane.overload.acquire(resource, request.class, request.cost, now)
             };
             match acquired {
                 Ok(permit) => holds.place = Some(Place::new(plane, permit)),
@@ -287,7 +287,7 @@ impl Engine {
     #[cold]
     fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
         let place = Obstacle::Place(resource);
-        waited.next_of != Some(place) && self.shared.room.line_ahead([place], request.class).is_some()
+        waited.next_of != Some(place) && self.shared.room.waits_from(place, request.class)
     }
 
     /// Returns what a request holds that has not passed.

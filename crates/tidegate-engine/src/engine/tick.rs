@@ -58,8 +58,11 @@ impl Engine {
             actions.push(TickAction::CountExpiredPermits(expired));
         }
         let mut next = now.saturating_add(Self::TICK_MAX);
-        if let Some(overload) = &self.planes.overload {
-            next = next.min(overload.overload.tick(now));
+        if let Some(overload) = self.overload() {
+            if overload.is_tick_due(now) {
+                self.observe_queues(overload, now);
+            }
+            next = next.min(overload.tick(now));
         }
         let capacity = self.planes.capacity.as_ref();
         let reshaped = capacity.map_or_else(Vec::new, |plane| self.shared.capacity_control.tick(plane, now));

@@ -4,10 +4,12 @@ use core::time::Duration;
 
 use tidegate_core::Class;
 
+use crate::queue_observation::QueueObservation;
+
 /// What happened in a queue since the tick before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct QueueObservation {
+pub struct QueueTick {
     /// The shortest queue delay of the tick divided by the target, of the class for which this is
     /// the highest. 0 where each class was empty at some instant; above 1 the queue stands.
     pub delay_ratio: f64,
@@ -20,6 +22,15 @@ pub struct QueueObservation {
     /// The requests of each class that were shed when their turn came, in the order of
     /// [`Class::ALL`].
     pub shed: [u64; 4],
+}
+
+impl QueueTick {
+    /// What the admission cursor needs to know of it. The cost that is served is for the resource
+    /// to say, which also knows of requests that did not wait.
+    pub fn observation(&self) -> QueueObservation {
+        let shed = self.shed.iter().fold(0, |sum: u64, shed| sum.saturating_add(*shed));
+        QueueObservation { delay_ratio: self.delay_ratio, is_empty: self.was_empty, shed, served: 0 }
+    }
 }
 
 /// The counters of one class of a queue, since the queue exists.
