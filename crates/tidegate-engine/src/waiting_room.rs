@@ -205,19 +205,19 @@ impl Room {
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64) -> Option<Seat> {
+    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Option<Seat> {
         let obstacle = entrant.obstacle;
         let mut state = this.state();
-        let entered = state.room.enter(entrant).ok()?;
+        let entered = state.room.enter(entrant, now).ok()?;
         let call = Arc::new(Call::default());
         state.calls.insert(entered.position, Arc::clone(&call));
         let displaced = entered.displaced.and_then(|displaced| state.calls.remove(&displaced));
         if displaced.is_none() {
             this.count.fetch_add(1, Ordering::SeqCst);
         }
-        let next = state.call_of(entered.called);
+        let calls = [entered.called, entered.next].map(|position| state.call_of(position));
         drop(state);
-        make(next);
+        calls.into_iter().for_each(make);
         if let Some(displaced) = displaced {
             displaced.make(CallReason::Displaced);
         }
@@ -270,24 +270,24 @@ impl Seat {
 
     /// Leaves the line without losing the arrival, while the request waits for an answer of the
     /// store: what is returned meanwhile goes to the others.
-    pub(crate) fn step_aside(&mut self) {
+    pub(crate) fn step_aside(&mut self, now: Timestamp) {
         let returns = self.room.returns();
-        self.moved(Obstacle::Answer(self.position), returns);
+        self.moved(Obstacle::Answer(self.position), returns, now);
     }
 
     /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
     /// [`Room::enter`].
-    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64) {
+    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64, now: Timestamp) {
         if obstacle == self.obstacle {
             // In its line it is called for every return.
             return;
         }
         self.obstacle = obstacle;
         let mut state = self.room.state();
-        let next = state.room.moved(self.position, obstacle);
-        let next = state.call_of(next);
+        let moved = state.room.moved(self.position, obstacle, now);
+        let calls = [moved.called, moved.next].map(|position| state.call_of(position));
         drop(state);
-        make(next);
+        calls.into_iter().for_each(make);
         if self.room.returns_by_now() != returns {
             self.call.make(CallReason::Turn);
         }

@@ -11,6 +11,12 @@ pub(crate) enum Fault {
     WithdrawnCounts,
     /// A repeated attempt is offered again.
     RepeatOffered,
+    /// A tenant that was idle starts where it left off, rather than where the others are.
+    CreditHoarded,
+    /// A full queue displaces requests of the entrant's class before those of lower ones.
+    VictimOfOwnClass,
+    /// A request whose time is over is served when its turn comes.
+    ExpiredServed,
 }
 
 impl Fault {

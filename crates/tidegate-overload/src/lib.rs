@@ -5,7 +5,8 @@
 //! API. Each resource has a bound on its work in flight, which may follow the instances that report
 //! themselves, an admission cursor, which sheds the least important classes first, and averages of
 //! its latency. Beside them, the [`WaitingRoom`] keeps requests that wait for a
-//! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
+//! place or for a limit, in order and within bounds; a [`FairQueue`] says which request gets the
+//! next place of a resource. All of it is pure: requests, signals and `now`
 //! go in, answers come out.
 //!
 //! ```
@@ -29,6 +30,7 @@ mod backoff;
 mod builder;
 mod cursor;
 mod cursor_control;
+mod fair_queue;
 mod fault;
 mod hash;
 mod in_flight;
@@ -46,6 +48,10 @@ mod waiting_room;
 pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
+pub use fair_queue::{
+    DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueObservation, QueueShed, Share,
+    TurnVerdict,
+};
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use outcome::OfferOutcome;
@@ -55,6 +61,6 @@ pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};
 pub use stats::ResourceStats;
 pub use waiting_room::{
-    ClassThenArrival, Entered, Entrant, Group, Obstacle, Order, Position, RoomBounds, RoomFull, RoomUse,
-    WaitingRoom,
+    ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
+    RoomUse, WaitingRoom,
 };

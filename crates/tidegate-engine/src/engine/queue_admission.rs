@@ -85,13 +85,17 @@ impl Engine {
             },
             |flights, offered| {
                 let demand = demand.take().or_else(|| self.demand(offered, request, now));
-                let seat = seat.take().map(aside);
+                let seat = seat.take().map(|seat| aside(seat, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
             |gate, first, question, offered| {
                 let patience = || {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
-                    Some(Box::new(Patience { request: owned, seat: seat.take().map(aside), returns }))
+                    Some(Box::new(Patience {
+                        request: owned,
+                        seat: seat.take().map(|seat| aside(seat, now)),
+                        returns,
+                    }))
                 };
                 self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
             },
@@ -129,7 +133,7 @@ impl Engine {
         {
             return None;
         }
-        let seat = Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns)?;
+        let seat = Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns, now)?;
         let demand = demand.take().or_else(|| self.offer(request, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         let ask_at = Timestamp::MIN;
@@ -147,7 +151,11 @@ impl Engine {
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
-        Entrant { group, class: request.class, bytes: request.waiting_bytes, obstacle }
+        Entrant::new(group, request.class, obstacle)
+            .bytes(request.waiting_bytes)
+            .cost(request.cost)
+            .until(until(request))
+            .deadline(request.deadline)
     }
 
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
@@ -164,10 +172,10 @@ impl Engine {
         }
         let seat = match seat {
             Some(mut seat) => {
-                seat.moved(obstacle, returns);
+                seat.moved(obstacle, returns, now);
                 Some(seat)
             }
-            None => Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns),
+            None => Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns, now),
         };
         let Some(seat) = seat else {
             // A caller over its own limit is told of that limit, whether or not it may wait.
@@ -287,8 +295,8 @@ fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, gave_up: bool) 
     Step::Decided(Decision::Refuse(Refused::one(refusal)))
 }
 
-fn aside(mut seat: Seat) -> Seat {
-    seat.step_aside();
+fn aside(mut seat: Seat, now: Timestamp) -> Seat {
+    seat.step_aside(now);
     seat
 }
 

@@ -21,14 +21,15 @@ use crate::resource_id::ResourceId;
 /// The bounds of the room.
 ///
 /// ```
-/// # use tidegate_core::Class;
+/// # use tidegate_core::{Class, Timestamp};
 /// # use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds, WaitingRoom};
+/// let now = Timestamp::from_secs(1_800_000_000);
 /// let bounds = RoomBounds::new(4, 1 << 20).shared_by(2, 1);
 /// let mut room: WaitingRoom = WaitingRoom::new(bounds);
 /// let class = Class::Critical;
 /// let has_entered = [1, 1, 1, 2].map(|namespace| {
 ///     let group = Group { namespace, resource: None };
-///     room.enter(Entrant { group, class, bytes: 512, obstacle: Obstacle::Counter(7) }).is_ok()
+///     room.enter(Entrant::new(group, class, Obstacle::Counter(7)).bytes(512), now).is_ok()
 /// });
 /// // One namespace cannot use up the share of another.
 /// assert_eq!(has_entered, [true, true, false, true]);
