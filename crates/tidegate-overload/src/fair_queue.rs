@@ -1,17 +1,17 @@
 //! The queue of one resource: which of its waiting requests is served next, and which is not worth
 //! serving any more.
 //!
-//! - **Order.** Two levels of start-time fair queuing: the classes by weight, and within a class its
-//!   tenants in equal parts. `critical_plus` goes first up to a share of the service; a background
-//!   class goes last except for a share. Within a tenant the earliest request is first, or the
-//!   newest, for the classes of [`QueueConfig::lifo`] while their queue stands.
+//! - **Order.** Two levels of start-time fair queuing: the classes by weight, and within a class
+//!   its tenants in equal parts. `critical_plus` goes first up to a share of the service; a
+//!   background class goes last except for a share. Within a tenant the earliest request is first,
+//!   or the newest, for the classes of [`QueueConfig::lifo`] while their queue stands.
 //! - **Delay.** [`DelayControl`] sheds what has waited too long in a queue that stands. The target
 //!   is at least twice the time between two departures, so that a slow resource with few places is
 //!   not emptied.
 //! - **Deadlines.** A request is refused when its turn comes after [`Entrant::until`], or when less
-//!   than a typical service time is left until its deadline: all that waited through a suspension of
-//!   the machine is refused rather than served in a burst. [`FairQueue::is_hopeless`] says the same
-//!   in advance.
+//!   than a typical service time is left until its deadline: after a suspension of the machine,
+//!   all that waited through it is refused rather than served in a burst.
+//!   [`FairQueue::is_hopeless`] says the same in advance.
 //! - **Bounds.** At most [`QueueConfig::flows_max`] tenants have a sub-queue of their own. The
 //!   requests of others are distributed by shuffle sharding: each tenant joins the shortest of 6 of
 //!   128 sub-queues. The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
@@ -26,13 +26,13 @@
 //! work and for shuffle sharding; `folly::Codel` and "Fail at Scale" (Maurer, 2015) for the control
 //! of delay and the newest request first.
 
-mod aside;
 mod class_queue;
 mod class_schedule;
 mod delay_control;
 mod flow;
-mod queue_config;
 mod queue_tick;
+mod queue_config;
+mod queue_terms;
 mod service_rate;
 mod turn_verdict;
 
@@ -43,13 +43,13 @@ use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::fault::Fault;
 use crate::waiting_room::{Entrant, Position};
-pub(crate) use aside::Aside;
 use class_queue::{ClassQueue, QueuedRequest};
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
-pub use queue_config::{QueueConfig, QueueConfigError, Share};
 pub use queue_tick::{QueueCounts, QueueTick};
+pub use queue_config::{QueueConfig, QueueConfigError, Share};
+pub(crate) use queue_terms::QueueTerms;
 use service_rate::ServiceRate;
 pub use turn_verdict::{QueueShed, TurnVerdict};
 
@@ -127,7 +127,7 @@ impl PlaceInQueue {
     }
 }
 
-/// What is collected for [`FairQueue::tick`].
+/// The figures that the next [`FairQueue::tick`] reports.
 #[derive(Clone, Copy, Debug)]
 struct TickState {
     delay_min: [Option<Duration>; 4],
@@ -351,9 +351,9 @@ impl FairQueue {
         self.take(position, Some(Departure::Cancelled));
     }
 
-    /// Takes a request out; `None` for a departure that is counted already. What is needed to let
-    /// it wait here again, if it waited here.
-    pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<Aside> {
+    /// Takes a request out; `None` for a departure that is counted already. Returns the terms under
+    /// which it can wait here again, if it waited here.
+    pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<QueueTerms> {
         let place = self.places.remove(&position)?;
         let class = place.class as usize;
         let request = self.classes[class].remove(place.flow(), position)?;
@@ -378,7 +378,7 @@ impl FairQueue {
             self.rate.emptied();
             self.schedule.rest();
         }
-        Some(Aside {
+        Some(QueueTerms {
             tenant: request.has_tenant.then_some(request.tenant),
             cost: Cost::new(u64::from(request.cost)).unwrap_or(Cost::ONE),
             until: request.until,
@@ -410,10 +410,10 @@ impl FairQueue {
 
     /// Charges a request and takes it out: it waits for an answer before it is served or comes
     /// back, and its tenant's other requests are not to be served meanwhile as if it were not.
-    pub(crate) fn set_aside(&mut self, position: Position) -> Option<Aside> {
+    pub(crate) fn set_aside(&mut self, position: Position) -> Option<QueueTerms> {
         self.charge(position);
         let aside = self.take(position, Some(Departure::Moved))?;
-        Some(Aside { is_charged: true, ..aside })
+        Some(QueueTerms { is_charged: true, ..aside })
     }
 
     /// A request that was set aside is served.
@@ -442,8 +442,8 @@ impl FairQueue {
     }
 
     /// For each namespace the newest request of its longest sub-queue of a class, the longest
-    /// first. In the class of `entrant`, only sub-queues that are longer than its own would be; with
-    /// no entrant, all.
+    /// first. In the class of `entrant`, only sub-queues that are longer than its own would be;
+    /// with no entrant, all.
     pub(crate) fn victims(&self, class: Class, entrant: Option<&Entrant>) -> Vec<Position> {
         let may_open = self.may_open();
         let queue = &self.classes[class as usize];
@@ -463,6 +463,7 @@ impl FairQueue {
     /// Its class gets its part of the service by weight, and in its class each tenant that waits is
     /// served as much as it before it is its turn. The estimate is never longer than it takes to
     /// serve all that waits; later requests of higher weight can make the wait longer.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate needs three digits")]
     pub fn estimated_wait(&self, entrant: &Entrant) -> Option<Duration> {
         let may_open = self.may_open();
         let queue = &self.classes[entrant.class as usize];
@@ -501,7 +502,7 @@ impl FairQueue {
         self.estimated_wait(entrant).is_some_and(|wait| wait > patience.min(remaining / 2))
     }
 
-    /// What happened since the last tick; begins the next one.
+    /// Reports the time since the last tick, and begins the next one.
     pub fn tick(&mut self, now: Timestamp) -> QueueTick {
         let is_empty = Class::ALL.map(|class| self.classes[class as usize].is_empty());
         let tick = core::mem::replace(&mut self.tick, TickState::new(is_empty, self.places.is_empty()));
@@ -531,7 +532,7 @@ impl FairQueue {
     }
 }
 
-/// What a request is charged.
+/// The units that a request is charged.
 fn charge_of(cost: Cost) -> u32 {
     cost.units().min(COST_MAX) as u32
 }

@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::fair_queue::{Aside, Departure, FairQueue, QueueConfig, QueueTick, TurnVerdict};
+use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTick, QueueTerms, TurnVerdict};
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
@@ -69,7 +69,7 @@ pub struct WaitingRoom<O = ClassThenArrival> {
     shares: RoomShares,
     waiters: BTreeMap<Position, Waiter>,
     /// The requests for resources with a fair queue that wait for something else.
-    aside: BTreeMap<Position, Aside>,
+    aside: BTreeMap<Position, QueueTerms>,
     /// The requests of each line, by class.
     lines: BTreeMap<Obstacle, [u32; Class::ALL.len()]>,
     /// The requests of each group that are in no fair queue, in the order in which they would be
@@ -83,7 +83,7 @@ pub struct WaitingRoom<O = ClassThenArrival> {
 /// The lowest class first, then the latest arrival.
 type DisplacementRank = (Class, Reverse<Position>);
 
-/// What the room knows of each request. The fair queues keep the rest, each in one place.
+/// The part of an [`Entrant`] that the room keeps; the rest is in its fair queue, or aside.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     group: Group,
@@ -97,9 +97,9 @@ impl Waiter {
         (self.class, Reverse(position))
     }
 
-    const fn entrant(&self, aside: &Aside) -> Entrant {
+    const fn entrant(&self, aside: &QueueTerms) -> Entrant {
         let Self { group, class, bytes, obstacle } = *self;
-        let Aside { tenant, cost, until, deadline, .. } = *aside;
+        let QueueTerms { tenant, cost, until, deadline, .. } = *aside;
         Entrant { group, class, bytes, obstacle, tenant, cost, until, deadline }
     }
 }
@@ -223,7 +223,7 @@ impl<O: Order> WaitingRoom<O> {
         self.queues.get(&resource)
     }
 
-    /// What happened in the fair queue of a resource since the tick before; `None` if it has none.
+    /// Ticks the fair queue of a resource, see [`FairQueue::tick`]; `None` if it has none.
     pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueTick> {
         Some(self.queues.get_mut(&resource)?.tick(now))
     }
@@ -267,7 +267,7 @@ impl<O: Order> WaitingRoom<O> {
         self.waiters.insert(position, waiter);
         let has_queue = group.resource.is_some_and(|resource| self.queues.contains_key(&resource));
         if has_queue || self.queue_of(obstacle).is_some() {
-            self.aside.insert(position, Aside::new(&entrant));
+            self.aside.insert(position, QueueTerms::new(&entrant));
         }
         let before = self.next(obstacle);
         self.attach(position, waiter, now);
@@ -421,11 +421,11 @@ impl<O: Order> WaitingRoom<O> {
         self.next(waiter.obstacle).filter(|next| before == Some(position) && *next != position)
     }
 
-    /// Takes a request out of its line. What a fair queue knows of it is kept aside.
+    /// Takes a request out of its line. Its terms for a fair queue are kept aside.
     fn detach(&mut self, position: Position, waiter: Waiter, departure: Departure) {
         if let Some(queue) = self.queue_mut(waiter.obstacle) {
             let aside = queue.take(position, Some(departure));
-            self.aside.extend(aside.map(|aside| (position, Aside { since: None, ..aside })));
+            self.aside.extend(aside.map(|aside| (position, QueueTerms { since: None, ..aside })));
         } else {
             self.order.cancel(position);
             self.change_group(waiter.group, |requests| requests.remove(&waiter.rank(position)));
@@ -435,7 +435,7 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Puts a request in its line.
     fn attach(&mut self, position: Position, waiter: Waiter, now: Timestamp) {
-        let plain = || Aside::new(&Entrant::new(waiter.group, waiter.class, waiter.obstacle));
+        let plain = || QueueTerms::new(&Entrant::new(waiter.group, waiter.class, waiter.obstacle));
         if self.queue_of(waiter.obstacle).is_some() {
             let aside = self.aside.remove(&position).unwrap_or_else(plain);
             let entrant = waiter.entrant(&aside);

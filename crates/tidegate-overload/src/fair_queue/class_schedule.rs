@@ -30,6 +30,7 @@ struct Ledger {
 }
 
 impl Ledger {
+    #[expect(clippy::cast_precision_loss, reason = "costs are below 2^32")]
     fn record(&mut self, cost: u64, is_own: bool) {
         self.total += cost as f64;
         if is_own {

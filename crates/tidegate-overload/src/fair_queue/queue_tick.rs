@@ -1,4 +1,4 @@
-//! What a queue tells the tick, and its counters.
+//! The report of a queue at each tick, and its counters.
 
 use core::time::Duration;
 
@@ -6,7 +6,7 @@ use tidegate_core::Class;
 
 use crate::queue_observation::QueueObservation;
 
-/// What happened in a queue since the tick before.
+/// The delay, the service and the refusals of a queue since the tick before.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct QueueTick {

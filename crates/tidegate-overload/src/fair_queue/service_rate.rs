@@ -23,6 +23,10 @@ pub(super) struct ServiceRate {
 
 impl ServiceRate {
     /// A request of this cost left at `now` to be served.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "costs are below 2^32, and an average needs no nanoseconds"
+    )]
     pub(super) fn departed(&mut self, cost: u64, now: Timestamp) {
         if let Some(last) = self.last {
             self.samples = (self.samples + 1.0).min(DEPARTURES);

@@ -1,3 +1,9 @@
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the numbers of these tests are small"
+)]
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ pub struct Entrant {
     /// A hash of its tenant, the same for all requests of a tenant in a namespace. Requests without
     /// one are those of one tenant. Looked at by fair queues only, as is what follows.
     pub tenant: Option<u64>,
-    /// What it will cost the resource, as far as is known; at most 2^32 - 1 counts.
+    /// Its expected cost for the resource; at most 2^32 - 1 counts.
     pub cost: Cost,
     /// The instant from which it is refused rather than served.
     pub until: Timestamp,

@@ -3,6 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::resource_id::ResourceId;
 
+mod fair_lines;
+
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const PLACE: Obstacle = Obstacle::Place(ResourceId(0));
 

@@ -1,4 +1,4 @@
-//! Who gets how much of the service.
+//! The parts of the service that classes and tenants get.
 
 use super::*;
 

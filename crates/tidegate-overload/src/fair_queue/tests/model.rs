@@ -153,8 +153,8 @@ proptest! {
         }
     }
 
-    /// A second arrangement of the same rules, without an index: of the tenants of a class that
-    /// wait, the one served least since all were idle, and of equal ones the one served longest ago.
+    /// A plain round robin in the order in which the tenants began to wait serves requests of
+    /// equal cost in the same order.
     #[test]
     fn equal_costs_are_served_in_turn(tenants in prop::collection::vec(0_u64..6, 1..60)) {
         let mut line = Line::without_delay_control(QueueConfig::default());
