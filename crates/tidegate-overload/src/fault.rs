@@ -11,6 +11,8 @@ pub(crate) enum Fault {
     WithdrawnCounts,
     /// A repeated attempt is offered again.
     RepeatOffered,
+    /// A timeout counts as a success of its latency for an adaptive limit.
+    TimeoutSucceeds,
 }
 
 impl Fault {
