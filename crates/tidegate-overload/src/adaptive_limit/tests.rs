@@ -45,9 +45,16 @@ fn constant_timeouts_never_raise_the_limit() {
 
 #[test]
 fn constant_timeouts_raise_gradient2_to_the_maximum() {
+    // The maximum of concurrency-limits itself.
+    let config = AdaptiveLimitConfig {
+        algorithm: LimitAlgorithm::Gradient,
+        max: 200,
+        ..AdaptiveLimitConfig::default()
+    };
     for seed in SEEDS {
-        let (_, last) = limit_after_constant_timeouts(with(LimitAlgorithm::Gradient), seed);
-        assert!(last >= 450, "seed {seed}: {last}");
+        let limit = AdaptiveLimit::new(config).unwrap();
+        let (_, last) = limit_after_constant_timeouts(limit, seed);
+        assert_eq!(last, 200, "seed {seed}");
     }
 }
 

@@ -53,6 +53,8 @@ struct RateBeforeCut {
     counted: f64,
     /// In flight / latency, by Little's law.
     derived: f64,
+    /// The limit before the cut, to which a confirmed baseline returns at most.
+    limit: f64,
 }
 
 impl Vegas {
@@ -90,7 +92,7 @@ impl Vegas {
             self.search_again();
             return limit * (ceiling / latency).clamp(CUT_MAX, BACKOFF);
         }
-        let rate = RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency };
+        let rate = RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit };
         let baseline = *self.baseline.get_or_insert(latency);
         let full = window.in_flight >= 0.8 * limit;
         if let Some(before) = self.cut
@@ -98,7 +100,7 @@ impl Vegas {
             && rate.counted < FALLEN * before.counted
             && rate.derived < FALLEN * before.derived
         {
-            return self.accept_baseline(latency, limit, before.derived * latency);
+            return self.accept_baseline(latency, limit, before);
         }
         if window.in_flight_peak * 2.0 < limit {
             // The limit binds nothing here: follow the latency both ways, and keep the limit.
@@ -163,16 +165,25 @@ impl Vegas {
         }
     }
 
-    /// Takes the latency below the knee as the baseline.
-    fn accept_baseline(&mut self, latency: f64, limit: f64, knee: f64) -> f64 {
+    /// Takes the latency below the knee as the baseline, and returns to the knee.
+    ///
+    /// A rate from before a change of the latency places the knee too high, so the limit returns at
+    /// most to the one before the cut, and doubles from there only if nothing queued at it.
+    fn accept_baseline(&mut self, latency: f64, limit: f64, before: RateBeforeCut) -> f64 {
         let shift = self.baseline.map_or(1.0, |baseline| latency / baseline);
-        self.slow_start |= !(1.0 / SHIFT..=SHIFT).contains(&shift);
+        let knee = before.derived * latency;
+        if !(0.97..=1.1).contains(&(knee / before.limit)) {
+            self.slow_start = false;
+        } else if !(1.0 / SHIFT..=SHIFT).contains(&shift) {
+            self.slow_start = true;
+        }
         self.baseline = Some(latency);
         self.verified = true;
         self.full_windows = 0;
         self.cut = None;
         self.covariance.clear();
-        limit.max(knee + 3.0 * knee.max(1.0).log10().max(1.0))
+        let target = knee + 3.0 * knee.max(1.0).log10().max(1.0);
+        target.min(before.limit).max(limit)
     }
 
     /// Follows a latency below the baseline: half of the way, against noise, or at once while the
