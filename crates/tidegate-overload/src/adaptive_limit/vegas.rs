@@ -27,7 +27,7 @@ const PROBE_WINDOWS: u32 = 60;
 const FALLEN: f64 = 0.9;
 /// Windows at the minimum, with a queue, after which the baseline is measured anew.
 const FLOOR_WINDOWS: u32 = 3;
-/// A change of the baseline from which on the limit is searched by doubling again.
+/// A fall of the latency by this factor makes the baseline a guess again.
 const SHIFT: f64 = 1.5;
 
 /// The state of the controller.
@@ -55,6 +55,8 @@ struct RateBeforeCut {
     derived: f64,
     /// The limit before the cut, to which a confirmed baseline returns at most.
     limit: f64,
+    /// The median latency before the cut, in seconds.
+    latency: f64,
 }
 
 impl Vegas {
@@ -92,7 +94,8 @@ impl Vegas {
             self.search_again();
             return limit * (ceiling / latency).clamp(CUT_MAX, BACKOFF);
         }
-        let rate = RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit };
+        let rate =
+            RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit, latency };
         let baseline = *self.baseline.get_or_insert(latency);
         let full = window.in_flight >= 0.8 * limit;
         if let Some(before) = self.cut
@@ -106,6 +109,16 @@ impl Vegas {
             // The limit binds nothing here: follow the latency both ways, and keep the limit.
             self.baseline = Some(baseline + 0.3 * (latency - baseline));
             self.cut = None;
+            return limit;
+        }
+        if latency * SHIFT < baseline {
+            // The resource got faster. The window mixes both latencies, so its rate judges no cut:
+            // start from a guess, which a cut after the next window confirms.
+            self.baseline = Some(latency);
+            self.verified = false;
+            self.slow_start = false;
+            self.cut = None;
+            self.covariance.clear();
             return limit;
         }
         self.lower_baseline(latency);
@@ -170,13 +183,8 @@ impl Vegas {
     /// A rate from before a change of the latency places the knee too high, so the limit returns at
     /// most to the one before the cut, and doubles from there only if nothing queued at it.
     fn accept_baseline(&mut self, latency: f64, limit: f64, before: RateBeforeCut) -> f64 {
-        let shift = self.baseline.map_or(1.0, |baseline| latency / baseline);
         let knee = before.derived * latency;
-        if !(0.97..=1.1).contains(&(knee / before.limit)) {
-            self.slow_start = false;
-        } else if !(1.0 / SHIFT..=SHIFT).contains(&shift) {
-            self.slow_start = true;
-        }
+        self.slow_start &= (0.95..=1.1).contains(&(latency / before.latency));
         self.baseline = Some(latency);
         self.verified = true;
         self.full_windows = 0;
@@ -190,10 +198,6 @@ impl Vegas {
     /// baseline is a guess.
     fn lower_baseline(&mut self, latency: f64) {
         let Some(baseline) = self.baseline.filter(|baseline| latency < *baseline) else { return };
-        if latency * SHIFT < baseline {
-            self.slow_start = true;
-            self.covariance.clear();
-        }
         let gain = if self.verified { 0.5 } else { 1.0 };
         self.baseline = Some(baseline + gain * (latency - baseline));
     }
