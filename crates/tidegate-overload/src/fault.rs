@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     VictimOfOwnClass,
     /// A request whose time is over is served when its turn comes.
     ExpiredServed,
+    /// A timeout counts as a success of its latency for an adaptive limit.
+    TimeoutSucceeds,
 }
 
 impl Fault {

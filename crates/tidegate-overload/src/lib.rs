@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod adaptive_limit;
 mod backoff;
 mod builder;
 mod cursor;
@@ -47,6 +48,9 @@ mod stats;
 mod sync;
 mod waiting_room;
 
+pub use adaptive_limit::{
+    AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
+};
 pub use builder::{OverloadBuilder, OverloadError};
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
