@@ -1,6 +1,7 @@
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod queue_world;
+mod signals;
 
 use std::sync::Arc;
 
