@@ -36,6 +36,8 @@ const SERVED_OVER: f64 = 1.15;
 const SURGE: f64 = 1.25;
 /// A change of the position up to so many levels is taken as chance, and followed slowly.
 const NEAR_LEVELS: u16 = 64;
+/// A larger one after so many ticks in a row.
+const FAR_TICKS: u32 = 5;
 /// By so many levels a tick.
 const STEP_LEVELS: u16 = 3;
 /// The ticks of a second.
@@ -82,6 +84,8 @@ pub(crate) struct Allowance {
     calm: u32,
     /// The position after the last tick.
     cursor: Cursor,
+    /// The ticks in a row in which the position was far from where it should be.
+    far: u32,
 }
 
 impl Allowance {
@@ -95,6 +99,7 @@ impl Allowance {
             places: 0,
             calm: 0,
             cursor: Cursor::OPEN,
+            far: 0,
         }
     }
 
@@ -128,7 +133,8 @@ impl Allowance {
             self.allowed = None;
         }
         let (from, to) = (self.cursor.level(), position.level());
-        self.cursor = if from == 0 || to == 0 || from.abs_diff(to) > NEAR_LEVELS {
+        self.far = if from.abs_diff(to) > NEAR_LEVELS { self.far + 1 } else { 0 };
+        self.cursor = if from == 0 || to == 0 || self.far >= FAR_TICKS {
             position
         } else {
             Cursor::at(to.clamp(from.saturating_sub(STEP_LEVELS), from + STEP_LEVELS))
