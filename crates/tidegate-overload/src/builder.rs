@@ -56,7 +56,8 @@ impl OverloadBuilder {
 
     /// The signals of a resource.
     fn signals_of(signals: &[SignalConfig], resource: Option<&str>) -> Vec<SignalConfig> {
-        let own = |config: &&SignalConfig| config.resource.is_none() || config.resource.as_deref() == resource;
+        let own =
+            |config: &&SignalConfig| config.resource.is_none() || config.resource.as_deref() == resource;
         signals.iter().filter(own).cloned().collect()
     }
 
@@ -165,7 +166,8 @@ impl OverloadBuilder {
                 return Err(OverloadError::PlacesPerInstance { resource, places });
             }
         }
-        for (name, config) in named_of(&self.named).chain(self.default_resource.iter().map(|config| (None, config)))
+        for (name, config) in
+            named_of(&self.named).chain(self.default_resource.iter().map(|config| (None, config)))
         {
             if config.reserve > ResourceConfig::RESERVE_MAX {
                 let resource = name.map(str::to_owned);

@@ -151,8 +151,6 @@ impl CursorControl {
                     }
                 }
             }
-            // One observation that is late moves nothing.
-            (None, Some(_)) => {}
             (None, None) if may_move => {
                 let pressure = measures.wanted.max(pushed);
                 if pressure > 1.0 {
@@ -164,7 +162,8 @@ impl CursorControl {
                 }
                 self.steer(pressure, measures.offered);
             }
-            (None, None) => {}
+            // A pin holds, or one observation is late: nothing moves.
+            (None, _) => {}
         }
         self.position(now)
     }

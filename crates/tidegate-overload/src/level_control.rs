@@ -179,7 +179,11 @@ mod tests {
         }
 
         fn tick(&mut self, pressure: f64) -> LoadLevel {
-            self.tick_of(LevelInput { pressure: Some(pressure), is_queue_over: false, is_cursor_closed: false })
+            self.tick_of(LevelInput {
+                pressure: Some(pressure),
+                is_queue_over: false,
+                is_cursor_closed: false,
+            })
         }
 
         fn tick_of(&mut self, input: LevelInput) -> LoadLevel {

@@ -25,10 +25,18 @@
 
 #![forbid(unsafe_code)]
 
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
 mod allowance;
 mod backoff;
 mod builder;
 mod cursor;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
 mod cursor_control;
 mod fault;
 mod hash;

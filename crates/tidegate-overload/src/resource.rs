@@ -307,7 +307,7 @@ impl Resource {
         };
         instances.report(self.name.as_ref(), instance, state, now)?;
         let places = instances.places(now);
-            self.set_places(&control, places);
+        self.set_places(&control, places);
         Ok(())
     }
 

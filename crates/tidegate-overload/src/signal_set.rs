@@ -43,9 +43,10 @@ impl SignalSet {
 
     /// Takes in a pushed value that was checked; whether there is such a signal.
     pub(crate) fn push(&mut self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
-        let found = self.states.iter_mut().find(|state| {
-            state.config().name == name && state.config().source == SignalSource::Pushed
-        });
+        let found = self
+            .states
+            .iter_mut()
+            .find(|state| state.config().name == name && state.config().source == SignalSource::Pushed);
         found.map(|state| state.push(pushed, now)).is_some()
     }
 

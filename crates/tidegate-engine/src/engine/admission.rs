@@ -263,7 +263,7 @@ impl Engine {
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
             } else {
-                plane.overload.acquire(resource, now)
+                plane.overload.acquire(resource, request.class, now)
             };
             match acquired {
                 Ok(permit) => holds.place = Some(Place::new(plane, permit)),

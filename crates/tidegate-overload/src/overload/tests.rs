@@ -1,5 +1,6 @@
 #[cfg(tidegate_planted_faults)]
 mod faults;
+#[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
 mod queue_world;
 mod signals;
 
@@ -256,7 +257,10 @@ fn a_resource_is_found_by_its_name_and_any_other_name_is_the_default_resource() 
 #[test]
 fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     let (overload, other, checkout) = two_resources();
-    let held = [overload.acquire(checkout, Class::Critical, START).unwrap(), overload.acquire(checkout, Class::Critical, START).unwrap()];
+    let held = [
+        overload.acquire(checkout, Class::Critical, START).unwrap(),
+        overload.acquire(checkout, Class::Critical, START).unwrap(),
+    ];
     let shed = overload.acquire(checkout, Class::Critical, START).unwrap_err();
     assert_eq!(
         (shed.resource.as_deref(), shed.binding, shed.limit()),

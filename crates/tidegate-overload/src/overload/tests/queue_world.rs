@@ -207,7 +207,8 @@ const SEEDS: core::ops::RangeInclusive<u64> = 1..=5;
 #[test]
 fn a_steady_overload_moves_the_cursor_by_a_tenth_of_its_span_at_most_and_keeps_all_workers_busy() {
     for bronze in [Bronze::OneTenant, Bronze::ManyTenants, Bronze::AllClasses] {
-        for (times, seed) in [2.0, 5.0, 10.0].into_iter().flat_map(|times| SEEDS.map(move |seed| (times, seed)))
+        for (times, seed) in
+            [2.0, 5.0, 10.0].into_iter().flat_map(|times| SEEDS.map(move |seed| (times, seed)))
         {
             let seconds = World::run(seed, bronze, 12, |_| times);
             let steady = &seconds[2..];
@@ -224,13 +225,20 @@ fn a_steady_overload_moves_the_cursor_by_a_tenth_of_its_span_at_most_and_keeps_a
 #[test]
 fn the_cursor_is_open_within_a_second_after_the_load_has_eased() {
     for bronze in [Bronze::OneTenant, Bronze::ManyTenants, Bronze::AllClasses] {
-        for (times, seed) in [2.0, 5.0, 10.0].into_iter().flat_map(|times| SEEDS.map(move |seed| (times, seed)))
+        for (times, seed) in
+            [2.0, 5.0, 10.0].into_iter().flat_map(|times| SEEDS.map(move |seed| (times, seed)))
         {
             let seconds =
                 World::run(seed, bronze, 10, |second| if (1..6).contains(&second) { times } else { 0.5 });
             let after = &seconds[7..];
-            assert!(after.iter().all(|second| second.cursor_max == 0), "{bronze:?} {times}x {seed}: {seconds:?}");
-            assert!(after.iter().all(|second| second.refused == 0), "{bronze:?} {times}x {seed}: {seconds:?}");
+            assert!(
+                after.iter().all(|second| second.cursor_max == 0),
+                "{bronze:?} {times}x {seed}: {seconds:?}"
+            );
+            assert!(
+                after.iter().all(|second| second.refused == 0),
+                "{bronze:?} {times}x {seed}: {seconds:?}"
+            );
         }
     }
 }

@@ -91,5 +91,8 @@ fn signals_and_reserves_that_cannot_be_are_named() {
     assert!(message(base().signal(zero)).contains("above 0"));
     let mut config = ResourceConfig::new(10);
     config.reserve = 51;
-    assert!(message(Overload::builder(7).default_resource(config)).starts_with("reserve 51 is not between 0 and 50"));
+    assert!(
+        message(Overload::builder(7).default_resource(config))
+            .starts_with("reserve 51 is not between 0 and 50")
+    );
 }
