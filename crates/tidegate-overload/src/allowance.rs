@@ -29,6 +29,17 @@ const BEST_KEPT: f64 = 0.1;
 const BEST_DECAY: f64 = 0.99;
 /// The most by which one tick raises the allowance.
 const RAISE_MAX: f64 = 0.1;
+/// No raise goes above this multiple of what was served, so that a pause of the overload by chance
+/// does not swing the cursor; the served cost follows the allowance where there is capacity.
+const SERVED_OVER: f64 = 1.15;
+/// Newer demand counts as a surge from this multiple of the smoothed demand on.
+const SURGE: f64 = 1.25;
+/// A change of the position up to so many levels is taken as chance, and followed slowly.
+const NEAR_LEVELS: u16 = 64;
+/// A larger one after so many ticks in a row.
+const FAR_TICKS: u32 = 5;
+/// By so many levels a tick.
+const STEP_LEVELS: u16 = 3;
 /// The ticks of a second.
 const SECOND_TICKS: usize = 10;
 /// The weight of one tick in the smoothed demand: a time constant of a second.
@@ -71,6 +82,10 @@ pub(crate) struct Allowance {
     /// The places at the last overloaded tick.
     places: u64,
     calm: u32,
+    /// The position after the last tick.
+    cursor: Cursor,
+    /// The ticks in a row in which the position was far from where it should be.
+    far: u32,
 }
 
 impl Allowance {
@@ -83,6 +98,8 @@ impl Allowance {
             best: 0.0,
             places: 0,
             calm: 0,
+            cursor: Cursor::OPEN,
+            far: 0,
         }
     }
 
@@ -91,7 +108,7 @@ impl Allowance {
     pub(crate) fn tick(&mut self, load: &TickLoad<'_>, may_move: bool) -> Cursor {
         self.learn(load);
         if !may_move {
-            return self.position();
+            return self.cursor;
         }
         if load.queue.is_overloaded() {
             self.calm = 0;
@@ -105,14 +122,24 @@ impl Allowance {
                 self.allowed = None;
             } else {
                 let spare = (1.0 - load.utilization).clamp(0.0, RAISE_MAX);
-                self.allowed = Some((allowed * (1.0 + spare)).max(SERVED_KEPT * self.served()));
+                let served = self.served();
+                // Already above it after a cut: it stays.
+                let most = allowed.max(SERVED_OVER * served);
+                self.allowed = Some((allowed * (1.0 + spare)).min(most).max(SERVED_KEPT * served));
             }
         }
         let position = self.position();
         if position == Cursor::OPEN && !load.queue.is_overloaded() {
             self.allowed = None;
         }
-        position
+        let (from, to) = (self.cursor.level(), position.level());
+        self.far = if from.abs_diff(to) > NEAR_LEVELS { self.far + 1 } else { 0 };
+        self.cursor = if from == 0 || to == 0 || self.far >= FAR_TICKS {
+            position
+        } else {
+            Cursor::at(to.clamp(from.saturating_sub(STEP_LEVELS), from + STEP_LEVELS))
+        };
+        self.cursor
     }
 
     fn learn(&mut self, load: &TickLoad<'_>) {
@@ -156,7 +183,7 @@ impl Allowance {
         let smooth: f64 = self.demand.iter().map(|cost| f64::from(*cost)).sum();
         // A surge is in the last ticks before it is in the smoothed demand.
         let newest = self.recent[..3].iter().map(|(offered, _)| offered).sum::<f64>() / 3.0;
-        let scale = if newest > smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
+        let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
         Cursor::for_allowance(|level| f64::from(self.demand[level]) * scale, allowed)
     }
 }

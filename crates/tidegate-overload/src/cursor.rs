@@ -75,6 +75,20 @@ impl Cursor {
         }
         Self::OPEN
     }
+
+    /// The lowest position that takes in no more than `allowed` of the offered cost (by level): the
+    /// level that no longer fits is shed whole. For a resource without a queue, where nothing else
+    /// bounds that level.
+    pub(crate) fn within_allowance(offered: impl Fn(usize) -> f64, allowed: f64) -> Self {
+        let mut served = 0.0;
+        for level in (0..LEVELS).rev() {
+            served += offered(level);
+            if served > allowed {
+                return Self::at(level as u16 + 1);
+            }
+        }
+        Self::OPEN
+    }
 }
 
 /// The level of a request: its class, and within it the cohort of its tenant in this hour.

@@ -151,8 +151,6 @@ impl CursorControl {
                     }
                 }
             }
-            // One observation that is late moves nothing.
-            (None, Some(_)) => {}
             (None, None) if may_move => {
                 let pressure = measures.wanted.max(pushed);
                 if pressure > 1.0 {
@@ -164,7 +162,8 @@ impl CursorControl {
                 }
                 self.steer(pressure, measures.offered);
             }
-            (None, None) => {}
+            // A pin holds, or one observation is late: nothing moves.
+            (None, _) => {}
         }
         self.position(now)
     }
@@ -186,7 +185,7 @@ impl CursorControl {
         self.cursor = if self.share >= 1.0 {
             Cursor::OPEN
         } else if total > 0.0 {
-            Cursor::for_allowance(|level| offered[level] as f64, total * self.share)
+            Cursor::within_allowance(|level| offered[level] as f64, total * self.share)
         } else {
             // A tick without demand is no reason to move.
             self.cursor

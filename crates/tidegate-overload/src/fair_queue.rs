@@ -30,9 +30,9 @@ mod class_queue;
 mod class_schedule;
 mod delay_control;
 mod flow;
-mod queue_tick;
 mod queue_config;
 mod queue_terms;
+mod queue_tick;
 mod service_rate;
 mod turn_verdict;
 
@@ -47,9 +47,9 @@ use class_queue::{ClassQueue, QueuedRequest};
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
-pub use queue_tick::{QueueCounts, QueueTick};
 pub use queue_config::{QueueConfig, QueueConfigError, Share};
 pub(crate) use queue_terms::QueueTerms;
+pub use queue_tick::{QueueCounts, QueueTick};
 use service_rate::ServiceRate;
 pub use turn_verdict::{QueueShed, TurnVerdict};
 

@@ -136,6 +136,7 @@ impl InFlight {
 
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
+#[expect(clippy::float_cmp, reason = "quotients of small integers are exact")]
 mod tests {
     use super::*;
 

@@ -26,11 +26,19 @@
 
 #![forbid(unsafe_code)]
 
-mod allowance;
 mod adaptive_limit;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
+mod allowance;
 mod backoff;
 mod builder;
 mod cursor;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
 mod cursor_control;
 mod fair_queue;
 mod fault;
@@ -38,12 +46,16 @@ mod hash;
 mod in_flight;
 mod instances;
 mod latency;
+mod level_control;
+mod load_level;
 mod outcome;
 mod overload;
 mod queue_observation;
 mod resource;
 mod resource_id;
 mod shed;
+mod signal;
+mod signal_set;
 mod stats;
 mod sync;
 mod waiting_room;
@@ -60,12 +72,14 @@ pub use fair_queue::{
 };
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
+pub use load_level::LoadLevel;
 pub use outcome::OfferOutcome;
 pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};
+pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
 pub use waiting_room::{
     ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,

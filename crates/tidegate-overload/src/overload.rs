@@ -1,6 +1,7 @@
 //! The overload plane: its resources, the decision on each request, and the tick.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_core::{Class, Cost, Timestamp};
@@ -12,11 +13,13 @@ use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
+use crate::load_level::LoadLevel;
 use crate::outcome::OfferOutcome;
 use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::Shed;
+use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
@@ -350,6 +353,33 @@ impl Overload {
             Some(resource) => self.resource(resource).signal(signal.pressure),
             None => self.resources.iter().for_each(|slot| slot.resource.signal(signal.pressure)),
         }
+    }
+
+    /// Takes in a value of a pushed signal, for each resource that has a signal of this name.
+    pub fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> Result<(), SignalError> {
+        if !(pushed.value >= 0.0 && pushed.value.is_finite()) {
+            return Err(SignalError::Value(pushed.value));
+        }
+        if let Some(target) = pushed.target.filter(|target| !(*target > 0.0 && target.is_finite())) {
+            return Err(SignalError::Target(target));
+        }
+        let mut is_known = false;
+        for slot in &self.resources {
+            is_known |= slot.resource.push_signal(name, pushed, now);
+        }
+        if is_known {
+            return Ok(());
+        }
+        let mut names = BTreeSet::new();
+        self.resources.iter().for_each(|slot| slot.resource.pushed_names(&mut names));
+        let known = names.into_iter().collect::<Vec<_>>().join(", ");
+        // Strangers may choose the name.
+        Err(SignalError::Unknown { name: name.chars().take(64).collect(), known })
+    }
+
+    /// The load level of a resource.
+    pub fn level(&self, resource: ResourceId) -> LoadLevel {
+        self.resource(resource).level()
     }
 
     /// Takes in the report of an instance of a resource with

@@ -12,10 +12,14 @@ use crate::fair_queue::QueueConfig;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
+use crate::level_control::{LevelControl, LevelInput};
+use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::outcome::OfferCounts;
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
+use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
+use crate::signal_set::SignalSet;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
@@ -58,15 +62,21 @@ pub struct ResourceConfig {
     /// The order in which requests wait for the resource: weighted fair queuing with these
     /// settings. `None`: by class, then by arrival.
     pub queue: Option<QueueConfig>,
+    /// The part of the bound, in hundredths, that only the highest class may use while the load
+    /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
+    pub reserve: u8,
 }
 
 impl ResourceConfig {
+    /// The largest reserve: half of the bound.
+    pub const RESERVE_MAX: u8 = 50;
+
     /// The largest bound: a million requests in flight.
     pub const IN_FLIGHT_MAX: u64 = 1_000_000;
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None }
+        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None, reserve: 5 }
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -148,10 +158,25 @@ struct ResourceControl {
     queue_config: Option<QueueConfig>,
     /// What the queue reported since the last tick.
     queue: Option<QueueObservation>,
+    signals: SignalSet,
+    levels: LevelControl,
+    /// The worst pressure of the last tick, and the position of its signal.
+    pressure: Option<(f64, usize)>,
+    reserve: u8,
+}
+
+/// What signals and ticks made of the load of a resource.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadState {
+    pub(crate) level: LoadLevel,
+    pub(crate) transitions: u64,
+    pub(crate) pressure: Option<f64>,
+    pub(crate) binding: Option<String>,
+    pub(crate) signals: Vec<SignalStats>,
 }
 
 impl Resource {
-    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig) -> Self {
+    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig, signals: Vec<SignalConfig>) -> Self {
         let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
         let control = ResourceControl {
             cursor: CursorControl::new(),
@@ -161,6 +186,10 @@ impl Resource {
             waiting_max: config.waiting_max,
             queue_config: config.queue,
             queue: None,
+            signals: SignalSet::new(signals),
+            levels: LevelControl::new(LevelThresholds::DEFAULT),
+            pressure: None,
+            reserve: config.reserve,
         };
         Self {
             name,
@@ -178,17 +207,20 @@ impl Resource {
     }
 
     /// Goes on with other settings. Requests in flight above a lower bound stay.
-    pub(crate) fn reconfigure(&self, config: ResourceConfig) {
+    pub(crate) fn reconfigure(&self, config: ResourceConfig, signals: Vec<SignalConfig>) {
         let mut control = lock(&self.control);
+        control.signals.reconfigure(signals);
+        control.pressure = None;
+        control.reserve = config.reserve;
         control.waiting_max = config.waiting_max;
         control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.in_flight.set_max(places.1, 0);
+            self.set_places(&control, places.1);
         } else if control.instances.is_none() {
-            self.in_flight.set_max(places.1, 0);
+            self.set_places(&control, places.1);
         }
     }
 
@@ -309,7 +341,8 @@ impl Resource {
             return Err(InstanceError::NotScaled { resource: self.name.clone() });
         };
         instances.report(self.name.as_ref(), instance, state, now)?;
-        self.in_flight.set_max(instances.places(now), 0);
+        let places = instances.places(now);
+        self.set_places(&control, places);
         Ok(())
     }
 
@@ -323,7 +356,8 @@ impl Resource {
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {
-            self.in_flight.set_max(instances.places(now), 0);
+            let places = instances.places(now);
+            self.set_places(&control, places);
         }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
@@ -351,7 +385,59 @@ impl Resource {
             queue,
         };
         let cursor = control.cursor.tick(&measures, now);
+        self.tick_level(&mut control, &measures, now);
         self.move_cursor(cursor, &control.cursor, now);
+    }
+
+    /// Moves the load level by the signals.
+    fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
+        // A queue that was never empty wanted all places for the whole tick.
+        let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
+        let in_use = if is_full { 1.0 } else { measures.utilization };
+        control.signals.measure(SignalSource::InFlight, in_use, now);
+        if let Some(queue) = measures.queue {
+            control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
+        }
+        control.pressure = control.signals.tick(now);
+        let input = LevelInput {
+            pressure: control.pressure.map(|(pressure, _)| pressure),
+            is_queue_over: measures.queue.is_some_and(|queue| queue.is_overloaded()),
+            is_cursor_closed: self.cursor() == Cursor::CLOSED,
+        };
+        control.levels.tick(input, now);
+        self.set_places(control, self.in_flight.max());
+    }
+
+    /// Sets the bound, with the reserve that the load level asks for.
+    fn set_places(&self, control: &ResourceControl, places: u64) {
+        let is_emergency = control.levels.level() == LoadLevel::Emergency;
+        let reserve = if is_emergency { places * u64::from(control.reserve) / 100 } else { 0 };
+        self.in_flight.set_max(places, reserve);
+    }
+
+    /// Takes in a pushed value that was checked; whether the resource has such a signal.
+    pub(crate) fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
+        lock(&self.control).signals.push(name, pushed, now)
+    }
+
+    /// Adds the names of the pushed signals.
+    pub(crate) fn pushed_names(&self, names: &mut std::collections::BTreeSet<String>) {
+        names.extend(lock(&self.control).signals.pushed_names().map(str::to_owned));
+    }
+
+    pub(crate) fn level(&self) -> LoadLevel {
+        lock(&self.control).levels.level()
+    }
+
+    pub(crate) fn load(&self, now: Timestamp) -> LoadState {
+        let control = lock(&self.control);
+        LoadState {
+            level: control.levels.level(),
+            transitions: control.levels.transitions(),
+            pressure: control.pressure.map(|(pressure, _)| pressure),
+            binding: control.pressure.and_then(|(_, index)| control.signals.name(index)).map(str::to_owned),
+            signals: control.signals.stats(now),
+        }
     }
 
     fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {

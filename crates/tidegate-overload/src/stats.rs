@@ -4,8 +4,10 @@ use tidegate_core::Timestamp;
 
 use crate::cursor::Cursor;
 use crate::latency::LatencyStats;
+use crate::load_level::LoadLevel;
 use crate::outcome::OfferOutcome;
 use crate::resource::Resource;
+use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
 ///
@@ -19,7 +21,7 @@ use crate::resource::Resource;
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the
 /// sum of the outcomes. Counters are read one after the other, so while requests are decided a
 /// request may be counted as undecided although it was decided a moment before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceStats<'a> {
     /// The name; `None` for the default resource.
@@ -41,6 +43,16 @@ pub struct ResourceStats<'a> {
     pub demand: u64,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
+    /// The load level.
+    pub level: LoadLevel,
+    /// The changes of the load level since the start.
+    pub level_transitions: u64,
+    /// The worst smoothed pressure of the last tick; `None` while no signal is fresh.
+    pub pressure: Option<f64>,
+    /// The name of the signal with that pressure.
+    pub binding_signal: Option<String>,
+    /// The signals, in the order of their names.
+    pub signals: Vec<SignalStats>,
     outcomes: [u64; OfferOutcome::ALL.len()],
 }
 
@@ -49,7 +61,13 @@ impl<'a> ResourceStats<'a> {
         // Outcomes before offers: a request that is decided in between is undecided here, rather
         // than decided without having been offered.
         let outcomes = OfferOutcome::ALL.map(|outcome| resource.counts.decided(outcome));
+        let load = resource.load(now);
         Self {
+            level: load.level,
+            level_transitions: load.transitions,
+            pressure: load.pressure,
+            binding_signal: load.binding,
+            signals: load.signals,
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),

@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTick, QueueTerms, TurnVerdict};
+use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};

@@ -1,6 +1,8 @@
 #[cfg(tidegate_planted_faults)]
 mod faults;
+#[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
 mod queue_world;
+mod signals;
 
 use std::sync::Arc;
 

@@ -1,0 +1,98 @@
+//! Signals, levels and the reserve, through the plane.
+
+use super::*;
+use crate::load_level::LoadLevel;
+use crate::queue_observation::QueueObservation;
+use crate::signal::{PushedValue, SignalConfig, SignalError, SignalSource};
+
+fn with_cpu() -> Overload {
+    let cpu = SignalConfig { target: 0.85, ..SignalConfig::new("cpu", SignalSource::Pushed) };
+    Overload::builder(7).default_resource(ResourceConfig::new(100)).signal(cpu).build().unwrap()
+}
+
+#[test]
+fn a_pushed_signal_sets_the_level_until_it_is_stale_and_leaves_the_cursor_alone() {
+    let overload = with_cpu();
+    for step in 0..30 {
+        overload.push_signal("cpu", PushedValue::new(0.80), tick_at(step)).unwrap();
+        offer(&overload, 10, tick_at(step));
+        overload.tick(tick_at(step));
+    }
+    let stats = overload.stats(ONLY, tick_at(30));
+    assert_eq!((stats.level, stats.binding_signal.as_deref()), (LoadLevel::Hard, Some("cpu")));
+    assert_eq!(overload.cursor(ONLY), Cursor::OPEN);
+    for step in 30..100 {
+        overload.tick(tick_at(step));
+    }
+    let stats = overload.stats(ONLY, tick_at(100));
+    assert!(stats.signals[0].is_stale && stats.signals[0].pressure.is_none(), "{stats:?}");
+    assert_eq!((stats.level, stats.binding_signal.as_deref()), (LoadLevel::Normal, Some("in_flight")));
+}
+
+#[test]
+fn a_pushed_value_may_bring_its_target_and_its_time() {
+    let overload = with_cpu();
+    let pushed = PushedValue { value: 0.5, target: Some(0.5), ttl: Some(Duration::from_secs(2)) };
+    overload.push_signal("cpu", pushed, START).unwrap();
+    (0..=20).for_each(|step| assert_eq!(overload.tick(tick_at(step)), tick_at(step + 1)));
+    assert_eq!(overload.stats(ONLY, tick_at(20)).pressure, Some(1.0));
+    overload.tick(tick_at(21));
+    assert_eq!(overload.stats(ONLY, tick_at(21)).pressure, Some(0.0));
+}
+
+#[test]
+fn values_that_are_no_measure_and_unknown_names_are_errors_that_change_nothing() {
+    let overload = with_cpu();
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1] {
+        let error = overload.push_signal("cpu", PushedValue::new(value), START).unwrap_err();
+        assert!(matches!(error, SignalError::Value(_)), "{error}");
+    }
+    for target in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let pushed = PushedValue { target: Some(target), ..PushedValue::new(0.5) };
+        let error = overload.push_signal("cpu", pushed, START).unwrap_err();
+        assert!(matches!(error, SignalError::Target(_)), "{error}");
+    }
+    for name in ["disk", "in_flight"] {
+        let error = overload.push_signal(name, PushedValue::new(0.5), START).unwrap_err();
+        assert_eq!(error.to_string(), format!("signal \"{name}\" is not pushed; push one of: cpu"));
+    }
+    assert_eq!(overload.stats(ONLY, START).signals[0].value, None);
+}
+
+#[test]
+fn an_emergency_keeps_the_reserve_for_the_highest_class() {
+    let overload = overload(40);
+    overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, START);
+    for step in 0..20 {
+        let standing = QueueObservation { delay_ratio: 3.0, is_empty: false, shed: 1, served: 10 };
+        overload.observe_queue(ONLY, standing);
+        overload.tick(tick_at(step));
+    }
+    assert_eq!(overload.level(ONLY), LoadLevel::Emergency);
+    let take = |class| {
+        let taken = core::iter::from_fn(|| overload.acquire(ONLY, class, START).ok());
+        taken.collect::<Vec<_>>()
+    };
+    let (common, highest) = (take(Class::Critical), take(Class::CriticalPlus));
+    assert_eq!((common.len(), highest.len()), (38, 2), "a twentieth of 40 places");
+    common.into_iter().chain(highest).for_each(|permit| overload.give_back(permit));
+}
+
+#[test]
+fn signals_and_reserves_that_cannot_be_are_named() {
+    let message = |builder: OverloadBuilder| builder.build().unwrap_err().to_string();
+    let base = || Overload::builder(7).default_resource(ResourceConfig::new(10));
+    let signal = |name: &str| SignalConfig::new(name, SignalSource::Pushed);
+    let absent = SignalConfig { resource: Some("absent".into()), ..signal("cpu") };
+    assert_eq!(message(base().signal(absent)), "signal \"cpu\": its resource is not configured; change it");
+    assert!(message(base().signal(signal("cpu")).signal(signal("cpu"))).contains("has this name"));
+    assert!(message(base().signal(signal(""))).contains("1 to 64 bytes"));
+    let zero = SignalConfig { target: 0.0, ..signal("cpu") };
+    assert!(message(base().signal(zero)).contains("above 0"));
+    let mut config = ResourceConfig::new(10);
+    config.reserve = 51;
+    assert!(
+        message(Overload::builder(7).default_resource(config))
+            .starts_with("reserve 51 is not between 0 and 50")
+    );
+}
