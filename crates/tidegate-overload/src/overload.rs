@@ -263,16 +263,20 @@ impl Overload {
         &self,
         resource: ResourceId,
         class: Class,
-        cost: Cost,
         _now: Timestamp,
     ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
         if state.in_flight.acquire(class) {
-            state.count_served(cost);
             return Ok(InFlightPermit::new(resource));
         }
         state.count_shed();
         Err(state.no_place())
+    }
+
+    /// Counts the cost of a request that got a place: the cursor admits about as much as was served.
+    #[inline]
+    pub fn count_served(&self, resource: ResourceId, cost: Cost) {
+        self.resource(resource).count_served(cost);
     }
 
     /// The refusal of a request for which the free places are claimed by requests that wait; counts

@@ -263,10 +263,13 @@ impl Engine {
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
             } else {
-                plane.overload.acquire(resource, request.class, request.cost, now)
+                plane.overload.acquire(resource, request.class, now)
             };
             match acquired {
-                Ok(permit) => holds.place = Some(Place::new(plane, permit)),
+                Ok(permit) => {
+                    plane.overload.count_served(resource, request.cost);
+                    holds.place = Some(Place::new(plane, permit));
+                }
                 Err(shed) => {
                     return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
                 }
