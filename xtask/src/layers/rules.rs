@@ -130,6 +130,7 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse"] },
     Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-redis-server", kind: Apart, may_use: &[] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },
