@@ -53,7 +53,10 @@ impl ClientConnection {
                 return Err(invalid("the answer is too large"));
             }
             if self.stream.read_buf(&mut self.received).await? == 0 {
-                return Err(Error::new(ErrorKind::UnexpectedEof, "the connection ended before the answer did"));
+                return Err(Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the connection ended before the answer did",
+                ));
             }
             if needed.is_none() {
                 needed = read_head(&self.received)?;

@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn the_level_is_that_of_the_resource_as_a_word_or_a_number() {
-        let body = json!({"resources": [{"name": "other", "level": "Hard"}, {"name": "app", "level": "Normal"}]});
+        let body =
+            json!({"resources": [{"name": "other", "level": "Hard"}, {"name": "app", "level": "Normal"}]});
         assert_eq!(level_in(&body, "app").as_deref(), Some("normal"));
         assert!(is_normal("normal") && is_normal("0") && !is_normal("hard"));
         assert_eq!(level_in(&json!([{"resource": "app", "level": 3}]), "app").as_deref(), Some("3"));

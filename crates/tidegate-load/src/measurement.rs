@@ -154,8 +154,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn measurement(samples: impl IntoIterator<Item = (u32, Ending)>) -> Measurement {
-        let stream =
-            Stream { path: "/", tenant: "gold", class: "critical", mean_work: MS, seed: 1 };
+        let stream = Stream { path: "/", tenant: "gold", class: "critical", mean_work: MS, seed: 1 };
         let mut schedule = Schedule::default();
         schedule.add(stream, Duration::ZERO, MS, 0.0);
         let samples = samples.into_iter().map(|(at, ending)| Sample {

@@ -29,7 +29,8 @@ pub fn table(name: &str, findings: &Findings) -> String {
     for figure in findings.figures() {
         let (value, gate) = (value(figure), gate(figure));
         let word = figure.verdict.word();
-        let line = format!("  {:<NAME_WIDTH$} {value:>12}  {gate:<14} {word:<14} {}", figure.name, figure.note);
+        let line =
+            format!("  {:<NAME_WIDTH$} {value:>12}  {gate:<14} {word:<14} {}", figure.name, figure.note);
         let _ = writeln!(table, "{}", line.trim_end());
     }
     table

@@ -141,7 +141,8 @@ mod tests {
             values.iter().filter(|value| **value > means * mean).count() as f64 / values.len() as f64
         };
         let arrivals = schedule.arrivals();
-        let gaps: Vec<f64> = arrivals.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect();
+        let gaps: Vec<f64> =
+            arrivals.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect();
         let work: Vec<f64> = arrivals.iter().map(|one| one.work.as_secs_f64()).collect();
         for values in [gaps, work] {
             assert!((over(&values, 1.0) - (-1.0_f64).exp()).abs() < 0.02);

@@ -18,7 +18,8 @@ pub(crate) enum Kind {
     Pure,
     /// Talks to the world. Published.
     Edge,
-    /// A tool of the project, never published. No other crate may depend on it.
+    /// A tool of the project, never published. No other crate may depend on it, unless its rule names
+    /// the tool.
     Apart,
 }
 

@@ -77,7 +77,13 @@ pub(crate) fn killed_daemon(settings: &Settings, findings: &mut Findings) -> Res
     findings.begin_run("5x, daemon killed and restarted", &run);
     let gold = run.within(before + SERVES_AFTER..end).of_tenant(GOLD.tenant);
     let gate = Gate::AtLeast(99.0);
-    findings.gated("gold success from 2 s after the kill", gold.success() * 100.0, "%", gate, &gold.endings());
+    findings.gated(
+        "gold success from 2 s after the kill",
+        gold.success() * 100.0,
+        "%",
+        gate,
+        &gold.endings(),
+    );
     judge_empty(findings, &testbed, start + end)?;
     judge_level(findings, time_until_normal(testbed.operators()?, start + end));
     let present = testbed.app.counts()?.present;

@@ -75,12 +75,6 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
         findings.gated(&format!("{name}: places kept"), present, "", Gate::AtMost(APP_WORKERS as f64), &note);
         judge_gold(settings, findings, &name, window, &run, alone_p99);
     }
-    let (factor, least) = ADAPTIVE_FACTOR;
-    let (run, counts) = through_proxy(settings, AppPlaces::Adaptive, &schedule(window.length, factor))?;
-    let name = format!("{factor}x, concurrency auto");
-    judge(findings, &name, window, &run, least);
-    findings.shown(&format!("{name}: most at the upstream"), counts.present_max as f64, "requests", "");
-    judge_gold(settings, findings, &name, window, &run, alone_p99);
     for (factor, _) in FACTORS {
         let schedule = schedule(window.length, factor);
         let run = on_time(|| straight(&schedule), |run| run)?;
@@ -95,6 +89,12 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
             findings.gated(&name, goodput, "", Gate::AtMost(COLLAPSED_MAX), "it collapses");
         }
     }
+    let (factor, least) = ADAPTIVE_FACTOR;
+    let (run, counts) = through_proxy(settings, AppPlaces::Adaptive, &schedule(window.length, factor))?;
+    let name = format!("{factor}x, concurrency auto");
+    judge(findings, &name, window, &run, least);
+    findings.shown(&format!("{name}: most at the upstream"), counts.present_max as f64, "requests", "");
+    judge_gold(settings, findings, &name, window, &run, alone_p99);
     Ok(())
 }
 
@@ -127,13 +127,7 @@ fn judge_gold(
         / (window.length - window.settled).as_secs_f64();
     let share = bronze_rate / (APP_CAPACITY - gold_rate).min(demand);
     let note = format!("{bronze_rate:.0}/s");
-    findings.gated(
-        &format!("{name}: bronze / leftover"),
-        share,
-        "",
-        Gate::AtLeast(BRONZE_SHARE_MIN),
-        &note,
-    );
+    findings.gated(&format!("{name}: bronze / leftover"), share, "", Gate::AtLeast(BRONZE_SHARE_MIN), &note);
 }
 
 fn through_proxy(

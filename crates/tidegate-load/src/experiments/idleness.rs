@@ -18,7 +18,11 @@ pub(crate) const NORMAL_AFTER: Duration = Duration::from_secs(6);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Judges places and queue [`EMPTY_AFTER`] after `event`.
-pub(crate) fn judge_empty(findings: &mut Findings, testbed: &Testbed<'_>, event: Instant) -> Result<(), Failure> {
+pub(crate) fn judge_empty(
+    findings: &mut Findings,
+    testbed: &Testbed<'_>,
+    event: Instant,
+) -> Result<(), Failure> {
     thread::sleep((event + EMPTY_AFTER).saturating_duration_since(Instant::now()));
     let Gauges { places, waiting, .. } = Gauges::read(testbed.operators()?)?;
     findings.gated("places after 1 s", places as f64, "", Gate::AtMost(0.0), "");

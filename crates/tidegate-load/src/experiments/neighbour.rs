@@ -7,9 +7,7 @@ use tidegate_abuse::attack::Failure;
 use crate::findings::{Findings, Gate};
 use crate::measurement::Measurement;
 use crate::schedule::Schedule;
-use crate::testbed::{
-    APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Settings, Testbed, on_time,
-};
+use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Settings, Testbed, on_time};
 
 /// Requests a second to the other upstream, a tenth of its capacity.
 const OTHER_RATE: f64 = 20.0;
