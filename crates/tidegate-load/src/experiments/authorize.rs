@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
     let (callers, operators) = (testbed.callers()?, testbed.operators()?);
     let (run, most) = thread::scope(|scope| {
         let load = scope.spawn(|| generator::run(&schedule, callers, Instant::now()));
-        let mut most = Ok(Gauges::default());
+        let mut most: Result<Gauges, Failure> = Ok(Gauges::default());
         while !load.is_finished() {
             most = most.and_then(|most: Gauges| Ok(most.max(Gauges::read(operators)?)));
             thread::sleep(LOOK);
