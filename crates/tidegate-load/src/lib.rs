@@ -20,6 +20,8 @@
 //! - [`findings`]: figures, gates and verdicts; [`report`] prints them
 //! - [`suite`]: the table of the experiments
 
+#![expect(clippy::cast_precision_loss, reason = "counts of requests are far below 2^52")]
+
 pub mod client;
 mod experiments;
 pub mod findings;

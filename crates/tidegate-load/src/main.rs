@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::thread;
 
 use clap::Parser;
-use tidegate_abuse::attack::Failure;
 use tidegate_load::findings::Findings;
 use tidegate_load::suite::{EXPERIMENTS, Experiment};
 use tidegate_load::testbed::Settings;
@@ -75,10 +74,7 @@ fn main() -> ExitCode {
     }
     let mut all: Vec<(&str, Findings)> = Vec::new();
     for experiment in chosen {
-        let mut findings = Findings::default();
-        if let Err(failure) = (experiment.run)(&settings, &mut findings) {
-            findings.unfinished(&text_of(failure));
-        }
+        let findings = experiment.findings(&settings);
         if !arguments.json {
             println!("{}", report::table(&format!("{}: {}", experiment.name, experiment.asks), &findings));
         }
@@ -91,12 +87,6 @@ fn main() -> ExitCode {
     }
     let mut figures = all.iter().flat_map(|(_, findings)| findings.figures());
     if figures.any(|figure| figure.verdict.is_failure()) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
-}
-
-fn text_of(failure: Failure) -> String {
-    match failure {
-        Failure::GotThrough(text) | Failure::Unfinished(text) | Failure::Skipped(text) => text,
-    }
 }
 
 /// Serves until standard input ends, which it does with the process that started this one.

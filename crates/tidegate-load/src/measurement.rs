@@ -114,7 +114,7 @@ impl Measurement {
             sample.ending == Ending::Answered && window.contains(&(sample.at + sample.took))
         };
         let count = self.samples.iter().filter(is_counted).count();
-        count as f64 / (window.end - window.start).as_secs_f64()
+        count as f64 / window.end.saturating_sub(window.start).as_secs_f64()
     }
 
     /// The latency of the requests that were answered in time.

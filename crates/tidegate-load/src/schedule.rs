@@ -66,7 +66,7 @@ impl Schedule {
             self.streams.len() - 1
         });
         let length = until.saturating_sub(from);
-        // A count of requests, far below the bounds of the type.
+        #[expect(clippy::cast_sign_loss, reason = "a negative rate is saturated to no requests")]
         let count = (rate * length.as_secs_f64()).round() as usize;
         // Each phase of a stream has numbers of its own.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(stream.seed ^ (from.as_millis() as u64) << 16);
@@ -142,7 +142,7 @@ mod tests {
         };
         let arrivals = schedule.arrivals();
         let gaps: Vec<f64> =
-            arrivals.windows(2).map(|pair| (pair[1].at - pair[0].at).as_secs_f64()).collect();
+            arrivals.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at).as_secs_f64()).collect();
         let work: Vec<f64> = arrivals.iter().map(|one| one.work.as_secs_f64()).collect();
         for values in [gaps, work] {
             assert!((over(&values, 1.0) - (-1.0_f64).exp()).abs() < 0.02);

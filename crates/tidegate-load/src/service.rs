@@ -69,7 +69,7 @@ impl Workers {
             let state = &mut *self.state();
             let saved = state.overslept.min(work);
             state.overslept -= saved;
-            work - saved
+            work.saturating_sub(saved)
         };
         let began = Instant::now();
         if planned > Duration::ZERO {

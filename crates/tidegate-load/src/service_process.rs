@@ -29,14 +29,12 @@ impl ServiceProcess {
         if let Some(output) = child.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
         }
-        match line.trim().parse() {
-            Ok(address) => Ok(Self { child, address }),
-            Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(Error::other(format!("the upstream printed no address but {line:?}")))
-            }
+        if let Ok(address) = line.trim().parse() {
+            return Ok(Self { child, address });
         }
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(Error::other(format!("the upstream printed no address but {line:?}")))
     }
 
     /// Its address.

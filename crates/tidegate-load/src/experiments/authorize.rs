@@ -27,7 +27,7 @@ const SUBREQUEST: Stream = Stream {
 };
 
 pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
-    let length = settings.either(Duration::from_secs(120), Duration::from_secs(5));
+    let length = settings.either(Duration::from_mins(2), Duration::from_secs(5));
     let testbed = Testbed::usual(settings, AppPlaces::Fixed)?;
     let mut schedule = Schedule::default();
     schedule.add(SUBREQUEST, Duration::ZERO, length, RATE);

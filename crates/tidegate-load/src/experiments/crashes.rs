@@ -57,7 +57,9 @@ pub(crate) fn killed_upstream(settings: &Settings, findings: &mut Findings) -> R
     let (run, start) = killed(&mut testbed, before, AFTER_UPSTREAM, kill)?;
     findings.begin_run("5x, upstream killed", &run);
     if let Some(Gauges { places, waiting, .. }) = gauges {
-        findings.shown("places at the kill", places as f64, "", &format!("{waiting} waiting"));
+        // Without any, there is nothing to be returned.
+        let note = format!("{waiting} waiting");
+        findings.gated("places at the kill", places as f64, "", Gate::AtLeast(1.0), &note);
     }
     let event = start + before;
     judge_empty(findings, &testbed, event)?;

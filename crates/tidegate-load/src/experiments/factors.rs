@@ -124,7 +124,7 @@ fn judge_gold(
     let rate_of = |tenant| run.of_tenant(tenant).answer_rate(window.settled..window.length);
     let (gold_rate, bronze_rate) = (rate_of(GOLD.tenant), rate_of(BRONZE.tenant));
     let demand = window.of(run).of_tenant(BRONZE.tenant).samples().len() as f64
-        / (window.length - window.settled).as_secs_f64();
+        / window.length.saturating_sub(window.settled).as_secs_f64();
     let share = bronze_rate / (APP_CAPACITY - gold_rate).min(demand);
     let note = format!("{bronze_rate:.0}/s");
     findings.gated(&format!("{name}: bronze / leftover"), share, "", Gate::AtLeast(BRONZE_SHARE_MIN), &note);

@@ -17,7 +17,7 @@ const WAITING_MIN: usize = OPENED - APP_WORKERS;
 /// How long they have to arrive.
 const ARRIVED_AFTER: Duration = Duration::from_secs(5);
 /// The work of a request; no place comes free meanwhile.
-const WORK: Duration = Duration::from_secs(60);
+const WORK: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Failure> {
     let testbed = Testbed::start(settings, AppPlaces::Fixed, ("30s", "30s"))?;
@@ -37,13 +37,12 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
     let empty = gauges::time_until(operators, EMPTY_AFTER, Gauges::is_idle)?;
     let gate = Gate::AtMost(EMPTY_AFTER.as_secs_f64() * 1e3);
     let name = "places and queue empty after leaving";
-    match empty {
-        Some(time) => findings.gated(name, time.as_secs_f64() * 1e3, "ms", gate, ""),
-        None => {
-            let Gauges { places, waiting, .. } = Gauges::read(operators)?;
-            let note = format!("{places} places and {waiting} waiting are left");
-            findings.gated(name, f64::INFINITY, "ms", gate, &note);
-        }
+    if let Some(time) = empty {
+        findings.gated(name, time.as_secs_f64() * 1e3, "ms", gate, "");
+    } else {
+        let Gauges { places, waiting, .. } = Gauges::read(operators)?;
+        let note = format!("{places} places and {waiting} waiting are left");
+        findings.gated(name, f64::INFINITY, "ms", gate, &note);
     }
     Ok(())
 }
