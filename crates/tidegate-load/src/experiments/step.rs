@@ -74,7 +74,7 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
     let gate = Gate::AtMost(millis(FIRST_SHED_MAX));
     match first_shed {
         Some(instant) => {
-            findings.gated("first shed after the step", millis(instant.saturating_sub(step)), "ms", gate, "")
+            findings.gated("first shed after the step", millis(instant.saturating_sub(step)), "ms", gate, "");
         }
         None => findings.absent("first shed after the step", "ms", gate, "nothing was shed"),
     }
