@@ -91,7 +91,7 @@ pub fn time_until(
     }
 }
 
-/// The load level of a resource: its word in lower case. The error says why there is none.
+/// The load level of a resource: its word in lower case. The error says why it could not be read.
 pub fn level(address: SocketAddr, resource: &str) -> Result<String, String> {
     let answer = http1::ask(address, &http1::get(RESOURCES_PATH)).map_err(|error| error.to_string())?;
     if answer.status != 200 {

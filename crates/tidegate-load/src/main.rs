@@ -13,9 +13,9 @@ use tidegate_load::{report, service};
 
 /// Put load on a daemon on loopback, and hold what it answers against gates.
 ///
-/// The daemon and its upstreams are started by the suite and stopped by their ids. Exit code: 0 when
-/// every figure meets its gate, 1 when one does not, could not be read or does not count, 2 when the
-/// command line is wrong.
+/// The daemon and its upstreams are started by the suite and stopped by their ids. Exit code: 0
+/// when every figure meets its gate, 1 when one does not, could not be read or does not count, 2
+/// when the command line is wrong.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// The daemon's binary.

@@ -1,4 +1,4 @@
-//! What became of the requests of a run.
+//! The outcomes of the requests of a run.
 
 use std::ops::Range;
 use std::time::Duration;

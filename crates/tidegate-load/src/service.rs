@@ -24,7 +24,7 @@ pub const COUNTS_PATH: &str = "/counts";
 /// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// What a service has done, and what it does now.
+/// The requests of a service: those served and those present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceCounts {
     /// Requests that it has worked on to the end.

@@ -42,7 +42,7 @@ impl ServiceProcess {
         self.address
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     pub fn counts(&self) -> Result<ServiceCounts> {
         let answer = http1::ask(self.address, &http1::get(COUNTS_PATH))?;
         let body: serde_json::Value = serde_json::from_slice(&answer.body).map_err(Error::other)?;

@@ -6,7 +6,7 @@ use crate::experiments::{authorize, crashes, factors, neighbour, step, waits};
 use crate::findings::{Findings, Verdict};
 use crate::testbed::Settings;
 
-/// What is repeated, once, when the generator was late.
+/// The part that is repeated, once, when the generator was late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repetition {
     /// The run in which it was late; the experiment sees to that.
@@ -22,7 +22,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// The question that it answers.
     pub asks: &'static str,
-    /// What is repeated when the generator was late.
+    /// The part that is repeated when the generator was late.
     pub repeats: Repetition,
     /// Runs it. Figures that were found before it failed are kept.
     pub run: fn(&Settings, &mut Findings) -> Result<(), Failure>,

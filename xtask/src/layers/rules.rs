@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     Pure,
     /// Talks to the world. Published.
     Edge,
-    /// A tool of the project, never published. No other crate may depend on it, unless its rule names
-    /// the tool.
+    /// A tool of the project, never published. No other crate may depend on it, unless the rule of
+    /// that crate names it.
     Apart,
 }
 

@@ -13,7 +13,7 @@ use crate::measurement::Measurement;
 use crate::schedule::Schedule;
 use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, Settings, Testbed};
 
-/// What the upstream is offered, as a multiple of its capacity.
+/// The load offered to the upstream, as a multiple of its capacity.
 const FACTOR: f64 = 5.0;
 /// How long the load goes on after the upstream was killed.
 const AFTER_UPSTREAM: Duration = Duration::from_millis(400);

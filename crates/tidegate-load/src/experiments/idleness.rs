@@ -1,4 +1,4 @@
-//! What must be back to nothing after load: places, queue and load level.
+//! Places, queue and load level, which must be back to nothing after load.
 
 use std::net::SocketAddr;
 use std::thread;

@@ -11,7 +11,7 @@ use crate::testbed::{APP_CAPACITY, AppPlaces, BRONZE, GOLD, GOLD_RATE, OTHER, Se
 
 /// Requests a second to the other upstream, a tenth of its capacity.
 const OTHER_RATE: f64 = 20.0;
-/// What the first upstream is offered, as a multiple of its capacity.
+/// The load offered to the first upstream, as a multiple of its capacity.
 const FACTOR: f64 = 10.0;
 /// The p99 of the other upstream, as a multiple of its p99 alone.
 const P99_RATIO_MAX: f64 = 2.0;
