@@ -408,7 +408,9 @@ impl Desk<'_> {
 
 fn unwaiting_domain(domain: &str) -> Fault {
     let what = format!("\"{domain}\" is a domain of `envoy_ratelimit` files, whose requests do not wait");
-    Fault::new(FaultCode::NotAvailable, what).field("wait_ms").fix("leave it out, and come back after Retry-After")
+    Fault::new(FaultCode::NotAvailable, what)
+        .field("wait_ms")
+        .fix("leave it out, and come back after Retry-After")
 }
 
 /// The bytes of the names and values of headers, which are kept while their request waits.

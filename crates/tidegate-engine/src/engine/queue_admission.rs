@@ -229,7 +229,12 @@ impl Engine {
     }
 
     fn queue_full(&self, request: &Request<'_>) -> Refusal {
-        queue_full(request.namespace, request.class, self.retry_hint(request))
+        let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
+        // Its resource may answer with a status of its own.
+        if let Some((id, overload)) = self.resource_of(request).zip(self.overload()) {
+            refusal.details = Some(Box::new(overload.refusal_of_place(id).details()));
+        }
+        refusal
     }
 
     /// Every waiting request is refused alike by a drain, whatever it waited for: its limit may
