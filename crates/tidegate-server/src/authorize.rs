@@ -81,6 +81,8 @@ impl Desk<'_> {
         let request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
         let planes = &self.in_force.config.planes;
         let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;
+        // A gateway does not report the end of the work.
+        let request = request.end_unknown();
         let style = Style::Headers(subrequest.deny_status);
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
     }

@@ -85,6 +85,13 @@ impl PlaneSettings {
         resource.map_or(Duration::ZERO, |resource| resource.wait(class))
     }
 
+    /// The longest that a request of this class may wait for a place; `None` if the resource has no
+    /// queue, or none is named.
+    pub(crate) fn wait_max(&self, resource: Option<&str>, class: Class) -> Option<Duration> {
+        let resource = self.0.resources.get(resource?)?;
+        resource.queue.as_ref().map(|_| resource.wait(class))
+    }
+
     /// The status of refusals by a resource, if it has one of its own.
     pub(crate) fn status(&self, resource: &str) -> Option<u16> {
         self.0.resources.get(resource)?.status

@@ -258,7 +258,9 @@ impl Engine {
         if !flights.is_empty() {
             return Ok(self.wait_for_leases(holds, flights, now));
         }
-        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource) {
+        // A request whose end is not known takes no place: pacing it by rate belongs here.
+        let placed = resource.filter(|_| request.end_known);
+        if let (Some(plane), Some(resource)) = (&self.planes.overload, placed) {
             let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))

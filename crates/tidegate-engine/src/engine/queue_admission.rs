@@ -14,7 +14,7 @@ use tidegate_overload::{
 };
 
 use super::lease_plane::Waited;
-use super::refusal::{past_deadline, queue_full, shed_by, undecidable};
+use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
@@ -145,7 +145,7 @@ impl Engine {
         self.check_table(request).ok()?;
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
-        let place = self.resource_of(request).map(Obstacle::Place);
+        let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
         if until <= now || self.is_below_cursor(request, now) {
@@ -257,8 +257,7 @@ impl Engine {
                 return refuse_finally(self.queue_full(&asked), demand, false);
             }
             Some(CallReason::Drained) => {
-                let refusal = refusal.unwrap_or_else(|| self.queue_full(&asked));
-                return refuse_finally(refusal, demand, true);
+                return refuse_finally(self.drained(&asked), demand, true);
             }
             Some(CallReason::Turn) | None => {}
         }
@@ -350,9 +349,23 @@ impl Engine {
     }
 
     fn queue_full(&self, request: &Request<'_>) -> Refusal {
+        let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
+        // Its resource may answer with a status of its own.
+        if let Some((id, overload)) = self.resource_of(request).zip(self.overload()) {
+            refusal.details = Some(Box::new(overload.refusal_of_place(id).details()));
+        }
+        refusal
+    }
+
+    /// Every waiting request is refused alike by a drain, whatever it waited for: its limit may
+    /// have room at another daemon.
+    fn drained(&self, request: &Request<'_>) -> Refusal {
+        drained(request.namespace, request.class, self.retry_hint(request))
+    }
+
+    fn retry_hint(&self, request: &Request<'_>) -> Duration {
         let hint = self.resource_of(request).zip(self.overload());
-        let hint = hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id));
-        queue_full(request.namespace, request.class, hint)
+        hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id))
     }
 
     /// The obstacle of a refused request, and when it asks again unless it is called before; `None`

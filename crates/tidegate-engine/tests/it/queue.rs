@@ -408,7 +408,9 @@ fn a_drain_refuses_every_waiting_request_at_once_and_lets_no_later_one_wait() {
         refused.retry_hint.is_some() || matches!(refused.retry(), Retry::At(_))
     };
     for pending in [for_rate, for_place, joined] {
-        assert!(says_when(&world.resume(pending).refused()));
+        let refused = world.resume(pending).refused();
+        assert_eq!(refused.reason(), Reason::QueueFull, "whatever it waited for");
+        assert!(says_when(&refused));
     }
     let later = match world.begin(&patient(&CYD, Class::Critical)) {
         // It is called as soon as it enters.

@@ -66,12 +66,13 @@ const TABLE: [Row; 8] = [
         words: &[("table", "orders"), ("key", "order-7"), ("kind", "write")],
         ..row("write", "table_throughput_exceeded", Some(1))
     },
-    // The only place is held meanwhile. /v1/authorize takes none, so nothing is missing to it.
+    // The only place is held meanwhile. Protocols that do not report the end of the work take none,
+    // so nothing is missing to them; TG.CHECK takes one with RELEASE.
     Row {
         admitted: 0,
         status: 503,
         limit: "in_flight",
-        without: &["authorize", "tower"],
+        without: &["authorize", "rls", "tower"],
         words: &[("resource", "app")],
         ..row("any", "overload_shed", Some(1_000))
     },
@@ -185,7 +186,8 @@ proxy:
                 let words: Vec<String> =
                     attributes.iter().map(|(name, value)| format!(" {name} {value}")).collect();
                 let words = words.concat();
-                said_to_redis(&client.ask(&format!("TG.CHECK api COST {cost}{words}")).await)
+                let release = if asked.word("resource").is_some() { " RELEASE" } else { "" };
+                said_to_redis(&client.ask(&format!("TG.CHECK api COST {cost}{release}{words}")).await)
             }
             _ => {
                 let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
