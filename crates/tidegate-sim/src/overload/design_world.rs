@@ -1,6 +1,6 @@
 //! One design in a world of its own: events in order of time, clients, workers, and the checks.
 
-use super::arrivals::ClientSource;
+use super::arrivals::{ClientSource, seconds};
 use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, Arrival, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
@@ -92,6 +92,7 @@ struct ServiceState {
     waits: Delays,
     waiting_min: u64,
     refused_in_step: u32,
+    first_refusal: Option<f64>,
     steps: Vec<ServiceStep>,
     has_adaptive_limit: bool,
 }
@@ -366,6 +367,7 @@ impl DesignWorld {
         let state = &mut self.services[service];
         *(if cause.is_expiry() { &mut state.ledger.expired } else { &mut state.ledger.shed }) += 1;
         state.refused_in_step += 1;
+        state.first_refusal.get_or_insert(seconds(now));
         state.workers.reject(&self.scenario.services[service]);
         state.note_waiting();
         let Job { operation, is_given_up, .. } = self.jobs[job];
@@ -482,6 +484,7 @@ impl ServiceState {
             waits: Delays::new(),
             waiting_min: 0,
             refused_in_step: 0,
+            first_refusal: None,
             steps: Vec::new(),
             has_adaptive_limit: false,
         }
@@ -506,6 +509,7 @@ impl ServiceState {
             cursor: view.cursor,
             level: view.level,
             refused: core::mem::take(&mut self.refused_in_step),
+            first_refusal: self.first_refusal.take(),
         });
         self.waiting_min = self.waiting();
     }

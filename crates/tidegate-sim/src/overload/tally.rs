@@ -93,6 +93,8 @@ pub struct ServiceStep {
     pub level: Option<u8>,
     /// Attempts that were refused in it.
     pub refused: u32,
+    /// The second of the first of them.
+    pub first_refusal: Option<f64>,
 }
 
 /// The counts of a group while its world runs.

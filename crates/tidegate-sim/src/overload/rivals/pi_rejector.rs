@@ -2,7 +2,7 @@
 //!
 //! The source leaves the scale of the integral open. Here the error of an update is the surplus
 //! of what came in over what went out, less the free places, as a part of what went out; the share
-//! of refused requests follows `Kp * error + Ki * sum of errors * 0.1`.
+//! of refused requests follows `Kp * error + Ki * sum of errors * 0.05`.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::kit::MS;
 const PROPORTIONAL: f64 = 0.1;
 const INTEGRAL: f64 = 1.4;
 /// The scale of the integral, so that a surplus that lasts is refused after some updates.
-const INTEGRAL_SCALE: f64 = 0.1;
+const INTEGRAL_SCALE: f64 = 0.05;
 const UPDATE: u64 = 500 * MS;
 /// The levels that the threshold is a quantile of.
 const LEVELS_KEPT: usize = 1000;
