@@ -29,6 +29,8 @@ pub(crate) struct TidegateControl {
     scenario: OverloadScenario,
     engine: Engine,
     waiting: BTreeMap<JobId, WaitingJob>,
+    /// How many of them wait for each service.
+    waiting_counts: Vec<usize>,
     /// When each waiting request goes on without being called.
     wakes: BTreeSet<(u64, JobId)>,
     permits: BTreeMap<JobId, Permit>,
@@ -36,11 +38,19 @@ pub(crate) struct TidegateControl {
     next_tick: u64,
 }
 
+/// A job, its service, and until when it may wait.
+#[derive(Clone, Copy, Debug)]
+struct AskedJob {
+    job: JobId,
+    service: usize,
+    wait_until: u64,
+}
+
 #[derive(Debug)]
 struct WaitingJob {
+    asked: AskedJob,
     pending: Pending,
     wake_at: u64,
-    wait_until: u64,
 }
 
 /// The jobs that the engine has called and that are not resumed yet, in order.
@@ -98,6 +108,7 @@ impl TidegateControl {
             scenario: scenario.clone(),
             engine: engine(scenario)?,
             waiting: BTreeMap::new(),
+            waiting_counts: vec![0; scenario.services.len()],
             wakes: BTreeSet::new(),
             permits: BTreeMap::new(),
             calls: Arc::default(),
@@ -106,15 +117,8 @@ impl TidegateControl {
     }
 
     /// Takes in a step of a job.
-    fn take_step(
-        &mut self,
-        job: JobId,
-        wait_until: u64,
-        step: Step,
-        has_waited: bool,
-        now: u64,
-        out: &mut Vec<Verdict>,
-    ) {
+    fn take_step(&mut self, asked: AskedJob, step: Step, has_waited: bool, now: u64, out: &mut Vec<Verdict>) {
+        let AskedJob { job, wait_until, .. } = asked;
         match step {
             Step::Decided(Decision::Admit(permit)) => {
                 self.permits.insert(job, permit);
@@ -129,11 +133,12 @@ impl TidegateControl {
                 };
                 out.push(Verdict::Refuse { job, cause, retry_after });
             }
-            Step::Ask(pending) => self.wait(job, pending, wait_until),
+            Step::Ask(pending) => self.wait(asked, pending),
         }
     }
 
-    fn wait(&mut self, job: JobId, pending: Pending, wait_until: u64) {
+    fn wait(&mut self, asked: AskedJob, pending: Pending) {
+        let AskedJob { job, service, .. } = asked;
         let Wants::Turn(turn) = pending.wants() else {
             unreachable!("an engine without a store and without leases asks for nothing but turns")
         };
@@ -143,7 +148,8 @@ impl TidegateControl {
             self.calls.add(job);
         }
         self.wakes.insert((wake_at, job));
-        self.waiting.insert(job, WaitingJob { pending, wake_at, wait_until });
+        self.waiting_counts[service] += 1;
+        self.waiting.insert(job, WaitingJob { asked, pending, wake_at });
     }
 
     /// Resumes the requests that were called, and those that are called by what these do.
@@ -160,10 +166,16 @@ impl TidegateControl {
     }
 
     fn resume(&mut self, job: JobId, now: u64, out: &mut Vec<Verdict>) {
-        let Some(WaitingJob { pending, wake_at, wait_until }) = self.waiting.remove(&job) else { return };
-        self.wakes.remove(&(wake_at, job));
+        let Some(WaitingJob { asked, pending, .. }) = self.stop_waiting(job) else { return };
         let step = self.engine.resume(pending, Answered::Turn, at(now));
-        self.take_step(job, wait_until, step, true, now, out);
+        self.take_step(asked, step, true, now, out);
+    }
+
+    fn stop_waiting(&mut self, job: JobId) -> Option<WaitingJob> {
+        let waited = self.waiting.remove(&job)?;
+        self.wakes.remove(&(waited.wake_at, job));
+        self.waiting_counts[waited.asked.service] -= 1;
+        Some(waited)
     }
 }
 
@@ -191,7 +203,7 @@ impl AdmissionControl for TidegateControl {
             .may_wait_until(at(wait_until));
         request.attempt = attempt;
         let step = self.engine.admit(&request, at(now)).expect("the namespace exists, and it has no limits");
-        self.take_step(job, wait_until, step, false, now, out);
+        self.take_step(AskedJob { job, service, wait_until }, step, false, now, out);
         self.resume_called(now, out);
     }
 
@@ -205,8 +217,7 @@ impl AdmissionControl for TidegateControl {
     }
 
     fn cancel(&mut self, _service: usize, job: JobId, now: u64, out: &mut Vec<Verdict>) -> bool {
-        let Some(left) = self.waiting.remove(&job) else { return false };
-        self.wakes.remove(&(left.wake_at, job));
+        let Some(left) = self.stop_waiting(job) else { return false };
         drop(left);
         self.resume_called(now, out);
         true
@@ -233,6 +244,7 @@ impl AdmissionControl for TidegateControl {
     fn restart(&mut self, now: u64, out: &mut Vec<Verdict>) {
         let waiting = core::mem::take(&mut self.waiting);
         out.extend(waiting.into_keys().map(|job| Verdict::refuse(job, RefusalCause::Restart)));
+        self.waiting_counts.fill(0);
         self.wakes.clear();
         self.permits.clear();
         self.calls.take();
@@ -252,8 +264,11 @@ impl AdmissionControl for TidegateControl {
         let stats = stats.expect("each service is a resource");
         #[expect(clippy::cast_precision_loss, reason = "places are few")]
         let limit = stats.in_flight_max as f64;
+        // The engine has to agree: all that wait, and none undecided once none waits.
+        let unanswered = if self.waiting.is_empty() { stats.undecided() as usize } else { 0 };
+        let lost = self.engine.waiting().abs_diff(self.waiting.len()) + unanswered;
         ControlView {
-            queued: stats.undecided() as usize,
+            queued: self.waiting_counts[service] + lost,
             in_flight: stats.in_flight as usize,
             limit: Some(limit),
             is_adaptive: super::plane_settings::HAS_ADAPTIVE_LIMITS && spec.is_adaptive,

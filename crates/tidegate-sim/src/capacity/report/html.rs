@@ -18,7 +18,7 @@ use crate::kit::gate_line::GateOutcome;
 use crate::kit::gate_table::gate_table;
 use crate::kit::markup::{escaped, thousands};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("../../kit/report.css");
 
 impl CapacityReport {
     /// The report as one HTML file with pictures.

@@ -17,6 +17,9 @@ pub(super) const DESCRIPTION: &str = "The queue alone decides here: where severa
      hundred times as much as each of a hundred others, with the cursor free, over many draws of their names: each of \
      the others is compared with itself without that tenant, for the same requests.";
 
+/// The baselines beside the product: one that does not know classes, and one that knows nothing else.
+const DESIGNS: [OverloadDesign; 3] =
+    [OverloadDesign::CoDel, OverloadDesign::StrictPriority, OverloadDesign::Tidegate];
 /// Draws of names of each seed.
 const DRAWS: u64 = 40;
 const MICE: u32 = 100;
@@ -31,7 +34,12 @@ fn scenario(
     clients: Vec<ClientSpec>,
 ) -> OverloadScenario {
     let scenario = OverloadScenario::new(seed, seconds, vec![service], clients);
-    OverloadScenario { variant: variant.to_owned(), pins_cursor_open: true, ..scenario }
+    OverloadScenario {
+        variant: variant.to_owned(),
+        pins_cursor_open: true,
+        designs: DESIGNS.to_vec(),
+        ..scenario
+    }
 }
 
 fn tenant(name: &str, class: Class, rate: f64) -> ClientSpec {
@@ -90,7 +98,7 @@ fn with_elephant(seed: u64, draw: u64, has_elephant: bool) -> OverloadScenario {
     let clients = if has_elephant { vec![mice, elephant] } else { vec![mice] };
     let variant = draw_name(draw, has_elephant);
     let scenario = scenario(&variant, seed, 15, ServiceSpec::reference("main"), clients);
-    let designs = if draw == 0 { OverloadDesign::ALL.to_vec() } else { vec![OverloadDesign::Tidegate] };
+    let designs = if draw == 0 { DESIGNS.to_vec() } else { vec![OverloadDesign::Tidegate] };
     OverloadScenario { pins_cursor_open: false, warm_up: 0.1, designs, ..scenario }
 }
 
