@@ -118,7 +118,7 @@ struct ClientForm {
     /// Calls of each operation, one after the other. Default: 1.
     #[schemars(range(min = 1, max = 100))]
     calls: Option<u32>,
-    /// What it does when a call is refused or late. Default: the operation has failed.
+    /// The reaction to a refused or late call. Default: the operation has failed.
     retry: Option<RetryForm>,
 }
 
@@ -148,7 +148,7 @@ enum ClassForm {
     Sheddable,
 }
 
-/// What a client does when a call is refused or late.
+/// The reaction of a client to a refused or late call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RetryForm {

@@ -35,7 +35,7 @@ pub struct ClientSpec {
     pub leaves_after_ms: Option<u32>,
     /// The calls of each operation, one after the other, 1 to 100; it succeeds if all do.
     pub calls: u32,
-    /// What it does when a call is refused or late.
+    /// The reaction to a refused or late call.
     pub retry: RetryRule,
     /// Whether the latencies are kept for each tenant.
     pub keeps_tenants: bool,
@@ -50,7 +50,7 @@ pub struct LoadPhase {
     pub factor: f64,
 }
 
-/// What a client does when a call is refused or late.
+/// The reaction of a client to a refused or late call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryRule {

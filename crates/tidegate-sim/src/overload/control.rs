@@ -6,9 +6,9 @@ use tidegate_core::Class;
 /// One attempt of a call, by its number in the run.
 pub(crate) type JobId = usize;
 
-/// What a design may know of a request when it arrives.
+/// The facts about a request that a design knows on its arrival.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival<'a> {
+pub(crate) struct ArrivedRequest<'a> {
     pub(crate) job: JobId,
     pub(crate) service: usize,
     pub(crate) class: Class,
@@ -107,7 +107,7 @@ impl Verdict {
     }
 }
 
-/// What a design shows of one service.
+/// The state of one service as a design shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ControlView {
     /// Requests that wait.
@@ -131,7 +131,7 @@ pub(crate) struct ControlView {
 /// [`AdmissionControl::end`] ends, or with a refusal.
 pub(crate) trait AdmissionControl: core::fmt::Debug {
     /// A request arrives.
-    fn arrive(&mut self, arrival: Arrival<'_>, now: u64, out: &mut Vec<Verdict>);
+    fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>);
 
     /// The work on a started request has ended.
     fn end(&mut self, end: JobEnd, now: u64, out: &mut Vec<Verdict>);
@@ -145,13 +145,13 @@ pub(crate) trait AdmissionControl: core::fmt::Debug {
     /// The instant of [`AdmissionControl::next_wake`] has come.
     fn wake(&mut self, now: u64, out: &mut Vec<Verdict>);
 
-    /// It is replaced by a new one that knows nothing. What waits is refused; what has started goes
+    /// It is replaced by a new one that knows nothing. Waiting requests are refused; started ones go
     /// on, and its end is not reported any more.
     fn restart(&mut self, now: u64, out: &mut Vec<Verdict>);
 
     /// A pressure for the first service arrives from outside.
     fn signal(&mut self, pressure: f64, now: u64);
 
-    /// What it shows of a service.
+    /// The state of a service.
     fn view(&self, service: usize, now: u64) -> ControlView;
 }

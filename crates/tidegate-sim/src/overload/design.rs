@@ -81,10 +81,10 @@ impl OverloadDesign {
             Self::Dagor => {
                 "Requests below a cursor of class and random cohort are refused. Each second, or each 2000 requests, \
                  the cursor admits 5 % less if the average wait was above 20 ms, else 1 % more (DAGOR, SoCC 2018). \
-                 What waits longer than 250 ms is dropped."
+                 A request that waits longer than 250 ms is dropped."
             }
             Self::StrictPriority => {
-                "The most important class first, in order of arrival within it. What waits longer than 250 ms is \
+                "The most important class first, in order of arrival within it. A request that waits longer than 250 ms is \
                  dropped."
             }
             Self::Aimd => {

@@ -2,7 +2,7 @@
 
 use super::arrivals::{ClientSource, seconds};
 use super::client::{ClientSpec, RetryRule};
-use super::control::{AdmissionControl, Arrival, JobEnd, JobId, RefusalCause, Verdict};
+use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
 use super::ledger::{OverloadRule, OverloadViolation, ServiceLedger};
 use super::rivals::RivalControl;
@@ -19,7 +19,7 @@ const RETRY_PART: u64 = 1;
 
 /// One design and its world.
 #[derive(Debug)]
-pub(crate) struct DesignWorld {
+pub(crate) struct OverloadDesignWorld {
     scenario: OverloadScenario,
     design: OverloadDesign,
     control: Box<dyn AdmissionControl>,
@@ -97,7 +97,7 @@ struct ServiceState {
     has_adaptive_limit: bool,
 }
 
-impl DesignWorld {
+impl OverloadDesignWorld {
     pub(crate) fn new(
         design: OverloadDesign,
         scenario: &OverloadScenario,
@@ -276,7 +276,7 @@ impl DesignWorld {
         let state = &mut self.services[service];
         state.ledger.offered += 1;
         let names = core::mem::take(&mut self.tenant_names[client]);
-        let arrival = Arrival {
+        let arrival = ArrivedRequest {
             job,
             service,
             class,

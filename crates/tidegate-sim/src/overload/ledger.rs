@@ -22,7 +22,7 @@ impl OverloadRule {
     /// All of them, in order.
     pub const ALL: [Self; 4] = [Self::Conservation, Self::Places, Self::OneAnswer, Self::EmptyAtEnd];
 
-    /// What must hold.
+    /// The condition that must hold.
     pub const fn claim(self) -> &'static str {
         match self {
             Self::Conservation => "offered = admitted + shed + expired + cancelled + queued, at every second",
@@ -49,7 +49,7 @@ pub struct OverloadViolation {
     pub what: String,
 }
 
-/// What became of the requests to one service; attempts, not operations.
+/// The fates of the requests to one service; attempts, not operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ServiceLedger {

@@ -16,7 +16,7 @@ use self::dagor_cursor::DagorCursor;
 use self::delay_rule::DelayRule;
 use self::pi_rejector::PiRejector;
 use self::rival_queue::{QueueOrder, QueuedJob, RivalQueue};
-use super::control::{AdmissionControl, Arrival, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
 use super::scenario::OverloadScenario;
 use crate::kit::{Chance, MS};
@@ -94,7 +94,7 @@ impl RivalGate {
     }
 
     /// The cause for which a request is refused on arrival.
-    fn refuses(&mut self, arrival: &Arrival<'_>, now: u64) -> Option<RefusalCause> {
+    fn refuses(&mut self, arrival: &ArrivedRequest<'_>, now: u64) -> Option<RefusalCause> {
         let cohort = self.chance.below(128) as usize;
         let level = arrival.class as usize * 128 + cohort;
         let has_room = match &mut self.admission {
@@ -139,7 +139,7 @@ impl RivalGate {
 }
 
 impl AdmissionControl for RivalControl {
-    fn arrive(&mut self, arrival: Arrival<'_>, now: u64, out: &mut Vec<Verdict>) {
+    fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>) {
         let gate = &mut self.gates[arrival.service];
         if let Some(cause) = gate.refuses(&arrival, now) {
             out.push(Verdict::refuse(arrival.job, cause));
@@ -150,7 +150,7 @@ impl AdmissionControl for RivalControl {
             gate.start(arrival.job, now, out);
             return;
         }
-        let Arrival { job, class, deadline, .. } = arrival;
+        let ArrivedRequest { job, class, deadline, .. } = arrival;
         gate.queue.add(QueuedJob { job, class, arrived: now, deadline });
         gate.fill(now, out);
     }

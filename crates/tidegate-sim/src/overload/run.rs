@@ -41,7 +41,7 @@ pub struct OverloadResult {
 pub struct ServiceResult {
     /// Its name.
     pub service: String,
-    /// What became of its requests, those of the warm-up included.
+    /// The fates of its requests, those of the warm-up included.
     pub ledger: ServiceLedger,
     /// The wait of admitted requests that half of them did not exceed, in milliseconds.
     pub wait_p50_ms: f64,

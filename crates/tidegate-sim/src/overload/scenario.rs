@@ -19,7 +19,7 @@ pub struct OverloadScenario {
     pub warm_up: f64,
     /// The experiment that it belongs to; `None` for a scenario of one's own.
     pub experiment: Option<OverloadExperiment>,
-    /// What distinguishes it from others of its experiment, `5x` for example.
+    /// Its name among the scenarios of its experiment, `5x` for example.
     pub variant: String,
     /// The designs, each in a world of its own.
     pub designs: Vec<OverloadDesign>,

@@ -15,7 +15,7 @@ use tidegate_engine::{
 };
 use tidegate_overload::Cursor;
 
-use super::control::{AdmissionControl, Arrival, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
 use super::plane_settings::{overload_plane, waiting_bounds};
 use super::scenario::{OverloadScenario, OverloadScenarioError};
 use crate::kit::Clock;
@@ -192,8 +192,8 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
 }
 
 impl AdmissionControl for TidegateControl {
-    fn arrive(&mut self, arrival: Arrival<'_>, now: u64, out: &mut Vec<Verdict>) {
-        let Arrival { job, service, class, tenant, cost, attempt, deadline, wait_until } = arrival;
+    fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>) {
+        let ArrivedRequest { job, service, class, tenant, cost, attempt, deadline, wait_until } = arrival;
         let mut request = Request::new(NAMESPACE, ())
             .resource(&self.scenario.services[service].name)
             .class(class)

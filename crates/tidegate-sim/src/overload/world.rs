@@ -1,6 +1,6 @@
 //! A scenario under all of its designs, second by second.
 
-use super::design_world::DesignWorld;
+use super::design_world::OverloadDesignWorld;
 use super::run::OverloadRun;
 use super::scenario::{OverloadScenario, OverloadScenarioError};
 
@@ -8,7 +8,7 @@ use super::scenario::{OverloadScenario, OverloadScenarioError};
 #[derive(Debug)]
 pub struct OverloadWorld {
     scenario: OverloadScenario,
-    designs: Vec<DesignWorld>,
+    designs: Vec<OverloadDesignWorld>,
     second: u32,
 }
 
@@ -16,7 +16,7 @@ impl OverloadWorld {
     /// The world before its first second.
     pub fn new(scenario: &OverloadScenario) -> Result<Self, OverloadScenarioError> {
         scenario.check()?;
-        let designs = scenario.designs.iter().map(|design| DesignWorld::new(*design, scenario));
+        let designs = scenario.designs.iter().map(|design| OverloadDesignWorld::new(*design, scenario));
         Ok(Self { scenario: scenario.clone(), designs: designs.collect::<Result<_, _>>()?, second: 0 })
     }
 
@@ -30,9 +30,9 @@ impl OverloadWorld {
         true
     }
 
-    /// The results. What has not ended is carried to its end.
+    /// The results, after unfinished operations are carried to their end.
     pub fn into_run(self) -> OverloadRun {
-        let designs = self.designs.into_iter().map(DesignWorld::into_result).collect();
+        let designs = self.designs.into_iter().map(OverloadDesignWorld::into_result).collect();
         OverloadRun { scenario: self.scenario, designs }
     }
 }

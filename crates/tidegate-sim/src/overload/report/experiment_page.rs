@@ -236,7 +236,7 @@ fn by_design(run: &OverloadRun, value: fn(&ServiceStep) -> Option<f64>) -> Vec<T
     run.designs.iter().filter(is_shown).map(line).filter(|line| !line.values.is_empty()).collect()
 }
 
-/// Who was refused, and why, after the warm-up.
+/// The refused operations of each client after the warm-up, with the causes.
 fn refusals(html: &mut String, run: &OverloadRun) {
     html.push_str(
         "<div class=\"scroll\"><table><tr><th>design<th>client<th>class<th class=\"n\">operations<th \
