@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::design::OverloadDesign;
 use super::ledger::{OverloadRule, OverloadViolation, ServiceLedger};
 use super::scenario::OverloadScenario;
-use super::tally::{ClientResult, ServiceStep};
+use super::tally::{ClientResult, ServiceStep, step_at};
 
 /// A finished run.
 #[derive(Clone, Debug, Serialize)]
@@ -84,7 +84,7 @@ impl OverloadResult {
 impl ServiceResult {
     /// The steps of a span of seconds.
     pub(crate) fn steps_in(&self, from: f64, until: f64) -> &[ServiceStep] {
-        let place = |second: f64| (libm::round(second * 10.0) as usize).min(self.steps.len());
+        let place = |second: f64| step_at(second).min(self.steps.len());
         &self.steps[place(from)..place(until).max(place(from))]
     }
 }

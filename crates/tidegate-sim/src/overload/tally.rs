@@ -230,9 +230,15 @@ impl ClientResult {
 
     /// The steps of a span of seconds.
     pub(crate) fn steps_in(&self, from: f64, until: f64) -> &[ClientStep] {
-        let place = |second: f64| (libm::round(second * 10.0) as usize).min(self.steps.len());
+        let place = |second: f64| step_at(second).min(self.steps.len());
         &self.steps[place(from)..place(until).max(place(from))]
     }
+}
+
+/// The position of the step that begins at a second.
+#[expect(clippy::cast_sign_loss, reason = "seconds of a run are not below zero")]
+pub(crate) fn step_at(second: f64) -> usize {
+    libm::round(second * 10.0) as usize
 }
 
 /// The value that so many in a thousand of `count` values did not exceed, of which `sorted` are

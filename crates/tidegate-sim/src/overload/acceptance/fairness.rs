@@ -136,11 +136,11 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
     let what = "costs: distance of the share of requests of cost 50 from one half".to_owned();
     lines.push(at_most(what, &off, 0.02, FigureUnit::Share));
     let taken = values(runs, "return", |_, result| {
-        let started = |name: &str| -> f64 {
+        let units_of = |name: &str| -> f64 {
             let steps = result.client(name).map_or(&[][..], |client| client.steps_in(RETURN, RETURN + 1.0));
             steps.iter().map(|step| f64::from(step.started_units)).sum()
         };
-        started("silent") / (started("silent") + started("busy")).max(1.0)
+        units_of("silent") / (units_of("silent") + units_of("busy")).max(1.0)
     });
     let what = "return: share of a tenant in the first second after a minute of silence".to_owned();
     lines.push(at_most(what, &taken, 0.52, FigureUnit::Share));

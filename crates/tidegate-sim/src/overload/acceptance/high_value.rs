@@ -6,6 +6,7 @@ use crate::overload::client::ClientSpec;
 use crate::overload::run::{OverloadResult, OverloadRun};
 use crate::overload::scenario::OverloadScenario;
 use crate::overload::service::ServiceSpec;
+use crate::overload::tally::ClientResult;
 
 pub(super) const DESCRIPTION: &str = "The tenant gold asks for 20 % of the capacity, all of it critical. Bronze, which is sheddable, asks for one to ten \
      times the capacity: a thousand tenants alike, or a single one. Gold should not notice, and bronze should get what \
@@ -40,7 +41,7 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
 pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
     let mut lines = Vec::new();
     for (variant, _, _) in &FLOODS[1..] {
-        let success = values(runs, variant, |_, result| client(result, "gold", |gold| gold.success()));
+        let success = values(runs, variant, |_, result| client(result, "gold", ClientResult::success));
         lines.push(at_least(format!("{variant}: success of gold"), &success, 0.999, FigureUnit::Share));
         let slower = |name: &'static str| {
             values(runs, variant, |run, result| {
@@ -60,7 +61,7 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
     lines
 }
 
-fn client(result: &OverloadResult, name: &str, value: impl Fn(&crate::overload::ClientResult) -> f64) -> f64 {
+fn client(result: &OverloadResult, name: &str, value: impl Fn(&ClientResult) -> f64) -> f64 {
     result.client(name).map_or(0.0, value)
 }
 

@@ -5,6 +5,7 @@ use core::fmt::Write as _;
 use super::load_chart::value_axis;
 use crate::kit::markup::escaped;
 use crate::kit::plot_area::{PlotArea, round_step};
+use crate::overload::tally::step_at;
 
 /// One line: its class in the style sheet, its name, and a value for each tenth of a second.
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ pub(super) fn timeline(label: &str, seconds: u32, lines: &[TimeLine], shaded: &[
 /// The means of so many tenths of a second that the line has few points.
 #[expect(clippy::cast_precision_loss, reason = "a pixel is coarser")]
 fn points(line: &TimeLine, seconds: f64) -> Vec<(f64, f64)> {
-    let in_run = line.values.len().min(libm::ceil(seconds * 10.0) as usize);
+    let in_run = line.values.len().min(step_at(seconds));
     let per_point = in_run.div_ceil(POINTS_MAX).max(1);
     let chunks = line.values[..in_run].chunks(per_point).enumerate();
     let point = |(place, chunk): (usize, &[f64])| {
