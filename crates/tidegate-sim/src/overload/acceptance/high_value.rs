@@ -55,7 +55,9 @@ pub(super) fn judge(runs: &[&OverloadRun]) -> Vec<GateLine> {
         let leftover = values(runs, variant, share_of_leftover);
         let what = format!("{variant}: part of what gold and rejections leave that bronze gets");
         lines.push(at_least(what, &leftover, 0.95, FigureUnit::Share));
-        let what = format!("{variant}: p99 of the second service, in terms of gold alone at the first");
+        let what = format!(
+            "{variant}: p99 of the second service, in terms of its own while gold is alone at the first"
+        );
         lines.push(at_most(what, &slower("side"), 1.1, FigureUnit::Times));
     }
     lines

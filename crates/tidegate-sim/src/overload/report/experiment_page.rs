@@ -117,13 +117,15 @@ fn figures(html: &mut String, variants: &[&VariantSummary]) {
                 design.goodput_worst
             );
             for client in &design.clients {
+                let ms =
+                    |value: f64| if client.success > 0.0 { format!("{value:.0} ms") } else { "-".to_owned() };
                 let _ = write!(
                     html,
-                    "<td class=\"n\">{:.2} %<small>{:.2} %</small><td class=\"n\">{:.0} ms<small>{:.0} ms</small>",
+                    "<td class=\"n\">{:.2} %<small>{:.2} %</small><td class=\"n\">{}<small>{}</small>",
                     client.success * 100.0,
                     client.success_worst * 100.0,
-                    client.p99_ms,
-                    client.p99_ms_worst
+                    ms(client.p99_ms),
+                    ms(client.p99_ms_worst)
                 );
             }
             html.push_str("</tr>\n");
