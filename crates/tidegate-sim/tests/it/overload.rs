@@ -32,8 +32,12 @@ fn medians(load: f64) -> BTreeMap<OverloadDesign, (f64, f64)> {
         values[1]
     };
     let of = |design| {
-        let goodput = median(design, &|run| run.of(design).unwrap().goodput(&run.scenario, 0));
-        (design, (goodput, median(design, &|run| run.of(design).unwrap().clients[0].success())))
+        let goodput =
+            median(design, &|run| run.of(design).expect("it was simulated").goodput(&run.scenario, 0));
+        (
+            design,
+            (goodput, median(design, &|run| run.of(design).expect("it was simulated").clients[0].success())),
+        )
     };
     OverloadDesign::ALL.map(of).into()
 }
