@@ -17,7 +17,7 @@ use crate::policy::resources::{
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::resources::{
-    AdaptiveAlgorithmForm, AdaptiveForm, QueueClassForm, ConcurrencyEntry, QueueForm, ResourceConfig,
+    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueClassForm, QueueForm, ResourceConfig,
     ResourceShareForm, SignalForm, SignalSourceForm,
 };
 
