@@ -95,6 +95,11 @@ pub(crate) enum Command {
     /// seconds, with what they hold; a member without a heartbeat for 12 s is gone.
     #[command(after_help = exit::LEASES)]
     Leases(request::Leases),
+    /// Show the resources: load level, requests in flight, queue, admission cursor and signals
+    ///
+    /// The daemon is asked through its listener for operators, and shows its own numbers.
+    #[command(after_help = exit::OPERATING)]
+    Resources(request::Resources),
     /// Check a configuration and list every problem at once, with its place and what to do about it
     ///
     /// Several files are checked one after the other; `-` is standard input.

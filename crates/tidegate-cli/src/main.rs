@@ -20,6 +20,7 @@ mod permits;
 mod policy_file;
 mod reference;
 mod reset;
+mod resources;
 mod serve;
 mod simulate;
 mod token;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Reset(arguments) => reset::run(&arguments),
         Command::Permits(arguments) => permits::run(&arguments),
         Command::Leases(arguments) => leases::run(&arguments),
+        Command::Resources(arguments) => resources::run(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
         Command::Token(arguments) => token::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),

@@ -46,6 +46,8 @@ pub mod reason;
 #[cfg(feature = "api")]
 pub mod refused_keys;
 #[cfg(feature = "api")]
+pub mod resources;
+#[cfg(feature = "api")]
 pub mod resp;
 pub mod retry_after;
 #[cfg(feature = "api")]

@@ -57,6 +57,15 @@ pub(crate) struct Leases {
     pub(crate) json: bool,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Resources {
+    #[command(flatten)]
+    pub(crate) daemon: Daemon,
+    /// Print the answer as one JSON object, as `GET /v1/resources` gives it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum LeasesAction {
     /// Acknowledge that the store has lost its data, so that quotas count again

@@ -66,6 +66,7 @@ fn verbs(raw: &GrantConfig, path: &Path, report: &mut Report<'_>) -> Verbs {
         VerbConfig::Inspect => Verb::Inspect,
         VerbConfig::Change => Verb::Change,
         VerbConfig::Place => Verb::Place,
+        VerbConfig::Signal => Verb::Signal,
     };
     verbs.iter().map(verb).collect()
 }

@@ -108,11 +108,13 @@ pub enum Verb {
     Change,
     /// Name a resource, whose places in flight all namespaces share.
     Place,
+    /// Send values of signals.
+    Signal,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Check,
         Self::Report,
         Self::Refund,
@@ -121,6 +123,7 @@ impl Verb {
         Self::Inspect,
         Self::Change,
         Self::Place,
+        Self::Signal,
     ];
 
     /// The name in policies and answers.
@@ -134,6 +137,7 @@ impl Verb {
             Self::Inspect => "inspect",
             Self::Change => "change",
             Self::Place => "place",
+            Self::Signal => "signal",
         }
     }
 }

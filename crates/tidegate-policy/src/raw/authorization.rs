@@ -58,4 +58,7 @@ pub(crate) enum VerbConfig {
     /// Name a resource in a request, beside the verb of the request: all namespaces share its
     /// places in flight.
     Place,
+    /// Send values of signals, from which load levels are made. A signal is not of one namespace,
+    /// so the grant needs `"*"`.
+    Signal,
 }
