@@ -9,21 +9,17 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
 use tidegate_core::{Class, Timestamp};
-use tidegate_engine::{BuildError, Engine, Request, RoomUse};
-use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
+use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
-use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
+use tidegate_policy::policy::resources::ResourcePolicy;
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
-
-/// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
-/// The cohorts move with time, so that no tenant is always among the first.
-const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
+use crate::overload_settings::overload;
 
 /// How much of a name an error shows, in bytes.
 const SHOWN_BYTES: usize = 128;
@@ -33,21 +29,7 @@ const NAMES_SHOWN: usize = 20;
 
 /// The engine with the tables and resources of a policy, which keep their state by name.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
-    engine.with_planes(policy.capacity(), resources(policy), now)
-}
-
-fn resources(policy: &Policy) -> OverloadBuilder {
-    policy.resources.iter().fold(Overload::builder(COHORT_SEED), |builder, resource| {
-        let mut config = ResourceConfig::new(match resource.concurrency {
-            ConcurrencyPolicy::Fixed(places) => places,
-            ConcurrencyPolicy::Adaptive(adaptive) => adaptive.max,
-            _ => ResourcePolicy::CONCURRENCY_MAX,
-        });
-        if let Some(queue) = &resource.queue {
-            config = config.waiting_max(RoomUse::new(queue.requests, queue.bytes));
-        }
-        builder.resource(&resource.name, config)
-    })
+    engine.with_planes(policy.capacity(), overload(policy), now)
 }
 
 /// The tables and resources that requests may name, how they wait and how their refusals are
