@@ -172,7 +172,7 @@ impl Room {
         self.state().room.set_queues(queues, now);
     }
 
-    /// What happened in the fair queue of a resource since the tick before; `None` if it has none.
+    /// The report of the fair queue of a resource since the tick before; `None` without one.
     pub(crate) fn tick(
         &self,
         resource: ResourceId,
