@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::adaptive_limit::AdaptiveLimitError;
 use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
@@ -165,6 +166,13 @@ impl OverloadBuilder {
             if let Some(Err(source)) = config.queue.map(|queue| queue.check()) {
                 return Err(OverloadError::Queue { resource: name.map(str::to_owned), source });
             }
+            let own = || name.map(str::to_owned);
+            if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
+                return Err(OverloadError::Adaptive { resource: own(), source });
+            }
+            if config.adaptive.is_some() && config.places_per_instance.is_some() {
+                return Err(OverloadError::TwoBounds { resource: own() });
+            }
             if let Some(places) = config.places_per_instance.filter(|places| !is_bound(*places)) {
                 let resource = name.map(str::to_owned);
                 return Err(OverloadError::PlacesPerInstance { resource, places });
@@ -236,6 +244,23 @@ pub enum OverloadError {
         resource: Option<String>,
         /// The places.
         places: u64,
+    },
+    /// An adaptive limit cannot work with its settings.
+    #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Adaptive {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: AdaptiveLimitError,
+    },
+    /// A bound can follow the latency or the instances, not both.
+    #[error(
+        "{}the bound cannot follow the latency and the instances at once; remove `adaptive` or `places_per_instance`",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    TwoBounds {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
     },
     /// A queue cannot work with its settings.
     #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]

@@ -34,6 +34,7 @@ mod adaptive_limit;
 mod allowance;
 mod backoff;
 mod builder;
+mod concurrency;
 mod cursor;
 #[expect(
     clippy::cast_precision_loss,
@@ -64,6 +65,7 @@ pub use adaptive_limit::{
     AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
 };
 pub use builder::{OverloadBuilder, OverloadError};
+pub use concurrency::Concurrency;
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
 pub use fair_queue::{

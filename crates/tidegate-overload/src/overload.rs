@@ -319,10 +319,16 @@ impl Overload {
         }
     }
 
-    /// Adds the end of a request's work to the latency of its resource; see
-    /// [`ResourceStats::latency`].
-    pub fn sample(&self, resource: ResourceId, sample: LatencySample) {
-        self.resource(resource).latency.add(sample);
+    /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
+    /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only work
+    /// whose end says something about the resource: no tunnel, and no caller that left.
+    pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.resource(resource).sample(sample, admitted, now);
+    }
+
+    /// The most requests of `class` in flight at once, at this moment.
+    pub fn in_flight_max(&self, resource: ResourceId, class: Class) -> u64 {
+        self.resource(resource).in_flight.max_of(class)
     }
 
     /// Whether a place in flight is free for a request of `class` at this moment.

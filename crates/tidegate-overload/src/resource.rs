@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use tidegate_core::{BindingSignal, Cost, Timestamp};
 
+use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::Backoff;
+use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
-use crate::latency::LatencyAverages;
+use crate::latency::{LatencyAverages, LatencySample};
 use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::outcome::OfferCounts;
@@ -51,6 +53,10 @@ pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The settings with which the bound follows the latency of the work; it is then at most the
+    /// smaller one of `in_flight_max` and [`AdaptiveLimitConfig::max`], and not to be combined with
+    /// `places_per_instance`. `None`: the bound does not depend on latency.
+    pub adaptive: Option<AdaptiveLimitConfig>,
     /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
     /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
     /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
@@ -76,7 +82,26 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None, reserve: 5 }
+        Self {
+            in_flight_max,
+            adaptive: None,
+            places_per_instance: None,
+            waiting_max: None,
+            queue: None,
+            reserve: 5,
+        }
+    }
+
+    /// A resource whose bound follows the latency of its work, between the bounds of `limit`.
+    pub const fn adaptive(limit: AdaptiveLimitConfig) -> Self {
+        let mut config = Self::new(limit.max as u64);
+        config.adaptive = Some(limit);
+        config
+    }
+
+    /// The bound to begin with.
+    fn places(&self, adaptive: &AdaptiveBound) -> u64 {
+        adaptive.limit().unwrap_or(u64::MAX).min(self.in_flight_max)
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -131,6 +156,7 @@ pub(crate) struct Resource {
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
+    adaptive: AdaptiveBound,
     cursor: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
@@ -163,6 +189,8 @@ struct ResourceControl {
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
     reserve: u8,
+    /// The most places, whatever an adaptive limit says.
+    in_flight_max: u64,
 }
 
 /// What signals and ticks made of the load of a resource.
@@ -190,10 +218,13 @@ impl Resource {
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
             reserve: config.reserve,
+            in_flight_max: config.in_flight_max,
         };
+        let adaptive = AdaptiveBound::new(config.adaptive);
         Self {
             name,
-            in_flight: InFlight::new(config.in_flight_max),
+            in_flight: InFlight::new(config.places(&adaptive)),
+            adaptive,
             counts: OfferCounts::new(),
             latency: LatencyAverages::new(),
             cursor: AtomicU16::new(Cursor::OPEN.level()),
@@ -212,15 +243,17 @@ impl Resource {
         control.signals.reconfigure(signals);
         control.pressure = None;
         control.reserve = config.reserve;
+        control.in_flight_max = config.in_flight_max;
+        self.adaptive.reconfigure(config.adaptive);
         control.waiting_max = config.waiting_max;
         control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.set_places(&control, places.1);
+            self.set_places(&control, config.places(&self.adaptive));
         } else if control.instances.is_none() {
-            self.set_places(&control, places.1);
+            self.set_places(&control, config.places(&self.adaptive));
         }
     }
 
@@ -371,6 +404,7 @@ impl Resource {
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let places = self.in_flight.take_use();
+        let is_adaptive = self.adaptive.is_present();
         let served = self.served.swap(0, Ordering::Relaxed);
         let queue = control
             .queue
@@ -380,21 +414,51 @@ impl Resource {
             offered: &offered,
             wanted: places.wanted,
             utilization: places.utilization,
-            places: self.in_flight.max(),
+            // An adaptive limit that grows is no capacity that came: the cursor would open with
+            // each of its steps. The cost that is served shows what its growth is worth.
+            places: if is_adaptive { control.in_flight_max } else { self.in_flight.max() },
             turned_away: shed,
             queue,
         };
+        if is_adaptive {
+            self.tick_adaptive(&control, &measures, now);
+        }
         let cursor = control.cursor.tick(&measures, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursor(cursor, &control.cursor, now);
     }
 
+    /// Moves the bound by the latency of the work.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a part of at most a million places, rounded to whole ones"
+    )]
+    fn tick_adaptive(&self, control: &ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
+        let in_flight = (in_use(measures) * self.in_flight.max() as f64).round() as u64;
+        if let Some(limit) = self.adaptive.tick(now, in_flight) {
+            self.set_places(control, limit.min(control.in_flight_max));
+        }
+    }
+
+    /// Adds the end of work that was admitted at `admitted`.
+    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.latency.add(sample);
+        self.adaptive.record(sample.limit_sample(), admitted, now);
+    }
+
+    /// How the bound is found.
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        match self.adaptive.algorithm() {
+            Some(algorithm) => Concurrency::Adaptive(algorithm),
+            None if self.instances().is_some() => Concurrency::PerInstance,
+            None => Concurrency::Fixed,
+        }
+    }
+
     /// Moves the load level by the signals.
     fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
-        // A queue that was never empty wanted all places for the whole tick.
-        let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
-        let in_use = if is_full { 1.0 } else { measures.utilization };
-        control.signals.measure(SignalSource::InFlight, in_use, now);
+        control.signals.measure(SignalSource::InFlight, in_use(measures), now);
         if let Some(queue) = measures.queue {
             control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
         }
@@ -456,6 +520,13 @@ fn number_of(signal: BindingSignal) -> u8 {
 
 fn signal_of(number: u8) -> BindingSignal {
     SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+/// The part of the places in use, on average over a tick. A queue that was never empty wanted all of
+/// them for the whole tick, although each arrival from it saw the place that was free for it.
+fn in_use(measures: &TickMeasures<'_>) -> f64 {
+    let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
+    if is_full { 1.0 } else { measures.utilization }
 }
 
 fn offered_cost(cost: Cost) -> u64 {

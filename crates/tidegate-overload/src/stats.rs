@@ -2,6 +2,7 @@
 
 use tidegate_core::Timestamp;
 
+use crate::concurrency::Concurrency;
 use crate::cursor::Cursor;
 use crate::latency::LatencyStats;
 use crate::load_level::LoadLevel;
@@ -28,8 +29,10 @@ pub struct ResourceStats<'a> {
     pub name: Option<&'a str>,
     /// The requests in flight.
     pub in_flight: u64,
-    /// The most requests in flight at once.
+    /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// How that bound is found.
+    pub concurrency: Concurrency,
     /// The instances that are alive; `None` where the bound does not depend on them.
     pub instances: Option<usize>,
     /// The position of the admission cursor.
@@ -71,6 +74,7 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            concurrency: resource.concurrency(),
             instances: resource.instances(),
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{CarriedLimit, Charging, Class, Reason};
 use tidegate_engine::{AdminError, Decision, Event, InstanceState, Progress, Request, RequestError, Step};
-use tidegate_overload::{INSTANCE_TTL, Overload, ResourceConfig};
+use tidegate_overload::{AdaptiveLimitConfig, INSTANCE_TTL, LimitAlgorithm, Overload, ResourceConfig, TICK};
 
 use crate::world::{NOW, Room, USER, World, bucket, request, stored, turn};
 
@@ -139,6 +139,41 @@ fn a_request_that_asks_the_store_keeps_nobody_behind_it_from_a_second_place() {
     assert!(is_called(&second), "there is another place");
     let step = world.engine.resume(second, tidegate_engine::Answered::Turn, NOW);
     assert!(matches!(&step, Step::Ask(pending) if pending.batch().is_some()), "{step:?}");
+}
+
+#[test]
+fn a_request_that_waits_is_called_when_an_adaptive_limit_grows_although_no_place_comes_back() {
+    let limit = AdaptiveLimitConfig {
+        algorithm: LimitAlgorithm::Aimd,
+        min: 1,
+        max: 10,
+        initial: 1,
+        window: 2 * TICK,
+        samples_min: 1,
+        ..AdaptiveLimitConfig::default()
+    };
+    let overload = Overload::builder(5).resource("app", ResourceConfig::adaptive(limit));
+    let limits = [tidegate_core::Limit::new("rate", bucket(1000, MINUTE)).key(["user"])];
+    let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
+    let asked = Request::new("api", &USER).resource("app");
+    let patient = asked.may_wait_until(world.now().saturating_add(MINUTE));
+    let first = world.begin(&asked).admitted();
+    let (second, third) = (world.begin(&patient).waits(), world.begin(&patient).waits());
+    world.finish(world.engine.settle(first, tidegate_engine::Outcome::Succeeded, world.now()));
+    let held = world.resume(second).admitted();
+    let third = match world.resume(third) {
+        crate::world::Stage::Waits(pending) => pending,
+        other => panic!("there is one place: {other:?}"),
+    };
+    assert!(!turn(&third).is_called());
+    for _ in 0..5 {
+        world.advance(TICK);
+        let _ = world.engine.tick(world.now());
+    }
+    assert_eq!(world.stats().in_flight_max, 2);
+    assert!(turn(&third).is_called());
+    drop(world.resume(third).admitted());
+    drop(held);
 }
 
 #[test]

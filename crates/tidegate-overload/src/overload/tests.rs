@@ -1,3 +1,4 @@
+mod adaptive;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
