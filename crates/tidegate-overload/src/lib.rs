@@ -75,7 +75,7 @@ pub use fair_queue::{
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use load_level::LoadLevel;
-pub use outcome::OfferOutcome;
+pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};

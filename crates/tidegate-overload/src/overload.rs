@@ -184,7 +184,7 @@ impl Overload {
         cost: Cost,
         now: Timestamp,
     ) {
-        self.resource(resource).offer(level_of(class, tenant, self.seed, now), cost);
+        self.resource(resource).offer(class, level_of(class, tenant, self.seed, now), cost);
     }
 
     /// Whether the cursor of `resource` sheds a request; charges nothing.
@@ -206,7 +206,7 @@ impl Overload {
         let resource = self.resource(resource);
         let level = level_of(class, tenant, self.seed, now);
         if is_first_attempt || Fault::RepeatOffered.is_planted() {
-            resource.offer(level, cost);
+            resource.offer(class, level, cost);
         }
         let cursor = resource.cursor();
         if level >= cursor.level() {
@@ -251,10 +251,11 @@ impl Overload {
     }
 
     /// Records the final decision on a request whose first attempt [`Overload::shed`] or
-    /// [`Overload::offer`] counted as offered. Called exactly once for each such request.
+    /// [`Overload::offer`] counted as offered, of the same class. Called exactly once for each such
+    /// request.
     #[inline]
-    pub fn record(&self, resource: ResourceId, outcome: OfferOutcome) {
-        self.resource(resource).counts.record(outcome);
+    pub fn record(&self, resource: ResourceId, class: Class, outcome: OfferOutcome) {
+        self.resource(resource).counts.record(class, outcome);
     }
 
     /// Takes a place in flight.

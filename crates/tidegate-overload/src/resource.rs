@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Cost, Timestamp};
+use tidegate_core::{BindingSignal, Class, Cost, Timestamp};
 
 use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::Backoff;
@@ -269,12 +269,12 @@ impl Resource {
 
     /// Counts a first attempt as demand.
     #[inline]
-    pub(crate) fn offer(&self, level: u16, cost: Cost) {
+    pub(crate) fn offer(&self, class: Class, level: u16, cost: Cost) {
         // Relaxed: sums for the next tick, ordered with nothing. The tick reads the number of
         // offered requests before the sums, so a request between the two additions is in this
         // tick's sums or in the next one's.
         self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
-        self.counts.offer();
+        self.counts.offer(class);
     }
 
     /// Takes the demand of one request back, never below zero.

@@ -339,7 +339,7 @@ impl Engine {
         if let Some(demand) = demand {
             demand.decide(outcome);
         } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
-            overload.record(resource, outcome);
+            overload.record(resource, request.class, outcome);
             if is_withdrawn(outcome) {
                 overload.withdraw(resource, request.class, request.tenant, request.cost, now);
             }
