@@ -354,7 +354,8 @@ impl Overload {
         self.resource(resource).cursor()
     }
 
-    /// The shortest time before a retry that a shed caller is told.
+    /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are
+    /// told different times, so that they do not come back together.
     pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
         self.resource(resource).retry_after_hint()
     }

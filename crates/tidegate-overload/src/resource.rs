@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tidegate_core::{BindingSignal, Class, Cost, Timestamp};
 
 use crate::adaptive_limit::AdaptiveLimitConfig;
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, scattered};
 use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
+use crate::hash::keyed_hash;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::{LatencyAverages, LatencySample};
@@ -162,6 +163,9 @@ pub(crate) struct Resource {
     /// before decides nothing.
     binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
+    /// The hints that were given.
+    hints: AtomicU64,
+    hint_key: u64,
     /// The cost offered at each level since the last tick, that of shed requests included.
     offered: Box<[AtomicU64; LEVELS]>,
     /// The requests shed since the last tick, retries included.
@@ -221,12 +225,15 @@ impl Resource {
             in_flight_max: config.in_flight_max,
         };
         let adaptive = AdaptiveBound::new(config.adaptive);
+        let hint_key = keyed_hash([0, 0], name.as_deref());
         Self {
             name,
             in_flight: InFlight::new(config.places(&adaptive)),
             adaptive,
             counts: OfferCounts::new(),
             latency: LatencyAverages::new(),
+            hints: AtomicU64::new(0),
+            hint_key,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
@@ -296,8 +303,16 @@ impl Resource {
         Cursor::at(self.cursor.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn retry_after_hint(&self) -> Duration {
+    /// The hint before it is scattered.
+    pub(crate) fn retry_after(&self) -> Duration {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
+    }
+
+    /// The hint for one more caller.
+    pub(crate) fn retry_after_hint(&self) -> Duration {
+        // Relaxed: two callers with one number would be told the same, no more.
+        let number = self.hints.fetch_add(1, Ordering::Relaxed);
+        scattered(self.retry_after(), self.hint_key, number)
     }
 
     /// Counts the cost of a request that got a place.

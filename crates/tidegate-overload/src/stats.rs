@@ -1,5 +1,7 @@
 //! The numbers of one resource, for metrics and operators.
 
+use core::time::Duration;
+
 use tidegate_core::{Class, Timestamp};
 
 use crate::concurrency::Concurrency;
@@ -44,6 +46,9 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The shortest time before a retry that refused callers are told; each is told up to half of it
+    /// more.
+    pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
     /// The load level.
@@ -78,6 +83,7 @@ impl<'a> ResourceStats<'a> {
             pinned_until: resource.pinned_until(now),
             offered: classes.iter().map(|class| class.offered).sum(),
             demand: resource.demand(),
+            retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
             classes,
         }
