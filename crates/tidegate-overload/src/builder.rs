@@ -1,5 +1,6 @@
 //! From named resources to a checked overload plane.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use crate::adaptive_limit::AdaptiveLimitError;
 use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
-use crate::signal::SignalConfig;
+use crate::signal::{SignalConfig, SignalSource};
 
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]
@@ -137,6 +138,10 @@ impl OverloadBuilder {
             }
             if config.interval.is_zero() || config.ttl.is_some_and(|ttl| ttl.is_zero()) {
                 return fail("the interval and the ttl must be above 0");
+            }
+            let zero = SignalSource::SlowAnswers { slower_than: Duration::ZERO };
+            if config.source == zero {
+                return fail("`slower_than` must be above 0");
             }
             let is_known = |name: &String| self.named.iter().any(|(known, _)| known == name);
             if config.resource.as_ref().is_some_and(|name| !is_known(name)) {

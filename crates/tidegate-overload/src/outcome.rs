@@ -2,6 +2,7 @@
 
 use tidegate_core::Class;
 
+use crate::fault::Fault;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The final decision on a request whose first attempt was offered to a resource.
@@ -89,6 +90,7 @@ impl OfferCounts {
 
     #[inline]
     pub(crate) fn record(&self, class: Class, outcome: OfferOutcome) {
+        let class = if Fault::OutcomeOfOtherClass.is_planted() { Class::Sheddable } else { class };
         self.0[class as usize].decided[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 

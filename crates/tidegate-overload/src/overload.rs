@@ -44,7 +44,8 @@ use crate::waiting_room::RoomUse;
 pub struct Signal {
     /// The resource under pressure; `None`: all of them.
     pub resource: Option<ResourceId>,
-    /// 1.0 is as much as the system should bear. Counts as 0 if it is negative or not a number.
+    /// 1.0 is as much as the system should bear. A pressure that is negative, infinite or not a
+    /// number is no measure and counts as 0: it takes back the signal before it.
     pub pressure: f64,
 }
 
@@ -272,6 +273,20 @@ impl Overload {
         }
         state.count_shed();
         Err(state.no_place())
+    }
+
+    /// Paces a request whose end will not be reported, and which therefore takes no place: at most as
+    /// many a second as the places could serve, by the average time from admission to end of the
+    /// last ten seconds, and as many at once as there are places. Without a sample in this time the
+    /// pace is not known, and all are admitted. `None`: it is admitted and counts.
+    #[inline]
+    pub fn pace(&self, resource: ResourceId, now: Timestamp) -> Option<Shed> {
+        let state = self.resource(resource);
+        if state.pacer.admits(state.in_flight.max(), now) {
+            return None;
+        }
+        state.count_shed();
+        Some(state.ahead_of_pace())
     }
 
     /// Counts the cost of a request that got a place: the cursor admits about as much as was served.

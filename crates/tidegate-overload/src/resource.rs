@@ -18,11 +18,13 @@ use crate::latency::{LatencyAverages, LatencySample};
 use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::outcome::OfferCounts;
+use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
+use crate::slow_answers::SlowAnswers;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
@@ -158,6 +160,8 @@ pub(crate) struct Resource {
     pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
     adaptive: AdaptiveBound,
+    slow_answers: SlowAnswers,
+    pub(crate) pacer: Pacer,
     cursor: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
@@ -193,6 +197,7 @@ struct ResourceControl {
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
     reserve: u8,
+    recent_service: RecentService,
     /// The most places, whatever an adaptive limit says.
     in_flight_max: u64,
 }
@@ -222,14 +227,19 @@ impl Resource {
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
             reserve: config.reserve,
+            recent_service: RecentService::new(),
             in_flight_max: config.in_flight_max,
         };
+        let slow_answers = SlowAnswers::new();
+        slow_answers.reconfigure(control.signals.slow_thresholds());
         let adaptive = AdaptiveBound::new(config.adaptive);
         let hint_key = keyed_hash([0, 0], name.as_deref());
         Self {
             name,
             in_flight: InFlight::new(config.places(&adaptive)),
             adaptive,
+            slow_answers,
+            pacer: Pacer::new(),
             counts: OfferCounts::new(),
             latency: LatencyAverages::new(),
             hints: AtomicU64::new(0),
@@ -248,6 +258,7 @@ impl Resource {
     pub(crate) fn reconfigure(&self, config: ResourceConfig, signals: Vec<SignalConfig>) {
         let mut control = lock(&self.control);
         control.signals.reconfigure(signals);
+        self.slow_answers.reconfigure(control.signals.slow_thresholds());
         control.pressure = None;
         control.reserve = config.reserve;
         control.in_flight_max = config.in_flight_max;
@@ -338,6 +349,12 @@ impl Resource {
     #[cold]
     pub(crate) fn no_place(&self) -> Shed {
         self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
+    }
+
+    /// The refusal of a request whose end is not reported and that is ahead of the pace.
+    #[cold]
+    pub(crate) fn ahead_of_pace(&self) -> Shed {
+        self.refusal(Binding::Pace, BindingSignal::InFlight, self.cursor())
     }
 
     /// The refusal of a request that has waited for too long, or would.
@@ -438,6 +455,7 @@ impl Resource {
         if is_adaptive {
             self.tick_adaptive(&control, &measures, now);
         }
+        self.pacer.tick(&mut control.recent_service, now);
         let cursor = control.cursor.tick(&measures, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursor(cursor, &control.cursor, now);
@@ -459,6 +477,10 @@ impl Resource {
     /// Adds the end of work that was admitted at `admitted`.
     pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         self.latency.add(sample);
+        self.slow_answers.add(sample);
+        if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
+            self.pacer.add(end);
+        }
         self.adaptive.record(sample.limit_sample(), admitted, now);
     }
 
@@ -476,6 +498,9 @@ impl Resource {
         control.signals.measure(SignalSource::InFlight, in_use(measures), now);
         if let Some(queue) = measures.queue {
             control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
+        }
+        for (slower_than, part) in self.slow_answers.take() {
+            control.signals.measure(SignalSource::SlowAnswers { slower_than }, part, now);
         }
         control.pressure = control.signals.tick(now);
         let input = LevelInput {

@@ -80,6 +80,7 @@ fn signal(policy: &SignalPolicy) -> SignalConfig {
     let (source, ttl) = match policy.source {
         SignalSourcePolicy::InFlight => (SignalSource::InFlight, None),
         SignalSourcePolicy::QueueDelay => (SignalSource::QueueDelay, None),
+        SignalSourcePolicy::SlowAnswers { slower_than } => (SignalSource::SlowAnswers { slower_than }, None),
         SignalSourcePolicy::Push { ttl } => (SignalSource::Pushed, Some(ttl)),
         _ => (SignalSource::Pushed, None),
     };

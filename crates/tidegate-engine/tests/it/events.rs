@@ -177,6 +177,44 @@ fn a_request_that_waits_is_called_when_an_adaptive_limit_grows_although_no_place
 }
 
 #[test]
+fn a_request_of_unknown_end_is_paced_by_the_work_whose_end_is_known_and_without_any_never() {
+    let overload = Overload::builder(5).resource("app", ResourceConfig::new(5));
+    let limits = [tidegate_core::Limit::new("rate", bucket(1_000_000, MINUTE)).key(["user"])];
+    let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
+    let known = Request::new("api", &USER).resource("app");
+    let unknown = known.end_unknown();
+    for _ in 0..1000 {
+        drop(world.begin(&unknown).admitted());
+    }
+    assert_eq!(world.stats().in_flight, 0, "it takes no place");
+    let held = world.begin(&known).admitted();
+    world.advance(TICK / 2);
+    world.finish(world.engine.settle(held, tidegate_engine::Outcome::Succeeded, world.now()));
+    world.advance(TICK);
+    let _ = world.engine.tick(world.now());
+    // Five places of 50 ms serve a hundred a second; a thousand a second ask, for two seconds.
+    let mut admitted = 0;
+    for _ in 0..2000 {
+        world.advance(Duration::from_millis(1));
+        match world.begin(&unknown) {
+            crate::world::Stage::Admitted(permit) => {
+                drop(permit);
+                admitted += 1;
+            }
+            crate::world::Stage::Refused(refused) => {
+                assert_eq!((refused.reason(), refused.name()), (Reason::OverloadShed, "pace"));
+                assert!(refused.retry_hint.is_some_and(|hint| hint >= Duration::from_secs(1)));
+            }
+            crate::world::Stage::Waits(_) => panic!("no place comes back for which it could wait"),
+        }
+        let _ = world.engine.tick(world.now());
+    }
+    assert!((200..=206).contains(&admitted), "{admitted}");
+    let stats = world.stats();
+    assert_eq!((stats.offered, stats.undecided()), (3001, 0), "{stats:?}");
+}
+
+#[test]
 fn the_places_of_a_resource_follow_the_instances_that_report_themselves() {
     let app = ResourceConfig::new(5).places_per_instance(1);
     let overload = Overload::builder(5).resource("app", app).resource("fixed", ResourceConfig::new(5));

@@ -266,7 +266,11 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
         (shed.resource.as_deref(), shed.binding, shed.limit()),
         (Some("checkout"), Binding::InFlight, 2)
     );
-    assert_eq!(overload.would_lack_place(checkout, Class::Critical), Some(shed));
+    let looked = overload.would_lack_place(checkout, Class::Critical).unwrap();
+    assert_eq!(
+        (looked.binding, looked.limit(), looked.resource),
+        (shed.binding, shed.limit(), shed.resource)
+    );
     assert!(!overload.has_place(checkout, Class::Critical) && overload.has_place(other, Class::Critical));
     for step in 0..10 {
         for resource in [other, checkout] {
