@@ -3,7 +3,7 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Reason, Refusal};
+use tidegate_core::{Cost, Reason, Refusal, Timestamp};
 use tidegate_overload::{Binding, Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
@@ -58,9 +58,9 @@ impl Place {
 
     /// Reports the end of the work to the resource.
     #[cold]
-    pub(crate) fn sample(&self, sample: LatencySample) {
+    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         if let Some(permit) = &self.permit {
-            self.plane.overload.sample(permit.resource(), sample);
+            self.plane.overload.sample(permit.resource(), sample, admitted, now);
         }
     }
 }

@@ -3,8 +3,10 @@
 //! Ends of work are recorded into a window with [`AdaptiveLimit::record`]; every
 //! [`TICK`](crate::TICK) calls [`AdaptiveLimit::tick`], which closes the window and moves the limit
 //! when the window has its time and its samples. The limit is always between the configured
-//! bounds, never grows while less than half of it is used, and never grows from failures. A
-//! sample allocates nothing; reading the limit is one atomic load.
+//! bounds and never grows while less than half of it is used. From one failure in ten on it falls,
+//! and with more than one in a hundred it does not grow, whatever the latency of the others says;
+//! only [`LimitAlgorithm::Gradient`] knows no failures. A sample allocates nothing; reading the
+//! limit is one atomic load.
 //!
 //! Record only work whose time says something about the resource. A tunnel, a stream of events or
 //! work whose end is unknown takes as long as its peer likes: leave out its sample.
@@ -40,7 +42,8 @@ use window::{SampleWindow, WindowSummary};
 pub enum LimitSample {
     /// The work was done. At or above the configured timeout it counts as a failure.
     Succeeded {
-        /// The time from the admission to the end of the work.
+        /// The time from the admission to the first byte of the answer, or to the end of the work
+        /// where the first byte is not known: a slow reader of an answer says nothing.
         latency: Duration,
     },
     /// The work timed out. An error that has nothing to do with load gives no sample.
@@ -79,6 +82,11 @@ enum AlgorithmState {
 impl AdaptiveLimit {
     /// A limit at `config.initial`, without samples. Fails when a setting is out of its range.
     pub fn new(config: AdaptiveLimitConfig) -> Result<Self, AdaptiveLimitError> {
+        Self::starting_at(config, config.initial)
+    }
+
+    /// The same, but at `initial`, within the bounds, rather than where the settings say.
+    pub(crate) fn starting_at(config: AdaptiveLimitConfig, initial: u32) -> Result<Self, AdaptiveLimitError> {
         config.check()?;
         let algorithm = match config.algorithm {
             LimitAlgorithm::Vegas => AlgorithmState::Vegas(Box::new(Vegas::new())),
@@ -87,9 +95,9 @@ impl AdaptiveLimit {
         };
         Ok(Self {
             config,
-            limit: AtomicU64::new(u64::from(config.initial)),
+            limit: AtomicU64::new(u64::from(initial)),
             window: Mutex::new(SampleWindow::new()),
-            controller: Mutex::new(Controller { limit: f64::from(config.initial), algorithm }),
+            controller: Mutex::new(Controller { limit: f64::from(initial), algorithm }),
         })
     }
 
@@ -115,21 +123,24 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Records the end of one request's work at `now`. Work that was admitted before the last
-    /// change of the limit is left out.
-    pub fn record(&self, sample: LimitSample, now: Timestamp) {
+    /// Records the end at `now` of one request's work that was admitted at `admitted`. Work that was
+    /// admitted before the last change of the limit is left out.
+    pub fn record(&self, sample: LimitSample, admitted: Timestamp, now: Timestamp) {
         let mut window = lock(&self.window);
+        if !window.takes(admitted, now) {
+            return;
+        }
         match sample {
             LimitSample::Succeeded { latency } if latency < self.config.timeout => {
-                window.add_success(latency, now);
+                window.add_success(latency);
             }
             LimitSample::TimedOut { latency } if Fault::TimeoutSucceeds.is_planted() => {
-                window.add_success(latency, now);
+                window.add_success(latency);
             }
             LimitSample::Succeeded { latency } | LimitSample::TimedOut { latency } => {
-                window.add_failure(latency, now);
+                window.add_failure(latency);
             }
-            LimitSample::Rejected => window.add_rejection(now),
+            LimitSample::Rejected => window.add_rejection(),
         }
     }
 

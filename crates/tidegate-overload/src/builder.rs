@@ -1,12 +1,14 @@
 //! From named resources to a checked overload plane.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::adaptive_limit::AdaptiveLimitError;
 use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
-use crate::signal::SignalConfig;
+use crate::signal::{SignalConfig, SignalSource};
 
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]
@@ -137,6 +139,10 @@ impl OverloadBuilder {
             if config.interval.is_zero() || config.ttl.is_some_and(|ttl| ttl.is_zero()) {
                 return fail("the interval and the ttl must be above 0");
             }
+            let zero = SignalSource::SlowAnswers { slower_than: Duration::ZERO };
+            if config.source == zero {
+                return fail("`slower_than` must be above 0");
+            }
             let is_known = |name: &String| self.named.iter().any(|(known, _)| known == name);
             if config.resource.as_ref().is_some_and(|name| !is_known(name)) {
                 return fail("its resource is not configured");
@@ -164,6 +170,13 @@ impl OverloadBuilder {
         for (name, config) in named.chain(self.default_resource.iter().map(|config| (None, config))) {
             if let Some(Err(source)) = config.queue.map(|queue| queue.check()) {
                 return Err(OverloadError::Queue { resource: name.map(str::to_owned), source });
+            }
+            let own = || name.map(str::to_owned);
+            if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
+                return Err(OverloadError::Adaptive { resource: own(), source });
+            }
+            if config.adaptive.is_some() && config.places_per_instance.is_some() {
+                return Err(OverloadError::TwoBounds { resource: own() });
             }
             if let Some(places) = config.places_per_instance.filter(|places| !is_bound(*places)) {
                 let resource = name.map(str::to_owned);
@@ -236,6 +249,23 @@ pub enum OverloadError {
         resource: Option<String>,
         /// The places.
         places: u64,
+    },
+    /// An adaptive limit cannot work with its settings.
+    #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Adaptive {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: AdaptiveLimitError,
+    },
+    /// A bound can follow the latency or the instances, not both.
+    #[error(
+        "{}the bound cannot follow the latency and the instances at once; remove `adaptive` or `places_per_instance`",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    TwoBounds {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
     },
     /// A queue cannot work with its settings.
     #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]

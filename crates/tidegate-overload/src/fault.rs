@@ -17,6 +17,14 @@ pub(crate) enum Fault {
     VictimOfOwnClass,
     /// A request whose time is over is served when its turn comes.
     ExpiredServed,
+    /// A timeout is no slow answer.
+    TimeoutQuick,
+    /// All callers are told the same time to come back.
+    HintAlike,
+    /// An outcome counts for the lowest class.
+    OutcomeOfOtherClass,
+    /// Work whose end is not reported is not paced.
+    PaceUnbounded,
     /// A timeout counts as a success of its latency for an adaptive limit.
     TimeoutSucceeds,
 }

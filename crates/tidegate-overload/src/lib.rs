@@ -34,6 +34,7 @@ mod adaptive_limit;
 mod allowance;
 mod backoff;
 mod builder;
+mod concurrency;
 mod cursor;
 #[expect(
     clippy::cast_precision_loss,
@@ -50,12 +51,14 @@ mod level_control;
 mod load_level;
 mod outcome;
 mod overload;
+mod pacer;
 mod queue_observation;
 mod resource;
 mod resource_id;
 mod shed;
 mod signal;
 mod signal_set;
+mod slow_answers;
 mod stats;
 mod sync;
 mod waiting_room;
@@ -64,6 +67,7 @@ pub use adaptive_limit::{
     AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
 };
 pub use builder::{OverloadBuilder, OverloadError};
+pub use concurrency::Concurrency;
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
 pub use fair_queue::{
@@ -73,7 +77,7 @@ pub use fair_queue::{
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use load_level::LoadLevel;
-pub use outcome::OfferOutcome;
+pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};

@@ -44,7 +44,8 @@ use crate::waiting_room::RoomUse;
 pub struct Signal {
     /// The resource under pressure; `None`: all of them.
     pub resource: Option<ResourceId>,
-    /// 1.0 is as much as the system should bear. Counts as 0 if it is negative or not a number.
+    /// 1.0 is as much as the system should bear. A pressure that is negative, infinite or not a
+    /// number is no measure and counts as 0: it takes back the signal before it.
     pub pressure: f64,
 }
 
@@ -184,7 +185,7 @@ impl Overload {
         cost: Cost,
         now: Timestamp,
     ) {
-        self.resource(resource).offer(level_of(class, tenant, self.seed, now), cost);
+        self.resource(resource).offer(class, level_of(class, tenant, self.seed, now), cost);
     }
 
     /// Whether the cursor of `resource` sheds a request; charges nothing.
@@ -206,7 +207,7 @@ impl Overload {
         let resource = self.resource(resource);
         let level = level_of(class, tenant, self.seed, now);
         if is_first_attempt || Fault::RepeatOffered.is_planted() {
-            resource.offer(level, cost);
+            resource.offer(class, level, cost);
         }
         let cursor = resource.cursor();
         if level >= cursor.level() {
@@ -251,10 +252,11 @@ impl Overload {
     }
 
     /// Records the final decision on a request whose first attempt [`Overload::shed`] or
-    /// [`Overload::offer`] counted as offered. Called exactly once for each such request.
+    /// [`Overload::offer`] counted as offered, of the same class. Called exactly once for each such
+    /// request.
     #[inline]
-    pub fn record(&self, resource: ResourceId, outcome: OfferOutcome) {
-        self.resource(resource).counts.record(outcome);
+    pub fn record(&self, resource: ResourceId, class: Class, outcome: OfferOutcome) {
+        self.resource(resource).counts.record(class, outcome);
     }
 
     /// Takes a place in flight.
@@ -271,6 +273,20 @@ impl Overload {
         }
         state.count_shed();
         Err(state.no_place())
+    }
+
+    /// Paces a request whose end will not be reported, and which therefore takes no place: at most as
+    /// many a second as the places could serve, by the average time from admission to end of the
+    /// last ten seconds, and as many at once as there are places. Without a sample in this time the
+    /// pace is not known, and all are admitted. `None`: it is admitted and counts.
+    #[inline]
+    pub fn pace(&self, resource: ResourceId, now: Timestamp) -> Option<Shed> {
+        let state = self.resource(resource);
+        if state.pacer.admits(state.in_flight.max(), now) {
+            return None;
+        }
+        state.count_shed();
+        Some(state.ahead_of_pace())
     }
 
     /// Counts the cost of a request that got a place: the cursor admits about as much as was served.
@@ -319,10 +335,16 @@ impl Overload {
         }
     }
 
-    /// Adds the end of a request's work to the latency of its resource; see
-    /// [`ResourceStats::latency`].
-    pub fn sample(&self, resource: ResourceId, sample: LatencySample) {
-        self.resource(resource).latency.add(sample);
+    /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
+    /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only work
+    /// whose end says something about the resource: no tunnel, and no caller that left.
+    pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.resource(resource).sample(sample, admitted, now);
+    }
+
+    /// The most requests of `class` in flight at once, at this moment.
+    pub fn in_flight_max(&self, resource: ResourceId, class: Class) -> u64 {
+        self.resource(resource).in_flight.max_of(class)
     }
 
     /// Whether a place in flight is free for a request of `class` at this moment.
@@ -347,7 +369,8 @@ impl Overload {
         self.resource(resource).cursor()
     }
 
-    /// The shortest time before a retry that a shed caller is told.
+    /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are
+    /// told different times, so that they do not come back together.
     pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
         self.resource(resource).retry_after_hint()
     }

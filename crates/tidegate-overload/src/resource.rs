@@ -3,23 +3,28 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Cost, Timestamp};
+use tidegate_core::{BindingSignal, Class, Cost, Timestamp};
 
-use crate::backoff::Backoff;
+use crate::adaptive_limit::AdaptiveLimitConfig;
+use crate::backoff::{Backoff, scattered};
+use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
+use crate::hash::keyed_hash;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
-use crate::latency::LatencyAverages;
+use crate::latency::{LatencyAverages, LatencySample};
 use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::outcome::OfferCounts;
+use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
+use crate::slow_answers::SlowAnswers;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
@@ -51,6 +56,10 @@ pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The settings with which the bound follows the latency of the work; it is then at most the
+    /// smaller one of `in_flight_max` and [`AdaptiveLimitConfig::max`], and not to be combined with
+    /// `places_per_instance`. `None`: the bound does not depend on latency.
+    pub adaptive: Option<AdaptiveLimitConfig>,
     /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
     /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
     /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
@@ -76,7 +85,26 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None, reserve: 5 }
+        Self {
+            in_flight_max,
+            adaptive: None,
+            places_per_instance: None,
+            waiting_max: None,
+            queue: None,
+            reserve: 5,
+        }
+    }
+
+    /// A resource whose bound follows the latency of its work, between the bounds of `limit`.
+    pub const fn adaptive(limit: AdaptiveLimitConfig) -> Self {
+        let mut config = Self::new(limit.max as u64);
+        config.adaptive = Some(limit);
+        config
+    }
+
+    /// The bound to begin with.
+    fn places(&self, adaptive: &AdaptiveBound) -> u64 {
+        adaptive.limit().unwrap_or(u64::MAX).min(self.in_flight_max)
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -131,11 +159,17 @@ pub(crate) struct Resource {
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
+    adaptive: AdaptiveBound,
+    slow_answers: SlowAnswers,
+    pub(crate) pacer: Pacer,
     cursor: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
     binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
+    /// The hints that were given.
+    hints: AtomicU64,
+    hint_key: u64,
     /// The cost offered at each level since the last tick, that of shed requests included.
     offered: Box<[AtomicU64; LEVELS]>,
     /// The requests shed since the last tick, retries included.
@@ -163,6 +197,9 @@ struct ResourceControl {
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
     reserve: u8,
+    recent_service: RecentService,
+    /// The most places, whatever an adaptive limit says.
+    in_flight_max: u64,
 }
 
 /// What signals and ticks made of the load of a resource.
@@ -190,12 +227,23 @@ impl Resource {
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
             reserve: config.reserve,
+            recent_service: RecentService::new(),
+            in_flight_max: config.in_flight_max,
         };
+        let slow_answers = SlowAnswers::new();
+        slow_answers.reconfigure(control.signals.slow_thresholds());
+        let adaptive = AdaptiveBound::new(config.adaptive);
+        let hint_key = keyed_hash([0, 0], name.as_deref());
         Self {
             name,
-            in_flight: InFlight::new(config.in_flight_max),
+            in_flight: InFlight::new(config.places(&adaptive)),
+            adaptive,
+            slow_answers,
+            pacer: Pacer::new(),
             counts: OfferCounts::new(),
             latency: LatencyAverages::new(),
+            hints: AtomicU64::new(0),
+            hint_key,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
@@ -210,17 +258,20 @@ impl Resource {
     pub(crate) fn reconfigure(&self, config: ResourceConfig, signals: Vec<SignalConfig>) {
         let mut control = lock(&self.control);
         control.signals.reconfigure(signals);
+        self.slow_answers.reconfigure(control.signals.slow_thresholds());
         control.pressure = None;
         control.reserve = config.reserve;
+        control.in_flight_max = config.in_flight_max;
+        self.adaptive.reconfigure(config.adaptive);
         control.waiting_max = config.waiting_max;
         control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.set_places(&control, places.1);
+            self.set_places(&control, config.places(&self.adaptive));
         } else if control.instances.is_none() {
-            self.set_places(&control, places.1);
+            self.set_places(&control, config.places(&self.adaptive));
         }
     }
 
@@ -236,12 +287,12 @@ impl Resource {
 
     /// Counts a first attempt as demand.
     #[inline]
-    pub(crate) fn offer(&self, level: u16, cost: Cost) {
+    pub(crate) fn offer(&self, class: Class, level: u16, cost: Cost) {
         // Relaxed: sums for the next tick, ordered with nothing. The tick reads the number of
         // offered requests before the sums, so a request between the two additions is in this
         // tick's sums or in the next one's.
         self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
-        self.counts.offer();
+        self.counts.offer(class);
     }
 
     /// Takes the demand of one request back, never below zero.
@@ -263,8 +314,16 @@ impl Resource {
         Cursor::at(self.cursor.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn retry_after_hint(&self) -> Duration {
+    /// The hint before it is scattered.
+    pub(crate) fn retry_after(&self) -> Duration {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
+    }
+
+    /// The hint for one more caller.
+    pub(crate) fn retry_after_hint(&self) -> Duration {
+        // Relaxed: two callers with one number would be told the same, no more.
+        let number = self.hints.fetch_add(1, Ordering::Relaxed);
+        scattered(self.retry_after(), self.hint_key, number)
     }
 
     /// Counts the cost of a request that got a place.
@@ -290,6 +349,12 @@ impl Resource {
     #[cold]
     pub(crate) fn no_place(&self) -> Shed {
         self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
+    }
+
+    /// The refusal of a request whose end is not reported and that is ahead of the pace.
+    #[cold]
+    pub(crate) fn ahead_of_pace(&self) -> Shed {
+        self.refusal(Binding::Pace, BindingSignal::InFlight, self.cursor())
     }
 
     /// The refusal of a request that has waited for too long, or would.
@@ -371,6 +436,7 @@ impl Resource {
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let places = self.in_flight.take_use();
+        let is_adaptive = self.adaptive.is_present();
         let served = self.served.swap(0, Ordering::Relaxed);
         let queue = control
             .queue
@@ -380,23 +446,61 @@ impl Resource {
             offered: &offered,
             wanted: places.wanted,
             utilization: places.utilization,
-            places: self.in_flight.max(),
+            // An adaptive limit that grows is no capacity that came: the cursor would open with
+            // each of its steps. The cost that is served shows what its growth is worth.
+            places: if is_adaptive { control.in_flight_max } else { self.in_flight.max() },
             turned_away: shed,
             queue,
         };
+        if is_adaptive {
+            self.tick_adaptive(&control, &measures, now);
+        }
+        self.pacer.tick(&mut control.recent_service, now);
         let cursor = control.cursor.tick(&measures, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursor(cursor, &control.cursor, now);
     }
 
+    /// Moves the bound by the latency of the work.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a part of at most a million places, rounded to whole ones"
+    )]
+    fn tick_adaptive(&self, control: &ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
+        let in_flight = (in_use(measures) * self.in_flight.max() as f64).round() as u64;
+        if let Some(limit) = self.adaptive.tick(now, in_flight) {
+            self.set_places(control, limit.min(control.in_flight_max));
+        }
+    }
+
+    /// Adds the end of work that was admitted at `admitted`.
+    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.latency.add(sample);
+        self.slow_answers.add(sample);
+        if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
+            self.pacer.add(end);
+        }
+        self.adaptive.record(sample.limit_sample(), admitted, now);
+    }
+
+    /// How the bound is found.
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        match self.adaptive.algorithm() {
+            Some(algorithm) => Concurrency::Adaptive(algorithm),
+            None if self.instances().is_some() => Concurrency::PerInstance,
+            None => Concurrency::Fixed,
+        }
+    }
+
     /// Moves the load level by the signals.
     fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
-        // A queue that was never empty wanted all places for the whole tick.
-        let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
-        let in_use = if is_full { 1.0 } else { measures.utilization };
-        control.signals.measure(SignalSource::InFlight, in_use, now);
+        control.signals.measure(SignalSource::InFlight, in_use(measures), now);
         if let Some(queue) = measures.queue {
             control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
+        }
+        for (slower_than, part) in self.slow_answers.take() {
+            control.signals.measure(SignalSource::SlowAnswers { slower_than }, part, now);
         }
         control.pressure = control.signals.tick(now);
         let input = LevelInput {
@@ -456,6 +560,13 @@ fn number_of(signal: BindingSignal) -> u8 {
 
 fn signal_of(number: u8) -> BindingSignal {
     SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+/// The part of the places in use, on average over a tick. A queue that was never empty wanted all of
+/// them for the whole tick, although each arrival from it saw the place that was free for it.
+fn in_use(measures: &TickMeasures<'_>) -> f64 {
+    let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
+    if is_full { 1.0 } else { measures.utilization }
 }
 
 fn offered_cost(cost: Cost) -> u64 {

@@ -12,6 +12,12 @@ pub enum SignalSource {
     InFlight,
     /// The delay of the resource's queue, relative to the target of its class.
     QueueDelay,
+    /// The part of the answers since the last tick whose first byte, or end where that is not known,
+    /// came later than this; timeouts are among them. A tick without an answer gives no value.
+    SlowAnswers {
+        /// The latency above which an answer is slow, above 0.
+        slower_than: Duration,
+    },
     /// It is pushed with [`Overload::push_signal`](crate::Overload::push_signal).
     Pushed,
 }

@@ -1,5 +1,8 @@
 //! The signals of one resource, of which the worst is its pressure.
 
+use core::time::Duration;
+use std::collections::BTreeSet;
+
 use tidegate_core::Timestamp;
 
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalState, SignalStats};
@@ -39,6 +42,15 @@ impl SignalSet {
     pub(crate) fn pushed_names(&self) -> impl Iterator<Item = &str> {
         let pushed = self.states.iter().filter(|state| state.config().source == SignalSource::Pushed);
         pushed.map(|state| state.config().name.as_str())
+    }
+
+    /// The thresholds of the signals of slow answers, each once.
+    pub(crate) fn slow_thresholds(&self) -> impl Iterator<Item = Duration> {
+        let all = self.states.iter().filter_map(|state| match state.config().source {
+            SignalSource::SlowAnswers { slower_than } => Some(slower_than),
+            _ => None,
+        });
+        all.collect::<BTreeSet<_>>().into_iter()
     }
 
     /// Takes in a pushed value that was checked; whether there is such a signal.

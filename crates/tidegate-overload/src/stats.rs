@@ -1,21 +1,24 @@
 //! The numbers of one resource, for metrics and operators.
 
-use tidegate_core::Timestamp;
+use core::time::Duration;
 
+use tidegate_core::{Class, Timestamp};
+
+use crate::concurrency::Concurrency;
 use crate::cursor::Cursor;
 use crate::latency::LatencyStats;
 use crate::load_level::LoadLevel;
-use crate::outcome::OfferOutcome;
+use crate::outcome::{ClassStats, OfferOutcome};
 use crate::resource::Resource;
 use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
 ///
-/// Each request that was offered ends in one outcome:
+/// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + no_place + denied + throttled + queue_full + gave_up + failed
-///          + undecided
+/// offered == admitted + shed + no_place + denied + throttled + queue_full + expired + cancelled
+///          + failed + undecided
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the
@@ -28,8 +31,10 @@ pub struct ResourceStats<'a> {
     pub name: Option<&'a str>,
     /// The requests in flight.
     pub in_flight: u64,
-    /// The most requests in flight at once.
+    /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// How that bound is found.
+    pub concurrency: Concurrency,
     /// The instances that are alive; `None` where the bound does not depend on them.
     pub instances: Option<usize>,
     /// The position of the admission cursor.
@@ -41,6 +46,9 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The shortest time before a retry that refused callers are told; each is told up to half of it
+    /// more.
+    pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
     /// The load level.
@@ -53,14 +61,12 @@ pub struct ResourceStats<'a> {
     pub binding_signal: Option<String>,
     /// The signals, in the order of their names.
     pub signals: Vec<SignalStats>,
-    outcomes: [u64; OfferOutcome::ALL.len()],
+    classes: [ClassStats; Class::ALL.len()],
 }
 
 impl<'a> ResourceStats<'a> {
     pub(crate) fn of(resource: &'a Resource, now: Timestamp) -> Self {
-        // Outcomes before offers: a request that is decided in between is undecided here, rather
-        // than decided without having been offered.
-        let outcomes = OfferOutcome::ALL.map(|outcome| resource.counts.decided(outcome));
+        let classes = resource.counts.classes();
         let load = resource.load(now);
         Self {
             level: load.level,
@@ -71,24 +77,31 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            concurrency: resource.concurrency(),
             instances: resource.instances(),
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
-            offered: resource.counts.offered(),
+            offered: classes.iter().map(|class| class.offered).sum(),
             demand: resource.demand(),
+            retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
-            outcomes,
+            classes,
         }
     }
 
     /// The requests that ended in `outcome`.
-    pub const fn count(&self, outcome: OfferOutcome) -> u64 {
-        self.outcomes[outcome as usize]
+    pub fn count(&self, outcome: OfferOutcome) -> u64 {
+        self.classes.iter().map(|class| class.count(outcome)).sum()
+    }
+
+    /// The numbers of one class.
+    pub const fn class(&self, class: Class) -> &ClassStats {
+        &self.classes[class as usize]
     }
 
     /// The requests that are decided, whatever the outcome.
     pub fn decided(&self) -> u64 {
-        self.outcomes.iter().sum()
+        self.classes.iter().map(ClassStats::decided).sum()
     }
 
     /// The requests that were offered and are not decided yet.

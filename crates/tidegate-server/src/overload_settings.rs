@@ -3,11 +3,13 @@
 use tidegate_core::Class;
 use tidegate_engine::RoomUse;
 use tidegate_overload::{
-    Overload, OverloadBuilder, QueueConfig, ResourceConfig, Share, SignalConfig, SignalSource,
+    AdaptiveLimitConfig, LimitAlgorithm, Overload, OverloadBuilder, QueueConfig, ResourceConfig, Share,
+    SignalConfig, SignalSource,
 };
 use tidegate_policy::Policy;
 use tidegate_policy::policy::resources::{
-    ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy, SignalSourcePolicy,
+    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy,
+    SignalSourcePolicy,
 };
 
 /// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
@@ -24,16 +26,33 @@ pub(crate) fn overload(policy: &Policy) -> OverloadBuilder {
 }
 
 fn resource(policy: &ResourcePolicy) -> ResourceConfig {
-    let mut config = ResourceConfig::new(match policy.concurrency {
-        ConcurrencyPolicy::Fixed(places) => places,
-        ConcurrencyPolicy::Adaptive(adaptive) => adaptive.max,
-        _ => ResourcePolicy::CONCURRENCY_MAX,
-    });
+    let mut config = match policy.concurrency {
+        ConcurrencyPolicy::Fixed(places) => ResourceConfig::new(places),
+        ConcurrencyPolicy::Adaptive(limit) => ResourceConfig::adaptive(adaptive(limit)),
+        _ => ResourceConfig::new(ResourcePolicy::CONCURRENCY_MAX),
+    };
     config.reserve = policy.reserve_percent;
     if let Some(waiting) = &policy.queue {
         config = config.waiting_max(RoomUse::new(waiting.requests, waiting.bytes)).queue(queue(waiting));
     }
     config
+}
+
+fn adaptive(policy: AdaptivePolicy) -> AdaptiveLimitConfig {
+    // Checked by the policy: a million at most.
+    let places = |places: u64| u32::try_from(places).unwrap_or(AdaptiveLimitConfig::LIMIT_MAX);
+    AdaptiveLimitConfig {
+        algorithm: match policy.algorithm {
+            AdaptiveAlgorithm::Aimd => LimitAlgorithm::Aimd,
+            AdaptiveAlgorithm::Gradient => LimitAlgorithm::Gradient,
+            _ => LimitAlgorithm::Vegas,
+        },
+        min: places(policy.min),
+        max: places(policy.max),
+        initial: places(policy.initial),
+        ceiling: policy.ceiling,
+        ..AdaptiveLimitConfig::default()
+    }
 }
 
 fn queue(policy: &QueuePolicy) -> QueueConfig {
@@ -61,6 +80,7 @@ fn signal(policy: &SignalPolicy) -> SignalConfig {
     let (source, ttl) = match policy.source {
         SignalSourcePolicy::InFlight => (SignalSource::InFlight, None),
         SignalSourcePolicy::QueueDelay => (SignalSource::QueueDelay, None),
+        SignalSourcePolicy::SlowAnswers { slower_than } => (SignalSource::SlowAnswers { slower_than }, None),
         SignalSourcePolicy::Push { ttl } => (SignalSource::Pushed, Some(ttl)),
         _ => (SignalSource::Pushed, None),
     };

@@ -258,7 +258,13 @@ impl Engine {
         if !flights.is_empty() {
             return Ok(self.wait_for_leases(holds, flights, now));
         }
-        // A request whose end is not known takes no place: pacing it by rate belongs here.
+        // A request whose end is not known would keep its place: it is paced instead.
+        if let (Some(plane), Some(resource), false) = (&self.planes.overload, resource, request.end_known) {
+            if let Some(shed) = plane.overload.pace(resource, now) {
+                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
+            }
+            plane.overload.count_served(resource, request.cost);
+        }
         let placed = resource.filter(|_| request.end_known);
         if let (Some(plane), Some(resource)) = (&self.planes.overload, placed) {
             let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
@@ -339,7 +345,7 @@ impl Engine {
         if let Some(demand) = demand {
             demand.decide(outcome);
         } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
-            overload.record(resource, outcome);
+            overload.record(resource, request.class, outcome);
             if is_withdrawn(outcome) {
                 overload.withdraw(resource, request.class, request.tenant, request.cost, now);
             }

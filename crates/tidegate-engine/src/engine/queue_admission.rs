@@ -216,10 +216,10 @@ impl Engine {
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
         else {
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         };
         if until <= now || ask_at > until {
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         }
         let seat = if let Some(mut seat) = seat {
             seat.moved(obstacle, returns, now);
@@ -227,7 +227,7 @@ impl Engine {
         } else {
             let entrant = self.entrant(gate, request, obstacle);
             if self.shared.room.is_hopeless(&entrant, now) {
-                return refuse_finally(self.hopeless(request, until), demand, false);
+                return refuse_finally(self.hopeless(request, until), demand, None);
             }
             Room::enter(&self.shared.room, entrant, returns, now)
         };
@@ -237,7 +237,7 @@ impl Engine {
                 Obstacle::Place(_) => self.queue_full(request),
                 Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
             };
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         };
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
@@ -251,10 +251,10 @@ impl Engine {
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked), demand, false);
+                return refuse_finally(self.queue_full(&asked), demand, None);
             }
             Some(CallReason::Drained) => {
-                return refuse_finally(self.drained(&asked), demand, true);
+                return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled));
             }
             Some(CallReason::Turn) | None => {}
         }
@@ -265,7 +265,9 @@ impl Engine {
         let (is_next, is_over) = (verdict == TurnVerdict::Go, now >= until);
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
-            (true, Some(refusal)) if !is_next => return refuse_finally(refusal, demand, true),
+            (true, Some(refusal)) if !is_next => {
+                return refuse_finally(refusal, demand, Some(OfferOutcome::Expired));
+            }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
                 return self::queued(request, seat, demand, refusal, ask_at, until);
@@ -322,12 +324,14 @@ impl Engine {
             let (overload, resource) = (self.overload()?, self.resource_of(request)?);
             Some(shed_by(namespace, &shed(overload, resource), request.class))
         };
-        let (refusal, gave_up) = match why {
-            QueueShed::Delay => (shed_by(Overload::refuse_delayed), false),
-            QueueShed::Expired => (refusal.or_else(|| shed_by(Overload::refuse_place)), true),
-            QueueShed::TooLate => (Some(past_deadline(namespace)), false),
+        let (refusal, outcome) = match why {
+            QueueShed::Delay => (shed_by(Overload::refuse_delayed), None),
+            QueueShed::Expired => {
+                (refusal.or_else(|| shed_by(Overload::refuse_place)), Some(OfferOutcome::Expired))
+            }
+            QueueShed::TooLate => (Some(past_deadline(namespace)), None),
         };
-        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request)), demand, gave_up)
+        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request)), demand, outcome)
     }
 
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
@@ -425,10 +429,10 @@ fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp
     }
 }
 
-/// Refuses a request for good.
-fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
+/// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
+fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, outcome: Option<OfferOutcome>) -> Step {
     if let Some(demand) = demand {
-        demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
+        demand.decide(outcome.unwrap_or_else(|| outcome_of(&refusal)));
     }
     Step::Decided(Decision::Refuse(Refused::one(refusal)))
 }

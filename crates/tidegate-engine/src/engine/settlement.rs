@@ -60,7 +60,7 @@ impl Engine {
                 place.correct(true_units);
             }
             if let Some(sample) = completion.sample(limits.admitted_at(), now) {
-                place.sample(sample);
+                place.sample(sample, limits.admitted_at(), now);
             }
         }
         let charged = limits.cost();

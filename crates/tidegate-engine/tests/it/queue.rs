@@ -171,7 +171,7 @@ fn a_waiting_request_holds_nothing_and_leaves_its_limits_as_they_were() {
     assert_eq!((world.stats().in_flight, world.engine.waiting(), world.stats().undecided()), (1, 1, 1));
     drop(pending);
     assert_eq!(world.state(), state);
-    assert_eq!(world.stats().count(OfferOutcome::GaveUp), 1);
+    assert_eq!(world.stats().count(OfferOutcome::Cancelled), 1);
     drop(held);
 }
 

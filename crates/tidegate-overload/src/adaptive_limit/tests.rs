@@ -15,7 +15,8 @@ use tidegate_core::Timestamp;
 use super::*;
 use world::World;
 
-const SEEDS: core::ops::RangeInclusive<u64> = 1..=5;
+/// The first five are those that the controller was tuned with.
+const SEEDS: [u64; 16] = [1, 2, 3, 4, 5, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110];
 
 fn vegas() -> AdaptiveLimit {
     AdaptiveLimit::new(AdaptiveLimitConfig::default()).unwrap()
@@ -40,6 +41,30 @@ fn constant_timeouts_never_raise_the_limit() {
         assert!(highest <= 24, "seed {seed}: {highest}");
         let (highest, last) = limit_after_constant_timeouts(with(LimitAlgorithm::Aimd), seed);
         assert!(highest <= 20 && last == 4, "seed {seed}: {highest}");
+    }
+}
+
+#[test]
+fn a_twentieth_of_timeouts_holds_the_limit_and_one_in_two_hundred_does_not() {
+    let start = Timestamp::from_secs(1000);
+    for (in_how_many, grows) in [(20_u32, false), (200, true)] {
+        let limit = vegas();
+        for second in 0..10 {
+            let now = start.saturating_add(Duration::from_secs(second));
+            for number in 0..400 {
+                let latency = Duration::from_millis(20);
+                let sample = match number % in_how_many {
+                    0 => LimitSample::TimedOut { latency },
+                    _ => LimitSample::Succeeded { latency },
+                };
+                limit.record(sample, now, now.saturating_add(latency));
+            }
+            for tick in 1..=10 {
+                // Not full, so that no cut measures the baseline.
+                limit.tick(now.saturating_add(crate::TICK * tick), limit.limit() * 6 / 10);
+            }
+        }
+        assert_eq!(limit.limit() > 20, grows, "1 in {in_how_many}: {}", limit.limit());
     }
 }
 
@@ -75,6 +100,7 @@ fn a_cold_start_finds_ten_and_two_hundred_workers_within_ten_seconds() {
 
 #[test]
 fn a_baseline_three_times_as_long_is_followed_within_ten_seconds_and_back() {
+    let mut failures = Vec::new();
     for seed in SEEDS {
         for workers in [10, 200] {
             let mut world = World::new(vegas(), workers, 20, workers as f64 * 100.0, seed);
@@ -84,12 +110,16 @@ fn a_baseline_three_times_as_long_is_followed_within_ten_seconds_and_back() {
                 world.run(10);
                 let report = world.run(20);
                 let throughput = report.succeeded as f64 / 20.0 / world.capacity();
-                assert!(throughput >= 0.9, "seed {seed}, {workers} at {service_ms} ms: {throughput}");
-                let most = 2 * workers as u64;
-                assert!(world.limit.limit() <= most, "seed {seed}: {}", world.limit.limit());
+                let limit = world.limit.limit();
+                if throughput < 0.9 || limit > 2 * workers as u64 {
+                    failures.push(format!(
+                        "seed {seed}, {workers} at {service_ms} ms: {throughput:.2}, limit {limit}"
+                    ));
+                }
             }
         }
     }
+    assert!(failures.is_empty(), "{failures:#?}");
 }
 
 #[test]
@@ -155,11 +185,11 @@ fn missing_samples_late_ticks_and_a_clock_that_steps_back_are_harmless() {
             let now = Timestamp::from_secs(seconds);
             for latency in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1), Duration::from_secs(4)] {
                 for _ in 0..20 {
-                    limit.record(LimitSample::Succeeded { latency }, now);
+                    limit.record(LimitSample::Succeeded { latency }, now.saturating_sub(latency), now);
                 }
-                limit.record(LimitSample::TimedOut { latency }, now);
+                limit.record(LimitSample::TimedOut { latency }, now.saturating_sub(latency), now);
             }
-            limit.record(LimitSample::Rejected, now);
+            limit.record(LimitSample::Rejected, now, now);
             for later in [0, 2, 90, 4000] {
                 let value = limit.tick(now.saturating_add(Duration::from_secs(later)), u64::MAX);
                 assert!((4..=1000).contains(&value), "{value}");

@@ -14,6 +14,10 @@ use super::window::WindowSummary;
 
 /// From this share of failures on the limit falls.
 const FAILED_SHARE_MAX: f64 = 0.1;
+/// With a larger share of failures than this the limit does not grow: the latency of the work that
+/// succeeded is then that of the lucky part. A lower bound would let one slow endpoint among
+/// hundreds hold the limit down for good.
+const FAILED_SHARE_TO_GROW: f64 = 0.01;
 /// What failures leave of the limit.
 const BACKOFF: f64 = 0.9;
 /// The least that one cut leaves of the limit.
@@ -85,6 +89,11 @@ impl Vegas {
         ceiling: Option<f64>,
         window: &WindowSummary,
     ) -> f64 {
+        let next = self.follow(limit, floor, ceiling, window);
+        if window.failed_share > FAILED_SHARE_TO_GROW { next.min(limit) } else { next }
+    }
+
+    fn follow(&mut self, limit: f64, floor: f64, ceiling: Option<f64>, window: &WindowSummary) -> f64 {
         if window.failed_share >= FAILED_SHARE_MAX {
             self.search_again();
             return limit * BACKOFF;
@@ -97,7 +106,9 @@ impl Vegas {
         let rate =
             RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit, latency };
         let baseline = *self.baseline.get_or_insert(latency);
-        let full = window.in_flight >= 0.8 * limit;
+        // Only whole requests get a place, and an arrival does not see itself: a limit of 7.9 is full
+        // with 6 of them in flight on average.
+        let full = window.in_flight + 0.5 >= 0.8 * limit.floor();
         if let Some(before) = self.cut
             && full
             && rate.counted < FALLEN * before.counted
@@ -154,6 +165,9 @@ impl Vegas {
             } else if !self.verified {
                 Some(limit * PROBE)
             } else if self.covariance.vetoes() {
+                // The next veto needs windows of its own: the same history would cut again and
+                // again, and with few samples a window drift below the knee.
+                self.covariance.clear();
                 Some(limit - step)
             } else {
                 None

@@ -65,28 +65,22 @@ impl SampleWindow {
     }
 
     /// Counts a success.
-    pub(super) fn add_success(&mut self, latency: Duration, now: Timestamp) {
-        if self.takes(latency, now) {
-            self.succeeded = self.succeeded.saturating_add(1);
-            let bucket = &mut self.buckets[bucket_of(latency)];
-            *bucket = bucket.saturating_add(1);
-            self.add_latency(latency);
-        }
+    pub(super) fn add_success(&mut self, latency: Duration) {
+        self.succeeded = self.succeeded.saturating_add(1);
+        let bucket = &mut self.buckets[bucket_of(latency)];
+        *bucket = bucket.saturating_add(1);
+        self.add_latency(latency);
     }
 
     /// Counts a failure.
-    pub(super) fn add_failure(&mut self, latency: Duration, now: Timestamp) {
-        if self.takes(latency, now) {
-            self.failed = self.failed.saturating_add(1);
-            self.add_latency(latency);
-        }
+    pub(super) fn add_failure(&mut self, latency: Duration) {
+        self.failed = self.failed.saturating_add(1);
+        self.add_latency(latency);
     }
 
     /// Counts a rejection by the resource, which says nothing about its latency.
-    pub(super) fn add_rejection(&mut self, now: Timestamp) {
-        if self.takes(Duration::ZERO, now) {
-            self.failed = self.failed.saturating_add(1);
-        }
+    pub(super) fn add_rejection(&mut self) {
+        self.failed = self.failed.saturating_add(1);
     }
 
     /// Counts the work in flight at a tick.
@@ -155,8 +149,9 @@ impl SampleWindow {
         self.began = None;
     }
 
-    fn takes(&mut self, latency: Duration, now: Timestamp) -> bool {
-        let admitted = now.saturating_sub(latency);
+    /// Whether work that was admitted at `admitted` and ended at `now` counts; the first that does
+    /// begins the window.
+    pub(super) fn takes(&mut self, admitted: Timestamp, now: Timestamp) -> bool {
         let takes = admitted >= self.opened;
         if takes && self.began.is_none() {
             self.began = Some(now);

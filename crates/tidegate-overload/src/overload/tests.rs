@@ -1,3 +1,4 @@
+mod adaptive;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
@@ -265,7 +266,11 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
         (shed.resource.as_deref(), shed.binding, shed.limit()),
         (Some("checkout"), Binding::InFlight, 2)
     );
-    assert_eq!(overload.would_lack_place(checkout, Class::Critical), Some(shed));
+    let looked = overload.would_lack_place(checkout, Class::Critical).unwrap();
+    assert_eq!(
+        (looked.binding, looked.limit(), looked.resource),
+        (shed.binding, shed.limit(), shed.resource)
+    );
     assert!(!overload.has_place(checkout, Class::Critical) && overload.has_place(other, Class::Critical));
     for step in 0..10 {
         for resource in [other, checkout] {
@@ -378,26 +383,26 @@ proptest! {
     /// and the undecided requests of a resource add up to what was offered to it.
     #[test]
     fn what_is_offered_equals_the_sum_of_the_outcomes(
-        steps in prop::collection::vec((0_usize..2, 0_usize..12, 0_usize..4, 0.0_f64..3.0), 0..300),
+        steps in prop::collection::vec((0_usize..2, 0_usize..13, 0_usize..4, 0.0_f64..3.0), 0..300),
     ) {
         let (overload, other, checkout) = two_resources();
         let resources = [other, checkout];
-        let mut undecided = [0_u64; 2];
-        let mut offered = [0_u64; 2];
+        let mut undecided = [[0_u64; 4]; 2];
+        let mut offered = [[0_u64; 4]; 2];
         for (step, (index, action, class, pressure)) in steps.into_iter().enumerate() {
             let (resource, now) = (resources[index], tick_at(step as u64));
             match OfferOutcome::ALL.get(action) {
-                Some(outcome) if undecided[index] > 0 => {
+                Some(outcome) if undecided[index][class] > 0 => {
                     // A repeated attempt, and its end.
                     let _ = overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, false, now);
-                    overload.record(resource, *outcome);
-                    undecided[index] -= 1;
+                    overload.record(resource, Class::ALL[class], *outcome);
+                    undecided[index][class] -= 1;
                 }
                 _ => {
-                    offered[index] += 1;
+                    offered[index][class] += 1;
                     match overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, true, now) {
-                        Some(_) => overload.record(resource, OfferOutcome::Shed),
-                        None => undecided[index] += 1,
+                        Some(_) => overload.record(resource, Class::ALL[class], OfferOutcome::Shed),
+                        None => undecided[index][class] += 1,
                     }
                 }
             }
@@ -405,7 +410,12 @@ proptest! {
             overload.tick(now);
             for index in 0..2 {
                 let stats = overload.stats(resources[index], now);
-                prop_assert_eq!((stats.offered, stats.undecided()), (offered[index], undecided[index]));
+                for class in Class::ALL {
+                    let (own, at) = (stats.class(class), class as usize);
+                    prop_assert_eq!((own.offered, own.undecided()), (offered[index][at], undecided[index][at]));
+                }
+                let [offered, undecided] = [&offered, &undecided].map(|sums| sums[index].iter().sum::<u64>());
+                prop_assert_eq!((stats.offered, stats.undecided()), (offered, undecided));
                 let sum: u64 = OfferOutcome::ALL.iter().map(|outcome| stats.count(*outcome)).sum();
                 prop_assert_eq!(stats.offered, sum + stats.undecided());
             }

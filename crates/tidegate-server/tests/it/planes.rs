@@ -262,8 +262,17 @@ async fn a_resource_bounds_what_is_in_flight_until_permits_are_released_and_answ
     let offered: u64 =
         daemon.series(r#"tidegate_resource_offered_total{resource="app"}"#).await.parse().unwrap();
     let mut outcomes = 0;
-    for outcome in ["admitted", "shed", "no_place", "denied", "throttled", "queue_full", "gave_up", "failed"]
-    {
+    for outcome in [
+        "admitted",
+        "shed",
+        "no_place",
+        "denied",
+        "throttled",
+        "queue_full",
+        "expired",
+        "cancelled",
+        "failed",
+    ] {
         let series = format!(r#"tidegate_resource_outcomes_total{{resource="app",outcome="{outcome}"}}"#);
         outcomes += daemon.series(&series).await.parse::<u64>().unwrap();
     }

@@ -107,7 +107,7 @@ impl World {
         } else {
             LimitSample::TimedOut { latency }
         };
-        self.limit.record(sample, Timestamp::from_nanos(end));
+        self.limit.record(sample, Timestamp::from_nanos(began), Timestamp::from_nanos(end));
     }
 
     fn arrive(&mut self) {

@@ -96,3 +96,52 @@ fn signals_and_reserves_that_cannot_be_are_named() {
             .starts_with("reserve 51 is not between 0 and 50")
     );
 }
+
+#[test]
+pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
+    use crate::latency::LatencySample;
+    let source = SignalSource::SlowAnswers { slower_than: Duration::from_millis(200) };
+    let slow = SignalConfig { target: 0.1, ..SignalConfig::new("slow", source) };
+    let overload =
+        Overload::builder(7).default_resource(ResourceConfig::new(100)).signal(slow).build().unwrap();
+    let second = |first: u64, samples: &[LatencySample]| {
+        for tick in first..first + 20 {
+            let now = tick_at(tick);
+            samples.iter().for_each(|sample| overload.sample(ONLY, *sample, now, now));
+            overload.tick(now);
+        }
+        let stats = overload.stats(ONLY, tick_at(first + 19));
+        let signal = stats.signals.into_iter().find(|signal| signal.name == "slow").unwrap();
+        (signal.value, signal.is_stale, overload.level(ONLY))
+    };
+    let answer = |ms| LatencySample::Succeeded { first_byte: None, end: Duration::from_millis(ms) };
+    let (value, _, level) =
+        second(0, &[answer(200), answer(150), LatencySample::Failed, LatencySample::Rejected]);
+    assert_eq!((value, level), (Some(0.0), LoadLevel::Normal));
+    let late = LatencySample::TimedOut { after: Duration::from_secs(30) };
+    let read_slowly = LatencySample::Succeeded {
+        first_byte: Some(Duration::from_millis(100)),
+        end: Duration::from_secs(60),
+    };
+    let (value, _, level) = second(20, &[answer(201), late, read_slowly, answer(10)]);
+    assert_eq!((value, level), (Some(0.5), LoadLevel::Hard));
+    let (_, is_stale, _) = second(40, &[]);
+    assert!(is_stale, "without an answer nothing is known");
+}
+
+#[test]
+fn a_pressure_that_is_no_measure_takes_back_the_signal_before_it() {
+    for pressure in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        let overload = overload(100);
+        let cursor_after = |pressures: &[f64]| {
+            for (tick, pressure) in (0..).zip(pressures) {
+                offer(&overload, 10, tick_at(tick));
+                overload.event(Signal::on_all(*pressure), tick_at(tick));
+                overload.tick(tick_at(tick));
+            }
+            overload.cursor(ONLY)
+        };
+        assert!(cursor_after(&[3.0, 3.0]) > Cursor::OPEN);
+        assert_eq!(cursor_after(&[pressure, pressure, pressure]), Cursor::OPEN, "{pressure}");
+    }
+}
