@@ -9,6 +9,7 @@ use crate::backoff::Backoff;
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
+use crate::fleet_share::FleetShare;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::LatencyAverages;
@@ -56,8 +57,8 @@ pub struct ResourceConfig {
     /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
     /// report. `None`: the bound does not depend on instances.
     pub places_per_instance: Option<u64>,
-    /// The most requests that wait for the resource, and the most bytes that they occupy, within
-    /// the bounds of the waiting room. `None`: these bounds alone.
+    /// The most requests that wait for the resource, and the most bytes that they occupy, whatever
+    /// the bounds of the waiting room are. `None`: the bounds of the room.
     pub waiting_max: Option<RoomUse>,
     /// The order in which requests wait for the resource: weighted fair queuing with these
     /// settings. `None`: by class, then by arrival.
@@ -65,6 +66,9 @@ pub struct ResourceConfig {
     /// The part of the bound, in hundredths, that only the highest class may use while the load
     /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
     pub reserve: u8,
+    /// Which of these numbers the [members](crate::Overload::set_members) of a fleet divide; default
+    /// none. `places_per_instance` is not divided.
+    pub share: FleetShare,
 }
 
 impl ResourceConfig {
@@ -76,7 +80,14 @@ impl ResourceConfig {
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None, queue: None, reserve: 5 }
+        Self {
+            in_flight_max,
+            places_per_instance: None,
+            waiting_max: None,
+            queue: None,
+            reserve: 5,
+            share: FleetShare::None,
+        }
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -89,6 +100,19 @@ impl ResourceConfig {
 }
 
 impl ResourceConfig {
+    /// The same, with numbers that are those of a fleet.
+    #[must_use]
+    pub const fn share(mut self, share: FleetShare) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// The same numbers as those of one of so many members.
+    fn part_of(self, members: u32) -> Self {
+        let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
+        Self { in_flight_max: self.share.places(self.in_flight_max, members), waiting_max, ..self }
+    }
+
     /// The same, with bounds of its own on what waits for it.
     #[must_use]
     pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
@@ -152,6 +176,9 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
+    /// The settings as they were given, before they were divided by the members.
+    config: ResourceConfig,
+    members: u32,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
@@ -176,12 +203,20 @@ pub(crate) struct LoadState {
 }
 
 impl Resource {
-    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig, signals: Vec<SignalConfig>) -> Self {
+    pub(crate) fn new(
+        name: Option<Arc<str>>,
+        whole: ResourceConfig,
+        members: u32,
+        signals: Vec<SignalConfig>,
+    ) -> Self {
+        let config = whole.part_of(members);
         let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
         let control = ResourceControl {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             offered_before: 0,
+            config: whole,
+            members,
             instances,
             waiting_max: config.waiting_max,
             queue_config: config.queue,
@@ -211,6 +246,23 @@ impl Resource {
         let mut control = lock(&self.control);
         control.signals.reconfigure(signals);
         control.pressure = None;
+        self.apply(&mut control, config);
+    }
+
+    /// Takes in how many members divide its numbers, of which 0 counts as 1.
+    pub(crate) fn set_members(&self, members: u32) {
+        let mut control = lock(&self.control);
+        if control.members != members {
+            control.members = members;
+            let config = control.config;
+            self.apply(&mut control, config);
+        }
+    }
+
+    /// Goes on with these settings, divided by the members.
+    fn apply(&self, control: &mut ResourceControl, whole: ResourceConfig) {
+        let config = whole.part_of(control.members);
+        control.config = whole;
         control.reserve = config.reserve;
         control.waiting_max = config.waiting_max;
         control.queue_config = config.queue;
@@ -218,9 +270,9 @@ impl Resource {
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.set_places(&control, places.1);
+            self.set_places(control, places.1);
         } else if control.instances.is_none() {
-            self.set_places(&control, places.1);
+            self.set_places(control, places.1);
         }
     }
 
@@ -396,7 +448,7 @@ impl Resource {
         let in_use = if is_full { 1.0 } else { measures.utilization };
         control.signals.measure(SignalSource::InFlight, in_use, now);
         if let Some(queue) = measures.queue {
-            control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
+            control.signals.measure(SignalSource::QueueDelay, queue.delay.as_secs_f64() * 1e3, now);
         }
         control.pressure = control.signals.tick(now);
         let input = LevelInput {
@@ -418,6 +470,11 @@ impl Resource {
     /// Takes in a pushed value that was checked; whether the resource has such a signal.
     pub(crate) fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
         lock(&self.control).signals.push(name, pushed, now)
+    }
+
+    /// The source of a signal; `None` if the resource has none of this name.
+    pub(crate) fn signal_source(&self, name: &str) -> Option<SignalSource> {
+        lock(&self.control).signals.source(name)
     }
 
     /// Adds the names of the pushed signals.

@@ -41,6 +41,12 @@ impl SignalSet {
         pushed.map(|state| state.config().name.as_str())
     }
 
+    /// The source of a signal; `None` if there is none of this name.
+    pub(crate) fn source(&self, name: &str) -> Option<SignalSource> {
+        let found = self.states.iter().find(|state| state.config().name == name);
+        found.map(|state| state.config().source)
+    }
+
     /// Takes in a pushed value that was checked; whether there is such a signal.
     pub(crate) fn push(&mut self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
         let found = self

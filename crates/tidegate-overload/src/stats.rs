@@ -1,5 +1,7 @@
 //! The numbers of one resource, for metrics and operators.
 
+use core::time::Duration;
+
 use tidegate_core::Timestamp;
 
 use crate::cursor::Cursor;
@@ -7,6 +9,7 @@ use crate::latency::LatencyStats;
 use crate::load_level::LoadLevel;
 use crate::outcome::OfferOutcome;
 use crate::resource::Resource;
+use crate::resource_id::ResourceId;
 use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
@@ -24,6 +27,8 @@ use crate::signal::SignalStats;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceStats<'a> {
+    /// The resource.
+    pub id: ResourceId,
     /// The name; `None` for the default resource.
     pub name: Option<&'a str>,
     /// The requests in flight.
@@ -36,6 +41,8 @@ pub struct ResourceStats<'a> {
     pub cursor: Cursor,
     /// The end of an operator's pin of the cursor, if there is one in force.
     pub pinned_until: Option<Timestamp>,
+    /// The shortest time before a retry that a shed caller is told.
+    pub retry_after: Duration,
     /// The requests whose first attempt was offered.
     pub offered: u64,
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
@@ -57,12 +64,14 @@ pub struct ResourceStats<'a> {
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn of(resource: &'a Resource, now: Timestamp) -> Self {
+    pub(crate) fn of(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
         // Outcomes before offers: a request that is decided in between is undecided here, rather
         // than decided without having been offered.
         let outcomes = OfferOutcome::ALL.map(|outcome| resource.counts.decided(outcome));
         let load = resource.load(now);
         Self {
+            id,
+            retry_after: resource.retry_after_hint(),
             level: load.level,
             level_transitions: load.transitions,
             pressure: load.pressure,
