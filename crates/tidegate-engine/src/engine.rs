@@ -38,8 +38,8 @@ use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
 };
 use tidegate_overload::{
-    Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId, ResourceStats, RoomBounds, Signal,
-    SignalError,
+    Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId, ResourceStats, RoomBounds,
+    Signal, SignalError,
 };
 use tidegate_store::{Batch, NoteChange};
 

@@ -79,8 +79,8 @@ pub use request::Request;
 pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
 pub use tidegate_overload::{
-    Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats, RoomBounds, RoomUse,
-    SignalError,
+    Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats,
+    RoomBounds, RoomUse, SignalError,
 };
 pub use waiting_room::Turn;
 

@@ -131,12 +131,13 @@ impl Overload {
         let mut by_name: Vec<_> =
             configured().filter_map(|(id, name)| Some((keyed_hash([seed, 0], Some(name?)), id))).collect();
         by_name.sort_unstable();
-        let shared = shared
-            .unwrap_or_else(|| Arc::new(SharedState {
+        let shared = shared.unwrap_or_else(|| {
+            Arc::new(SharedState {
                 last_ns: AtomicU64::new(0),
                 due: Mutex::new(None),
                 members: AtomicU64::new(1),
-            }));
+            })
+        });
         Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, shared }
     }
 
@@ -387,15 +388,16 @@ impl Overload {
             return Err(SignalError::Target(target));
         }
         let mut is_known = false;
-        for slot in &self.resources {
+        let configured = || self.resources.iter().filter(|slot| slot.is_configured);
+        for slot in configured() {
             is_known |= slot.resource.push_signal(name, pushed, now);
         }
         if is_known {
             return Ok(());
         }
         let mut names = BTreeSet::new();
-        self.resources.iter().for_each(|slot| slot.resource.pushed_names(&mut names));
-        match self.resources.iter().find_map(|slot| slot.resource.signal_source(name)) {
+        configured().for_each(|slot| slot.resource.pushed_names(&mut names));
+        match configured().find_map(|slot| slot.resource.signal_source(name)) {
             Some(measured) => {
                 let known = names.into_iter().collect::<Vec<_>>().join(", ");
                 Err(SignalError::NotPushed { name: name.to_owned(), measured, known })

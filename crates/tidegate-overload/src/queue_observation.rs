@@ -47,5 +47,6 @@ impl QueueObservation {
     }
 
     /// No request, and no queue.
-    pub(crate) const NONE: Self = Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, served: 0 };
+    pub(crate) const NONE: Self =
+        Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, served: 0 };
 }

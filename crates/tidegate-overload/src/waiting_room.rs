@@ -258,7 +258,9 @@ impl<O: Order> WaitingRoom<O> {
         let Entrant { group, class, bytes, obstacle, .. } = entrant;
         let (mut displaced, mut called) = (None, None);
         if !self.shares.take(group, bytes) {
-            let victim = self.displace_for(&entrant).ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
+            let victim = self
+                .displace_for(&entrant)
+                .ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
             called = self.remove(victim, Departure::Displaced);
             displaced = Some(victim);
         }

@@ -6,7 +6,9 @@ use http::{HeaderValue, StatusCode};
 use tidegate_net::reply;
 
 use crate::route::{Route, RouteTable};
-use crate::{admin, authorize, blocks, explain, grpc, openapi, operations, overrides, permits, resources, tables};
+use crate::{
+    admin, authorize, blocks, explain, grpc, openapi, operations, overrides, permits, resources, tables,
+};
 
 /// The route of the description itself.
 const DESCRIPTION: Route = Route::get("/openapi.json", "This description", |_| {

@@ -116,8 +116,10 @@ fn what_waits_for_a_resource_is_bounded_by_its_own_settings() {
 
 #[test]
 fn members_divide_the_places_of_a_resource_and_new_places_call_what_waits() {
-    let shared = Overload::builder(7)
-        .resource("app", ResourceConfig::new(4).waiting_max(RoomUse::new(4, 1 << 20)).share(FleetShare::PlacesAndQueue));
+    let shared = Overload::builder(7).resource(
+        "app",
+        ResourceConfig::new(4).waiting_max(RoomUse::new(4, 1 << 20)).share(FleetShare::PlacesAndQueue),
+    );
     let engine = engine();
     // Known before there are resources, as at a start.
     assert!(engine.with_members(2).unwrap().is_none(), "no limit is divided");

@@ -388,7 +388,8 @@ proptest! {
 fn one_namespace_may_fill_the_bounds_of_a_resource_and_takes_nothing_of_the_shared_room() {
     let mut room = room_of(RoomBounds::new(4, 4000).shared_by(2, 2));
     room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
-    let of = |namespace, resource| Entrant::new(group(namespace, resource), Class::Critical, PLACE).bytes(1000);
+    let of =
+        |namespace, resource| Entrant::new(group(namespace, resource), Class::Critical, PLACE).bytes(1000);
     let own: Vec<_> = (0..100).map(|_| room.enter(of(0, 0), NOW).unwrap().position).collect();
     let full = room.enter(of(0, 0), NOW).unwrap_err();
     assert_eq!((full.bounds.requests, full.bounds.bytes), (100, 100_000));

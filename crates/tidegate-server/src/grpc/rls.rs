@@ -23,8 +23,7 @@ use tidegate_net::connections::{ConnectionActivity, STREAM_BYTES};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load,
-    answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 

@@ -157,9 +157,8 @@ fn encode_queues(
     }
     let by_class = || {
         queues.iter().flat_map(|(resource, counts)| {
-            Class::ALL.map(|class| {
-                ([("resource", *resource), ("class", class.as_str())], &counts[class as usize])
-            })
+            Class::ALL
+                .map(|class| ([("resource", *resource), ("class", class.as_str())], &counts[class as usize]))
         })
     };
     let name = "tidegate_resource_queued";

@@ -85,7 +85,13 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
     let overload = overload(40);
     overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, START);
     for step in 0..20 {
-        let standing = QueueObservation { delay_ratio: 3.0, delay: Duration::from_millis(15), is_empty: false, shed: 1, served: 10 };
+        let standing = QueueObservation {
+            delay_ratio: 3.0,
+            delay: Duration::from_millis(15),
+            is_empty: false,
+            shed: 1,
+            served: 10,
+        };
         overload.observe_queue(ONLY, standing);
         overload.tick(tick_at(step));
     }

@@ -65,8 +65,12 @@ async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() 
     let classes = app["classes"].as_array().unwrap();
     assert_eq!(classes[0]["class"], "critical_plus", "the most important first");
     assert_eq!((&classes[2]["offered"], &classes[2]["queued"]), (&json!(1), &json!(1)));
-    let signals: Vec<_> =
-        app["signals"].as_array().unwrap().iter().map(|one| (one["name"].clone(), one["source"].clone())).collect();
+    let signals: Vec<_> = app["signals"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["name"].clone(), one["source"].clone()))
+        .collect();
     let expected = [("heat", "push"), ("in_flight", "in_flight"), ("lag", "push")];
     assert_eq!(signals, expected.map(|(name, source)| (json!(name), json!(source))));
     assert_eq!(app["signals"][2]["is_stale"], true, "no value yet");
@@ -206,7 +210,9 @@ async fn answers_about_a_resource_that_shows_its_load_carry_it_at_every_door() {
     assert_eq!(daemon.post("/v1/check", &app).await.status, 200);
     let refused = daemon.post("/v1/check", &app).await;
     assert_eq!((refused.status, load(&refused).0), (503, Some("hard")), "{refused:?}");
-    let reserved = daemon.post("/v1/reserve", &json!({"namespace": "shop", "resource": "app", "expires_ms": 1000})).await;
+    let reserved = daemon
+        .post("/v1/reserve", &json!({"namespace": "shop", "resource": "app", "expires_ms": 1000}))
+        .await;
     assert_eq!((reserved.status, load(&reserved).0), (503, Some("hard")), "{reserved:?}");
     // Others say nothing.
     for body in [json!({"namespace": "shop", "resource": "bare"}), json!({"namespace": "shop"})] {
