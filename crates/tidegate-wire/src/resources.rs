@@ -102,7 +102,7 @@ pub struct SignalBody {
     /// The age of the value in milliseconds; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// Whether its value is too old to count, or there is none.
+    /// Whether its value is too old to count, or absent.
     pub is_stale: bool,
 }
 
