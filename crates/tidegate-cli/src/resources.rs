@@ -30,10 +30,6 @@ fn table(body: &ResourcesBody) -> String {
         text.push_str(&indented(&classes(resource)));
         text.push_str(&indented(&signals(&resource.signals)));
     }
-    if !body.signals.is_empty() {
-        let _ = writeln!(text, "\nall resources");
-        text.push_str(&indented(&signals(&body.signals)));
-    }
     text
 }
 
@@ -140,7 +136,7 @@ app: hard, pressure 0.98 by in_flight; 20 of 20 (vegas) in flight, 3 waiting for
   lag     push    12.000 messages  1000 messages      0.00  12.3 s, stale
 ";
         assert_eq!(table(&body), expected);
-        let none = ResourcesBody { resources: Vec::new(), signals: Vec::new() };
+        let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
     }
 }

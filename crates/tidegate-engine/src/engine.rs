@@ -38,7 +38,8 @@ use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
 };
 use tidegate_overload::{
-    Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
+    Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId, ResourceStats, RoomBounds,
+    Signal, SignalError,
 };
 use tidegate_store::{Batch, NoteChange};
 
@@ -286,6 +287,13 @@ pub enum Event<'a> {
         /// 1.0 is as much as it should bear.
         pressure: f64,
     },
+    /// A value of a pushed signal, for each resource that has a signal of this name.
+    PushedSignal {
+        /// The name of the signal.
+        name: &'a str,
+        /// The value.
+        value: PushedValue,
+    },
     /// An instance of a resource reports itself. The resource must be configured with places for
     /// each instance.
     Instance {
@@ -419,6 +427,13 @@ impl Engine {
         })
     }
 
+    /// The load level and the admission cursor of a resource of this name; `None` if the overload
+    /// plane has none.
+    pub fn load_of(&self, resource: &str) -> Option<(LoadLevel, Cursor)> {
+        let (overload, resource) = self.known_resource(Some(resource)).ok()?;
+        Some((overload.level(resource), overload.cursor(resource)))
+    }
+
     /// The tables of the capacity plane from index `first` on, as they are at `now`; nothing
     /// without that plane.
     pub fn table_statuses(&self, first: usize, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
@@ -486,6 +501,10 @@ impl Engine {
                 let (overload, resource) = self.known_resource(Some(resource))?;
                 overload.event(Signal { resource: Some(resource), pressure }, now);
             }
+            Event::PushedSignal { name, value } => match self.overload() {
+                Some(overload) => overload.push_signal(name, value, now)?,
+                None => return Err(SignalError::unknown(name, Vec::<String>::new()).into()),
+            },
             Event::Instance { resource, instance, state } => {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.report(resource, instance, state, now)?;

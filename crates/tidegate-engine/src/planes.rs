@@ -43,8 +43,21 @@ impl Planes {
     /// for places: there may be more of them.
     fn bound_waiting(&self, room: &Room, now: Timestamp) {
         let overload = self.overload.as_ref().map(|plane| &plane.overload);
-        room.set_resource_bounds(overload.into_iter().flat_map(Overload::waiting_bounds));
         room.set_queues(overload.into_iter().flat_map(Overload::queues), now);
+        self.bound_resources(room);
+    }
+
+    /// Has the resources divide their numbers by so many members.
+    pub(crate) fn set_members(&self, members: u32, room: &Room) {
+        if let Some(plane) = &self.overload {
+            plane.overload.set_members(members);
+            self.bound_resources(room);
+        }
+    }
+
+    fn bound_resources(&self, room: &Room) {
+        let overload = self.overload.as_ref().map(|plane| &plane.overload);
+        room.set_resource_bounds(overload.into_iter().flat_map(Overload::waiting_bounds));
         for (resource, _) in overload.into_iter().flat_map(Overload::resources) {
             room.returned(Obstacle::Place(resource));
         }

@@ -73,7 +73,7 @@ impl OverloadBuilder {
     pub fn build(self) -> Result<Overload, OverloadError> {
         self.check()?;
         let Self { seed, .. } = self;
-        Ok(Overload::of(self.slots(Vec::new()), seed, None))
+        Ok(Overload::of(self.slots(Vec::new(), 1), seed, None))
     }
 
     /// Checks the resources and goes on from the state of `earlier`, which may still decide until
@@ -85,16 +85,16 @@ impl OverloadBuilder {
     /// is that of `earlier`.
     pub fn build_over(self, earlier: &Overload) -> Result<Overload, OverloadError> {
         self.check()?;
-        let (slots, ticks) = earlier.state();
+        let (slots, shared) = earlier.state();
         let busy = slots.iter().filter(|slot| slot.resource.in_flight.count() > 0).count();
         if busy + self.named.len() >= usize::from(u16::MAX) {
             return Err(OverloadError::TooManyResources { count: busy + self.named.len() });
         }
-        Ok(Overload::of(self.slots(slots), earlier.seed(), Some(ticks)))
+        Ok(Overload::of(self.slots(slots, shared.members()), earlier.seed(), Some(shared)))
     }
 
     /// The resources of the plane, at the positions that those of an earlier one have.
-    fn slots(self, mut slots: Vec<ResourceSlot>) -> Vec<ResourceSlot> {
+    fn slots(self, mut slots: Vec<ResourceSlot>, members: u32) -> Vec<ResourceSlot> {
         for slot in &mut slots {
             slot.is_configured = false;
         }
@@ -115,7 +115,7 @@ impl OverloadBuilder {
         let mut unused = 0;
         for (name, config) in fresh {
             let own = Self::signals_of(&signals, name.as_deref());
-            let resource = Arc::new(Resource::new(name.map(Arc::from), config, own));
+            let resource = Arc::new(Resource::new(name.map(Arc::from), config, members, own));
             let slot = ResourceSlot { resource, is_configured: true };
             let is_unused = |slot: &ResourceSlot| !slot.is_configured && slot.resource.in_flight.count() == 0;
             unused += slots[unused..].iter().position(is_unused).unwrap_or(slots.len() - unused);

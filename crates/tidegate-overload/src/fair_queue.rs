@@ -514,10 +514,13 @@ impl FairQueue {
         };
         for class in Class::ALL {
             let (number, target) = (class as usize, self.delay_target(class, now));
+            self.counts[number].delay = Duration::ZERO;
             let Some(target) = target.filter(|_| !tick.class_was_empty[number]) else { continue };
             // Where none had its turn, the one that is next has waited this long already.
             let oldest = || self.classes[number].oldest_since().map(|since| now.saturating_since(since));
             let delay = tick.delay_min[number].or_else(oldest).unwrap_or_default();
+            self.counts[number].delay = delay;
+            observation.delay = observation.delay.max(delay);
             let ratio = delay.as_secs_f64() / target.as_secs_f64();
             if ratio > observation.delay_ratio {
                 (observation.delay_ratio, observation.slowest) = (ratio, Some(class));

@@ -43,6 +43,7 @@ mod cursor;
 mod cursor_control;
 mod fair_queue;
 mod fault;
+mod fleet_share;
 mod hash;
 mod in_flight;
 mod instances;
@@ -74,6 +75,7 @@ pub use fair_queue::{
     DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick, Share,
     TurnVerdict,
 };
+pub use fleet_share::FleetShare;
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use load_level::LoadLevel;

@@ -88,7 +88,7 @@ pub struct Overload {
     /// The hash of each name and the resource, in order of the hashes.
     by_name: Box<[(u64, ResourceId)]>,
     seed: u64,
-    ticks: Arc<TickTimes>,
+    shared: Arc<SharedState>,
 }
 
 /// A resource, which planes made of each other share.
@@ -98,14 +98,23 @@ pub(crate) struct ResourceSlot {
     pub(crate) is_configured: bool,
 }
 
-/// The instants of the ticks, which planes made of each other share.
+/// The instants of the ticks and the number of members, which planes made of each other share.
 #[derive(Debug)]
-pub(crate) struct TickTimes {
+pub(crate) struct SharedState {
     /// The instant of the last tick in nanoseconds. Relaxed: it decides only whether there is
     /// demand to withdraw.
     last_ns: AtomicU64,
     /// The instant of the next tick; `None` before the first.
     due: Mutex<Option<Timestamp>>,
+    /// Relaxed: planes are changed one after the other.
+    members: AtomicU64,
+}
+
+impl SharedState {
+    pub(crate) fn members(&self) -> u32 {
+        // Written from a `u32` only.
+        self.members.load(Ordering::Relaxed) as u32
+    }
 }
 
 impl Overload {
@@ -114,7 +123,7 @@ impl Overload {
     pub const OFFERED_COST_MAX: u64 = OFFERED_COST_MAX;
 
     /// A plane of these resources, of which those that are configured have unique names.
-    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, ticks: Option<Arc<TickTimes>>) -> Self {
+    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, shared: Option<Arc<SharedState>>) -> Self {
         let configured = || {
             let ids = (0_u16..).map(ResourceId).zip(&resources);
             ids.filter(|(_, slot)| slot.is_configured).map(|(id, slot)| (id, slot.resource.name.as_deref()))
@@ -123,9 +132,14 @@ impl Overload {
         let mut by_name: Vec<_> =
             configured().filter_map(|(id, name)| Some((keyed_hash([seed, 0], Some(name?)), id))).collect();
         by_name.sort_unstable();
-        let ticks = ticks
-            .unwrap_or_else(|| Arc::new(TickTimes { last_ns: AtomicU64::new(0), due: Mutex::new(None) }));
-        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, ticks }
+        let shared = shared.unwrap_or_else(|| {
+            Arc::new(SharedState {
+                last_ns: AtomicU64::new(0),
+                due: Mutex::new(None),
+                members: AtomicU64::new(1),
+            })
+        });
+        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, shared }
     }
 
     pub(crate) const fn seed(&self) -> u64 {
@@ -133,8 +147,8 @@ impl Overload {
     }
 
     /// The state that a plane made of this one goes on with.
-    pub(crate) fn state(&self) -> (Vec<ResourceSlot>, Arc<TickTimes>) {
-        (self.resources.to_vec(), Arc::clone(&self.ticks))
+    pub(crate) fn state(&self) -> (Vec<ResourceSlot>, Arc<SharedState>) {
+        (self.resources.to_vec(), Arc::clone(&self.shared))
     }
 
     /// The resource of a request: the one of this name, else the default resource; `None` if there
@@ -245,7 +259,7 @@ impl Overload {
         cost: Cost,
         offered_at: Timestamp,
     ) {
-        let is_in_sums = offered_at.as_nanos() >= self.ticks.last_ns.load(Ordering::Relaxed);
+        let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
             self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
         }
@@ -377,7 +391,7 @@ impl Overload {
 
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
-        ResourceStats::of(self.resource(resource), now)
+        ResourceStats::of(resource, self.resource(resource), now)
     }
 
     /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.
@@ -397,17 +411,22 @@ impl Overload {
             return Err(SignalError::Target(target));
         }
         let mut is_known = false;
-        for slot in &self.resources {
+        let configured = || self.resources.iter().filter(|slot| slot.is_configured);
+        for slot in configured() {
             is_known |= slot.resource.push_signal(name, pushed, now);
         }
         if is_known {
             return Ok(());
         }
         let mut names = BTreeSet::new();
-        self.resources.iter().for_each(|slot| slot.resource.pushed_names(&mut names));
-        let known = names.into_iter().collect::<Vec<_>>().join(", ");
-        // Strangers may choose the name.
-        Err(SignalError::Unknown { name: name.chars().take(64).collect(), known })
+        configured().for_each(|slot| slot.resource.pushed_names(&mut names));
+        match configured().find_map(|slot| slot.resource.signal_source(name)) {
+            Some(measured) => {
+                let known = names.into_iter().collect::<Vec<_>>().join(", ");
+                Err(SignalError::NotPushed { name: name.to_owned(), measured, known })
+            }
+            None => Err(SignalError::unknown(name, names)),
+        }
     }
 
     /// The load level of a resource.
@@ -437,6 +456,15 @@ impl Overload {
         self.resource(resource).observe_queue(observation);
     }
 
+    /// Takes in how many members of a fleet divide the numbers of those resources that have a
+    /// [share](crate::ResourceConfig::share); 0 counts as 1, which it is until it is said. Requests in
+    /// flight above a lower bound stay.
+    pub fn set_members(&self, members: u32) {
+        let members = members.max(1);
+        self.shared.members.store(members.into(), Ordering::Relaxed);
+        self.resources.iter().for_each(|slot| slot.resource.set_members(members));
+    }
+
     /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
     ///
     /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
@@ -447,7 +475,7 @@ impl Overload {
 
     /// Whether [`Overload::tick`] would change something at `now`.
     pub fn is_tick_due(&self, now: Timestamp) -> bool {
-        !lock(&self.ticks.due).is_some_and(|due| is_ahead(due, now))
+        !lock(&self.shared.due).is_some_and(|due| is_ahead(due, now))
     }
 
     /// Moves each cursor by what was offered since the last tick, and each bound by the instances
@@ -456,14 +484,14 @@ impl Overload {
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.
     pub fn tick(&self, now: Timestamp) -> Timestamp {
-        let mut due = lock(&self.ticks.due);
+        let mut due = lock(&self.shared.due);
         if let Some(due) = due.filter(|due| is_ahead(*due, now)) {
             return due;
         }
         let next = now.saturating_add(TICK);
         *due = Some(next);
         drop(due);
-        self.ticks.last_ns.store(now.as_nanos(), Ordering::Relaxed);
+        self.shared.last_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.tick(now));
         next
     }

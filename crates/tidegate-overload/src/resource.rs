@@ -11,6 +11,7 @@ use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, LEVELS};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
 use crate::fair_queue::QueueConfig;
+use crate::fleet_share::FleetShare;
 use crate::hash::keyed_hash;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
@@ -65,8 +66,8 @@ pub struct ResourceConfig {
     /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
     /// report. `None`: the bound does not depend on instances.
     pub places_per_instance: Option<u64>,
-    /// The most requests that wait for the resource, and the most bytes that they occupy, within
-    /// the bounds of the waiting room. `None`: these bounds alone.
+    /// The most requests that wait for the resource, and the most bytes that they occupy, whatever
+    /// the bounds of the waiting room are. `None`: the bounds of the room.
     pub waiting_max: Option<RoomUse>,
     /// The order in which requests wait for the resource: weighted fair queuing with these
     /// settings. `None`: by class, then by arrival.
@@ -74,6 +75,9 @@ pub struct ResourceConfig {
     /// The part of the bound, in hundredths, that only the highest class may use while the load
     /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
     pub reserve: u8,
+    /// Which of these numbers the [members](crate::Overload::set_members) of a fleet divide; default
+    /// none. `places_per_instance` is not divided.
+    pub share: FleetShare,
 }
 
 impl ResourceConfig {
@@ -92,6 +96,7 @@ impl ResourceConfig {
             waiting_max: None,
             queue: None,
             reserve: 5,
+            share: FleetShare::None,
         }
     }
 
@@ -117,6 +122,19 @@ impl ResourceConfig {
 }
 
 impl ResourceConfig {
+    /// The same, with numbers that are those of a fleet.
+    #[must_use]
+    pub const fn share(mut self, share: FleetShare) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// The same numbers as those of one of so many members.
+    fn part_of(self, members: u32) -> Self {
+        let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
+        Self { in_flight_max: self.share.places(self.in_flight_max, members), waiting_max, ..self }
+    }
+
     /// The same, with bounds of its own on what waits for it.
     #[must_use]
     pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
@@ -186,6 +204,9 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
+    /// The settings as they were given, before they were divided by the members.
+    config: ResourceConfig,
+    members: u32,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
@@ -213,12 +234,20 @@ pub(crate) struct LoadState {
 }
 
 impl Resource {
-    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig, signals: Vec<SignalConfig>) -> Self {
+    pub(crate) fn new(
+        name: Option<Arc<str>>,
+        whole: ResourceConfig,
+        members: u32,
+        signals: Vec<SignalConfig>,
+    ) -> Self {
+        let config = whole.part_of(members);
         let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
         let control = ResourceControl {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             offered_before: 0,
+            config: whole,
+            members,
             instances,
             waiting_max: config.waiting_max,
             queue_config: config.queue,
@@ -260,6 +289,23 @@ impl Resource {
         control.signals.reconfigure(signals);
         self.slow_answers.reconfigure(control.signals.slow_thresholds());
         control.pressure = None;
+        self.apply(&mut control, config);
+    }
+
+    /// Takes in how many members divide its numbers, of which 0 counts as 1.
+    pub(crate) fn set_members(&self, members: u32) {
+        let mut control = lock(&self.control);
+        if control.members != members {
+            control.members = members;
+            let config = control.config;
+            self.apply(&mut control, config);
+        }
+    }
+
+    /// Goes on with these settings, divided by the members.
+    fn apply(&self, control: &mut ResourceControl, whole: ResourceConfig) {
+        let config = whole.part_of(control.members);
+        control.config = whole;
         control.reserve = config.reserve;
         control.in_flight_max = config.in_flight_max;
         self.adaptive.reconfigure(config.adaptive);
@@ -269,9 +315,9 @@ impl Resource {
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.set_places(&control, config.places(&self.adaptive));
+            self.set_places(control, config.places(&self.adaptive));
         } else if control.instances.is_none() {
-            self.set_places(&control, config.places(&self.adaptive));
+            self.set_places(control, config.places(&self.adaptive));
         }
     }
 
@@ -497,7 +543,7 @@ impl Resource {
     fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
         control.signals.measure(SignalSource::InFlight, in_use(measures), now);
         if let Some(queue) = measures.queue {
-            control.signals.measure(SignalSource::QueueDelay, queue.delay_ratio, now);
+            control.signals.measure(SignalSource::QueueDelay, queue.delay.as_secs_f64() * 1e3, now);
         }
         for (slower_than, part) in self.slow_answers.take() {
             control.signals.measure(SignalSource::SlowAnswers { slower_than }, part, now);
@@ -522,6 +568,11 @@ impl Resource {
     /// Takes in a pushed value that was checked; whether the resource has such a signal.
     pub(crate) fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
         lock(&self.control).signals.push(name, pushed, now)
+    }
+
+    /// The source of a signal; `None` if the resource has none of this name.
+    pub(crate) fn signal_source(&self, name: &str) -> Option<SignalSource> {
+        lock(&self.control).signals.source(name)
     }
 
     /// Adds the names of the pushed signals.

@@ -4,13 +4,18 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
+/// The highest pressure of one signal. A higher one tells nothing more, and a moving average of
+/// infinite values would never be a number again.
+const PRESSURE_MAX: f64 = 1000.0;
+
 /// Where the value of a signal comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SignalSource {
     /// The average of the places in use, as a part of all.
     InFlight,
-    /// The delay of the resource's queue, relative to the target of its class.
+    /// The shortest delay of the resource's queue in a tick, in milliseconds, of the class in which
+    /// it is longest.
     QueueDelay,
     /// The part of the answers since the last tick whose first byte, or end where that is not known,
     /// came later than this; timeouts are among them. A tick without an answer gives no value.
@@ -48,6 +53,18 @@ pub struct SignalConfig {
     pub ttl: Option<Duration>,
     /// The time constant of the moving average of the pressure, both ways; 0: none; default 0.5 s.
     pub smoothing: Duration,
+}
+
+impl SignalSource {
+    /// The name in policies and answers: `in_flight`, `queue_delay`, `slow_answers` or `push`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::QueueDelay => "queue_delay",
+            Self::SlowAnswers { .. } => "slow_answers",
+            Self::Pushed => "push",
+        }
+    }
 }
 
 impl SignalConfig {
@@ -97,10 +114,22 @@ impl PushedValue {
 #[non_exhaustive]
 pub enum SignalError {
     /// No signal of this name is pushed.
-    #[error("signal \"{name}\" is not pushed; push one of: {known}")]
+    #[error("signal \"{name}\" does not exist; {}", pushed_instead(known))]
     Unknown {
         /// The name.
         name: String,
+        /// The names of the pushed signals, in order and separated by commas.
+        known: String,
+    },
+    /// The signal has another source.
+    #[error(
+        "signal \"{name}\" has the source {}, which is measured here; {}", measured.as_str(), pushed_instead(known)
+    )]
+    NotPushed {
+        /// The name.
+        name: String,
+        /// Its source.
+        measured: SignalSource,
         /// The names of the pushed signals, in order and separated by commas.
         known: String,
     },
@@ -112,12 +141,27 @@ pub enum SignalError {
     Target(f64),
 }
 
+impl SignalError {
+    /// No signal of this name is pushed, but those of `known` are, which are in order.
+    pub fn unknown(name: &str, known: impl IntoIterator<Item = String>) -> Self {
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        // Strangers may choose the name.
+        Self::Unknown { name: name.chars().take(64).collect(), known }
+    }
+}
+
+fn pushed_instead(known: &str) -> String {
+    if known.is_empty() { "no signal is pushed".to_owned() } else { format!("push one of: {known}") }
+}
+
 /// The numbers of one signal at one instant.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SignalStats {
     /// The name.
     pub name: String,
+    /// The source of its values.
+    pub source: SignalSource,
     /// The unit of the value.
     pub unit: String,
     /// The last value; `None` before the first.
@@ -178,7 +222,7 @@ impl SignalState {
             self.smoothed = None;
             return None;
         }
-        let pressure = reading.value / self.target;
+        let pressure = (reading.value / self.target).min(PRESSURE_MAX);
         let tau = self.config.smoothing.as_secs_f64();
         let smoothed = match self.smoothed {
             // Backward Euler: no `exp`, which differs between machines.
@@ -194,6 +238,7 @@ impl SignalState {
         let is_stale = self.reading.zip(age).is_some_and(|(reading, age)| age > reading.ttl);
         SignalStats {
             name: self.config.name.clone(),
+            source: self.config.source,
             unit: self.config.unit.clone(),
             value: self.reading.map(|reading| reading.value),
             target: self.target,

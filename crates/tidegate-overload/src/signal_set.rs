@@ -53,6 +53,12 @@ impl SignalSet {
         all.collect::<BTreeSet<_>>().into_iter()
     }
 
+    /// The source of a signal; `None` if there is none of this name.
+    pub(crate) fn source(&self, name: &str) -> Option<SignalSource> {
+        let found = self.states.iter().find(|state| state.config().name == name);
+        found.map(|state| state.config().source)
+    }
+
     /// Takes in a pushed value that was checked; whether there is such a signal.
     pub(crate) fn push(&mut self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
         let found = self

@@ -10,6 +10,7 @@ use crate::latency::LatencyStats;
 use crate::load_level::LoadLevel;
 use crate::outcome::{ClassStats, OfferOutcome};
 use crate::resource::Resource;
+use crate::resource_id::ResourceId;
 use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
@@ -27,6 +28,8 @@ use crate::signal::SignalStats;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceStats<'a> {
+    /// The resource.
+    pub id: ResourceId,
     /// The name; `None` for the default resource.
     pub name: Option<&'a str>,
     /// The requests in flight.
@@ -65,10 +68,11 @@ pub struct ResourceStats<'a> {
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn of(resource: &'a Resource, now: Timestamp) -> Self {
+    pub(crate) fn of(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
         let classes = resource.counts.classes();
         let load = resource.load(now);
         Self {
+            id,
             level: load.level,
             level_transitions: load.transitions,
             pressure: load.pressure,

@@ -7,7 +7,8 @@
 //!   ([`WaitingRoom::set_queues`]), which also says whether a request is still worth serving.
 //! - A request whose obstacle changes keeps its arrival.
 //! - The room is bounded in requests and bytes, and each group of requests has a share that no
-//!   other group can use up ([`RoomBounds`]).
+//!   other group can use up ([`RoomBounds`]). A resource can have bounds of its own instead
+//!   ([`WaitingRoom::set_resource_bounds`]).
 //! - When it is full for a request, this request displaces the least important one that waits, if
 //!   that one is less important. In a fair queue this is the newest request of the longest
 //!   sub-queue of the lowest class, also of the entrant's own class if the sub-queue is longer than
@@ -174,8 +175,8 @@ impl<O: Order> WaitingRoom<O> {
         self.shares.bounds()
     }
 
-    /// Sets the bounds of the resources that have some, beside those of the room; other resources
-    /// have none. Requests that wait beyond a lower bound stay.
+    /// Sets the bounds of the resources that have some: each is a room of its own, of which the
+    /// bounds and shares of the others say nothing. Requests that wait beyond a lower bound stay.
     pub fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
         self.shares.set_resource_bounds(bounds);
     }
@@ -257,7 +258,9 @@ impl<O: Order> WaitingRoom<O> {
         let Entrant { group, class, bytes, obstacle, .. } = entrant;
         let (mut displaced, mut called) = (None, None);
         if !self.shares.take(group, bytes) {
-            let victim = self.displace_for(&entrant).ok_or(RoomFull { bounds: self.bounds() })?;
+            let victim = self
+                .displace_for(&entrant)
+                .ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
             called = self.remove(victim, Departure::Displaced);
             displaced = Some(victim);
         }

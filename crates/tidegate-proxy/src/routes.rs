@@ -1,6 +1,5 @@
 //! The routes in force, and the upstreams behind them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -76,13 +75,10 @@ impl Routes {
         Self { config: config.clone(), headers, all, upstreams, other }
     }
 
-    /// The bounds of the waiting room, shared by the namespaces whose requests may wait.
+    /// The bounds of the waiting room. All namespaces of the engine share them: requests of each may
+    /// wait through another protocol.
     pub(crate) fn waiting_bounds(&self) -> RoomBounds {
-        let settings = &self.config.settings;
-        let waiting = settings.routes.iter().filter(|route| !route.wait.is_zero());
-        let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
-        let bounds = RoomBounds::new(settings.waiting, WAITING_BYTES);
-        bounds.shared_by(namespaces.len().max(1), 0)
+        RoomBounds::new(self.config.settings.waiting, WAITING_BYTES)
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

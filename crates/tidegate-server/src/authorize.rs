@@ -63,18 +63,19 @@ impl Desk<'_> {
         query: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Reply, Fault> {
-        self.end(self.begin_authorize(caller, query, headers)).await
+        let names = &self.in_force.config.authorize_headers;
+        let default = self.in_force.config.authorize_namespace.as_deref();
+        let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
+        let reply = self.end(self.begin_authorize(caller, &subrequest, headers)).await?;
+        Ok(self.with_load(reply, subrequest.attributes.get("resource")))
     }
 
     fn begin_authorize(
         &self,
         caller: &Caller,
-        query: Option<&str>,
+        subrequest: &Subrequest<'_>,
         headers: &HeaderMap,
     ) -> Result<RequestProgress, Fault> {
-        let names = &self.in_force.config.authorize_headers;
-        let default = self.in_force.config.authorize_namespace.as_deref();
-        let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let own = OwnClaims::of(subrequest.class, headers)?;

@@ -291,7 +291,10 @@ fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
         FaultCode::UnknownRoute | FaultCode::NotAvailable | FaultCode::MethodNotAllowed => {
             Code::Unimplemented
         }
-        FaultCode::UnknownNamespace | FaultCode::UnknownLimit | FaultCode::UnknownPermit => Code::NotFound,
+        FaultCode::UnknownNamespace
+        | FaultCode::UnknownLimit
+        | FaultCode::UnknownSignal
+        | FaultCode::UnknownPermit => Code::NotFound,
         FaultCode::Unauthenticated => Code::Unauthenticated,
         FaultCode::Forbidden => Code::PermissionDenied,
         FaultCode::BodyTimeout => Code::DeadlineExceeded,

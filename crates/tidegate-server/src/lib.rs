@@ -87,6 +87,7 @@ mod refusal_log;
 mod refused_keys;
 mod reload_status;
 mod request_connection;
+mod resources;
 mod resp;
 mod route;
 mod routes;

@@ -120,7 +120,7 @@ impl Desk<'_> {
         let begun = self.begin_check(caller, &check, wait, headers, body.len());
         let waits = !wait.is_zero() && matches!(begun, Ok(RequestProgress::Wait(_)));
         let _held = waits.then(|| line.hold());
-        self.end(begun).await
+        Ok(self.with_load(self.end(begun).await?, check.resource.as_deref()))
     }
 
     fn begin_check(
@@ -194,16 +194,17 @@ impl Desk<'_> {
     }
 
     pub(crate) async fn reserve(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
-        self.end(self.begin_reserve(caller, headers, body)).await
+        let reserve: Reserve<'_> = read(body)?;
+        let reply = self.end(self.begin_reserve(caller, headers, &reserve)).await?;
+        Ok(self.with_load(reply, reserve.resource.as_deref()))
     }
 
     fn begin_reserve(
         &self,
         caller: &Caller,
         headers: &HeaderMap,
-        body: &[u8],
+        reserve: &Reserve<'_>,
     ) -> Result<RequestProgress, Fault> {
-        let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
         self.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);

@@ -3,13 +3,13 @@
 use tidegate_core::Class;
 use tidegate_engine::RoomUse;
 use tidegate_overload::{
-    AdaptiveLimitConfig, LimitAlgorithm, Overload, OverloadBuilder, QueueConfig, ResourceConfig, Share,
-    SignalConfig, SignalSource,
+    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, Overload, OverloadBuilder, QueueConfig, ResourceConfig,
+    Share, SignalConfig, SignalSource,
 };
 use tidegate_policy::Policy;
 use tidegate_policy::policy::resources::{
-    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy,
-    SignalSourcePolicy,
+    AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, ResourceShare,
+    SignalPolicy, SignalSourcePolicy,
 };
 
 /// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
@@ -32,6 +32,12 @@ fn resource(policy: &ResourcePolicy) -> ResourceConfig {
         _ => ResourceConfig::new(ResourcePolicy::CONCURRENCY_MAX),
     };
     config.reserve = policy.reserve_percent;
+    config.share = match (policy.share, policy.concurrency) {
+        (ResourceShare::Full, _) => FleetShare::None,
+        // Each member finds its own part.
+        (ResourceShare::Auto, ConcurrencyPolicy::Adaptive(_)) => FleetShare::Queue,
+        (ResourceShare::Auto, _) => FleetShare::PlacesAndQueue,
+    };
     if let Some(waiting) = &policy.queue {
         config = config.waiting_max(RoomUse::new(waiting.requests, waiting.bytes)).queue(queue(waiting));
     }

@@ -13,7 +13,7 @@ use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
-use tidegate_policy::policy::resources::ResourcePolicy;
+use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -74,6 +74,19 @@ impl PlaneSettings {
         resource.queue.as_ref().map(|_| resource.wait(class))
     }
 
+    /// Whether answers about a resource show its load.
+    pub(crate) fn shows_load(&self, resource: &str) -> bool {
+        self.0.resources.get(resource).is_some_and(|resource| resource.show_load)
+    }
+
+    /// How the places of a resource are found: `fixed`, or the word for the algorithm.
+    pub(crate) fn concurrency(&self, resource: &str) -> &'static str {
+        match self.0.resources.get(resource).map(|resource| resource.concurrency) {
+            Some(ConcurrencyPolicy::Adaptive(adaptive)) => adaptive.algorithm.as_str(),
+            _ => "fixed",
+        }
+    }
+
     /// The status of refusals by a resource, if it has one of its own.
     pub(crate) fn status(&self, resource: &str) -> Option<u16> {
         self.0.resources.get(resource)?.status
@@ -89,8 +102,14 @@ impl PlaneSettings {
     ) -> Result<Request<'a>, Fault> {
         let Some(name) = resource else { return Ok(request) };
         caller.may(Verb::Place, request.namespace)?;
+        self.check_resource(name)?;
+        Ok(request.resource(name))
+    }
+
+    /// Fails when the policy has no resource of this name.
+    pub(crate) fn check_resource(&self, name: &str) -> Result<(), Fault> {
         if self.0.resources.contains_key(name) {
-            return Ok(request.resource(name));
+            return Ok(());
         }
         let what = format!("resource \"{}\" does not exist", shortened(name, SHOWN_BYTES));
         let fix = match &self.known_resources()[..] {

@@ -13,6 +13,8 @@ pub struct QueueTick {
     /// The shortest queue delay of the tick divided by the target, of the class for which this is
     /// the highest. 0 where each class was empty at some instant; above 1 the queue stands.
     pub delay_ratio: f64,
+    /// The longest of the shortest delays that the classes had in the tick.
+    pub delay: Duration,
     /// The class with that ratio; `None` if it is 0.
     pub slowest: Option<Class>,
     /// Whether nothing waited at some instant of the tick.
@@ -29,7 +31,13 @@ impl QueueTick {
     /// to say, which also knows of requests that did not wait.
     pub fn observation(&self) -> QueueObservation {
         let shed = self.shed.iter().fold(0, |sum: u64, shed| sum.saturating_add(*shed));
-        QueueObservation { delay_ratio: self.delay_ratio, is_empty: self.was_empty, shed, served: 0 }
+        QueueObservation {
+            delay_ratio: self.delay_ratio,
+            delay: self.delay,
+            is_empty: self.was_empty,
+            shed,
+            served: 0,
+        }
     }
 }
 
@@ -63,4 +71,8 @@ pub struct QueueCounts {
     pub waiting: u64,
     /// The sum of the waits of the served requests.
     pub wait_sum: Duration,
+    /// The shortest delay of the last tick: of the requests that had their turn in it, or else the
+    /// wait so far of the oldest. 0 where the class was empty at some instant of the tick, or has
+    /// no target of its delay.
+    pub delay: Duration,
 }

@@ -3,6 +3,7 @@ mod adaptive;
 mod faults;
 #[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
 mod queue_world;
+mod shares;
 mod signals;
 
 use std::sync::Arc;

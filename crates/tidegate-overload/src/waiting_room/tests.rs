@@ -385,6 +385,31 @@ proptest! {
 }
 
 #[test]
+fn one_namespace_may_fill_the_bounds_of_a_resource_and_takes_nothing_of_the_shared_room() {
+    let mut room = room_of(RoomBounds::new(4, 4000).shared_by(2, 2));
+    room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
+    let of =
+        |namespace, resource| Entrant::new(group(namespace, resource), Class::Critical, PLACE).bytes(1000);
+    let own: Vec<_> = (0..100).map(|_| room.enter(of(0, 0), NOW).unwrap().position).collect();
+    let full = room.enter(of(0, 0), NOW).unwrap_err();
+    assert_eq!((full.bounds.requests, full.bounds.bytes), (100, 100_000));
+    assert!(room.enter(of(1, 0), NOW).is_err(), "whatever the namespace");
+    // Each namespace still has its half of the shared room, and no more.
+    for namespace in [0, 1] {
+        assert_eq!([1, 2].map(|_| room.enter(of(namespace, 1), NOW).is_ok()), [true, true]);
+        assert!(room.enter(of(namespace, 1), NOW).is_err());
+    }
+    assert_eq!((room.count(), room.used()), (104, RoomUse::new(104, 104_000)));
+    // Without bounds of its own it counts with the others, and with them it does not again.
+    room.set_resource_bounds([]);
+    room.leave(own[0]);
+    assert!(room.enter(of(1, 0), NOW).is_err());
+    room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
+    assert!(room.enter(of(1, 0), NOW).is_ok());
+    assert_eq!(room.used(), RoomUse::new(104, 104_000));
+}
+
+#[test]
 fn a_resource_with_bounds_of_its_own_fills_these_and_displaces_its_own_requests_only() {
     let bounds = RoomBounds::new(4096, 1 << 20).shared_by(1, 2);
     let mut room = room_of(bounds);

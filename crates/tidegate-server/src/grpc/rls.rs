@@ -23,7 +23,7 @@ use tidegate_net::connections::{ConnectionActivity, STREAM_BYTES};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 
@@ -165,7 +165,12 @@ impl Desk<'_> {
         let outcomes = self.outcomes(asked.domain, is_namespace, &lines, hold, now).await?;
         // Waits count from the answer: the store may have taken a while.
         let now = self.daemon.clock.now();
-        Ok(answer(&outcomes, now, self.in_force.config.older_headers))
+        let mut answer = answer(&outcomes, now, self.in_force.config.older_headers);
+        // Of several resources the first one: the answer has one set of headers.
+        if let Some(load) = lines.iter().find_map(|line| self.shown_load(line.request.resource)) {
+            add_load(&mut answer, load);
+        }
+        Ok(answer)
     }
 
     async fn outcomes(

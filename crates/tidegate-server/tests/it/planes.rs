@@ -1,6 +1,7 @@
 //! Tables and resources of a policy through every protocol, over reloads, and what operators see
 //! of them.
 
+mod loads;
 mod tables;
 mod waits;
 

@@ -52,11 +52,32 @@ fn values_that_are_no_measure_and_unknown_names_are_errors_that_change_nothing()
         let error = overload.push_signal("cpu", pushed, START).unwrap_err();
         assert!(matches!(error, SignalError::Target(_)), "{error}");
     }
-    for name in ["disk", "in_flight"] {
+    for (name, problem) in
+        [("disk", "does not exist"), ("in_flight", "has the source in_flight, which is measured here")]
+    {
         let error = overload.push_signal(name, PushedValue::new(0.5), START).unwrap_err();
-        assert_eq!(error.to_string(), format!("signal \"{name}\" is not pushed; push one of: cpu"));
+        assert_eq!(error.to_string(), format!("signal \"{name}\" {problem}; push one of: cpu"));
     }
     assert_eq!(overload.stats(ONLY, START).signals[0].value, None);
+}
+
+#[test]
+fn a_value_far_beyond_its_target_counts_as_a_thousand_times_the_target_and_passes_again() {
+    let tiny = SignalConfig { target: 1e-300, ..SignalConfig::new("tiny", SignalSource::Pushed) };
+    let overload =
+        Overload::builder(7).default_resource(ResourceConfig::new(100)).signal(tiny).build().unwrap();
+    let pressure = |step| overload.stats(ONLY, tick_at(step)).pressure;
+    for step in 0..20 {
+        overload.push_signal("tiny", PushedValue::new(1e300), tick_at(step)).unwrap();
+        overload.tick(tick_at(step));
+    }
+    assert_eq!(pressure(20), Some(1000.0));
+    for step in 20..100 {
+        overload.push_signal("tiny", PushedValue::new(0.0), tick_at(step)).unwrap();
+        overload.tick(tick_at(step));
+    }
+    assert!(pressure(100).unwrap() < 0.01, "{:?}", pressure(100));
+    assert_eq!(overload.level(ONLY), LoadLevel::Normal);
 }
 
 #[test]
@@ -64,7 +85,13 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
     let overload = overload(40);
     overload.pin(ONLY, Some(Cursor::CLOSED), Timestamp::MAX, START);
     for step in 0..20 {
-        let standing = QueueObservation { delay_ratio: 3.0, is_empty: false, shed: 1, served: 10 };
+        let standing = QueueObservation {
+            delay_ratio: 3.0,
+            delay: Duration::from_millis(15),
+            is_empty: false,
+            shed: 1,
+            served: 10,
+        };
         overload.observe_queue(ONLY, standing);
         overload.tick(tick_at(step));
     }

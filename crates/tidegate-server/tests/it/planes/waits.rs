@@ -50,7 +50,7 @@ impl Daemon {
         client
     }
 
-    async fn until_waiting(&self, count: usize) {
+    pub(super) async fn until_waiting(&self, count: usize) {
         for _ in 0..10_000 {
             if self.handle.proxy_waiting() == count {
                 return;
