@@ -183,6 +183,8 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_signal_stale", "1 while a signal has no value that is fresh enough to count"),
     ("tidegate_resource_offered", "First attempts of requests for a resource"),
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
+    ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
+    ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),
     ("tidegate_build_info", "The running version"),
 ];
 

@@ -7,7 +7,7 @@ use http::StatusCode;
 use tidegate_core::{Class, Timestamp};
 use tidegate_engine::{AdminError, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
 use tidegate_net::reply::{self, Reply};
-use tidegate_overload::SignalStats;
+use tidegate_overload::{OfferOutcome, SignalStats};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::resources::SignalPolicy;
 use tidegate_wire::headers::ShownLoad;
@@ -163,29 +163,34 @@ fn body(
         queued: counts.iter().map(|counts| counts.waiting).sum(),
         queue_delay_ms: counts.iter().map(|counts| millis(counts.delay)).fold(0.0, f64::max),
         retry_after_s: stats.retry_after.as_secs(),
-        classes: Class::ALL.into_iter().rev().map(|class| class_body(class, &counts)).collect(),
+        classes: Class::ALL.into_iter().rev().map(|class| class_body(class, stats, &counts)).collect(),
         signals: stats.signals.iter().map(signal_body).collect(),
     }
 }
 
-/// The numbers of a class, of the requests that waited in the queue.
-fn class_body(class: Class, counts: &[QueueCounts; Class::ALL.len()]) -> ClassBody {
-    let counts = &counts[class as usize];
+/// The numbers of a class.
+fn class_body(
+    class: Class,
+    stats: &ResourceStats<'_>,
+    counts: &[QueueCounts; Class::ALL.len()],
+) -> ClassBody {
+    let (of_class, queue) = (stats.class(class), &counts[class as usize]);
+    let denied = [OfferOutcome::Denied, OfferOutcome::Throttled, OfferOutcome::Failed];
     ClassBody {
         class: class.as_str().to_owned(),
-        offered: counts.entered,
-        admitted: counts.served,
-        shed: counts.shed_by_delay + counts.displaced,
-        expired: counts.expired + counts.too_late,
-        cancelled: counts.cancelled,
-        denied: 0,
-        queued: counts.waiting,
-        wait_ms: if counts.served == 0 {
+        offered: of_class.offered,
+        admitted: of_class.count(OfferOutcome::Admitted),
+        shed: of_class.refused_by_load(),
+        expired: of_class.count(OfferOutcome::Expired),
+        cancelled: of_class.count(OfferOutcome::Cancelled),
+        denied: denied.iter().map(|outcome| of_class.count(*outcome)).sum(),
+        queued: queue.waiting,
+        wait_ms: if queue.served == 0 {
             0.0
         } else {
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-            let served = counts.served as f64;
-            millis(counts.wait_sum) / served
+            let served = queue.served as f64;
+            millis(queue.wait_sum) / served
         },
     }
 }

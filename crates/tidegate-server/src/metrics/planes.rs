@@ -138,6 +138,33 @@ fn encode_resources(
             ConstCounter::new(stats.count(outcome)).encode(family.encode_family(&labels)?)?;
         }
     }
+    encode_classes(encoder, resources, help)
+}
+
+/// The offers and outcomes of each class at each resource.
+fn encode_classes(
+    encoder: &mut DescriptorEncoder<'_>,
+    resources: &[(&str, ResourceStats<'_>)],
+    help: Help,
+) -> fmt::Result {
+    let by_class = || {
+        resources.iter().flat_map(|(resource, stats)| {
+            Class::ALL.map(|class| ([("resource", *resource), ("class", class.as_str())], stats.class(class)))
+        })
+    };
+    let name = "tidegate_resource_class_offered";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for (labels, counts) in by_class() {
+        ConstCounter::new(counts.offered).encode(family.encode_family(&labels)?)?;
+    }
+    let name = "tidegate_resource_class_outcomes";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for ([resource, class], counts) in by_class() {
+        for outcome in OfferOutcome::ALL {
+            let labels = [resource, class, ("outcome", outcome.as_str())];
+            ConstCounter::new(counts.count(outcome)).encode(family.encode_family(&labels)?)?;
+        }
+    }
     Ok(())
 }
 
