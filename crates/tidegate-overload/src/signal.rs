@@ -4,9 +4,10 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
-/// The highest pressure of one signal. A higher one tells nothing more, and a moving average of
-/// infinite values would never be a number again.
-const PRESSURE_MAX: f64 = 1000.0;
+/// The highest pressure of one signal: no level is entered at a higher one, a single absurd value
+/// passes out of a moving average sooner, and an average of infinite values would never be a number
+/// again.
+const PRESSURE_MAX: f64 = 10.0;
 
 /// Where the value of a signal comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The routes in force, and the upstreams behind them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::request::Parts;
@@ -75,10 +76,22 @@ impl Routes {
         Self { config: config.clone(), headers, all, upstreams, other }
     }
 
-    /// The bounds of the waiting room. All namespaces of the engine share them: requests of each may
-    /// wait through another protocol.
+    /// The bounds of the waiting room. The namespaces of routes that wait have equal parts of the
+    /// configured bounds, and all others together one part more of the same size, since their
+    /// requests may wait through another protocol. Without such a route all namespaces of the engine
+    /// have equal parts.
     pub(crate) fn waiting_bounds(&self) -> RoomBounds {
-        RoomBounds::new(self.config.settings.waiting, WAITING_BYTES)
+        let settings = &self.config.settings;
+        let waiting = settings.routes.iter().filter(|route| !route.wait.is_zero());
+        let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
+        match namespaces.len() {
+            0 => RoomBounds::new(settings.waiting, WAITING_BYTES),
+            parts => {
+                let with_others = |whole: usize| whole.saturating_add(whole / parts);
+                let bounds = RoomBounds::new(with_others(settings.waiting), with_others(WAITING_BYTES));
+                bounds.shared_by(parts + 1, 0)
+            }
+        }
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

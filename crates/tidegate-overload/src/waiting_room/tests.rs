@@ -386,7 +386,7 @@ proptest! {
 
 #[test]
 fn one_namespace_may_fill_the_bounds_of_a_resource_and_takes_nothing_of_the_shared_room() {
-    let mut room = room_of(RoomBounds::new(4, 4000).shared_by(2, 2));
+    let mut room = room_of(RoomBounds::new(4, 4000).shared_by(2, 1));
     room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
     let of =
         |namespace, resource| Entrant::new(group(namespace, resource), Class::Critical, PLACE).bytes(1000);
