@@ -76,7 +76,7 @@ pub(crate) mod tests {
                 let hint = scattered(base, 7, number);
                 assert!(hint >= base && hint < base + base / 2, "{hint:?}");
                 assert!(hint >= Duration::from_secs(1) && hint.as_secs_f64().ceil() <= 32.0, "{hint:?}");
-                let part = (hint - base).as_nanos() * 20 / base.as_nanos();
+                let part = hint.saturating_sub(base).as_nanos() * 20 / base.as_nanos();
                 tenths[usize::try_from(part).unwrap()] += 1;
             }
             // A thousand each; five standard deviations are 150.

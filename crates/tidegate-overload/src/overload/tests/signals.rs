@@ -134,7 +134,9 @@ pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
     let second = |first: u64, samples: &[LatencySample]| {
         for tick in first..first + 20 {
             let now = tick_at(tick);
-            samples.iter().for_each(|sample| overload.sample(ONLY, *sample, now, now));
+            for sample in samples {
+                overload.sample(ONLY, *sample, now, now);
+            }
             overload.tick(now);
         }
         let stats = overload.stats(ONLY, tick_at(first + 19));
@@ -148,7 +150,7 @@ pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
     let late = LatencySample::TimedOut { after: Duration::from_secs(30) };
     let read_slowly = LatencySample::Succeeded {
         first_byte: Some(Duration::from_millis(100)),
-        end: Duration::from_secs(60),
+        end: Duration::from_mins(1),
     };
     let (value, _, level) = second(20, &[answer(201), late, read_slowly, answer(10)]);
     assert_eq!((value, level), (Some(0.5), LoadLevel::Hard));
