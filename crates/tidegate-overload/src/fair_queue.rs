@@ -14,7 +14,8 @@
 //!   [`FairQueue::is_hopeless`] says the same in advance.
 //! - **Bounds.** At most [`QueueConfig::flows_max`] tenants have a sub-queue of their own. The
 //!   requests of others are distributed by shuffle sharding: each tenant joins the shortest of 6 of
-//!   128 sub-queues. The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
+//!   128 sub-queues, and shares it with one that floods its own with a chance of 2e-10 (0.002 with
+//!   eight that do). The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
 //!   which asks the queue whom to displace.
 //!
 //! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
