@@ -205,7 +205,7 @@ pub(crate) struct Patience {
     pub(crate) request: OwnedRequest,
     /// Its position, if it has waited before.
     pub(crate) seat: Option<Seat>,
-    /// What the fair queue of its resource is told of it, if it has a position.
+    /// The request as the fair queue of its resource knows it, if it has a position.
     pub(crate) entrant: Option<Entrant>,
     /// [`Room::returns`](crate::waiting_room::Room::returns) before it asked.
     pub(crate) returns: u64,

@@ -172,7 +172,7 @@ impl Room {
         self.state().room.set_queues(queues, now);
     }
 
-    /// What happened in the fair queue of a resource since the tick before; `None` if it has none.
+    /// The report of a resource's fair queue since the tick before; `None` if it has none.
     pub(crate) fn tick(
         &self,
         resource: ResourceId,

@@ -1,4 +1,4 @@
-//! What the control loops are told of a fair queue, tick by tick.
+//! The report of a fair queue to the control loops, tick by tick.
 
 use tidegate_core::{Class, Timestamp};
 
