@@ -39,8 +39,8 @@ impl Planes {
         planes
     }
 
-    /// Sets what may wait for each resource and in which order, and calls the requests that wait
-    /// for places: there may be more of them.
+    /// Sets the bounds and the order of the requests that wait for each resource, and calls those
+    /// that wait for places: there may be more of them.
     fn bound_waiting(&self, room: &Room, now: Timestamp) {
         let overload = self.overload.as_ref().map(|plane| &plane.overload);
         room.set_queues(overload.into_iter().flat_map(Overload::queues), now);

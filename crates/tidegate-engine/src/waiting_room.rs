@@ -172,7 +172,7 @@ impl Room {
         self.state().room.set_queues(queues, now);
     }
 
-    /// The report of the fair queue of a resource since the tick before; `None` without one.
+    /// The report of a resource's fair queue since the tick before; `None` if it has none.
     pub(crate) fn tick(
         &self,
         resource: ResourceId,
@@ -256,7 +256,6 @@ impl Room {
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
     pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Option<Seat> {
-        let obstacle = entrant.obstacle;
         let mut state = this.state();
         let entered = state.room.enter(entrant, now).ok()?;
         let call = Arc::new(Call::default());
@@ -276,7 +275,7 @@ impl Room {
         } else if this.returns_by_now() != returns {
             call.make(CallReason::Turn);
         }
-        Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call, served_at: None })
+        Some(Seat { room: Arc::clone(this), position: entered.position, call })
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
@@ -298,10 +297,7 @@ impl Room {
 pub(crate) struct Seat {
     room: Arc<Room>,
     position: Position,
-    obstacle: Obstacle,
     call: Arc<Call>,
-    /// When it was admitted; `None`: it was not.
-    served_at: Option<Timestamp>,
 }
 
 impl Seat {
@@ -317,13 +313,13 @@ impl Seat {
 
     /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
     /// charged.
-    pub(crate) fn served(mut self, now: Timestamp) {
-        self.served_at = Some(now);
+    pub(crate) fn served(self, now: Timestamp) {
+        self.leave(|room, position| room.served(position, now));
     }
 
-    /// The thing that the request lacks.
-    pub(crate) fn obstacle(&self) -> Obstacle {
-        self.obstacle
+    /// The thing that the request lacks; `None` if it has lost its position.
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
+        self.room.state().room.obstacle(self.position)
     }
 
     /// Takes the reason for which the request was called, if it was.
@@ -341,12 +337,11 @@ impl Seat {
     /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
     /// [`Room::enter`].
     pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64, now: Timestamp) {
-        if obstacle == self.obstacle {
+        let mut state = self.room.state();
+        if state.room.obstacle(self.position) == Some(obstacle) {
             // In its line it is called for every return.
             return;
         }
-        self.obstacle = obstacle;
-        let mut state = self.room.state();
         let moved = state.room.moved(self.position, obstacle, now);
         let calls = [moved.called, moved.next].map(|position| state.call_of(position));
         drop(state);
@@ -355,22 +350,23 @@ impl Seat {
             self.call.make(CallReason::Turn);
         }
     }
-}
 
-impl Drop for Seat {
-    fn drop(&mut self) {
+    /// Takes the request out of the room, unless it has left or was displaced, and calls the next.
+    fn leave(&self, take: impl FnOnce(&mut WaitingRoom, Position) -> Option<Position>) {
         let mut state = self.room.state();
-        // A displaced request has no position any more.
         if state.calls.remove(&self.position).is_some() {
-            let next = match self.served_at {
-                Some(now) => state.room.served(self.position, now),
-                None => state.room.leave(self.position),
-            };
+            let next = take(&mut state.room, self.position);
             self.room.count.fetch_sub(1, Ordering::SeqCst);
             let next = state.call_of(next);
             drop(state);
             make(next);
         }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.leave(WaitingRoom::leave);
     }
 }
 

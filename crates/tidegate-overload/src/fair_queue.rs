@@ -14,7 +14,8 @@
 //!   [`FairQueue::is_hopeless`] says the same in advance.
 //! - **Bounds.** At most [`QueueConfig::flows_max`] tenants have a sub-queue of their own. The
 //!   requests of others are distributed by shuffle sharding: each tenant joins the shortest of 6 of
-//!   128 sub-queues. The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
+//!   128 sub-queues, and shares it with one that floods its own with a chance of 2e-10 (0.002 with
+//!   eight that do). The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
 //!   which asks the queue whom to displace.
 //!
 //! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
@@ -34,14 +35,17 @@ mod queue_config;
 mod queue_terms;
 mod queue_tick;
 mod service_rate;
+mod tick_report;
+mod turn;
 mod turn_verdict;
+mod victim;
+mod wait_estimate;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::fault::Fault;
 use crate::waiting_room::{Entrant, Position};
 use class_queue::{ClassQueue, QueuedRequest};
 use class_schedule::ClassSchedule;
@@ -52,9 +56,6 @@ pub(crate) use queue_terms::QueueTerms;
 pub use queue_tick::{QueueCounts, QueueTick};
 use service_rate::ServiceRate;
 pub use turn_verdict::{QueueShed, TurnVerdict};
-
-/// The time between two departures is taken to be at most this before it was measured.
-const UNKNOWN_INTERVAL_MAX: Duration = Duration::from_secs(1);
 
 /// The most of one request's cost that counts.
 const COST_MAX: u64 = u32::MAX as u64;
@@ -144,8 +145,9 @@ impl TickState {
 }
 
 impl FairQueue {
-    /// An empty queue. A setting that [`QueueConfig::check`] refuses counts as the nearest valid
-    /// one.
+    /// An empty queue. The settings are to be those that [`QueueConfig::check`] accepts, which
+    /// building an [`Overload`](crate::Overload) plane ensures. Of others, a weight of 0
+    /// counts as 1 and a delay target of 0 as 1 ns; all else is taken as it is.
     pub fn new(config: QueueConfig) -> Self {
         Self {
             config,
@@ -248,73 +250,6 @@ impl FairQueue {
 
     fn waits(&self) -> [bool; 4] {
         Class::ALL.map(|class| !self.classes[class as usize].is_empty())
-    }
-
-    /// Whether a request may take a place at `now`.
-    ///
-    /// After [`TurnVerdict::Shed`] the request counts as shed, and leaves by [`FairQueue::cancel`].
-    pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
-        let Some(place) = self.places.get(&position).copied() else { return TurnVerdict::Wait };
-        let class = place.class as usize;
-        let Some(request) = self.classes[class].get(place.flow(), position).copied() else {
-            return TurnVerdict::Wait;
-        };
-        if let Some(why) = request.shed {
-            return TurnVerdict::Shed(why);
-        }
-        let is_served_anyway = Fault::ExpiredServed.is_planted();
-        if (now >= request.until || now >= request.deadline) && !is_served_anyway {
-            return self.shed(position, place, QueueShed::Expired);
-        }
-        if request.deadline.saturating_since(now) < self.service_time && !is_served_anyway {
-            return self.shed(position, place, QueueShed::TooLate);
-        }
-        if self.next() != Some(position) {
-            return TurnVerdict::Wait;
-        }
-        let (standing, delay) = self.delays_of(place, &request, now);
-        let tick_min = &mut self.tick.delay_min[class];
-        *tick_min = Some(tick_min.map_or(standing, |least| least.min(standing)));
-        if let Some(target) = self.delay_target(place.class, now)
-            && self.delays[class].sheds(standing, delay, target, now)
-        {
-            return self.shed(position, place, QueueShed::Delay);
-        }
-        TurnVerdict::Go
-    }
-
-    /// The delay of the queue where a request is, and of the request itself.
-    fn delays_of(
-        &self,
-        place: PlaceInQueue,
-        request: &QueuedRequest,
-        now: Timestamp,
-    ) -> (Duration, Duration) {
-        let queue = &self.classes[place.class as usize];
-        let since = if queue.is_lifo { queue.since_of(place.flow()) } else { None };
-        let since = since.map_or(request.since, |since| since.min(request.since));
-        (now.saturating_since(since), now.saturating_since(request.since))
-    }
-
-    fn shed(&mut self, position: Position, place: PlaceInQueue, why: QueueShed) -> TurnVerdict {
-        let class = place.class as usize;
-        if let Some(request) = self.classes[class].get_mut(place.flow(), position) {
-            request.shed = Some(why);
-        }
-        self.tick.shed[class] += 1;
-        TurnVerdict::Shed(why)
-    }
-
-    /// The delay target in force: the configured one, or twice the time between two departures if
-    /// that is longer. `None`: the class is not shed by delay.
-    pub fn delay_target(&self, class: Class, now: Timestamp) -> Option<Duration> {
-        let configured = self.config.delay_targets[class as usize]?;
-        let interval = self.rate.interval().unwrap_or_else(|| {
-            // Until two departures were seen, the queue may be as slow as the time since it began.
-            let since = self.queue_busy_since.unwrap_or(now);
-            now.saturating_since(since).min(UNKNOWN_INTERVAL_MAX)
-        });
-        Some(configured.max(interval.saturating_mul(2)))
     }
 
     /// A request got its place: it leaves, and its class and tenant are charged.
@@ -426,107 +361,6 @@ impl FairQueue {
         if self.is_empty() {
             self.rate.emptied();
         }
-    }
-
-    /// The request that makes room for another one: the newest of the longest sub-queue of the
-    /// lowest class that waits. In the entrant's own class the sub-queue has to be longer than its
-    /// own would be. `None`: only requests that are more important wait, or none that is less
-    /// deserving.
-    pub fn victim(&self, entrant: &Entrant) -> Option<Position> {
-        if Fault::VictimOfOwnClass.is_planted() {
-            return self.victims(entrant.class, Some(entrant)).first().copied();
-        }
-        let classes = Class::ALL.into_iter().filter(|class| *class <= entrant.class);
-        let mut victims = classes.flat_map(|class| self.victims(class, Some(entrant)));
-        victims.next()
-    }
-
-    /// For each namespace the newest request of its longest sub-queue of a class, the longest
-    /// first. In the class of `entrant`, only sub-queues that are longer than its own would be;
-    /// with no entrant, all.
-    pub(crate) fn victims(&self, class: Class, entrant: Option<&Entrant>) -> Vec<Position> {
-        let may_open = self.may_open();
-        let queue = &self.classes[class as usize];
-        let own = entrant.filter(|entrant| entrant.class == class);
-        let least = own.map_or(0, |entrant| queue.own_backlog(tenant_of(entrant), may_open).0 + 1);
-        queue
-            .longest()
-            .into_iter()
-            .filter(|(length, _)| *length > least)
-            .map(|(_, position)| position)
-            .collect()
-    }
-
-    /// How long a request would wait if it entered now; `None` before the rate of service was
-    /// measured.
-    ///
-    /// Its class gets its part of the service by weight, and in its class each tenant that waits is
-    /// served as much as it before it is its turn. The estimate is never longer than it takes to
-    /// serve all that waits; later requests of higher weight can make the wait longer.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate needs three digits")]
-    pub fn estimated_wait(&self, entrant: &Entrant) -> Option<Duration> {
-        let may_open = self.may_open();
-        let queue = &self.classes[entrant.class as usize];
-        let (_, own) = queue.own_backlog(tenant_of(entrant), may_open);
-        let own = if queue.is_lifo { 0 } else { own };
-        let before = (own as f64 + f64::from(charge_of(entrant.cost))) * queue.ready_flows() as f64;
-        let in_class = before.min(queue.backlog() as f64) / self.part_of(entrant.class);
-        let all: u64 = self.classes.iter().map(ClassQueue::backlog).fold(0, u64::saturating_add);
-        self.rate.time_for(in_class.min(all as f64))
-    }
-
-    /// The part of the service that a class gets while these classes wait, 0 to 1.
-    fn part_of(&self, class: Class) -> f64 {
-        let weight = |class: Class| f64::from(self.config.weights[class as usize]);
-        let is_background = |class: Class| self.config.min_shares[class as usize].is_some();
-        let waits = self.waits();
-        let others = Class::ALL.into_iter().filter(|other| *other != class && waits[*other as usize]);
-        if let Some(share) = self.config.min_shares[class as usize]
-            && others.clone().any(|other| !is_background(other))
-        {
-            return share.as_ratio();
-        }
-        let rivals: f64 =
-            others.filter(|other| is_background(*other) == is_background(class)).map(weight).sum();
-        let by_weight = weight(class) / (weight(class) + rivals);
-        let is_reserved = class == Class::CriticalPlus;
-        if is_reserved { by_weight.max(self.config.reserve_share.as_ratio()) } else { by_weight }
-    }
-
-    /// Whether it is of no use that a request waits: the estimated wait is longer than it may wait,
-    /// or than half the time to its deadline, of which the other half is for the work. `false`
-    /// before the rate of service was measured.
-    pub fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
-        let patience = entrant.until.saturating_since(now);
-        let remaining = entrant.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_since(now));
-        self.estimated_wait(entrant).is_some_and(|wait| wait > patience.min(remaining / 2))
-    }
-
-    /// Reports the time since the last tick, and begins the next one.
-    pub fn tick(&mut self, now: Timestamp) -> QueueTick {
-        let is_empty = Class::ALL.map(|class| self.classes[class as usize].is_empty());
-        let tick = core::mem::replace(&mut self.tick, TickState::new(is_empty, self.places.is_empty()));
-        let mut observation = QueueTick {
-            was_empty: tick.was_empty,
-            cost_served: tick.cost_served,
-            shed: tick.shed,
-            ..QueueTick::default()
-        };
-        for class in Class::ALL {
-            let (number, target) = (class as usize, self.delay_target(class, now));
-            self.counts[number].delay = Duration::ZERO;
-            let Some(target) = target.filter(|_| !tick.class_was_empty[number]) else { continue };
-            // Where none had its turn, the one that is next has waited this long already.
-            let oldest = || self.classes[number].oldest_since().map(|since| now.saturating_since(since));
-            let delay = tick.delay_min[number].or_else(oldest).unwrap_or_default();
-            self.counts[number].delay = delay;
-            observation.delay = observation.delay.max(delay);
-            let ratio = delay.as_secs_f64() / target.as_secs_f64();
-            if ratio > observation.delay_ratio {
-                (observation.delay_ratio, observation.slowest) = (ratio, Some(class));
-            }
-        }
-        observation
     }
 
     /// The counters of a class.

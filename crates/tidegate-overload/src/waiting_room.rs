@@ -87,10 +87,10 @@ type DisplacementRank = (Class, Reverse<Position>);
 /// The part of an [`Entrant`] that the room keeps; the rest is in its fair queue, or aside.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
+    obstacle: Obstacle,
+    bytes: usize,
     group: Group,
     class: Class,
-    bytes: usize,
-    obstacle: Obstacle,
 }
 
 impl Waiter {
@@ -511,6 +511,11 @@ impl<O: Order> WaitingRoom<O> {
     /// Whether a request is the next of its line; `false` also if it has no position any more.
     pub fn is_next(&self, position: Position) -> bool {
         self.waiters.get(&position).is_some_and(|waiter| self.next(waiter.obstacle) == Some(position))
+    }
+
+    /// The thing that a request lacks; `None` if it has no position any more.
+    pub fn obstacle(&self, position: Position) -> Option<Obstacle> {
+        self.waiters.get(&position).map(|waiter| waiter.obstacle)
     }
 
     /// Whether a request still has its position: it has neither left nor been displaced.

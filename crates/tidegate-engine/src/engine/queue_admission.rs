@@ -281,7 +281,7 @@ impl Engine {
                 }
             }
         }
-        let next_of = if is_next { Some(seat.obstacle()) } else { None };
+        let next_of = if is_next { seat.obstacle() } else { None };
         let waited = Waited { is_offered: demand.is_some(), next_of, ..Waited::default() };
         let step = if is_over {
             // The last attempt; the position is kept until it is decided.

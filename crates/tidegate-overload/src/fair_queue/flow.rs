@@ -66,9 +66,13 @@ impl Flow {
 /// The shared sub-queues that a tenant may use: as many different cards as a hand holds, dealt from
 /// the whole deck by the hash of the tenant.
 ///
-/// Two tenants rarely have the same hand, so that a tenant that fills all its sub-queues leaves
-/// others a free one: with an elephant, 6 of 128 are all taken with a chance of 2e-10. Source:
-/// shuffle sharding as in Kubernetes API Priority and Fairness.
+/// A tenant joins the shortest sub-queue of its hand, so that it shares one with a tenant that
+/// fills all of its own only if its whole hand is taken. With `n` such tenants, whose hands take at
+/// most `6n` of the 128, the chance is at most `C(6n, 6) / C(128, 6)`: 2e-10 for one, 2e-7 for two,
+/// 2.5e-5 for four and 0.0023 for eight. Such a tenant waits behind a whole sub-queue; the bound of
+/// the delay, [`DelayControl`](super::DelayControl), is all that it is promised.
+///
+/// Source: shuffle sharding as in Kubernetes API Priority and Fairness.
 pub(super) fn hand_of(key: TenantKey) -> [u8; HAND] {
     let mut hash = keyed_hash([u64::from(key.namespace), key.tenant.unwrap_or(0)], key.tenant.map(|_| ""));
     let mut hand = [0; HAND];

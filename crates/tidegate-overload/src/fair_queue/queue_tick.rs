@@ -27,7 +27,7 @@ pub struct QueueTick {
 }
 
 impl QueueTick {
-    /// What the admission cursor needs to know of it. The cost that is served is for the resource
+    /// The part that the admission cursor needs to know. The cost that is served is for the resource
     /// to say, which also knows of requests that did not wait.
     pub fn observation(&self) -> QueueObservation {
         let shed = self.shed.iter().fold(0, |sum: u64, shed| sum.saturating_add(*shed));

@@ -3,6 +3,7 @@
 use tidegate_core::planted_fault::PlantedFault;
 
 use super::*;
+use crate::fault::Fault;
 
 #[test]
 fn hoarded_credit_is_found() {
