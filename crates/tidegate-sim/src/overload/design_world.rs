@@ -525,8 +525,7 @@ impl ServiceState {
     fn note_idle(&mut self, service: &ServiceSpec, now: u64) {
         let places = service.places.unwrap_or(service.workers);
         let usable = service.workers.min(places - places * RESERVE / 100);
-        let is_idle =
-            !service.is_adaptive && self.workers.busy() < usable && self.ledger.waiting() > 0;
+        let is_idle = !service.is_adaptive && self.workers.busy() < usable && self.ledger.waiting() > 0;
         self.idle_since = if is_idle { self.idle_since.or(Some(now)) } else { None };
     }
 

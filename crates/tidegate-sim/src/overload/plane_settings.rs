@@ -2,9 +2,7 @@
 
 use tidegate_core::Class;
 use tidegate_engine::ResourceStats;
-use tidegate_overload::{
-    Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share,
-};
+use tidegate_overload::{Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share};
 
 use super::scenario::OverloadScenario;
 use super::service::ServiceSpec;
