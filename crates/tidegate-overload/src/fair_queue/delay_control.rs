@@ -8,6 +8,11 @@
 //! Source: Nichols and Jacobson, "Controlling Queue Delay", as adapted for servers in "Fail at
 //! Scale" (Maurer, ACM Queue 13(8), 2015) and in `folly::Codel`: there is no control law of
 //! `interval / sqrt(n)`, because a server may shed any number at once.
+//!
+//! One thing is as in the original rather than as in folly: while the queue does not stand, the
+//! interval begins with the last delay within the target, not at a fixed instant. A queue that
+//! stands from one instant on is found after one interval; with fixed intervals it takes between one
+//! and two, and at twice the capacity the first request is then shed after more than 200 ms.
 
 use core::time::Duration;
 
@@ -32,7 +37,7 @@ use tidegate_core::Timestamp;
 pub struct DelayControl {
     /// The end of the interval; [`Timestamp::MIN`] before the first request.
     interval_end: Timestamp,
-    /// The shortest delay of the interval.
+    /// The shortest delay of the interval; [`Duration::MAX`] while there is none.
     delay_min: Duration,
     is_overloaded: bool,
 }
@@ -52,9 +57,14 @@ impl DelayControl {
     /// `delay` its own; they differ only where the newest request is first, whose delay says
     /// nothing about the queue.
     pub fn sheds(&mut self, standing: Duration, delay: Duration, target: Duration, now: Timestamp) -> bool {
+        if !self.is_overloaded && standing <= target {
+            self.interval_end = now.saturating_add(Self::INTERVAL);
+            self.delay_min = Duration::MAX;
+            return false;
+        }
         if now > self.interval_end {
             self.interval_end = now.saturating_add(Self::INTERVAL);
-            self.is_overloaded = self.delay_min > target;
+            self.is_overloaded = self.delay_min > target && self.delay_min < Duration::MAX;
             self.delay_min = standing;
             return false;
         }

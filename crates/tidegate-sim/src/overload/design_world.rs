@@ -4,15 +4,18 @@ use super::arrivals::{ClientSource, seconds};
 use super::client::{ClientSpec, RetryRule};
 use super::control::{AdmissionControl, ArrivedRequest, JobEnd, JobId, RefusalCause, Verdict};
 use super::design::OverloadDesign;
-use super::ledger::{OverloadRule, OverloadViolation, ServiceLedger};
+use super::ledger::{IDLE_MAX, OverloadRule, OverloadViolation, ServiceLedger};
 use super::rivals::RivalControl;
 use super::run::{OverloadResult, ServiceResult};
 use super::scenario::{OverloadFault, OverloadScenario, OverloadScenarioError};
-use super::service::nanos_of_ms;
+use super::service::{ServiceSpec, nanos_of_ms};
 use super::tally::{ClientTally, OperationEnd, STEP, ServiceStep};
 use super::tidegate_control::TidegateControl;
 use super::workers::{BegunWork, Workers};
 use crate::kit::{Chance, Delays, EventQueue, Findings, MS, SECOND};
+
+/// The places, in hundredths, that the highest class may have to itself.
+const RESERVE: u32 = 5;
 
 /// The parts of a world's chance.
 const RETRY_PART: u64 = 1;
@@ -91,6 +94,8 @@ struct ServiceState {
     ledger: ServiceLedger,
     waits: Delays,
     waiting_min: u64,
+    /// Since when a worker has been idle while requests wait.
+    idle_since: Option<u64>,
     refused_in_step: u32,
     first_refusal: Option<f64>,
     steps: Vec<ServiceStep>,
@@ -185,6 +190,7 @@ impl OverloadDesignWorld {
     fn next_event(&mut self) -> bool {
         let Some((now, event)) = self.events.pop() else { return false };
         self.now = now;
+        (0..self.services.len()).for_each(|service| self.check_idle(service));
         match event {
             WorldEvent::Begin { client, tenant } => self.begin(client, tenant),
             WorldEvent::Attempt(operation) => self.attempt(operation),
@@ -198,7 +204,22 @@ impl OverloadDesignWorld {
             WorldEvent::Fault(fault) => self.fault(fault),
             WorldEvent::Step => self.step(),
         }
+        for (state, service) in self.services.iter_mut().zip(&self.scenario.services) {
+            state.note_idle(service, now);
+        }
         true
+    }
+
+    /// Finds a worker that has been idle for too long while requests wait.
+    fn check_idle(&mut self, service: usize) {
+        let now = self.now;
+        let state = &mut self.services[service];
+        if let Some(since) = state.idle_since.filter(|since| now - since > IDLE_MAX) {
+            state.idle_since = None;
+            let (busy, waiting) = (state.workers.busy(), state.ledger.waiting());
+            let what = format!("{busy} workers at work for {} ns while {waiting} wait", now - since);
+            self.violation(OverloadRule::NoIdlePlace, service, what);
+        }
     }
 
     /// Lets the design do something, and carries out its answers.
@@ -483,6 +504,7 @@ impl ServiceState {
             ledger: ServiceLedger::default(),
             waits: Delays::new(),
             waiting_min: 0,
+            idle_since: None,
             refused_in_step: 0,
             first_refusal: None,
             steps: Vec::new(),
@@ -496,6 +518,15 @@ impl ServiceState {
 
     fn note_waiting(&mut self) {
         self.waiting_min = self.waiting_min.min(self.waiting());
+    }
+
+    /// Notes whether a worker is idle while requests wait. A limit that follows measurements may
+    /// leave workers idle, and so may the reserve of the highest class.
+    fn note_idle(&mut self, service: &ServiceSpec, now: u64) {
+        let places = service.places.unwrap_or(service.workers);
+        let usable = service.workers.min(places - places * RESERVE / 100);
+        let is_idle = !service.is_adaptive && self.workers.busy() < usable && self.ledger.waiting() > 0;
+        self.idle_since = if is_idle { self.idle_since.or(Some(now)) } else { None };
     }
 
     fn end_step(&mut self, view: &super::control::ControlView) {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::control::ControlView;
+use crate::kit::MS;
 
 /// A rule that holds under every design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -14,13 +15,20 @@ pub enum OverloadRule {
     Places,
     /// Each request is answered once.
     OneAnswer,
+    /// No worker is idle for longer than [`IDLE_MAX`] while requests wait.
+    NoIdlePlace,
     /// After the last request nothing waits and nothing is in flight.
     EmptyAtEnd,
 }
 
+/// The longest time for which a worker may be idle while requests wait, in nanoseconds: a design
+/// passes a place on at the instant at which it returns.
+pub(crate) const IDLE_MAX: u64 = MS;
+
 impl OverloadRule {
     /// All of them, in order.
-    pub const ALL: [Self; 4] = [Self::Conservation, Self::Places, Self::OneAnswer, Self::EmptyAtEnd];
+    pub const ALL: [Self; 5] =
+        [Self::Conservation, Self::Places, Self::OneAnswer, Self::NoIdlePlace, Self::EmptyAtEnd];
 
     /// The condition that must hold.
     pub const fn claim(self) -> &'static str {
@@ -28,6 +36,7 @@ impl OverloadRule {
             Self::Conservation => "offered = admitted + shed + expired + cancelled + queued, at every second",
             Self::Places => "requests in flight never exceed the limit",
             Self::OneAnswer => "each request is answered once",
+            Self::NoIdlePlace => "no worker is idle for more than 1 ms while requests wait",
             Self::EmptyAtEnd => "after the last request nothing waits and nothing is in flight",
         }
     }

@@ -13,7 +13,7 @@ use tidegate_engine::{
     Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
     Wants, lacks_in_flight_place,
 };
-use tidegate_overload::Cursor;
+use tidegate_overload::{Binding, Cursor};
 
 use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
 use super::plane_settings::{overload_plane, waiting_bounds};
@@ -129,7 +129,8 @@ impl TidegateControl {
                 let cause = cause_of(&refusal, has_waited && now >= wait_until);
                 let retry_after = match refusal.retry() {
                     Retry::At(instant) => Some(Clock::TRUE.when(instant).saturating_sub(now)),
-                    _ => None,
+                    Retry::Backoff => refusal.retry_hint.map(|hint| hint.as_nanos() as u64),
+                    Retry::Never => None,
                 };
                 out.push(Verdict::Refuse { job, cause, retry_after });
             }
@@ -186,6 +187,7 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
         Reason::DeadlineUnmeetable => RefusalCause::DeadlineUnmeetable,
         Reason::OverloadShed if is_wait_over => RefusalCause::WaitedTooLong,
         Reason::OverloadShed if lacks_in_flight_place(refusal) => RefusalCause::LimitReached,
+        Reason::OverloadShed if refusal.name() == Binding::QueueDelay.as_str() => RefusalCause::QueueDelay,
         Reason::OverloadShed => RefusalCause::Cursor,
         _ => RefusalCause::Other,
     }
