@@ -41,7 +41,7 @@ impl SignalSet {
         pushed.map(|state| state.config().name.as_str())
     }
 
-    /// The source of a signal; `None` if there is none of this name.
+    /// The source of a signal; `None` if no signal has this name.
     pub(crate) fn source(&self, name: &str) -> Option<SignalSource> {
         let found = self.states.iter().find(|state| state.config().name == name);
         found.map(|state| state.config().source)
