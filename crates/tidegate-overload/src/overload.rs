@@ -457,8 +457,8 @@ impl Overload {
     }
 
     /// Takes in how many members of a fleet divide the numbers of those resources that have a
-    /// [share](crate::ResourceConfig::share); 0 counts as 1, which it is until it is said. Requests in
-    /// flight above a lower bound stay.
+    /// [share](crate::ResourceConfig::share); 0 counts as 1, the number until it is set. Requests
+    /// in flight above a lower bound stay.
     pub fn set_members(&self, members: u32) {
         let members = members.max(1);
         self.shared.members.store(members.into(), Ordering::Relaxed);

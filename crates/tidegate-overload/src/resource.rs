@@ -75,8 +75,8 @@ pub struct ResourceConfig {
     /// The part of the bound, in hundredths, that only the highest class may use while the load
     /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
     pub reserve: u8,
-    /// Which of these numbers the [members](crate::Overload::set_members) of a fleet divide; default
-    /// none. `places_per_instance` is not divided.
+    /// The part of these numbers that the [members](crate::Overload::set_members) of a fleet
+    /// divide; default none. `places_per_instance` is not divided.
     pub share: FleetShare,
 }
 

@@ -53,7 +53,7 @@ impl SignalSet {
         all.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// The source of a signal; `None` if there is none of this name.
+    /// The source of a signal; `None` if no signal has this name.
     pub(crate) fn source(&self, name: &str) -> Option<SignalSource> {
         let found = self.states.iter().find(|state| state.config().name == name);
         found.map(|state| state.config().source)

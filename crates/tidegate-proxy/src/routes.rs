@@ -78,8 +78,8 @@ impl Routes {
 
     /// The bounds of the waiting room. The namespaces of routes that wait have equal parts of the
     /// configured bounds, and all others together one part more of the same size, since their
-    /// requests may wait through another protocol. Without such a route all namespaces of the engine
-    /// have equal parts.
+    /// requests may wait through another protocol. Without such a route all namespaces of the
+    /// engine have equal parts.
     pub(crate) fn waiting_bounds(&self) -> RoomBounds {
         let settings = &self.config.settings;
         let waiting = settings.routes.iter().filter(|route| !route.wait.is_zero());

@@ -13,6 +13,7 @@ type Error = Box<dyn std::error::Error>;
 
 /// The requests that the service works on at once, and how long one takes: 1000 a second.
 pub const PLACES: u64 = 10;
+/// The time that the service takes for one request.
 pub const SERVICE_TIME: Duration = Duration::from_millis(10);
 
 /// Ten requests at once; the others wait in a fair queue, gold eight times as often served as

@@ -17,7 +17,8 @@ pub const REASON: HeaderName = HeaderName::from_static("x-tidegate-reason");
 /// The limit that bound, as a header.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
 
-/// The load level of the resource of an answer: `normal`, `soft`, `brownout`, `hard` or `emergency`.
+/// The load level of the resource of an answer: `normal`, `soft`, `brownout`, `hard` or
+/// `emergency`.
 pub const LEVEL: HeaderName = HeaderName::from_static("tidegate-level");
 /// The admission cursor of the resource of an answer, a structured field (RFC 9651): its position
 /// with the class and the cohort of the least important request that is served, as

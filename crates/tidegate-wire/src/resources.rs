@@ -32,8 +32,8 @@ pub struct ResourceBody {
     pub cursor: CursorBody,
     /// Requests that wait for a place.
     pub queued: u64,
-    /// The smallest delay of the queue over the last 100 ms, of the class in which it is highest, in
-    /// milliseconds.
+    /// The smallest delay of the queue over the last 100 ms in milliseconds, of the class in which
+    /// it is highest.
     pub queue_delay_ms: f64,
     /// After how many seconds a refused caller should come back, at least.
     pub retry_after_s: u64,

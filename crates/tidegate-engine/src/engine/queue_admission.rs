@@ -36,8 +36,8 @@ impl Engine {
 
     /// Divides the waiting room by the namespaces and resources of this engine.
     pub(crate) fn share_waiting_room(&self) {
-        // Those of the default resource, or of none, are a group of their own. Resources with bounds
-        // of their own take no part.
+        // Those of the default resource, or of none, are a group of their own. Resources with
+        // bounds of their own take no part.
         let overload = self.overload();
         let all = overload.into_iter().flat_map(Overload::resources);
         let bounded = overload.into_iter().flat_map(Overload::waiting_bounds).count();
