@@ -221,18 +221,15 @@ impl Engine {
         if until <= now || ask_at > until {
             return refuse_finally(refusal, demand, false);
         }
-        let seat = match seat {
-            Some(mut seat) => {
-                seat.moved(obstacle, returns, now);
-                Some(seat)
+        let seat = if let Some(mut seat) = seat {
+            seat.moved(obstacle, returns, now);
+            Some(seat)
+        } else {
+            let entrant = self.entrant(gate, request, obstacle);
+            if self.shared.room.is_hopeless(&entrant, now) {
+                return refuse_finally(self.hopeless(request, until), demand, false);
             }
-            None => {
-                let entrant = self.entrant(gate, request, obstacle);
-                if self.shared.room.is_hopeless(&entrant, now) {
-                    return refuse_finally(self.hopeless(request, until), demand, false);
-                }
-                Room::enter(&self.shared.room, entrant, returns, now)
-            }
+            Room::enter(&self.shared.room, entrant, returns, now)
         };
         let Some(seat) = seat else {
             // A caller over its own limit is told of that limit, whether or not it may wait.
