@@ -87,10 +87,10 @@ type DisplacementRank = (Class, Reverse<Position>);
 /// The part of an [`Entrant`] that the room keeps; the rest is in its fair queue, or aside.
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
-    obstacle: Obstacle,
-    bytes: usize,
     group: Group,
     class: Class,
+    bytes: usize,
+    obstacle: Obstacle,
 }
 
 impl Waiter {
