@@ -33,7 +33,7 @@ const FULL: u64 = 256;
 /// five million a second, give one tick a wrong utilization, which still is at most 1.0.
 const SEEN_BITS: u32 = 36;
 
-/// What a tick reads of the places.
+/// The use of the places over a tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PlaceUse {
     /// The places wanted at the peak, those of requests turned away included, divided by all.

@@ -36,7 +36,7 @@ pub enum LatencySample {
 }
 
 impl LatencySample {
-    /// What an adaptive limit learns from it.
+    /// The sample for an adaptive limit.
     pub(crate) const fn limit_sample(self) -> Option<LimitSample> {
         match self {
             Self::Succeeded { first_byte: Some(latency), .. }

@@ -28,7 +28,7 @@ struct Part {
     is_emergency: bool,
 }
 
-/// What the controller sees in one tick.
+/// The input of the controller in one tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LevelInput {
     /// The worst pressure; `None`: no signal is fresh, and the level is held.

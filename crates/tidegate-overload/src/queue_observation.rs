@@ -1,4 +1,4 @@
-//! What a tick learns of the queue of a resource.
+//! The report of a queue to the tick of its resource.
 
 use core::time::Duration;
 

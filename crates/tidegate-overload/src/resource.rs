@@ -211,7 +211,7 @@ struct ResourceControl {
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
     queue_config: Option<QueueConfig>,
-    /// What the queue reported since the last tick.
+    /// The report of the queue since the last tick.
     queue: Option<QueueObservation>,
     signals: SignalSet,
     levels: LevelControl,
@@ -223,7 +223,7 @@ struct ResourceControl {
     in_flight_max: u64,
 }
 
-/// What signals and ticks made of the load of a resource.
+/// The load of a resource, as signals and ticks see it.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadState {
     pub(crate) level: LoadLevel,

@@ -36,7 +36,7 @@ impl SlowAnswers {
     }
 
     /// Counts an answer by the time to its first byte, or to the end of the work where that is not
-    /// known. A timeout is an answer that took too long; a failure or a rejection is none.
+    /// known. A timeout is an answer that took too long; a failure or a rejection does not count.
     pub(crate) fn add(&self, sample: LatencySample) {
         if self.is_asked.load(Ordering::Relaxed) == 0 {
             return;

@@ -81,7 +81,9 @@ impl Desk<'_> {
         let named = engine.resource_stats(now).filter_map(|stats| Some((stats.name?, stats)));
         let mut resources: Vec<ResourceBody> = named
             .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-            .map(|(name, stats)| body(name, &stats, engine.queue_counts(stats.id), planes))
+            .map(|(name, stats)| {
+                body(name, &stats, &engine.queue_counts(stats.id).unwrap_or_default(), planes)
+            })
             .collect();
         resources.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(reply::json(StatusCode::OK, &ResourcesBody { resources }))
@@ -142,10 +144,9 @@ fn signal_fault(error: &AdminError, now: Timestamp) -> Fault {
 fn body(
     name: &str,
     stats: &ResourceStats<'_>,
-    queue: Option<[QueueCounts; Class::ALL.len()]>,
+    counts: &[QueueCounts; Class::ALL.len()],
     planes: &PlaneSettings,
 ) -> ResourceBody {
-    let counts = queue.unwrap_or_default();
     ResourceBody {
         name: name.to_owned(),
         level: stats.level.as_str().to_owned(),
@@ -163,7 +164,7 @@ fn body(
         queued: counts.iter().map(|counts| counts.waiting).sum(),
         queue_delay_ms: counts.iter().map(|counts| millis(counts.delay)).fold(0.0, f64::max),
         retry_after_s: stats.retry_after.as_secs(),
-        classes: Class::ALL.into_iter().rev().map(|class| class_body(class, stats, &counts)).collect(),
+        classes: Class::ALL.into_iter().rev().map(|class| class_body(class, stats, counts)).collect(),
         signals: stats.signals.iter().map(signal_body).collect(),
     }
 }

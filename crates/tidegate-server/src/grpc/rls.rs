@@ -276,7 +276,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<Option<Permit>, Fault> {
         let Questions { places, requests } = questions;
-        let mut held = None;
+        let mut waiting_line = None;
         let begun = match (&requests[..], hold) {
             ([request], Some(hold)) => {
                 let mut request = *request;
@@ -285,7 +285,7 @@ impl Desk<'_> {
                 if !wait.is_zero() {
                     request.may_wait_until = Some(now.saturating_add(wait));
                     request.waiting_bytes = STREAM_BYTES;
-                    held = Some(hold.line);
+                    waiting_line = Some(hold.line);
                 }
                 let begun = self.in_force.engine.admit(&request, now);
                 begun.map_err(|source| BatchError::Request { at: 0, source })
@@ -296,7 +296,7 @@ impl Desk<'_> {
         let decision = match begun {
             Ok(Step::Decided(decision)) => decision,
             Ok(Step::Ask(pending)) => {
-                let _held = held.map(ConnectionActivity::hold);
+                let _held = waiting_line.map(ConnectionActivity::hold);
                 Box::pin(self.daemon.driver.drive(pending).decided()).await.decision
             }
             Err(BatchError::Request { at, source: RequestError::KeyTooLong(_) }) => {

@@ -193,7 +193,7 @@ fn encode_queues(
     for (labels, counts) in by_class() {
         ConstGauge::new(counts.waiting).encode(family.encode_family(&labels)?)?;
     }
-    let seconds: [(&str, MetricType, fn(&QueueCounts) -> Duration); 2] = [
+    let seconds: [QueueDuration; 2] = [
         ("tidegate_resource_queue_delay_seconds", MetricType::Gauge, |counts| counts.delay),
         ("tidegate_resource_queue_wait_seconds", MetricType::Counter, |counts| counts.wait_sum),
     ];
@@ -220,8 +220,14 @@ fn encode_queues(
     Ok(())
 }
 
+/// A number of a queue, by the name in its label.
+type QueueNumber = (&'static str, fn(&QueueCounts) -> u64);
+
+/// A duration of a queue, by the name and the kind of its series.
+type QueueDuration = (&'static str, MetricType, fn(&QueueCounts) -> Duration);
+
 /// The ways in which requests leave a queue, by their names in labels.
-const DEPARTURES: [(&str, fn(&QueueCounts) -> u64); 7] = [
+const DEPARTURES: [QueueNumber; 7] = [
     ("served", |counts| counts.served),
     ("shed_by_delay", |counts| counts.shed_by_delay),
     ("expired", |counts| counts.expired),

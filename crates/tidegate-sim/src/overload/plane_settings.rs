@@ -49,6 +49,6 @@ pub(crate) const fn waiting_bounds() -> RoomBounds {
 }
 
 /// The load level of a resource, 0 normal to 4 emergency.
-pub(crate) const fn load_level(stats: &ResourceStats<'_>) -> Option<u8> {
-    Some(stats.level as u8)
+pub(crate) const fn load_level(stats: &ResourceStats<'_>) -> u8 {
+    stats.level as u8
 }

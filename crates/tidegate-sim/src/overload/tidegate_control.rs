@@ -275,7 +275,7 @@ impl AdmissionControl for TidegateControl {
             limit: Some(limit),
             is_adaptive: super::plane_settings::HAS_ADAPTIVE_LIMITS && spec.is_adaptive,
             cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
-            level: super::plane_settings::load_level(&stats),
+            level: Some(super::plane_settings::load_level(&stats)),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::queue_observation::QueueObservation;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const WORKERS: u64 = 10;
-/// What ten workers serve in a second.
+/// The requests that ten workers serve in a second.
 const CAPACITY: f64 = 1000.0;
 /// The share of the capacity that the gold tenant asks for.
 const GOLD: f64 = 0.2;
@@ -67,7 +67,7 @@ impl Line {
     }
 }
 
-/// Who asks.
+/// The clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Bronze {
     OneTenant,
@@ -75,7 +75,7 @@ enum Bronze {
     AllClasses,
 }
 
-/// What one second of the run saw.
+/// The numbers of one second of the run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
     served: u64,
@@ -182,7 +182,7 @@ impl World {
 
     fn tick(&mut self, now: u64) {
         for line in self.lines.values_mut() {
-            // What waits longest counts although it was not served.
+            // The request that waits longest counts although it was not served.
             let head = line.waiting.front().map_or(u64::MAX, |since| now - since);
             let least = if line.least == u64::MAX { head } else { line.least };
             if least != u64::MAX {
