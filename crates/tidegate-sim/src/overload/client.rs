@@ -76,7 +76,7 @@ pub enum RetryRule {
 }
 
 impl RetryRule {
-    /// The nanoseconds until the attempt after `attempt` attempts; `None` if there is none.
+    /// The nanoseconds until the attempt after `attempt` attempts; `None` after the last.
     pub(crate) fn delay(self, attempt: u32, retry_after: Option<u64>, chance: &mut Chance) -> Option<u64> {
         let ms = u64::from;
         match self {

@@ -20,7 +20,7 @@ impl OverloadWorld {
         Ok(Self { scenario: scenario.clone(), designs: designs.collect::<Result<_, _>>()?, second: 0 })
     }
 
-    /// Simulates the next second under each design; `false` if there is none.
+    /// Simulates the next second under each design; `false` after the last.
     pub fn next_second(&mut self) -> bool {
         if self.second == self.scenario.seconds {
             return false;
