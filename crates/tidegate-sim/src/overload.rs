@@ -1,8 +1,8 @@
 //! The overload world: services under more load than they can bear, every design beside the others.
 //!
-//! **Real parts.** Under the design `tidegate` a [`tidegate_engine::Engine`] decides: the same lines
-//! that run in the daemon, driven as its driver does. Simulated are services, clients and time. The
-//! other designs are baselines, which exist here only.
+//! **Real parts.** Under the design `tidegate` a [`tidegate_engine::Engine`] decides: the same
+//! lines that run in the daemon, driven as its driver does. Simulated are services, clients and
+//! time. The other designs are baselines, which exist here only.
 //!
 //! **Comparable.** Every design gets the same operations at the same instants, and the same call
 //! takes the same work. Only retries depend on what a design answered.

@@ -11,8 +11,8 @@
 //!
 //! One thing is as in the original rather than as in folly: while the queue does not stand, the
 //! interval begins with the last delay within the target, not at a fixed instant. A queue that
-//! stands from one instant on is found after one interval; with fixed intervals it takes between one
-//! and two, and at twice the capacity the first request is then shed after more than 200 ms.
+//! stands from one instant on is found after one interval. Fixed intervals need between one and
+//! two, and after a step to twice the capacity the first request was then shed after up to 201 ms.
 
 use core::time::Duration;
 
@@ -37,7 +37,7 @@ use tidegate_core::Timestamp;
 pub struct DelayControl {
     /// The end of the interval; [`Timestamp::MIN`] before the first request.
     interval_end: Timestamp,
-    /// The shortest delay of the interval; [`Duration::MAX`] while there is none.
+    /// The shortest delay of the interval; [`Duration::MAX`] before the first.
     delay_min: Duration,
     is_overloaded: bool,
 }

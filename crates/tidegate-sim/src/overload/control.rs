@@ -145,8 +145,8 @@ pub(crate) trait AdmissionControl: core::fmt::Debug {
     /// The instant of [`AdmissionControl::next_wake`] has come.
     fn wake(&mut self, now: u64, out: &mut Vec<Verdict>);
 
-    /// It is replaced by a new one that knows nothing. Waiting requests are refused; started ones go
-    /// on, and its end is not reported any more.
+    /// It is replaced by a new one that knows nothing. Waiting requests are refused; started ones
+    /// go on, and their ends are not reported any more.
     fn restart(&mut self, now: u64, out: &mut Vec<Verdict>);
 
     /// A pressure for the first service arrives from outside.

@@ -13,7 +13,8 @@ use super::service::ServiceSpec;
 pub struct OverloadScenario {
     /// The seed of all randomness.
     pub seed: u64,
-    /// Simulated seconds in which operations begin, 1 to 86 400. The run goes on until none is left.
+    /// Simulated seconds in which operations begin, 1 to 86 400. The run goes on until none is
+    /// left.
     pub seconds: u32,
     /// The part of the run at its beginning that does not count in totals, 0 to 0.99. Default 0.4.
     pub warm_up: f64,
@@ -29,7 +30,8 @@ pub struct OverloadScenario {
     pub clients: Vec<ClientSpec>,
     /// Events from outside, in order.
     pub faults: Vec<TimedFault>,
-    /// Whether the admission cursors of the engine are pinned open, so that its queue alone decides.
+    /// Whether the admission cursors of the engine are pinned open, so that its queue alone
+    /// decides.
     pub pins_cursor_open: bool,
 }
 

@@ -17,7 +17,8 @@ pub(super) const DESCRIPTION: &str = "The queue alone decides here: where severa
      hundred times as much as each of a hundred others, with the cursor free, over many draws of their names: each of \
      the others is compared with itself without that tenant, for the same requests.";
 
-/// The baselines beside the product: one that does not know classes, and one that knows nothing else.
+/// The baselines beside the product: one that does not know classes, and one that knows nothing
+/// else.
 const DESIGNS: [OverloadDesign; 3] =
     [OverloadDesign::CoDel, OverloadDesign::StrictPriority, OverloadDesign::Tidegate];
 /// Draws of names of each seed.

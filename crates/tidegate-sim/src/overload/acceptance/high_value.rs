@@ -67,8 +67,8 @@ fn client(result: &OverloadResult, name: &str, value: impl Fn(&ClientResult) -> 
     result.client(name).map_or(0.0, value)
 }
 
-/// The goodput of bronze, as a part of the capacity that gold and the work of rejecting leave; at most 1
-/// if it asks for less.
+/// The goodput of bronze, as a part of the capacity that gold and the work of rejecting leave; at
+/// most 1 if it asks for less.
 fn share_of_leftover(run: &OverloadRun, result: &OverloadResult) -> f64 {
     let scenario = &run.scenario;
     let service = &scenario.services[0];
