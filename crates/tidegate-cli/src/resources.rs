@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{ResourceBody, ResourcesBody, SignalBody};
 use tidegate_wire::text::shortened;
 
@@ -90,8 +91,8 @@ fn signals(signals: &[SignalBody]) -> String {
         let unit = if signal.unit.is_empty() { String::new() } else { format!(" {}", signal.unit) };
         let age = match signal.age_ms {
             None => "no value yet".to_owned(),
-            Some(age) if signal.is_stale => format!("{:.1} s, stale", age as f64 / 1000.0),
-            Some(age) => format!("{:.1} s", age as f64 / 1000.0),
+            Some(age) if signal.is_stale => format!("{}, stale", HumanDuration::from_millis(age)),
+            Some(age) => HumanDuration::from_millis(age).to_string(),
         };
         columns.push([
             shortened(&signal.name, SHOWN_BYTES).into(),

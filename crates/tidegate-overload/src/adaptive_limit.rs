@@ -123,8 +123,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Records the end at `now` of one request's work that was admitted at `admitted`. Work that was
-    /// admitted before the last change of the limit is left out.
+    /// Records the end at `now` of one request's work that was admitted at `admitted`. Work that
+    /// was admitted before the last change of the limit is left out.
     pub fn record(&self, sample: LimitSample, admitted: Timestamp, now: Timestamp) {
         let mut window = lock(&self.window);
         if !window.takes(admitted, now) {

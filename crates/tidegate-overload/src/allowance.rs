@@ -9,7 +9,8 @@
 //! - no cut goes below [`SERVED_KEPT`] of what was served. The served cost is what the resource is
 //!   known to bear. `CoDel` bounds the delay meanwhile, so cutting deeper only idles places;
 //! - the cursor opens in one step only if the demand fits what was served, if capacity grew, or if
-//!   the queue was empty and nobody was shed. An empty queue alone is what a cursor that works looks
+//!   the queue was empty and nobody was shed. An empty queue alone is what a cursor that works
+//!   looks
 //!   like: opening then floods the queue, and the cursor cycles twice a second.
 
 use crate::cursor::{Cursor, LEVELS};
@@ -25,7 +26,7 @@ const SERVED_KEPT: f64 = 0.95;
 /// Nor below this part of what was served in better times, so that a resource that hung for a
 /// second is not closed to all but the highest class for many more.
 const BEST_KEPT: f64 = 0.1;
-/// What a tick leaves of the memory of better times: a tenth after 23 s.
+/// The part that a tick leaves of the memory of better times: a tenth after 23 s.
 const BEST_DECAY: f64 = 0.99;
 /// The most by which one tick raises the allowance.
 const RAISE_MAX: f64 = 0.1;
@@ -52,7 +53,7 @@ const CALM_TICKS: u32 = 2;
 /// The limit that counts as more capacity, relative to that of the last overloaded tick.
 const GROWTH: f64 = 1.1;
 
-/// What the allowance of one tick depends on.
+/// The input of the allowance of one tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLoad<'a> {
     /// The cost offered at each level.

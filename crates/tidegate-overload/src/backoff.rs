@@ -18,8 +18,9 @@ pub(crate) const RETRY_MAX: Duration = Duration::from_secs(21);
 /// A hint doubles when, while it was in force, at least so many requests were shed a second.
 const SHED_PER_SECOND_TO_DOUBLE: u64 = 3;
 
-/// The hint of one caller: `base` and up to half of it more, by the number of the caller among those
-/// that were refused. `key` makes the numbers of one resource scatter unlike those of another.
+/// The hint of one caller: `base` and up to half of it more, by the number of the caller among
+/// those that were refused. `key` makes the numbers of one resource scatter unlike those of
+/// another.
 pub(crate) fn scattered(base: Duration, key: u64, number: u64) -> Duration {
     // 1024 steps: 10 ms apart at 21 s.
     let part = keyed_hash([key, number], None) >> 54;

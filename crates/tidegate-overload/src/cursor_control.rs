@@ -24,7 +24,7 @@ const SIGNAL_TICKS: u32 = 3;
 /// A queue that was not observed for so many ticks counts as gone.
 const UNOBSERVED_TICKS: u32 = 10;
 
-/// What one tick measured besides the queue.
+/// The measures of one tick besides the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickMeasures<'a> {
     /// The cost offered at each level.
@@ -37,7 +37,7 @@ pub(crate) struct TickMeasures<'a> {
     pub(crate) places: u64,
     /// The requests that were shed or found no place.
     pub(crate) turned_away: u64,
-    /// What the queue reports; `None`: it was not observed.
+    /// The report of the queue; `None`: it was not observed.
     pub(crate) queue: Option<QueueObservation>,
 }
 

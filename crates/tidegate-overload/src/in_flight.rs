@@ -21,9 +21,9 @@ pub(crate) struct InFlight {
     peak: AtomicU64,
     /// The requests that found no place since that call.
     turned_away: AtomicU64,
-    /// What arrivals saw since that call: their number above [`SEEN_BITS`] bits, and below it the
-    /// sum of the parts of the places in use, in [`FULL`]ths. One word, so that an arrival adds to
-    /// both at once.
+    /// The counts that arrivals saw since that call: their number above [`SEEN_BITS`] bits, and
+    /// below it the sum of the parts of the places in use, in [`FULL`]ths. One word, so that an
+    /// arrival adds to both at once.
     seen: AtomicU64,
 }
 

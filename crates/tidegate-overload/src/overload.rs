@@ -289,10 +289,10 @@ impl Overload {
         Err(state.no_place())
     }
 
-    /// Paces a request whose end will not be reported, and which therefore takes no place: at most as
-    /// many a second as the places could serve, by the average time from admission to end of the
-    /// last ten seconds, and as many at once as there are places. Without a sample in this time the
-    /// pace is not known, and all are admitted. `None`: it is admitted and counts.
+    /// Paces a request whose end will not be reported, and which therefore takes no place: at most
+    /// as many a second as the places could serve, by the average time from admission to end of
+    /// the last ten seconds, and as many at once as there are places. Without a sample in this
+    /// time the pace is not known, and all are admitted. `None`: it is admitted and counts.
     #[inline]
     pub fn pace(&self, resource: ResourceId, now: Timestamp) -> Option<Shed> {
         let state = self.resource(resource);
@@ -303,7 +303,13 @@ impl Overload {
         Some(state.ahead_of_pace())
     }
 
-    /// Counts the cost of a request that got a place: the cursor admits about as much as was served.
+    /// Takes back that a request was counted as shed: it waits for a place instead.
+    pub fn waits_instead(&self, resource: ResourceId) {
+        self.resource(resource).uncount_shed();
+    }
+
+    /// Counts the cost of a request that got a place: the cursor admits about as much as was
+    /// served.
     #[inline]
     pub fn count_served(&self, resource: ResourceId, cost: Cost) {
         self.resource(resource).count_served(cost);
@@ -350,8 +356,8 @@ impl Overload {
     }
 
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
-    /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only work
-    /// whose end says something about the resource: no tunnel, and no caller that left.
+    /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only
+    /// work whose end says something about the resource: no tunnel, and no caller that left.
     pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         self.resource(resource).sample(sample, admitted, now);
     }

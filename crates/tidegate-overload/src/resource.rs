@@ -379,6 +379,13 @@ impl Resource {
         self.served.fetch_add(offered_cost(cost), Ordering::Relaxed);
     }
 
+    /// Takes a shed request back that waits instead; never below zero.
+    pub(crate) fn uncount_shed(&self) {
+        let _ = self
+            .shed
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_sub(1)));
+    }
+
     /// Counts a shed request for the retry hint.
     pub(crate) fn count_shed(&self) {
         self.shed.fetch_add(1, Ordering::Relaxed);
@@ -613,8 +620,8 @@ fn signal_of(number: u8) -> BindingSignal {
     SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
 }
 
-/// The part of the places in use, on average over a tick. A queue that was never empty wanted all of
-/// them for the whole tick, although each arrival from it saw the place that was free for it.
+/// The part of the places in use, on average over a tick. A queue that was never empty wanted all
+/// of them for the whole tick, although each arrival from it saw the place that was free for it.
 fn in_use(measures: &TickMeasures<'_>) -> f64 {
     let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
     if is_full { 1.0 } else { measures.utilization }

@@ -18,8 +18,9 @@ pub enum SignalSource {
     /// The shortest delay of the resource's queue in a tick, in milliseconds, of the class in which
     /// it is longest.
     QueueDelay,
-    /// The part of the answers since the last tick whose first byte, or end where that is not known,
-    /// came later than this; timeouts are among them. A tick without an answer gives no value.
+    /// The part of the answers since the last tick whose first byte, or end where that is not
+    /// known, came later than this; timeouts are among them. A tick without an answer gives no
+    /// value.
     SlowAnswers {
         /// The latency above which an answer is slow, above 0.
         slower_than: Duration,

@@ -49,8 +49,8 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
-    /// The shortest time before a retry that refused callers are told; each is told up to half of it
-    /// more.
+    /// The shortest time before a retry that refused callers are told; each is told up to half of
+    /// it more.
     pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,

@@ -242,6 +242,9 @@ impl Engine {
             };
             return refuse_finally(refusal, demand, None);
         };
+        if let (Obstacle::Place(resource), Some(overload)) = (obstacle, self.overload()) {
+            overload.waits_instead(resource);
+        }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
     }

@@ -103,8 +103,9 @@ impl Engine {
         overload.resources().map(|(id, _)| (id, places_of(overload, id))).collect()
     }
 
-    /// Calls the next request of each resource that has more places than before: no place comes back
-    /// that would. One call is enough, since each request that is served calls the one behind it.
+    /// Calls the next request of each resource that has more places than before: no place comes
+    /// back that would. One call is enough, since each request that is served calls the one behind
+    /// it.
     fn call_for_growth(&self, overload: &Overload, before: &[(ResourceId, [u64; 2])]) {
         for (id, before) in before {
             let after = places_of(overload, *id);

@@ -40,7 +40,7 @@ fn a_queued_request_takes_at_most_424_bytes_beside_its_copy_and_gives_all_back()
             }
         }
     });
-    let each = info.bytes_current as u64 / QUEUED as u64;
+    let each = info.bytes_current.cast_unsigned() / QUEUED as u64;
     println!("{each} bytes a queued request, {REQUEST_BYTES} of them for its copy");
     assert_eq!(engine.waiting(), QUEUED);
     assert!(each - REQUEST_BYTES <= BYTES_MAX, "{each} bytes, {REQUEST_BYTES} of them for its copy");
@@ -49,5 +49,5 @@ fn a_queued_request_takes_at_most_424_bytes_beside_its_copy_and_gives_all_back()
     assert_eq!(engine.waiting(), 0);
     // The index of calls keeps its room for the next ones.
     let kept = taken + info.bytes_current;
-    assert!(kept <= 24 * QUEUED as i64, "{kept} bytes are kept");
+    assert!(kept <= 24 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
 }

@@ -128,7 +128,7 @@ fn members_divide_the_places_of_a_resource_and_new_places_call_what_waits() {
     let held = [ask(&engine, &request).unwrap(), ask(&engine, &request).unwrap()];
     assert_eq!(ask(&engine, &request).unwrap_err(), Reason::OverloadShed);
     let mut patient = request;
-    patient.may_wait_until = Some(NOW.saturating_add(Duration::from_secs(60)));
+    patient.may_wait_until = Some(NOW.saturating_add(Duration::from_mins(1)));
     let Step::Ask(waiting) = engine.admit(&patient, NOW).unwrap() else { panic!("it waits") };
     let called = || turn(&waiting).is_called();
     assert!(!called());

@@ -18,11 +18,11 @@ const FAILED_SHARE_MAX: f64 = 0.1;
 /// succeeded is then that of the lucky part. A lower bound would let one slow endpoint among
 /// hundreds hold the limit down for good.
 const FAILED_SHARE_TO_GROW: f64 = 0.01;
-/// What failures leave of the limit.
+/// The part of the limit that failures leave.
 const BACKOFF: f64 = 0.9;
 /// The least that one cut leaves of the limit.
 const CUT_MAX: f64 = 0.5;
-/// What a probe leaves of the limit.
+/// The part of the limit that a probe leaves.
 const PROBE: f64 = 0.7;
 /// Full windows between two probes of the baseline; they cost up to 30 % of two windows in 60.
 const PROBE_WINDOWS: u32 = 60;
@@ -106,8 +106,8 @@ impl Vegas {
         let rate =
             RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit, latency };
         let baseline = *self.baseline.get_or_insert(latency);
-        // Only whole requests get a place, and an arrival does not see itself: a limit of 7.9 is full
-        // with 6 of them in flight on average.
+        // Only whole requests get a place, and an arrival does not see itself: a limit of 7.9 is
+        // full with 6 of them in flight on average.
         let full = window.in_flight + 0.5 >= 0.8 * limit.floor();
         if let Some(before) = self.cut
             && full

@@ -13,7 +13,7 @@ const BUCKETS_PER_DOUBLING: usize = 32;
 const DOUBLINGS: usize = 36;
 const BUCKETS: usize = BUCKETS_PER_DOUBLING * DOUBLINGS;
 
-/// What one window measured.
+/// The measures of one window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct WindowSummary {
     /// The part of the samples that failed, 0 to 1.
@@ -120,7 +120,7 @@ impl SampleWindow {
         None
     }
 
-    /// What the window measured until now; `age` is its age and above 0.
+    /// The measures of the window until now; `age` is its age and above 0.
     pub(super) fn summary(&self, age: Duration, samples_min: u32) -> WindowSummary {
         let samples = f64::from(self.samples().max(1));
         let enough = self.succeeded > 0 && self.succeeded >= samples_min / 2;

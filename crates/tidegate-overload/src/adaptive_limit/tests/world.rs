@@ -30,7 +30,7 @@ pub(super) struct World {
     seed: u64,
 }
 
-/// What one run saw.
+/// The numbers of one run.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub succeeded: u64,

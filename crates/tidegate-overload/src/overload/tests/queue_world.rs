@@ -1,5 +1,5 @@
-//! The cursor in front of a queue, in virtual time: ten workers, exponential service of 10 ms, and a
-//! queue per class with folly's `CoDel`.
+//! The cursor in front of a queue, in virtual time: ten workers, exponential service of 10 ms, and
+//! a queue per class with folly's `CoDel`.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -45,6 +45,12 @@ impl Daemon {
     }
 }
 
+/// The token of a caller that may look and not send.
+const VIEWERS: &str = "viewers-token-0123456789";
+
+/// The headers of a resource without load.
+const OPEN: (Option<&str>, Option<&str>) = (Some("normal"), Some("0;class=sheddable;cohort=0"));
+
 #[tokio::test]
 async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() {
     let daemon = Daemon::start(LOADED).await;
@@ -154,7 +160,6 @@ async fn a_signal_takes_its_own_verb_in_all_namespaces_and_a_look_takes_inspect(
 "
     );
     let daemon = Daemon::start(&grants).await;
-    const VIEWERS: &str = "viewers-token-0123456789";
     for (token, line, body, status) in [
         (CHECKOUT, "PUT /v1/signals/lag", r#"{"value":1}"#, 403),
         (OPS, "PUT /v1/signals/lag", r#"{"value":1}"#, 200),
@@ -180,7 +185,6 @@ fn load(answer: &Answer) -> (Option<&str>, Option<&str>) {
 #[tokio::test]
 async fn answers_about_a_resource_that_shows_its_load_carry_it_at_every_door() {
     let daemon = Daemon::start(LOADED).await;
-    const OPEN: (Option<&str>, Option<&str>) = (Some("normal"), Some("0;class=sheddable;cohort=0"));
     let app = json!({"namespace": "shop", "resource": "app"});
     assert_eq!(load(&daemon.post("/v1/check", &app).await), OPEN);
     assert_eq!(load(&daemon.get("/v1/authorize?namespace=shop&resource=app").await), OPEN);

@@ -301,16 +301,16 @@ async fn envoys_calls_hold_at_most_half_of_the_streams_of_a_connection() {
     let calls: Vec<_> = (0..128)
         .map(|_| {
             let mut envoy = envoy.clone();
-            tokio::spawn(async move { envoy.call_within(ada(), Duration::from_secs(60)).await })
+            tokio::spawn(async move { envoy.call_within(ada(), Duration::from_mins(1)).await })
         })
         .collect();
     daemon.until_waiting(128).await;
     for _ in 0..3 {
-        let answer = envoy.clone().call_within(ada(), Duration::from_secs(60)).await;
+        let answer = envoy.clone().call_within(ada(), Duration::from_mins(1)).await;
         assert_eq!(answer.unwrap().overall_code, 2, "answered at once");
     }
     let mut other = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
-    let of_other = tokio::spawn(async move { other.call_within(ada(), Duration::from_secs(60)).await });
+    let of_other = tokio::spawn(async move { other.call_within(ada(), Duration::from_mins(1)).await });
     daemon.until_waiting(129).await;
     for call in calls {
         call.abort();
