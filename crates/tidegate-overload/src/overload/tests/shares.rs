@@ -50,6 +50,8 @@ fn a_reload_divides_what_it_brings_by_the_members_there_are() {
     second.set_members(5);
     assert_eq!((numbers(&second), second.in_flight(resource)), ((2, 1), 5));
     assert!(second.acquire(resource, Class::Critical, START).is_err());
-    held.into_iter().for_each(|permit| second.give_back(permit));
+    for permit in held {
+        second.give_back(permit);
+    }
     assert_eq!(second.in_flight(resource), 0);
 }
