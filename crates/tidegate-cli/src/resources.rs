@@ -134,7 +134,7 @@ app: hard, pressure 0.98 by in_flight; 20 of 20 (vegas) in flight, 3 waiting for
   CLASS     OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  WAITING  WAITED MS
   critical        9         8     0        1          0       0        0        1.5
   SIGNAL  SOURCE            VALUE         TARGET  PRESSURE  AGE
-  lag     push    12.000 messages  1000 messages      0.00  12.3 s, stale
+  lag     push    12.000 messages  1000 messages      0.00  13 s, stale
 ";
         assert_eq!(table(&body), expected);
         let none = ResourcesBody { resources: Vec::new() };
