@@ -45,13 +45,13 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
 fn list() -> String {
     let mut text = String::from("usage: cargo xtask acceptance SUITE [OPTIONS]\n\n");
     for Suite { name, takes, about, .. } in SUITES {
-        let _ = writeln!(text, "  {name:<8}{takes:<17}{about}");
+        let _ = writeln!(text, "  {name:<10}{takes:<17}{about}");
     }
     text.push_str(
-        "\nTimes are those of two idle cores, builds excluded. All suites but abuse go on where they were interrupted \
-         and\nwrite a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  --so-far  write \
-         the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse builds the daemon first, with \
-         the profile dist.\n",
+        "\nTimes are those of two idle cores, builds excluded. Suites other than abuse and overload go on where they were \
+         interrupted\nand write a table into docs/internals/acceptance.md when they have passed.\n\n  --fresh   begin anew\n  \
+         --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse and overload build \
+         the daemon first, with the profile dist.\n",
     );
     text
 }

@@ -1,5 +1,6 @@
 //! The measured scenarios, each with every candidate that can decide it.
 
+mod fair_queue;
 mod hot;
 mod many_keys;
 mod planes;
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Named {
 }
 
 /// All scenarios in the order of the report.
-pub const ALL: [Named; 8] = [
+pub const ALL: [Named; 12] = [
     Named { name: "hot-admit", make: hot::admit },
     Named { name: "hot-deny", make: hot::deny },
     Named { name: "zipf", make: many_keys::zipf },
@@ -33,4 +34,8 @@ pub const ALL: [Named; 8] = [
     Named { name: "rolling-deny", make: rolling_window::deny },
     Named { name: "engine-one", make: planes::one },
     Named { name: "engine-three", make: planes::three },
+    Named { name: "queue-admitted", make: fair_queue::admitted },
+    Named { name: "queue-refused", make: fair_queue::refused },
+    Named { name: "queue-enter", make: fair_queue::enqueue },
+    Named { name: "queue-storm", make: fair_queue::storm },
 ];

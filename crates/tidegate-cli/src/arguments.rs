@@ -2,6 +2,7 @@
 
 pub(crate) mod capacity_simulation;
 pub(crate) mod operator_commands;
+pub(crate) mod overload_simulation;
 pub(crate) mod request;
 pub(crate) mod simulation;
 

@@ -77,6 +77,30 @@ Exit codes:
   2  the command line is wrong, or the tables have problems or cannot be simulated
   3  a file cannot be read, or the output cannot be written";
 
+/// Of `tidegate simulate overload`.
+pub(crate) const OVERLOADING: &str = "\
+A scenario for --scenario, with --html report.html for the pictures:
+  seconds: 30
+  services:
+    - name: checkout
+      workers: 10
+      mean_ms: 10
+      phases: [{ from: 20, factor: 3 }]
+  clients:
+    - { name: gold, rate: 200, class: critical }
+    - name: bronze
+      rate: 600
+      class: sheddable
+      tenants: 1000
+      phases: [{ from: 5, factor: 3 }, { from: 15, factor: 0.5 }]
+      retry: { attempts: 3, after_ms: 100, backoff: true, honours_retry_after: true }
+
+Exit codes:
+  0  no line of the gate fails
+  1  a line of the gate fails, which the report marks
+  2  the command line is wrong, or the scenario has problems or cannot be simulated
+  3  a file cannot be read, or the output cannot be written";
+
 /// Says on standard error why the command ends.
 pub(crate) fn complain(message: impl std::fmt::Display) {
     // A closed standard error leaves the exit code as the only answer.

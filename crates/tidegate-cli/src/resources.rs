@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tidegate_wire::display::HumanDuration;
 use tidegate_wire::resources::{ResourceBody, ResourcesBody, SignalBody};
 use tidegate_wire::text::shortened;
 
@@ -29,10 +30,6 @@ fn table(body: &ResourcesBody) -> String {
         let _ = writeln!(text, "{gap}{}", headline(resource));
         text.push_str(&indented(&classes(resource)));
         text.push_str(&indented(&signals(&resource.signals)));
-    }
-    if !body.signals.is_empty() {
-        let _ = writeln!(text, "\nall resources");
-        text.push_str(&indented(&signals(&body.signals)));
     }
     text
 }
@@ -94,8 +91,8 @@ fn signals(signals: &[SignalBody]) -> String {
         let unit = if signal.unit.is_empty() { String::new() } else { format!(" {}", signal.unit) };
         let age = match signal.age_ms {
             None => "no value yet".to_owned(),
-            Some(age) if signal.is_stale => format!("{:.1} s, stale", age as f64 / 1000.0),
-            Some(age) => format!("{:.1} s", age as f64 / 1000.0),
+            Some(age) if signal.is_stale => format!("{}, stale", HumanDuration::from_millis(age)),
+            Some(age) => HumanDuration::from_millis(age).to_string(),
         };
         columns.push([
             shortened(&signal.name, SHOWN_BYTES).into(),
@@ -137,10 +134,10 @@ app: hard, pressure 0.98 by in_flight; 20 of 20 (vegas) in flight, 3 waiting for
   CLASS     OFFERED  ADMITTED  SHED  EXPIRED  CANCELLED  DENIED  WAITING  WAITED MS
   critical        9         8     0        1          0       0        0        1.5
   SIGNAL  SOURCE            VALUE         TARGET  PRESSURE  AGE
-  lag     push    12.000 messages  1000 messages      0.00  12.3 s, stale
+  lag     push    12.000 messages  1000 messages      0.00  13 s, stale
 ";
         assert_eq!(table(&body), expected);
-        let none = ResourcesBody { resources: Vec::new(), signals: Vec::new() };
+        let none = ResourcesBody { resources: Vec::new() };
         assert_eq!(table(&none), "The policy has no resources.\n");
     }
 }

@@ -1,10 +1,13 @@
 //! `tidegate simulate`.
 
 mod capacity;
+mod overload;
 mod progress;
 mod scenario;
 mod seeds;
+mod service_file;
 mod table_file;
+mod worlds;
 
 use std::fs;
 use std::io;
@@ -24,6 +27,7 @@ pub(crate) fn run(arguments: &Simulate) -> Exit {
             None => one(fleet),
         },
         Simulated::Capacity(arguments) => capacity::run(arguments),
+        Simulated::Overload(arguments) => overload::run(arguments),
     }
 }
 

@@ -148,15 +148,18 @@ pub enum BindingSignal {
     Pressure,
     /// An operator's pin of the admission cursor.
     Pin,
+    /// The delay of the resource's own queue, relative to its target.
+    QueueDelay,
 }
 
 impl BindingSignal {
-    /// `in_flight`, `pressure` or `pin`.
+    /// `in_flight`, `pressure`, `pin` or `queue_delay`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InFlight => "in_flight",
             Self::Pressure => "pressure",
             Self::Pin => "pin",
+            Self::QueueDelay => "queue_delay",
         }
     }
 }

@@ -14,6 +14,7 @@ use tidegate_core::limit::OnStoreFailure;
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::table::RefundSet;
 use tidegate_core::{Cost, Gate, Reason, Refusal, Text, Timestamp};
+use tidegate_overload::Entrant;
 use tidegate_store::{Answer, Batch, Operation, RequestId, StoreError};
 
 use crate::decision::Step;
@@ -204,6 +205,8 @@ pub(crate) struct Patience {
     pub(crate) request: OwnedRequest,
     /// Its position, if it has waited before.
     pub(crate) seat: Option<Seat>,
+    /// The request as the fair queue of its resource knows it, if it has a position.
+    pub(crate) entrant: Option<Entrant>,
     /// [`Room::returns`](crate::waiting_room::Room::returns) before it asked.
     pub(crate) returns: u64,
 }

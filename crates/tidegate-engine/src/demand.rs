@@ -10,7 +10,7 @@ use crate::place::{OverloadPlane, lacks_in_flight_place};
 use crate::request::Request;
 
 /// A request that was offered to the overload plane and is not decided yet. Dropped before it is
-/// decided, it counts as given up.
+/// decided, it counts as cancelled.
 #[derive(Debug)]
 pub(crate) struct Demand {
     plane: Arc<OverloadPlane>,
@@ -48,7 +48,7 @@ impl Demand {
 
     fn record(&mut self, outcome: OfferOutcome) {
         if !core::mem::replace(&mut self.is_decided, true) {
-            self.plane.overload.record(self.resource, outcome);
+            self.plane.overload.record(self.resource, self.class, outcome);
             if is_withdrawn(outcome) {
                 let tenant = self.tenant.as_deref();
                 self.plane.overload.withdraw(self.resource, self.class, tenant, self.cost, self.offered_at);
@@ -59,12 +59,13 @@ impl Demand {
 
 impl Drop for Demand {
     fn drop(&mut self) {
-        self.record(OfferOutcome::GaveUp);
+        self.record(OfferOutcome::Cancelled);
     }
 }
 
 /// Whether a request with this outcome was no demand on the system: it must not use up what the
-/// cursor admits. A request that gave up was demand that could not be served.
+/// cursor admits. A request that expired or was cancelled
+/// was demand that could not be served.
 pub(crate) fn is_withdrawn(outcome: OfferOutcome) -> bool {
     matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
         && !Fault::DenialIsDemand.is_planted()
@@ -81,7 +82,7 @@ pub(crate) fn fail(demand: Option<Box<Demand>>) {
 pub(crate) fn outcome_of(refusal: &Refusal) -> OfferOutcome {
     match refusal.plane() {
         Plane::Overload if refusal.reason() == Reason::QueueFull => OfferOutcome::QueueFull,
-        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::GaveUp,
+        Plane::Overload if refusal.reason() == Reason::DeadlineUnmeetable => OfferOutcome::Expired,
         Plane::Overload if lacks_in_flight_place(refusal) => OfferOutcome::NoPlace,
         Plane::Overload => OfferOutcome::Shed,
         Plane::Capacity => OfferOutcome::Throttled,

@@ -38,7 +38,8 @@ use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
 };
 use tidegate_overload::{
-    Cursor, InstanceState, Obstacle, Overload, ResourceId, ResourceStats, RoomBounds, Signal,
+    Cursor, InstanceState, LoadLevel, Obstacle, Overload, PushedValue, ResourceId, ResourceStats, RoomBounds,
+    Signal, SignalError,
 };
 use tidegate_store::{Batch, NoteChange};
 
@@ -179,7 +180,8 @@ impl EngineBuilder {
         let room = crate::sync::Arc::new(Room::new(WAITING_BOUNDS));
         let leases = config.leases.filter(|_| config.asks_store);
         let leases_by = leases.map(|_| hasher(config.table.seed));
-        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room);
+        // Nothing waits yet, so the instant decides nothing.
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &room, Timestamp::MIN);
         let shared = Arc::new(Shared {
             table: Arc::new(KeyTable::new(config.table)),
             kept: KeptPermits::new(config.permits_max, config.permit_key, config.table.seed),
@@ -284,6 +286,13 @@ pub enum Event<'a> {
         resource: &'a str,
         /// 1.0 is as much as it should bear.
         pressure: f64,
+    },
+    /// A value of a pushed signal, for each resource that has a signal of this name.
+    PushedSignal {
+        /// The name of the signal.
+        name: &'a str,
+        /// The value.
+        value: PushedValue,
     },
     /// An instance of a resource reports itself. The resource must be configured with places for
     /// each instance.
@@ -418,6 +427,13 @@ impl Engine {
         })
     }
 
+    /// The load level and the admission cursor of a resource of this name; `None` if the overload
+    /// plane has none.
+    pub fn load_of(&self, resource: &str) -> Option<(LoadLevel, Cursor)> {
+        let (overload, resource) = self.known_resource(Some(resource)).ok()?;
+        Some((overload.level(resource), overload.cursor(resource)))
+    }
+
     /// The tables of the capacity plane from index `first` on, as they are at `now`; nothing
     /// without that plane.
     pub fn table_statuses(&self, first: usize, now: Timestamp) -> impl Iterator<Item = TableStatus<'_>> {
@@ -485,6 +501,10 @@ impl Engine {
                 let (overload, resource) = self.known_resource(Some(resource))?;
                 overload.event(Signal { resource: Some(resource), pressure }, now);
             }
+            Event::PushedSignal { name, value } => match self.overload() {
+                Some(overload) => overload.push_signal(name, value, now)?,
+                None => return Err(SignalError::unknown(name, Vec::<String>::new()).into()),
+            },
             Event::Instance { resource, instance, state } => {
                 let (overload, resource) = self.known_resource(resource)?;
                 overload.report(resource, instance, state, now)?;

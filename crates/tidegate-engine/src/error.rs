@@ -2,7 +2,7 @@
 
 use tidegate_capacity::CapacityError;
 use tidegate_core::{GateError, Timestamp};
-use tidegate_overload::{InstanceError, OverloadError};
+use tidegate_overload::{InstanceError, OverloadError, SignalError};
 use tidegate_store::StoreError;
 
 use crate::notes::NoteError;
@@ -118,6 +118,9 @@ pub enum AdminError {
     /// A report of an instance that the overload plane cannot take in.
     #[error(transparent)]
     Instance(#[from] InstanceError),
+    /// A value of a pushed signal that the overload plane cannot take in.
+    #[error(transparent)]
+    Signal(#[from] SignalError),
     /// A note that cannot be read.
     #[error(transparent)]
     Note(#[from] NoteError),

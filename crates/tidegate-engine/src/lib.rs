@@ -78,7 +78,10 @@ pub use refunds::{REFUND_KEY_KEPT, REFUND_KEYS_MAX, Refunded};
 pub use request::Request;
 pub use tidegate_capacity::Units;
 pub use tidegate_core::NamespaceConfig;
-pub use tidegate_overload::{InstanceState, LatencyStats, OfferOutcome, ResourceStats, RoomBounds, RoomUse};
+pub use tidegate_overload::{
+    Cursor, InstanceState, LatencyStats, LoadLevel, OfferOutcome, PushedValue, QueueCounts, ResourceStats,
+    RoomBounds, RoomUse, SignalError,
+};
 pub use waiting_room::Turn;
 
 /// The most requests that are decided together. More are an error, and nothing is charged.

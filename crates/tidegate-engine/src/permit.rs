@@ -132,8 +132,9 @@ impl IntoIterator for Permit {
 pub struct Completion {
     /// How the work ended.
     pub outcome: Outcome,
-    /// The status of its answer, 100 to 599, for limits that give their charge back by it. `None`:
-    /// not known.
+    /// The status of its answer, 100 to 599, for limits that give their charge back by it, and for
+    /// adaptive limits: 429 and 503 say that the resource had too much, 504 that it took too long.
+    /// `None`: not known.
     pub status: Option<u16>,
     /// The true cost, in units of the limits: a surplus is refunded, the rest is charged, if need
     /// be as debt. `None`: the cost that was charged. Without meaning for
@@ -149,6 +150,9 @@ pub struct Completion {
     /// Default yes, except for [`Outcome::Abandoned`] and [`Outcome::Cancelled`], whose work was
     /// cut short or never started. Without meaning for a request that held no place.
     pub is_latency_sample: bool,
+    /// Whether it failed because it took too long, which an adaptive limit counts against the
+    /// resource, as a status of 504. Default no.
+    pub is_timeout: bool,
 }
 
 impl Completion {
@@ -174,15 +178,23 @@ impl Completion {
         Self { is_latency_sample: false, ..self }
     }
 
+    /// The same completion, of work that timed out.
+    #[must_use]
+    pub const fn timed_out(self) -> Self {
+        Self { is_timeout: true, ..self }
+    }
+
     /// The sample of a request that was admitted at `admitted_at`, if the completion is one.
     pub(crate) fn sample(&self, admitted_at: Timestamp, now: Timestamp) -> Option<LatencySample> {
-        let sample = match self.outcome {
-            Outcome::Succeeded => LatencySample::Succeeded {
-                first_byte: self.first_byte_after,
-                end: self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at)),
-            },
-            Outcome::Failed => LatencySample::Failed,
-            Outcome::Abandoned | Outcome::Cancelled => return None,
+        let end = self.ended_after.unwrap_or_else(|| now.saturating_since(admitted_at));
+        let sample = match (self.outcome, self.status) {
+            (Outcome::Abandoned | Outcome::Cancelled, _) => return None,
+            // An answer that takes a moment to say "too much" would make the resource look quick.
+            (_, Some(429 | 503)) => LatencySample::Rejected,
+            (Outcome::Failed, Some(504)) => LatencySample::TimedOut { after: end },
+            (Outcome::Failed, _) if self.is_timeout => LatencySample::TimedOut { after: end },
+            (Outcome::Failed, _) => LatencySample::Failed,
+            (Outcome::Succeeded, _) => LatencySample::Succeeded { first_byte: self.first_byte_after, end },
         };
         self.is_latency_sample.then_some(sample)
     }
@@ -205,6 +217,7 @@ impl From<Outcome> for Completion {
             first_byte_after: None,
             ended_after: None,
             is_latency_sample: matches!(outcome, Outcome::Succeeded | Outcome::Failed),
+            is_timeout: false,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Reason, Refusal};
-use tidegate_overload::{Binding, InFlightPermit, LatencySample, Obstacle, Overload};
+use tidegate_core::{Cost, Reason, Refusal, Timestamp};
+use tidegate_overload::{Binding, Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
 use crate::waiting_room::Room;
@@ -32,19 +32,35 @@ pub(crate) struct OverloadPlane {
 pub(crate) struct Place {
     plane: StdArc<OverloadPlane>,
     permit: Option<InFlightPermit>,
+    /// The request as the fair queue of the resource has charged it, if it waited there.
+    charged: Option<Box<Entrant>>,
 }
 
 impl Place {
     #[inline]
     pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
-        Self { plane: StdArc::clone(plane), permit: Some(permit) }
+        Self { plane: StdArc::clone(plane), permit: Some(permit), charged: None }
+    }
+
+    /// Remembers what the fair queue of the resource has charged.
+    pub(crate) fn charge(&mut self, entrant: Entrant) {
+        self.charged = Some(Box::new(entrant));
+    }
+
+    /// Corrects what the fair queue of the resource has charged, now that the cost is known.
+    #[cold]
+    pub(crate) fn correct(&self, true_units: u64) {
+        if let (Some(permit), Some(entrant)) = (&self.permit, &self.charged) {
+            let cost = Cost::new(true_units).unwrap_or(Cost::ONE);
+            self.plane.room.correct(permit.resource(), entrant, cost);
+        }
     }
 
     /// Reports the end of the work to the resource.
     #[cold]
-    pub(crate) fn sample(&self, sample: LatencySample) {
+    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         if let Some(permit) = &self.permit {
-            self.plane.overload.sample(permit.resource(), sample);
+            self.plane.overload.sample(permit.resource(), sample, admitted, now);
         }
     }
 }

@@ -58,6 +58,10 @@ pub struct Request<'a> {
     /// The memory in bytes that its caller holds while it waits, such as the head of an HTTP
     /// request; the waiting room bounds their sum. Default 0.
     pub waiting_bytes: usize,
+    /// Whether the end of its work is reported by settling its permit. Default true. A request with
+    /// `false` takes no place of its resource and waits for none: the place would be returned with
+    /// the answer or when the permit expires, neither of which is the end of the work.
+    pub end_known: bool,
 }
 
 impl<'a> Request<'a> {
@@ -75,6 +79,7 @@ impl<'a> Request<'a> {
             deadline: None,
             may_wait_until: None,
             waiting_bytes: 0,
+            end_known: true,
         }
     }
 
@@ -117,6 +122,13 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn may_wait_until(mut self, until: Timestamp) -> Self {
         self.may_wait_until = Some(until);
+        self
+    }
+
+    /// The same request, the end of whose work is not reported.
+    #[must_use]
+    pub fn end_unknown(mut self) -> Self {
+        self.end_known = false;
         self
     }
 
@@ -222,6 +234,7 @@ pub(crate) struct OwnedRequest {
     deadline: Option<Timestamp>,
     may_wait_until: Option<Timestamp>,
     waiting_bytes: usize,
+    end_known: bool,
 }
 
 impl OwnedRequest {
@@ -240,6 +253,7 @@ impl OwnedRequest {
             deadline: request.deadline,
             may_wait_until: request.may_wait_until,
             waiting_bytes: request.waiting_bytes,
+            end_known: request.end_known,
         }
     }
 
@@ -270,6 +284,7 @@ impl OwnedRequest {
             deadline: self.deadline,
             may_wait_until: self.may_wait_until,
             waiting_bytes: self.waiting_bytes,
+            end_known: self.end_known,
         }
     }
 }

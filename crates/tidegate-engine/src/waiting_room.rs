@@ -7,8 +7,11 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::HashMap;
 
-use tidegate_core::{Class, Timestamp};
-use tidegate_overload::{Entrant, Obstacle, Position, ResourceId, RoomBounds, RoomUse, WaitingRoom};
+use tidegate_core::{Class, Cost, Timestamp};
+use tidegate_overload::{
+    Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick, ResourceId, RoomBounds, RoomUse,
+    TurnVerdict, WaitingRoom,
+};
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 
@@ -164,6 +167,48 @@ impl Room {
         self.state().room.set_resource_bounds(bounds);
     }
 
+    /// Sets which resources have a fair queue. Requests that wait keep their positions.
+    pub(crate) fn set_queues(&self, queues: impl Iterator<Item = (ResourceId, QueueConfig)>, now: Timestamp) {
+        self.state().room.set_queues(queues, now);
+    }
+
+    /// The report of a resource's fair queue since the tick before; `None` if it has none.
+    pub(crate) fn tick(
+        &self,
+        resource: ResourceId,
+        service_time: Option<Duration>,
+        now: Timestamp,
+    ) -> Option<QueueTick> {
+        let mut state = self.state();
+        state.room.set_service_time(resource, service_time.unwrap_or_default());
+        state.room.tick(resource, now)
+    }
+
+    /// The counters of each class of the fair queue of a resource, in the order of [`Class::ALL`];
+    /// `None` if it has none.
+    pub(crate) fn queue_counts(&self, resource: ResourceId) -> Option<[QueueCounts; Class::ALL.len()]> {
+        let state = self.state();
+        let queue = state.room.queue(resource)?;
+        Some(Class::ALL.map(|class| queue.counts(class)))
+    }
+
+    /// Whether it is of no use that a request waits at its obstacle.
+    pub(crate) fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
+        self.state().room.is_hopeless(entrant, now)
+    }
+
+    /// Corrects what a served request was charged in the fair queue of its resource. While nothing
+    /// waits there is nobody to whom the difference matters.
+    pub(crate) fn correct(&self, resource: ResourceId, entrant: &Entrant, cost: Cost) {
+        if self.count() > 0 {
+            let mut state = self.state();
+            let next = state.room.correct(resource, entrant, cost);
+            let next = state.call_of(next);
+            drop(state);
+            make(next);
+        }
+    }
+
     /// A number that changes with every return.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.count.load(Ordering::SeqCst)
@@ -195,6 +240,11 @@ impl Room {
         if self.count() == 0 { None } else { self.state().room.line_ahead(obstacles, class) }
     }
 
+    /// Whether a request of this class or a higher one waits at an obstacle.
+    pub(crate) fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
+        self.count() > 0 && self.state().room.waits_from(obstacle, class)
+    }
+
     /// How long the first request of a line waits before it asks again for a loan.
     pub(crate) fn ask_again(&self) -> Duration {
         let lines = u32::try_from(self.state().room.lines()).unwrap_or(u32::MAX);
@@ -205,19 +255,18 @@ impl Room {
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64) -> Option<Seat> {
-        let obstacle = entrant.obstacle;
+    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Option<Seat> {
         let mut state = this.state();
-        let entered = state.room.enter(entrant).ok()?;
+        let entered = state.room.enter(entrant, now).ok()?;
         let call = Arc::new(Call::default());
         state.calls.insert(entered.position, Arc::clone(&call));
         let displaced = entered.displaced.and_then(|displaced| state.calls.remove(&displaced));
         if displaced.is_none() {
             this.count.fetch_add(1, Ordering::SeqCst);
         }
-        let next = state.call_of(entered.called);
+        let calls = [entered.called, entered.next].map(|position| state.call_of(position));
         drop(state);
-        make(next);
+        calls.into_iter().for_each(make);
         if let Some(displaced) = displaced {
             displaced.make(CallReason::Displaced);
         }
@@ -226,7 +275,7 @@ impl Room {
         } else if this.returns_by_now() != returns {
             call.make(CallReason::Turn);
         }
-        Some(Seat { room: Arc::clone(this), position: entered.position, obstacle, call })
+        Some(Seat { room: Arc::clone(this), position: entered.position, call })
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
@@ -248,7 +297,6 @@ impl Room {
 pub(crate) struct Seat {
     room: Arc<Room>,
     position: Position,
-    obstacle: Obstacle,
     call: Arc<Call>,
 }
 
@@ -258,9 +306,20 @@ impl Seat {
         self.room.state().room.is_next(self.position)
     }
 
-    /// The thing that the request lacks.
-    pub(crate) fn obstacle(&self) -> Obstacle {
-        self.obstacle
+    /// Whether it is the request's turn at `now`.
+    pub(crate) fn turn(&self, now: Timestamp) -> TurnVerdict {
+        self.room.state().room.turn(self.position, now)
+    }
+
+    /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
+    /// charged.
+    pub(crate) fn served(self, now: Timestamp) {
+        self.leave(|room, position| room.served(position, now));
+    }
+
+    /// The thing that the request lacks; `None` if it has lost its position.
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
+        self.room.state().room.obstacle(self.position)
     }
 
     /// Takes the reason for which the request was called, if it was.
@@ -270,41 +329,44 @@ impl Seat {
 
     /// Leaves the line without losing the arrival, while the request waits for an answer of the
     /// store: what is returned meanwhile goes to the others.
-    pub(crate) fn step_aside(&mut self) {
+    pub(crate) fn step_aside(&mut self, now: Timestamp) {
         let returns = self.room.returns();
-        self.moved(Obstacle::Answer(self.position), returns);
+        self.moved(Obstacle::Answer(self.position), returns, now);
     }
 
     /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
     /// [`Room::enter`].
-    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64) {
-        if obstacle == self.obstacle {
+    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64, now: Timestamp) {
+        let mut state = self.room.state();
+        if state.room.obstacle(self.position) == Some(obstacle) {
             // In its line it is called for every return.
             return;
         }
-        self.obstacle = obstacle;
-        let mut state = self.room.state();
-        let next = state.room.moved(self.position, obstacle);
-        let next = state.call_of(next);
+        let moved = state.room.moved(self.position, obstacle, now);
+        let calls = [moved.called, moved.next].map(|position| state.call_of(position));
         drop(state);
-        make(next);
+        calls.into_iter().for_each(make);
         if self.room.returns_by_now() != returns {
             self.call.make(CallReason::Turn);
+        }
+    }
+
+    /// Takes the request out of the room, unless it has left or was displaced, and calls the next.
+    fn leave(&self, take: impl FnOnce(&mut WaitingRoom, Position) -> Option<Position>) {
+        let mut state = self.room.state();
+        if state.calls.remove(&self.position).is_some() {
+            let next = take(&mut state.room, self.position);
+            self.room.count.fetch_sub(1, Ordering::SeqCst);
+            let next = state.call_of(next);
+            drop(state);
+            make(next);
         }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut state = self.room.state();
-        // A displaced request has no position any more.
-        if state.calls.remove(&self.position).is_some() {
-            let next = state.room.leave(self.position);
-            self.room.count.fetch_sub(1, Ordering::SeqCst);
-            let next = state.call_of(next);
-            drop(state);
-            make(next);
-        }
+        self.leave(WaitingRoom::leave);
     }
 }
 

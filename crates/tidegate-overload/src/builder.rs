@@ -1,10 +1,14 @@
 //! From named resources to a checked overload plane.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::adaptive_limit::AdaptiveLimitError;
+use crate::fair_queue::QueueConfigError;
 use crate::overload::{Overload, ResourceSlot};
 use crate::resource::{Resource, ResourceConfig};
+use crate::signal::{SignalConfig, SignalSource};
 
 /// The resources of an [`Overload`] plane to be.
 #[derive(Clone, Debug)]
@@ -13,6 +17,7 @@ pub struct OverloadBuilder {
     seed: u64,
     default_resource: Option<ResourceConfig>,
     named: Vec<(String, ResourceConfig)>,
+    signals: Vec<SignalConfig>,
 }
 
 impl Overload {
@@ -25,7 +30,7 @@ impl Overload {
     /// A plane without resources yet. `seed` seeds the cohorts; random where strangers choose
     /// tenants, and the same on all members of a fleet.
     pub const fn builder(seed: u64) -> OverloadBuilder {
-        OverloadBuilder { seed, default_resource: None, named: Vec::new() }
+        OverloadBuilder { seed, default_resource: None, named: Vec::new(), signals: Vec::new() }
     }
 }
 
@@ -46,6 +51,19 @@ impl OverloadBuilder {
         self
     }
 
+    /// A signal of one resource, or of all, from which load levels follow.
+    pub fn signal(mut self, config: SignalConfig) -> Self {
+        self.signals.push(config);
+        self
+    }
+
+    /// The signals of a resource.
+    fn signals_of(signals: &[SignalConfig], resource: Option<&str>) -> Vec<SignalConfig> {
+        let own =
+            |config: &&SignalConfig| config.resource.is_none() || config.resource.as_deref() == resource;
+        signals.iter().filter(own).cloned().collect()
+    }
+
     /// Whether there is any resource.
     pub fn has_resources(&self) -> bool {
         self.default_resource.is_some() || !self.named.is_empty()
@@ -55,7 +73,7 @@ impl OverloadBuilder {
     pub fn build(self) -> Result<Overload, OverloadError> {
         self.check()?;
         let Self { seed, .. } = self;
-        Ok(Overload::of(self.slots(Vec::new()), seed, None))
+        Ok(Overload::of(self.slots(Vec::new(), 1), seed, None))
     }
 
     /// Checks the resources and goes on from the state of `earlier`, which may still decide until
@@ -67,19 +85,20 @@ impl OverloadBuilder {
     /// is that of `earlier`.
     pub fn build_over(self, earlier: &Overload) -> Result<Overload, OverloadError> {
         self.check()?;
-        let (slots, ticks) = earlier.state();
+        let (slots, shared) = earlier.state();
         let busy = slots.iter().filter(|slot| slot.resource.in_flight.count() > 0).count();
         if busy + self.named.len() >= usize::from(u16::MAX) {
             return Err(OverloadError::TooManyResources { count: busy + self.named.len() });
         }
-        Ok(Overload::of(self.slots(slots), earlier.seed(), Some(ticks)))
+        Ok(Overload::of(self.slots(slots, shared.members()), earlier.seed(), Some(shared)))
     }
 
     /// The resources of the plane, at the positions that those of an earlier one have.
-    fn slots(self, mut slots: Vec<ResourceSlot>) -> Vec<ResourceSlot> {
+    fn slots(self, mut slots: Vec<ResourceSlot>, members: u32) -> Vec<ResourceSlot> {
         for slot in &mut slots {
             slot.is_configured = false;
         }
+        let signals = self.signals;
         let default_resource = self.default_resource.map(|config| (None, config));
         let named = self.named.into_iter().map(|(name, config)| (Some(name), config));
         let all: Vec<_> = default_resource.into_iter().chain(named).collect();
@@ -87,7 +106,7 @@ impl OverloadBuilder {
         for (name, config) in all {
             match slots.iter_mut().find(|slot| slot.resource.name.as_deref() == name.as_deref()) {
                 Some(slot) => {
-                    slot.resource.reconfigure(config);
+                    slot.resource.reconfigure(config, Self::signals_of(&signals, name.as_deref()));
                     slot.is_configured = true;
                 }
                 None => fresh.push((name, config)),
@@ -95,7 +114,8 @@ impl OverloadBuilder {
         }
         let mut unused = 0;
         for (name, config) in fresh {
-            let resource = Arc::new(Resource::new(name.map(Arc::from), config));
+            let own = Self::signals_of(&signals, name.as_deref());
+            let resource = Arc::new(Resource::new(name.map(Arc::from), config, members, own));
             let slot = ResourceSlot { resource, is_configured: true };
             let is_unused = |slot: &ResourceSlot| !slot.is_configured && slot.resource.in_flight.count() == 0;
             unused += slots[unused..].iter().position(is_unused).unwrap_or(slots.len() - unused);
@@ -105,6 +125,37 @@ impl OverloadBuilder {
             }
         }
         slots
+    }
+
+    fn check_signals(&self) -> Result<(), OverloadError> {
+        for (index, config) in self.signals.iter().enumerate() {
+            let fail = |problem| Err(OverloadError::Signal { name: config.name.clone(), problem });
+            if !(1..=64).contains(&config.name.len()) {
+                return fail("the name must have 1 to 64 bytes");
+            }
+            if !(config.target > 0.0 && config.target.is_finite()) {
+                return fail("the target must be a finite number above 0");
+            }
+            if config.interval.is_zero() || config.ttl.is_some_and(|ttl| ttl.is_zero()) {
+                return fail("the interval and the ttl must be above 0");
+            }
+            let zero = SignalSource::SlowAnswers { slower_than: Duration::ZERO };
+            if config.source == zero {
+                return fail("`slower_than` must be above 0");
+            }
+            let is_known = |name: &String| self.named.iter().any(|(known, _)| known == name);
+            if config.resource.as_ref().is_some_and(|name| !is_known(name)) {
+                return fail("its resource is not configured");
+            }
+            let overlaps = |other: &SignalConfig| {
+                let apart = other.resource.is_some() && config.resource.is_some();
+                other.name == config.name && (!apart || other.resource == config.resource)
+            };
+            if self.signals[..index].iter().any(overlaps) {
+                return fail("another signal of the same resource has this name");
+            }
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), OverloadError> {
@@ -117,11 +168,30 @@ impl OverloadBuilder {
         }
         let named = self.named.iter().map(|(name, config)| (Some(name.as_str()), config));
         for (name, config) in named.chain(self.default_resource.iter().map(|config| (None, config))) {
+            if let Some(Err(source)) = config.queue.map(|queue| queue.check()) {
+                return Err(OverloadError::Queue { resource: name.map(str::to_owned), source });
+            }
+            let own = || name.map(str::to_owned);
+            if let Some(Err(source)) = config.adaptive.map(|adaptive| adaptive.check()) {
+                return Err(OverloadError::Adaptive { resource: own(), source });
+            }
+            if config.adaptive.is_some() && config.places_per_instance.is_some() {
+                return Err(OverloadError::TwoBounds { resource: own() });
+            }
             if let Some(places) = config.places_per_instance.filter(|places| !is_bound(*places)) {
                 let resource = name.map(str::to_owned);
                 return Err(OverloadError::PlacesPerInstance { resource, places });
             }
         }
+        for (name, config) in
+            named_of(&self.named).chain(self.default_resource.iter().map(|config| (None, config)))
+        {
+            if config.reserve > ResourceConfig::RESERVE_MAX {
+                let resource = name.map(str::to_owned);
+                return Err(OverloadError::Reserve { resource, reserve: config.reserve });
+            }
+        }
+        self.check_signals()?;
         let mut known = BTreeSet::new();
         for (name, config) in &self.named {
             if !is_valid(*config) {
@@ -134,6 +204,10 @@ impl OverloadBuilder {
         }
         Ok(())
     }
+}
+
+fn named_of(named: &[(String, ResourceConfig)]) -> impl Iterator<Item = (Option<&str>, &ResourceConfig)> {
+    named.iter().map(|(name, config)| (Some(name.as_str()), config))
 }
 
 fn is_valid(config: ResourceConfig) -> bool {
@@ -175,6 +249,51 @@ pub enum OverloadError {
         resource: Option<String>,
         /// The places.
         places: u64,
+    },
+    /// An adaptive limit cannot work with its settings.
+    #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Adaptive {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: AdaptiveLimitError,
+    },
+    /// A bound can follow the latency or the instances, not both.
+    #[error(
+        "{}the bound cannot follow the latency and the instances at once; remove `adaptive` or `places_per_instance`",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    TwoBounds {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+    },
+    /// A queue cannot work with its settings.
+    #[error("{}{source}", resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": ")))]
+    Queue {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The mistake.
+        source: QueueConfigError,
+    },
+    /// The reserve of a resource is too large.
+    #[error(
+        "{}reserve {reserve} is not between 0 and 50; use the hundredths of the places that an emergency keeps for \
+         the highest class",
+        resource.as_ref().map_or_else(String::new, |name| format!("resource \"{name}\": "))
+    )]
+    Reserve {
+        /// The name of the resource; `None` for the default resource.
+        resource: Option<String>,
+        /// The reserve in hundredths.
+        reserve: u8,
+    },
+    /// A signal has a setting that it cannot have.
+    #[error("signal \"{name}\": {problem}; change it")]
+    Signal {
+        /// The name of the signal.
+        name: String,
+        /// The setting and what it must be.
+        problem: &'static str,
     },
     /// Two resources have one name.
     #[error("duplicate resource \"{resource}\"; rename one of them")]

@@ -59,13 +59,30 @@ impl Cursor {
         self.0 % COHORTS
     }
 
-    /// The position at which at most `allowed` of the offered cost (by level) is served.
+    /// The lowest position that takes in no more than `allowed` of the offered cost (by level), and
+    /// the rest of the level in which this amount ends.
     ///
-    /// The most important levels are filled first; the level that no longer fits is shed whole.
-    pub(crate) fn for_allowance(offered: &[u64; LEVELS], allowed: u64) -> Self {
-        let mut served = 0;
-        for (level, cost) in offered.iter().enumerate().rev() {
-            served = cost.saturating_add(served);
+    /// Rounded toward open: a class in which one tenant makes all the demand is then bounded by the
+    /// queue, never shed as a whole while places are idle.
+    pub(crate) fn for_allowance(offered: impl Fn(usize) -> f64, allowed: f64) -> Self {
+        let mut served = 0.0;
+        for level in (0..LEVELS).rev() {
+            let cost = offered(level);
+            if cost > 0.0 && served >= allowed {
+                return Self::at(level as u16 + 1);
+            }
+            served += cost;
+        }
+        Self::OPEN
+    }
+
+    /// The lowest position that takes in no more than `allowed` of the offered cost (by level): the
+    /// level that no longer fits is shed whole. For a resource without a queue, where nothing else
+    /// bounds that level.
+    pub(crate) fn within_allowance(offered: impl Fn(usize) -> f64, allowed: f64) -> Self {
+        let mut served = 0.0;
+        for level in (0..LEVELS).rev() {
+            served += offered(level);
             if served > allowed {
                 return Self::at(level as u16 + 1);
             }
@@ -89,17 +106,15 @@ mod tests {
 
     #[test]
     fn the_most_important_levels_are_served_first() {
-        let mut offered = [0; LEVELS];
-        for (level, cost) in offered.iter_mut().enumerate() {
-            *cost = u64::from(level % usize::from(COHORTS) == 0) * 10;
-        }
         // Ten units in the first cohort of each of the four classes.
-        let class_served = |allowed: u64| Cursor::for_allowance(&offered, allowed).class();
-        assert_eq!(Cursor::for_allowance(&offered, 40), Cursor::OPEN);
-        assert_eq!(Cursor::for_allowance(&offered, 39).level(), 1);
-        assert_eq!(class_served(29), Class::SheddablePlus);
-        assert_eq!(Cursor::for_allowance(&offered, 29).level(), COHORTS + 1);
-        assert_eq!(Cursor::for_allowance(&offered, 0), Cursor::CLOSED, "the most important class stays");
+        let offered = |level: usize| if level.is_multiple_of(usize::from(COHORTS)) { 10.0 } else { 0.0 };
+        let for_allowance = |allowed: f64| Cursor::for_allowance(offered, allowed);
+        assert_eq!(for_allowance(40.0), Cursor::OPEN);
+        assert_eq!(for_allowance(31.0), Cursor::OPEN, "the level that fits in part is served");
+        assert_eq!(for_allowance(30.0).level(), 1);
+        assert_eq!(for_allowance(20.0).level(), COHORTS + 1);
+        assert_eq!(for_allowance(0.5).level(), 2 * COHORTS + 1);
+        assert_eq!(for_allowance(0.0), Cursor::CLOSED, "the most important class stays");
     }
 
     #[test]

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use tidegate_core::{BindingSignal, Timestamp};
 
+use crate::allowance::{Allowance, TickLoad};
 use crate::cursor::{Cursor, LEVELS};
+use crate::queue_observation::QueueObservation;
 
 /// The time between two ticks.
 pub const TICK: Duration = Duration::from_millis(100);
@@ -19,8 +21,31 @@ const CALM_TICKS: u32 = 2;
 /// A signal that is older than so many ticks no longer counts.
 const SIGNAL_TICKS: u32 = 3;
 
-/// The state of the controller of one resource.
+/// A queue that was not observed for so many ticks counts as gone.
+const UNOBSERVED_TICKS: u32 = 10;
+
+/// The measures of one tick besides the queue.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct TickMeasures<'a> {
+    /// The cost offered at each level.
+    pub(crate) offered: &'a [u64; LEVELS],
+    /// The places wanted at the peak, those of requests turned away included, divided by all.
+    pub(crate) wanted: f64,
+    /// The average of the places in use, as a part of all.
+    pub(crate) utilization: f64,
+    /// The places.
+    pub(crate) places: u64,
+    /// The requests that were shed or found no place.
+    pub(crate) turned_away: u64,
+    /// The report of the queue; `None`: it was not observed.
+    pub(crate) queue: Option<QueueObservation>,
+}
+
+/// The state of the controller of one resource.
+///
+/// Where the queue is observed, its delay alone moves the cursor. A resource without a queue has
+/// no delay: there the places wanted over those that exist, and pressure that is pushed, do.
+#[derive(Debug)]
 pub(crate) struct CursorControl {
     signal: f64,
     /// The ticks since the signal came.
@@ -33,6 +58,10 @@ pub(crate) struct CursorControl {
     /// The signal whose pressure was the highest at the last cut.
     binding: BindingSignal,
     pin: Option<Pin>,
+    /// `None`: no queue is observed.
+    allowance: Option<Allowance>,
+    /// The ticks since the queue was observed.
+    unobserved: u32,
 }
 
 /// A position that an operator has set.
@@ -53,6 +82,8 @@ impl CursorControl {
             cursor: Cursor::OPEN,
             binding: BindingSignal::InFlight,
             pin: None,
+            allowance: None,
+            unobserved: 0,
         }
     }
 
@@ -83,24 +114,61 @@ impl CursorControl {
         if self.pinned_until(now).is_some() { BindingSignal::Pin } else { self.binding }
     }
 
-    /// The position after a tick in which the bound in flight was under `measured` pressure.
+    /// The position after a tick.
     ///
     /// The controller stands still while the cursor is pinned: it would otherwise cut again at each
     /// tick, without seeing an effect, and shed everything as soon as the pin ends.
-    pub(crate) fn tick(&mut self, measured: f64, offered: &[u64; LEVELS], now: Timestamp) -> Cursor {
-        let signal = if self.signal_age < SIGNAL_TICKS { self.signal } else { 0.0 };
-        self.signal_age = self.signal_age.saturating_add(1);
-        if self.pinned_until(now).is_none() {
+    pub(crate) fn tick(&mut self, measures: &TickMeasures<'_>, now: Timestamp) -> Cursor {
+        let may_move = self.pinned_until(now).is_none();
+        if may_move {
             self.pin = None;
-            if measured.max(signal) > 1.0 {
-                self.binding =
-                    if signal > measured { BindingSignal::Pressure } else { BindingSignal::InFlight };
+        }
+        let pushed = if self.signal_age < SIGNAL_TICKS { self.signal } else { 0.0 };
+        self.signal_age = self.signal_age.saturating_add(1);
+        if measures.queue.is_some() {
+            self.unobserved = 0;
+        } else {
+            self.unobserved = self.unobserved.saturating_add(1);
+            if self.unobserved > UNOBSERVED_TICKS {
+                self.allowance = None;
             }
-            self.steer(measured.max(signal), offered);
+        }
+        match (measures.queue, &mut self.allowance) {
+            (Some(queue), allowance) => {
+                let allowance = allowance.get_or_insert_with(Allowance::new);
+                let load = TickLoad {
+                    offered: measures.offered,
+                    queue,
+                    turned_away: measures.turned_away,
+                    utilization: measures.utilization,
+                    places: measures.places,
+                };
+                let cursor = allowance.tick(&load, may_move);
+                if may_move {
+                    self.cursor = cursor;
+                    if queue.is_overloaded() {
+                        self.binding = BindingSignal::QueueDelay;
+                    }
+                }
+            }
+            (None, None) if may_move => {
+                let pressure = measures.wanted.max(pushed);
+                if pressure > 1.0 {
+                    self.binding = if pushed > measures.wanted {
+                        BindingSignal::Pressure
+                    } else {
+                        BindingSignal::InFlight
+                    };
+                }
+                self.steer(pressure, measures.offered);
+            }
+            // A pin holds, or one observation is late: nothing moves.
+            (None, _) => {}
         }
         self.position(now)
     }
 
+    /// The rule of a resource without a queue.
     fn steer(&mut self, pressure: f64, offered: &[u64; LEVELS]) {
         if pressure > 1.0 {
             self.calm = 0;
@@ -113,19 +181,14 @@ impl CursorControl {
                 self.share = 1.0;
             }
         }
-        let total = offered.iter().fold(0_u64, |sum, cost| sum.saturating_add(*cost));
-        self.cursor = match total {
-            _ if self.share >= 1.0 => Cursor::OPEN,
+        let total: f64 = offered.iter().map(|cost| *cost as f64).sum();
+        self.cursor = if self.share >= 1.0 {
+            Cursor::OPEN
+        } else if total > 0.0 {
+            Cursor::within_allowance(|level| offered[level] as f64, total * self.share)
+        } else {
             // A tick without demand is no reason to move.
-            0 => self.cursor,
-            _ => Cursor::for_allowance(offered, share_of(total, self.share)),
+            self.cursor
         };
     }
-}
-
-/// This share of `total`, to a thousandth.
-#[expect(clippy::cast_sign_loss, reason = "a share is between 0 and 1")]
-fn share_of(total: u64, share: f64) -> u64 {
-    let thousandths = (share * 1000.0) as u64;
-    u64::try_from(u128::from(total) * u128::from(thousandths) / 1000).unwrap_or(u64::MAX)
 }

@@ -11,6 +11,22 @@ pub(crate) enum Fault {
     WithdrawnCounts,
     /// A repeated attempt is offered again.
     RepeatOffered,
+    /// A tenant that was idle starts where it left off, rather than where the others are.
+    CreditHoarded,
+    /// A full queue displaces requests of the entrant's class before those of lower ones.
+    VictimOfOwnClass,
+    /// A request whose time is over is served when its turn comes.
+    ExpiredServed,
+    /// A timeout is no slow answer.
+    TimeoutQuick,
+    /// All callers are told the same time to come back.
+    HintAlike,
+    /// An outcome counts for the lowest class.
+    OutcomeOfOtherClass,
+    /// Work whose end is not reported is not paced.
+    PaceUnbounded,
+    /// A timeout counts as a success of its latency for an adaptive limit.
+    TimeoutSucceeds,
 }
 
 impl Fault {

@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 
+use crate::adaptive_limit::LimitSample;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A new sample weighs `1 / 2^GAIN_SHIFT`.
@@ -22,8 +23,29 @@ pub enum LatencySample {
         /// The time from the admission to the end of the work.
         end: Duration,
     },
-    /// The work was tried and failed.
+    /// The work was tried and failed for a reason that says nothing about load.
     Failed,
+    /// The work timed out: an adaptive limit counts it as a failure.
+    TimedOut {
+        /// The time from the admission to the timeout.
+        after: Duration,
+    },
+    /// The resource rejected the work as too much, for example with 429 or 503: an adaptive limit
+    /// counts it as a failure.
+    Rejected,
+}
+
+impl LatencySample {
+    /// The sample for an adaptive limit.
+    pub(crate) const fn limit_sample(self) -> Option<LimitSample> {
+        match self {
+            Self::Succeeded { first_byte: Some(latency), .. }
+            | Self::Succeeded { first_byte: None, end: latency } => Some(LimitSample::Succeeded { latency }),
+            Self::TimedOut { after } => Some(LimitSample::TimedOut { latency: after }),
+            Self::Rejected => Some(LimitSample::Rejected),
+            Self::Failed => None,
+        }
+    }
 }
 
 /// The averages and counts of one resource.
@@ -55,7 +77,7 @@ impl LatencyAverages {
                     self.first_byte.add(first_byte);
                 }
             }
-            LatencySample::Failed => {
+            LatencySample::Failed | LatencySample::TimedOut { .. } | LatencySample::Rejected => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -77,7 +99,7 @@ impl LatencyAverages {
 pub struct LatencyStats {
     /// The samples of work that succeeded.
     pub succeeded: u64,
-    /// The samples of work that failed; they count for no average.
+    /// The samples of work that failed, timed out or was rejected; they count for no average.
     pub failed: u64,
     /// The average time to the first byte of an answer, of the samples that know it; `None` without
     /// any.

@@ -5,7 +5,8 @@
 //! API. Each resource has a bound on its work in flight, which may follow the instances that report
 //! themselves, an admission cursor, which sheds the least important classes first, and averages of
 //! its latency. Beside them, the [`WaitingRoom`] keeps requests that wait for a
-//! place or for a limit, in order and within bounds. All of it is pure: requests, signals and `now`
+//! place or for a limit, in order and within bounds; a [`FairQueue`] says which request gets the
+//! next place of a resource. All of it is pure: requests, signals and `now`
 //! go in, answers come out.
 //!
 //! ```
@@ -17,44 +18,76 @@
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
 //! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
 //! assert!(shed.is_none());
-//! let permit = overload.acquire(resource, now).expect("one place is free");
-//! assert!(overload.acquire(resource, now).is_err());
+//! let permit = overload.acquire(resource, Class::Critical, now).expect("one place is free");
+//! assert!(overload.acquire(resource, Class::Critical, now).is_err());
 //! overload.give_back(permit);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod adaptive_limit;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
+mod allowance;
 mod backoff;
 mod builder;
+mod concurrency;
 mod cursor;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and an allowance is a rough number"
+)]
 mod cursor_control;
+mod fair_queue;
 mod fault;
+mod fleet_share;
 mod hash;
 mod in_flight;
 mod instances;
 mod latency;
+mod level_control;
+mod load_level;
 mod outcome;
 mod overload;
+mod pacer;
+mod queue_observation;
 mod resource;
 mod resource_id;
 mod shed;
+mod signal;
+mod signal_set;
+mod slow_answers;
 mod stats;
 mod sync;
 mod waiting_room;
 
+pub use adaptive_limit::{
+    AdaptiveLimit, AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm, LimitSample,
+};
 pub use builder::{OverloadBuilder, OverloadError};
+pub use concurrency::Concurrency;
 pub use cursor::{COHORTS, Cursor};
 pub use cursor_control::TICK;
+pub use fair_queue::{
+    DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick, Share,
+    TurnVerdict,
+};
+pub use fleet_share::FleetShare;
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
-pub use outcome::OfferOutcome;
+pub use load_level::LoadLevel;
+pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, Signal};
+pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
 pub use shed::{Binding, Shed};
+pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
 pub use waiting_room::{
-    ClassThenArrival, Entered, Entrant, Group, Obstacle, Order, Position, RoomBounds, RoomFull, RoomUse,
-    WaitingRoom,
+    ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
+    RoomUse, WaitingRoom,
 };

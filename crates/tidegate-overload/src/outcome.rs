@@ -1,5 +1,8 @@
 //! The bookkeeping of offered requests: each one ends in exactly one outcome.
 
+use tidegate_core::Class;
+
+use crate::fault::Fault;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The final decision on a request whose first attempt was offered to a resource.
@@ -19,27 +22,30 @@ pub enum OfferOutcome {
     /// It would have waited, but the waiting room was full, or a request of a higher class took its
     /// position there.
     QueueFull,
-    /// It waited until its time was up, its caller went away or the process drained.
-    GaveUp,
+    /// The time that it may wait was up, or its deadline was over or could not be met.
+    Expired,
+    /// It left before it was decided: its caller went away, or the process drained.
+    Cancelled,
     /// It could not be decided because of an error.
     Failed,
 }
 
 impl OfferOutcome {
     /// All outcomes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Admitted,
         Self::Shed,
         Self::NoPlace,
         Self::Denied,
         Self::Throttled,
         Self::QueueFull,
-        Self::GaveUp,
+        Self::Expired,
+        Self::Cancelled,
         Self::Failed,
     ];
 
     /// The name in metrics: `admitted`, `shed`, `no_place`, `denied`, `throttled`, `queue_full`,
-    /// `gave_up` or `failed`.
+    /// `expired`, `cancelled` or `failed`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Admitted => "admitted",
@@ -48,17 +54,21 @@ impl OfferOutcome {
             Self::Denied => "denied",
             Self::Throttled => "throttled",
             Self::QueueFull => "queue_full",
-            Self::GaveUp => "gave_up",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
             Self::Failed => "failed",
         }
     }
 }
 
-/// The counters of one resource. Every request writes them, so they share no cache line with what
-/// others read.
+/// The counters of one resource by class. Every request writes them, so they share no cache line
+/// with what others read, nor those of one class with those of another.
+#[derive(Debug)]
+pub(crate) struct OfferCounts([ClassCounts; Class::ALL.len()]);
+
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct OfferCounts {
+struct ClassCounts {
     // Relaxed, as the counters below: numbers for people and for the tick; they guard no other
     // data.
     offered: AtomicU64,
@@ -67,25 +77,68 @@ pub(crate) struct OfferCounts {
 
 impl OfferCounts {
     pub(crate) fn new() -> Self {
-        Self { offered: AtomicU64::new(0), decided: core::array::from_fn(|_| AtomicU64::new(0)) }
+        Self(Class::ALL.map(|_| ClassCounts {
+            offered: AtomicU64::new(0),
+            decided: core::array::from_fn(|_| AtomicU64::new(0)),
+        }))
     }
 
     #[inline]
-    pub(crate) fn offer(&self) {
-        self.offered.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn offer(&self, class: Class) {
+        self.0[class as usize].offered.fetch_add(1, Ordering::Relaxed);
     }
 
     #[inline]
-    pub(crate) fn record(&self, outcome: OfferOutcome) {
-        self.decided[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn record(&self, class: Class, outcome: OfferOutcome) {
+        let class = if Fault::OutcomeOfOtherClass.is_planted() { Class::Sheddable } else { class };
+        self.0[class as usize].decided[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
+    /// The offered requests of all classes.
     pub(crate) fn offered(&self) -> u64 {
-        self.offered.load(Ordering::Relaxed)
+        self.0.iter().map(|class| class.offered.load(Ordering::Relaxed)).sum()
     }
 
-    /// The requests with this outcome.
-    pub(crate) fn decided(&self, outcome: OfferOutcome) -> u64 {
-        self.decided[outcome as usize].load(Ordering::Relaxed)
+    /// The numbers of each class. Outcomes are read before offers: a request that is decided in
+    /// between is undecided here, rather than decided without having been offered.
+    pub(crate) fn classes(&self) -> [ClassStats; Class::ALL.len()] {
+        self.0.each_ref().map(|class| {
+            let outcomes = class.decided.each_ref().map(|count| count.load(Ordering::Relaxed));
+            ClassStats { offered: class.offered.load(Ordering::Relaxed), outcomes }
+        })
+    }
+}
+
+/// The numbers of one class at a resource: each request that was offered ends in one outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClassStats {
+    /// The requests whose first attempt was offered.
+    pub offered: u64,
+    outcomes: [u64; OfferOutcome::ALL.len()],
+}
+
+impl ClassStats {
+    /// The requests that ended in `outcome`.
+    pub const fn count(&self, outcome: OfferOutcome) -> u64 {
+        self.outcomes[outcome as usize]
+    }
+
+    /// The requests that are decided, whatever the outcome.
+    pub fn decided(&self) -> u64 {
+        self.outcomes.iter().sum()
+    }
+
+    /// The requests that were offered and are not decided yet.
+    pub fn undecided(&self) -> u64 {
+        self.offered.saturating_sub(self.decided())
+    }
+
+    /// The requests that were refused because of the load: by the cursor or the delay of the queue,
+    /// or for want of a place or of room to wait.
+    pub const fn refused_by_load(&self) -> u64 {
+        self.count(OfferOutcome::Shed)
+            + self.count(OfferOutcome::NoPlace)
+            + self.count(OfferOutcome::QueueFull)
     }
 }

@@ -1,20 +1,25 @@
 //! The overload plane: its resources, the decision on each request, and the tick.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::cursor::{Cursor, level_of};
 use crate::cursor_control::TICK;
+use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::LatencySample;
+use crate::load_level::LoadLevel;
 use crate::outcome::OfferOutcome;
+use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::Shed;
+use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
@@ -39,7 +44,8 @@ use crate::waiting_room::RoomUse;
 pub struct Signal {
     /// The resource under pressure; `None`: all of them.
     pub resource: Option<ResourceId>,
-    /// 1.0 is as much as the system should bear. Counts as 0 if it is negative or not a number.
+    /// 1.0 is as much as the system should bear. A pressure that is negative, infinite or not a
+    /// number is no measure and counts as 0: it takes back the signal before it.
     pub pressure: f64,
 }
 
@@ -82,7 +88,7 @@ pub struct Overload {
     /// The hash of each name and the resource, in order of the hashes.
     by_name: Box<[(u64, ResourceId)]>,
     seed: u64,
-    ticks: Arc<TickTimes>,
+    shared: Arc<SharedState>,
 }
 
 /// A resource, which planes made of each other share.
@@ -92,14 +98,23 @@ pub(crate) struct ResourceSlot {
     pub(crate) is_configured: bool,
 }
 
-/// The instants of the ticks, which planes made of each other share.
+/// The instants of the ticks and the number of members, which planes made of each other share.
 #[derive(Debug)]
-pub(crate) struct TickTimes {
+pub(crate) struct SharedState {
     /// The instant of the last tick in nanoseconds. Relaxed: it decides only whether there is
     /// demand to withdraw.
     last_ns: AtomicU64,
     /// The instant of the next tick; `None` before the first.
     due: Mutex<Option<Timestamp>>,
+    /// Relaxed: planes are changed one after the other.
+    members: AtomicU64,
+}
+
+impl SharedState {
+    pub(crate) fn members(&self) -> u32 {
+        // Written from a `u32` only.
+        self.members.load(Ordering::Relaxed) as u32
+    }
 }
 
 impl Overload {
@@ -108,7 +123,7 @@ impl Overload {
     pub const OFFERED_COST_MAX: u64 = OFFERED_COST_MAX;
 
     /// A plane of these resources, of which those that are configured have unique names.
-    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, ticks: Option<Arc<TickTimes>>) -> Self {
+    pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, shared: Option<Arc<SharedState>>) -> Self {
         let configured = || {
             let ids = (0_u16..).map(ResourceId).zip(&resources);
             ids.filter(|(_, slot)| slot.is_configured).map(|(id, slot)| (id, slot.resource.name.as_deref()))
@@ -117,9 +132,14 @@ impl Overload {
         let mut by_name: Vec<_> =
             configured().filter_map(|(id, name)| Some((keyed_hash([seed, 0], Some(name?)), id))).collect();
         by_name.sort_unstable();
-        let ticks = ticks
-            .unwrap_or_else(|| Arc::new(TickTimes { last_ns: AtomicU64::new(0), due: Mutex::new(None) }));
-        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, ticks }
+        let shared = shared.unwrap_or_else(|| {
+            Arc::new(SharedState {
+                last_ns: AtomicU64::new(0),
+                due: Mutex::new(None),
+                members: AtomicU64::new(1),
+            })
+        });
+        Self { by_name: by_name.into(), default_resource, resources: resources.into(), seed, shared }
     }
 
     pub(crate) const fn seed(&self) -> u64 {
@@ -127,8 +147,8 @@ impl Overload {
     }
 
     /// The state that a plane made of this one goes on with.
-    pub(crate) fn state(&self) -> (Vec<ResourceSlot>, Arc<TickTimes>) {
-        (self.resources.to_vec(), Arc::clone(&self.ticks))
+    pub(crate) fn state(&self) -> (Vec<ResourceSlot>, Arc<SharedState>) {
+        (self.resources.to_vec(), Arc::clone(&self.shared))
     }
 
     /// The resource of a request: the one of this name, else the default resource; `None` if there
@@ -159,6 +179,11 @@ impl Overload {
         self.resources().filter_map(|(id, _)| Some((id, self.resource(id).waiting_max()?)))
     }
 
+    /// The settings of the fair queue of each resource that has one.
+    pub fn queues(&self) -> impl Iterator<Item = (ResourceId, QueueConfig)> {
+        self.resources().filter_map(|(id, _)| Some((id, self.resource(id).queue()?)))
+    }
+
     #[inline]
     fn resource(&self, id: ResourceId) -> &Resource {
         &self.resources[usize::from(id.0)].resource
@@ -174,7 +199,7 @@ impl Overload {
         cost: Cost,
         now: Timestamp,
     ) {
-        self.resource(resource).offer(level_of(class, tenant, self.seed, now), cost);
+        self.resource(resource).offer(class, level_of(class, tenant, self.seed, now), cost);
     }
 
     /// Whether the cursor of `resource` sheds a request; charges nothing.
@@ -196,7 +221,7 @@ impl Overload {
         let resource = self.resource(resource);
         let level = level_of(class, tenant, self.seed, now);
         if is_first_attempt || Fault::RepeatOffered.is_planted() {
-            resource.offer(level, cost);
+            resource.offer(class, level, cost);
         }
         let cursor = resource.cursor();
         if level >= cursor.level() {
@@ -234,28 +259,60 @@ impl Overload {
         cost: Cost,
         offered_at: Timestamp,
     ) {
-        let is_in_sums = offered_at.as_nanos() >= self.ticks.last_ns.load(Ordering::Relaxed);
+        let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
             self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
         }
     }
 
     /// Records the final decision on a request whose first attempt [`Overload::shed`] or
-    /// [`Overload::offer`] counted as offered. Called exactly once for each such request.
+    /// [`Overload::offer`] counted as offered, of the same class. Called exactly once for each such
+    /// request.
     #[inline]
-    pub fn record(&self, resource: ResourceId, outcome: OfferOutcome) {
-        self.resource(resource).counts.record(outcome);
+    pub fn record(&self, resource: ResourceId, class: Class, outcome: OfferOutcome) {
+        self.resource(resource).counts.record(class, outcome);
     }
 
     /// Takes a place in flight.
     #[inline]
-    pub fn acquire(&self, resource: ResourceId, _now: Timestamp) -> Result<InFlightPermit, Shed> {
+    pub fn acquire(
+        &self,
+        resource: ResourceId,
+        class: Class,
+        _now: Timestamp,
+    ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
-        if state.in_flight.acquire() {
+        if state.in_flight.acquire(class) {
             return Ok(InFlightPermit::new(resource));
         }
         state.count_shed();
         Err(state.no_place())
+    }
+
+    /// Paces a request whose end will not be reported, and which therefore takes no place: at most
+    /// as many a second as the places could serve, by the average time from admission to end of
+    /// the last ten seconds, and as many at once as there are places. Without a sample in this
+    /// time the pace is not known, and all are admitted. `None`: it is admitted and counts.
+    #[inline]
+    pub fn pace(&self, resource: ResourceId, now: Timestamp) -> Option<Shed> {
+        let state = self.resource(resource);
+        if state.pacer.admits(state.in_flight.max(), now) {
+            return None;
+        }
+        state.count_shed();
+        Some(state.ahead_of_pace())
+    }
+
+    /// Takes back that a request was counted as shed: it waits for a place instead.
+    pub fn waits_instead(&self, resource: ResourceId) {
+        self.resource(resource).uncount_shed();
+    }
+
+    /// Counts the cost of a request that got a place: the cursor admits about as much as was
+    /// served.
+    #[inline]
+    pub fn count_served(&self, resource: ResourceId, cost: Cost) {
+        self.resource(resource).count_served(cost);
     }
 
     /// The refusal of a request for which the free places are claimed by requests that wait; counts
@@ -264,6 +321,26 @@ impl Overload {
         let state = self.resource(resource);
         state.count_shed();
         state.no_place()
+    }
+
+    /// The refusal of a request that has waited for a place for too long, or would; counts it as
+    /// [`Overload::acquire`] does.
+    pub fn refuse_delayed(&self, resource: ResourceId) -> Shed {
+        let state = self.resource(resource);
+        state.count_shed();
+        state.delayed()
+    }
+
+    /// A hash of a tenant, the same for all requests of a tenant: fair queues tell tenants apart by
+    /// it. `None` for no tenant.
+    pub fn tenant_hash(&self, tenant: Option<&str>) -> Option<u64> {
+        tenant.map(|tenant| keyed_hash([self.seed, 1], Some(tenant)))
+    }
+
+    /// The refusal for want of a place, which counts nothing: for requests that are refused beside
+    /// the resource, such as by a full queue, and say as much about it.
+    pub fn refusal_of_place(&self, resource: ResourceId) -> Shed {
+        self.resource(resource).no_place()
     }
 
     /// Returns a place in flight.
@@ -278,22 +355,28 @@ impl Overload {
         }
     }
 
-    /// Adds the end of a request's work to the latency of its resource; see
-    /// [`ResourceStats::latency`].
-    pub fn sample(&self, resource: ResourceId, sample: LatencySample) {
-        self.resource(resource).latency.add(sample);
+    /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
+    /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only
+    /// work whose end says something about the resource: no tunnel, and no caller that left.
+    pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.resource(resource).sample(sample, admitted, now);
     }
 
-    /// Whether a place in flight is free at this moment.
+    /// The most requests of `class` in flight at once, at this moment.
+    pub fn in_flight_max(&self, resource: ResourceId, class: Class) -> u64 {
+        self.resource(resource).in_flight.max_of(class)
+    }
+
+    /// Whether a place in flight is free for a request of `class` at this moment.
     #[inline]
-    pub fn has_place(&self, resource: ResourceId) -> bool {
+    pub fn has_place(&self, resource: ResourceId, class: Class) -> bool {
         let in_flight = &self.resource(resource).in_flight;
-        in_flight.count() < in_flight.max()
+        in_flight.count() < in_flight.max_of(class)
     }
 
     /// The refusal that [`Overload::acquire`] would give; counts nothing.
-    pub fn would_lack_place(&self, resource: ResourceId) -> Option<Shed> {
-        (!self.has_place(resource)).then(|| self.resource(resource).no_place())
+    pub fn would_lack_place(&self, resource: ResourceId, class: Class) -> Option<Shed> {
+        (!self.has_place(resource, class)).then(|| self.resource(resource).no_place())
     }
 
     /// The number of requests in flight.
@@ -306,14 +389,15 @@ impl Overload {
         self.resource(resource).cursor()
     }
 
-    /// The shortest time before a retry that a shed caller is told.
+    /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are
+    /// told different times, so that they do not come back together.
     pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
         self.resource(resource).retry_after_hint()
     }
 
     /// The numbers of a resource.
     pub fn stats(&self, resource: ResourceId, now: Timestamp) -> ResourceStats<'_> {
-        ResourceStats::of(self.resource(resource), now)
+        ResourceStats::of(resource, self.resource(resource), now)
     }
 
     /// Takes in a measured pressure. It counts until a newer signal comes, for three ticks at most.
@@ -322,6 +406,38 @@ impl Overload {
             Some(resource) => self.resource(resource).signal(signal.pressure),
             None => self.resources.iter().for_each(|slot| slot.resource.signal(signal.pressure)),
         }
+    }
+
+    /// Takes in a value of a pushed signal, for each resource that has a signal of this name.
+    pub fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> Result<(), SignalError> {
+        if !(pushed.value >= 0.0 && pushed.value.is_finite()) {
+            return Err(SignalError::Value(pushed.value));
+        }
+        if let Some(target) = pushed.target.filter(|target| !(*target > 0.0 && target.is_finite())) {
+            return Err(SignalError::Target(target));
+        }
+        let mut is_known = false;
+        let configured = || self.resources.iter().filter(|slot| slot.is_configured);
+        for slot in configured() {
+            is_known |= slot.resource.push_signal(name, pushed, now);
+        }
+        if is_known {
+            return Ok(());
+        }
+        let mut names = BTreeSet::new();
+        configured().for_each(|slot| slot.resource.pushed_names(&mut names));
+        match configured().find_map(|slot| slot.resource.signal_source(name)) {
+            Some(measured) => {
+                let known = names.into_iter().collect::<Vec<_>>().join(", ");
+                Err(SignalError::NotPushed { name: name.to_owned(), measured, known })
+            }
+            None => Err(SignalError::unknown(name, names)),
+        }
+    }
+
+    /// The load level of a resource.
+    pub fn level(&self, resource: ResourceId) -> LoadLevel {
+        self.resource(resource).level()
     }
 
     /// Takes in the report of an instance of a resource with
@@ -337,6 +453,24 @@ impl Overload {
         self.resource(resource).report(instance, state, now)
     }
 
+    /// Takes in what the queue of a resource saw since the last tick; called before
+    /// [`Overload::tick`]. Several observations of one tick count as one.
+    ///
+    /// From the first observation on the delay of the queue alone moves the cursor; after ten ticks
+    /// without any the resource counts as one without a queue again.
+    pub fn observe_queue(&self, resource: ResourceId, observation: QueueObservation) {
+        self.resource(resource).observe_queue(observation);
+    }
+
+    /// Takes in how many members of a fleet divide the numbers of those resources that have a
+    /// [share](crate::ResourceConfig::share); 0 counts as 1, the number until it is set. Requests
+    /// in flight above a lower bound stay.
+    pub fn set_members(&self, members: u32) {
+        let members = members.max(1);
+        self.shared.members.store(members.into(), Ordering::Relaxed);
+        self.resources.iter().for_each(|slot| slot.resource.set_members(members));
+    }
+
     /// Pins the cursor of a resource to a position until an instant, or removes the pin (`None`).
     ///
     /// The pin takes effect at once and ticks respect it. Signals and demand do not move the cursor
@@ -345,22 +479,34 @@ impl Overload {
         self.resource(resource).pin(cursor, until, now);
     }
 
+    /// Whether [`Overload::tick`] would change something at `now`.
+    pub fn is_tick_due(&self, now: Timestamp) -> bool {
+        !lock(&self.shared.due).is_some_and(|due| is_ahead(due, now))
+    }
+
     /// Moves each cursor by what was offered since the last tick, and each bound by the instances
     /// that have gone. Returns the instant of the next tick; a call before it changes nothing.
     ///
     /// A clock that steps back delays nothing: the next tick is then due one [`TICK`] after the new
     /// time.
     pub fn tick(&self, now: Timestamp) -> Timestamp {
-        let mut due = lock(&self.ticks.due);
-        let next = now.saturating_add(TICK);
-        match *due {
-            Some(due) if now < due && due <= next => return due,
-            _ => *due = Some(next),
+        let mut due = lock(&self.shared.due);
+        if let Some(due) = due.filter(|due| is_ahead(*due, now)) {
+            return due;
         }
-        self.ticks.last_ns.store(now.as_nanos(), Ordering::Relaxed);
+        let next = now.saturating_add(TICK);
+        *due = Some(next);
+        drop(due);
+        self.shared.last_ns.store(now.as_nanos(), Ordering::Relaxed);
         self.resources.iter().for_each(|slot| slot.resource.tick(now));
         next
     }
+}
+
+/// Whether a tick is due after `now`, and not at all later than a tick after it, which happens
+/// when the clock has stepped back.
+fn is_ahead(due: Timestamp, now: Timestamp) -> bool {
+    now < due && due <= now.saturating_add(TICK)
 }
 
 #[cfg(test)]

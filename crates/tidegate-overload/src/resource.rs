@@ -3,17 +3,29 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Cost, Timestamp};
+use tidegate_core::{BindingSignal, Class, Cost, Timestamp};
 
-use crate::backoff::Backoff;
+use crate::adaptive_limit::AdaptiveLimitConfig;
+use crate::backoff::{Backoff, scattered};
+use crate::concurrency::{AdaptiveBound, Concurrency};
 use crate::cursor::{Cursor, LEVELS};
-use crate::cursor_control::{CursorControl, TICK};
+use crate::cursor_control::{CursorControl, TICK, TickMeasures};
+use crate::fair_queue::QueueConfig;
+use crate::fleet_share::FleetShare;
+use crate::hash::keyed_hash;
 use crate::in_flight::InFlight;
 use crate::instances::{InstanceError, InstanceSet, InstanceState};
-use crate::latency::LatencyAverages;
+use crate::latency::{LatencyAverages, LatencySample};
+use crate::level_control::{LevelControl, LevelInput};
+use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::outcome::OfferCounts;
+use crate::pacer::{Pacer, RecentService};
+use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::shed::{Binding, Shed};
+use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
+use crate::signal_set::SignalSet;
+use crate::slow_answers::SlowAnswers;
 use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
 
@@ -45,23 +57,59 @@ pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
 pub struct ResourceConfig {
     /// The most requests in flight at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`].
     pub in_flight_max: u64,
+    /// The settings with which the bound follows the latency of the work; it is then at most the
+    /// smaller one of `in_flight_max` and [`AdaptiveLimitConfig::max`], and not to be combined with
+    /// `places_per_instance`. `None`: the bound does not depend on latency.
+    pub adaptive: Option<AdaptiveLimitConfig>,
     /// The requests that one instance works on at once, 1 to [`ResourceConfig::IN_FLIGHT_MAX`]: the
     /// bound is then as many times the instances that are alive, and at most `in_flight_max`, which
     /// holds until one has reported and for [`INSTANCE_TTL`](crate::INSTANCE_TTL) after the first
     /// report. `None`: the bound does not depend on instances.
     pub places_per_instance: Option<u64>,
-    /// The most requests that wait for the resource, and the most bytes that they occupy, within
-    /// the bounds of the waiting room. `None`: these bounds alone.
+    /// The most requests that wait for the resource, and the most bytes that they occupy, whatever
+    /// the bounds of the waiting room are. `None`: the bounds of the room.
     pub waiting_max: Option<RoomUse>,
+    /// The order in which requests wait for the resource: weighted fair queuing with these
+    /// settings. `None`: by class, then by arrival.
+    pub queue: Option<QueueConfig>,
+    /// The part of the bound, in hundredths, that only the highest class may use while the load
+    /// level is emergency: 0 to 50, default 5. Rounded down to whole places; 0: none.
+    pub reserve: u8,
+    /// The part of these numbers that the [members](crate::Overload::set_members) of a fleet
+    /// divide; default none. `places_per_instance` is not divided.
+    pub share: FleetShare,
 }
 
 impl ResourceConfig {
+    /// The largest reserve: half of the bound.
+    pub const RESERVE_MAX: u8 = 50;
+
     /// The largest bound: a million requests in flight.
     pub const IN_FLIGHT_MAX: u64 = 1_000_000;
 
     /// A resource that works on at most `in_flight_max` requests at once.
     pub const fn new(in_flight_max: u64) -> Self {
-        Self { in_flight_max, places_per_instance: None, waiting_max: None }
+        Self {
+            in_flight_max,
+            adaptive: None,
+            places_per_instance: None,
+            waiting_max: None,
+            queue: None,
+            reserve: 5,
+            share: FleetShare::None,
+        }
+    }
+
+    /// A resource whose bound follows the latency of its work, between the bounds of `limit`.
+    pub const fn adaptive(limit: AdaptiveLimitConfig) -> Self {
+        let mut config = Self::new(limit.max as u64);
+        config.adaptive = Some(limit);
+        config
+    }
+
+    /// The bound to begin with.
+    fn places(&self, adaptive: &AdaptiveBound) -> u64 {
+        adaptive.limit().unwrap_or(u64::MAX).min(self.in_flight_max)
     }
 
     /// The same, with a bound that follows the instances that [report](crate::Overload::report)
@@ -74,10 +122,30 @@ impl ResourceConfig {
 }
 
 impl ResourceConfig {
+    /// The same, with numbers that are those of a fleet.
+    #[must_use]
+    pub const fn share(mut self, share: FleetShare) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// The same numbers as those of one of so many members.
+    fn part_of(self, members: u32) -> Self {
+        let waiting_max = self.waiting_max.map(|whole| self.share.waiting(whole, members));
+        Self { in_flight_max: self.share.places(self.in_flight_max, members), waiting_max, ..self }
+    }
+
     /// The same, with bounds of its own on what waits for it.
     #[must_use]
     pub const fn waiting_max(mut self, waiting: RoomUse) -> Self {
         self.waiting_max = Some(waiting);
+        self
+    }
+
+    /// The same, with weighted fair queuing of what waits for it.
+    #[must_use]
+    pub const fn queue(mut self, queue: QueueConfig) -> Self {
+        self.queue = Some(queue);
         self
     }
 }
@@ -109,15 +177,23 @@ pub(crate) struct Resource {
     pub(crate) in_flight: InFlight,
     pub(crate) counts: OfferCounts,
     pub(crate) latency: LatencyAverages,
+    adaptive: AdaptiveBound,
+    slow_answers: SlowAnswers,
+    pub(crate) pacer: Pacer,
     cursor: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
     binding_signal: AtomicU8,
     retry_seconds: AtomicU64,
+    /// The hints that were given.
+    hints: AtomicU64,
+    hint_key: u64,
     /// The cost offered at each level since the last tick, that of shed requests included.
     offered: Box<[AtomicU64; LEVELS]>,
     /// The requests shed since the last tick, retries included.
     shed: AtomicU64,
+    /// The cost of the requests that got a place since the last tick.
+    served: AtomicU64,
     control: Mutex<ResourceControl>,
 }
 
@@ -128,46 +204,120 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
+    /// The settings as they were given, before they were divided by the members.
+    config: ResourceConfig,
+    members: u32,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     waiting_max: Option<RoomUse>,
+    queue_config: Option<QueueConfig>,
+    /// The report of the queue since the last tick.
+    queue: Option<QueueObservation>,
+    signals: SignalSet,
+    levels: LevelControl,
+    /// The worst pressure of the last tick, and the position of its signal.
+    pressure: Option<(f64, usize)>,
+    reserve: u8,
+    recent_service: RecentService,
+    /// The most places, whatever an adaptive limit says.
+    in_flight_max: u64,
+}
+
+/// The load of a resource, as signals and ticks see it.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadState {
+    pub(crate) level: LoadLevel,
+    pub(crate) transitions: u64,
+    pub(crate) pressure: Option<f64>,
+    pub(crate) binding: Option<String>,
+    pub(crate) signals: Vec<SignalStats>,
 }
 
 impl Resource {
-    pub(crate) fn new(name: Option<Arc<str>>, config: ResourceConfig) -> Self {
+    pub(crate) fn new(
+        name: Option<Arc<str>>,
+        whole: ResourceConfig,
+        members: u32,
+        signals: Vec<SignalConfig>,
+    ) -> Self {
+        let config = whole.part_of(members);
         let instances = config.places_per_instance.map(|each| InstanceSet::new(each, config.in_flight_max));
         let control = ResourceControl {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             offered_before: 0,
+            config: whole,
+            members,
             instances,
             waiting_max: config.waiting_max,
+            queue_config: config.queue,
+            queue: None,
+            signals: SignalSet::new(signals),
+            levels: LevelControl::new(LevelThresholds::DEFAULT),
+            pressure: None,
+            reserve: config.reserve,
+            recent_service: RecentService::new(),
+            in_flight_max: config.in_flight_max,
         };
+        let slow_answers = SlowAnswers::new();
+        slow_answers.reconfigure(control.signals.slow_thresholds());
+        let adaptive = AdaptiveBound::new(config.adaptive);
+        let hint_key = keyed_hash([0, 0], name.as_deref());
         Self {
             name,
-            in_flight: InFlight::new(config.in_flight_max),
+            in_flight: InFlight::new(config.places(&adaptive)),
+            adaptive,
+            slow_answers,
+            pacer: Pacer::new(),
             counts: OfferCounts::new(),
             latency: LatencyAverages::new(),
+            hints: AtomicU64::new(0),
+            hint_key,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
             shed: AtomicU64::new(0),
+            served: AtomicU64::new(0),
             control: Mutex::new(control),
         }
     }
 
     /// Goes on with other settings. Requests in flight above a lower bound stay.
-    pub(crate) fn reconfigure(&self, config: ResourceConfig) {
+    pub(crate) fn reconfigure(&self, config: ResourceConfig, signals: Vec<SignalConfig>) {
         let mut control = lock(&self.control);
+        control.signals.reconfigure(signals);
+        self.slow_answers.reconfigure(control.signals.slow_thresholds());
+        control.pressure = None;
+        self.apply(&mut control, config);
+    }
+
+    /// Takes in how many members divide its numbers, of which 0 counts as 1.
+    pub(crate) fn set_members(&self, members: u32) {
+        let mut control = lock(&self.control);
+        if control.members != members {
+            control.members = members;
+            let config = control.config;
+            self.apply(&mut control, config);
+        }
+    }
+
+    /// Goes on with these settings, divided by the members.
+    fn apply(&self, control: &mut ResourceControl, whole: ResourceConfig) {
+        let config = whole.part_of(control.members);
+        control.config = whole;
+        control.reserve = config.reserve;
+        control.in_flight_max = config.in_flight_max;
+        self.adaptive.reconfigure(config.adaptive);
         control.waiting_max = config.waiting_max;
+        control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
             control.instances = places.0.map(|each| InstanceSet::new(each, places.1));
-            self.in_flight.set_max(places.1);
+            self.set_places(control, config.places(&self.adaptive));
         } else if control.instances.is_none() {
-            self.in_flight.set_max(places.1);
+            self.set_places(control, config.places(&self.adaptive));
         }
     }
 
@@ -176,14 +326,19 @@ impl Resource {
         lock(&self.control).waiting_max
     }
 
+    /// The settings of its queue.
+    pub(crate) fn queue(&self) -> Option<QueueConfig> {
+        lock(&self.control).queue_config
+    }
+
     /// Counts a first attempt as demand.
     #[inline]
-    pub(crate) fn offer(&self, level: u16, cost: Cost) {
+    pub(crate) fn offer(&self, class: Class, level: u16, cost: Cost) {
         // Relaxed: sums for the next tick, ordered with nothing. The tick reads the number of
         // offered requests before the sums, so a request between the two additions is in this
         // tick's sums or in the next one's.
         self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
-        self.counts.offer();
+        self.counts.offer(class);
     }
 
     /// Takes the demand of one request back, never below zero.
@@ -205,8 +360,30 @@ impl Resource {
         Cursor::at(self.cursor.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn retry_after_hint(&self) -> Duration {
+    /// The hint before it is scattered.
+    pub(crate) fn retry_after(&self) -> Duration {
         Duration::from_secs(self.retry_seconds.load(Ordering::Relaxed))
+    }
+
+    /// The hint for one more caller.
+    pub(crate) fn retry_after_hint(&self) -> Duration {
+        // Relaxed: two callers with one number would be told the same, no more.
+        let number = self.hints.fetch_add(1, Ordering::Relaxed);
+        scattered(self.retry_after(), self.hint_key, number)
+    }
+
+    /// Counts the cost of a request that got a place.
+    #[inline]
+    pub(crate) fn count_served(&self, cost: Cost) {
+        // Relaxed: a sum for the tick, ordered with nothing.
+        self.served.fetch_add(offered_cost(cost), Ordering::Relaxed);
+    }
+
+    /// Takes a shed request back that waits instead; never below zero.
+    pub(crate) fn uncount_shed(&self) {
+        let _ = self
+            .shed
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_sub(1)));
     }
 
     /// Counts a shed request for the retry hint.
@@ -227,6 +404,18 @@ impl Resource {
         self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
     }
 
+    /// The refusal of a request whose end is not reported and that is ahead of the pace.
+    #[cold]
+    pub(crate) fn ahead_of_pace(&self) -> Shed {
+        self.refusal(Binding::Pace, BindingSignal::InFlight, self.cursor())
+    }
+
+    /// The refusal of a request that has waited for too long, or would.
+    #[cold]
+    pub(crate) fn delayed(&self) -> Shed {
+        self.refusal(Binding::QueueDelay, BindingSignal::QueueDelay, self.cursor())
+    }
+
     fn refusal(&self, binding: Binding, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),
@@ -240,6 +429,12 @@ impl Resource {
 
     pub(crate) fn signal(&self, pressure: f64) {
         lock(&self.control).cursor.signal(pressure);
+    }
+
+    /// Takes in what the queue saw since the last observation.
+    pub(crate) fn observe_queue(&self, observation: QueueObservation) {
+        let mut control = lock(&self.control);
+        control.queue = Some(control.queue.unwrap_or(QueueObservation::NONE).merge(observation));
     }
 
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
@@ -264,7 +459,8 @@ impl Resource {
             return Err(InstanceError::NotScaled { resource: self.name.clone() });
         };
         instances.report(self.name.as_ref(), instance, state, now)?;
-        self.in_flight.set_max(instances.places(now));
+        let places = instances.places(now);
+        self.set_places(&control, places);
         Ok(())
     }
 
@@ -278,7 +474,8 @@ impl Resource {
     pub(crate) fn tick(&self, now: Timestamp) {
         let mut control = lock(&self.control);
         if let Some(instances) = &mut control.instances {
-            self.in_flight.set_max(instances.places(now));
+            let places = instances.places(now);
+            self.set_places(&control, places);
         }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
@@ -291,8 +488,118 @@ impl Resource {
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
-        let cursor = control.cursor.tick(self.in_flight.take_pressure(), &offered, now);
+        let places = self.in_flight.take_use();
+        let is_adaptive = self.adaptive.is_present();
+        let served = self.served.swap(0, Ordering::Relaxed);
+        let queue = control
+            .queue
+            .take()
+            .map(|queue| QueueObservation { served: queue.served.saturating_add(served), ..queue });
+        let measures = TickMeasures {
+            offered: &offered,
+            wanted: places.wanted,
+            utilization: places.utilization,
+            // An adaptive limit that grows is no capacity that came: the cursor would open with
+            // each of its steps. The cost that is served shows what its growth is worth.
+            places: if is_adaptive { control.in_flight_max } else { self.in_flight.max() },
+            turned_away: shed,
+            queue,
+        };
+        if is_adaptive {
+            self.tick_adaptive(&control, &measures, now);
+        }
+        self.pacer.tick(&mut control.recent_service, now);
+        let cursor = control.cursor.tick(&measures, now);
+        self.tick_level(&mut control, &measures, now);
         self.move_cursor(cursor, &control.cursor, now);
+    }
+
+    /// Moves the bound by the latency of the work.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "a part of at most a million places, rounded to whole ones"
+    )]
+    fn tick_adaptive(&self, control: &ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
+        let in_flight = (in_use(measures) * self.in_flight.max() as f64).round() as u64;
+        if let Some(limit) = self.adaptive.tick(now, in_flight) {
+            self.set_places(control, limit.min(control.in_flight_max));
+        }
+    }
+
+    /// Adds the end of work that was admitted at `admitted`.
+    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+        self.latency.add(sample);
+        self.slow_answers.add(sample);
+        if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
+            self.pacer.add(end);
+        }
+        self.adaptive.record(sample.limit_sample(), admitted, now);
+    }
+
+    /// How the bound is found.
+    pub(crate) fn concurrency(&self) -> Concurrency {
+        match self.adaptive.algorithm() {
+            Some(algorithm) => Concurrency::Adaptive(algorithm),
+            None if self.instances().is_some() => Concurrency::PerInstance,
+            None => Concurrency::Fixed,
+        }
+    }
+
+    /// Moves the load level by the signals.
+    fn tick_level(&self, control: &mut ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
+        control.signals.measure(SignalSource::InFlight, in_use(measures), now);
+        if let Some(queue) = measures.queue {
+            control.signals.measure(SignalSource::QueueDelay, queue.delay.as_secs_f64() * 1e3, now);
+        }
+        for (slower_than, part) in self.slow_answers.take() {
+            control.signals.measure(SignalSource::SlowAnswers { slower_than }, part, now);
+        }
+        control.pressure = control.signals.tick(now);
+        let input = LevelInput {
+            pressure: control.pressure.map(|(pressure, _)| pressure),
+            is_queue_over: measures.queue.is_some_and(|queue| queue.is_overloaded()),
+            is_cursor_closed: self.cursor() == Cursor::CLOSED,
+        };
+        control.levels.tick(input, now);
+        self.set_places(control, self.in_flight.max());
+    }
+
+    /// Sets the bound, with the reserve that the load level asks for.
+    fn set_places(&self, control: &ResourceControl, places: u64) {
+        let is_emergency = control.levels.level() == LoadLevel::Emergency;
+        let reserve = if is_emergency { places * u64::from(control.reserve) / 100 } else { 0 };
+        self.in_flight.set_max(places, reserve);
+    }
+
+    /// Takes in a pushed value that was checked; whether the resource has such a signal.
+    pub(crate) fn push_signal(&self, name: &str, pushed: PushedValue, now: Timestamp) -> bool {
+        lock(&self.control).signals.push(name, pushed, now)
+    }
+
+    /// The source of a signal; `None` if the resource has none of this name.
+    pub(crate) fn signal_source(&self, name: &str) -> Option<SignalSource> {
+        lock(&self.control).signals.source(name)
+    }
+
+    /// Adds the names of the pushed signals.
+    pub(crate) fn pushed_names(&self, names: &mut std::collections::BTreeSet<String>) {
+        names.extend(lock(&self.control).signals.pushed_names().map(str::to_owned));
+    }
+
+    pub(crate) fn level(&self) -> LoadLevel {
+        lock(&self.control).levels.level()
+    }
+
+    pub(crate) fn load(&self, now: Timestamp) -> LoadState {
+        let control = lock(&self.control);
+        LoadState {
+            level: control.levels.level(),
+            transitions: control.levels.transitions(),
+            pressure: control.pressure.map(|(pressure, _)| pressure),
+            binding: control.pressure.and_then(|(_, index)| control.signals.name(index)).map(str::to_owned),
+            signals: control.signals.stats(now),
+        }
     }
 
     fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
@@ -302,7 +609,8 @@ impl Resource {
 }
 
 /// The signals that an atomic holds, at the position of their number.
-const SIGNALS: [BindingSignal; 3] = [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin];
+const SIGNALS: [BindingSignal; 4] =
+    [BindingSignal::InFlight, BindingSignal::Pressure, BindingSignal::Pin, BindingSignal::QueueDelay];
 
 fn number_of(signal: BindingSignal) -> u8 {
     SIGNALS.iter().position(|known| *known == signal).unwrap_or(0) as u8
@@ -310,6 +618,13 @@ fn number_of(signal: BindingSignal) -> u8 {
 
 fn signal_of(number: u8) -> BindingSignal {
     SIGNALS.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+/// The part of the places in use, on average over a tick. A queue that was never empty wanted all
+/// of them for the whole tick, although each arrival from it saw the place that was free for it.
+fn in_use(measures: &TickMeasures<'_>) -> f64 {
+    let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
+    if is_full { 1.0 } else { measures.utilization }
 }
 
 fn offered_cost(cost: Cost) -> u64 {

@@ -36,20 +36,27 @@ pub enum Binding {
     },
     /// All places in flight are taken.
     InFlight,
+    /// The end of the request's work will not be reported, and it came ahead of the pace at which
+    /// the places could serve such requests.
+    Pace,
+    /// The request has waited for longer than its class should in a queue that stands, or would.
+    QueueDelay,
 }
 
 impl Binding {
-    /// `admission_cursor` or `in_flight`.
+    /// `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdmissionCursor { .. } => "admission_cursor",
             Self::InFlight => "in_flight",
+            Self::Pace => "pace",
+            Self::QueueDelay => "queue_delay",
         }
     }
 }
 
 impl Shed {
-    /// The mechanism that refuses: `admission_cursor` or `in_flight`.
+    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
     pub const fn name(&self) -> &'static str {
         self.binding.as_str()
     }
@@ -58,7 +65,7 @@ impl Shed {
     pub fn limit(&self) -> u64 {
         match self.binding {
             Binding::AdmissionCursor { .. } => u64::from(self.cursor.level()),
-            Binding::InFlight => self.in_flight_max,
+            Binding::InFlight | Binding::Pace | Binding::QueueDelay => self.in_flight_max,
         }
     }
 
@@ -66,7 +73,7 @@ impl Shed {
     pub const fn level(&self) -> Option<u16> {
         match self.binding {
             Binding::AdmissionCursor { level } => Some(level),
-            Binding::InFlight => None,
+            Binding::InFlight | Binding::Pace | Binding::QueueDelay => None,
         }
     }
 

@@ -1,33 +1,43 @@
 //! The numbers of one resource, for metrics and operators.
 
-use tidegate_core::Timestamp;
+use core::time::Duration;
 
+use tidegate_core::{Class, Timestamp};
+
+use crate::concurrency::Concurrency;
 use crate::cursor::Cursor;
 use crate::latency::LatencyStats;
-use crate::outcome::OfferOutcome;
+use crate::load_level::LoadLevel;
+use crate::outcome::{ClassStats, OfferOutcome};
 use crate::resource::Resource;
+use crate::resource_id::ResourceId;
+use crate::signal::SignalStats;
 
 /// The numbers of one resource at one instant.
 ///
-/// Each request that was offered ends in one outcome:
+/// Each request that was offered ends in one outcome, so for each class and for all of them:
 ///
 /// ```text
-/// offered == admitted + shed + no_place + denied + throttled + queue_full + gave_up + failed
-///          + undecided
+/// offered == admitted + shed + no_place + denied + throttled + queue_full + expired + cancelled
+///          + failed + undecided
 /// ```
 ///
 /// `undecided` are the requests that are being decided or wait; without any, `offered` equals the
 /// sum of the outcomes. Counters are read one after the other, so while requests are decided a
 /// request may be counted as undecided although it was decided a moment before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceStats<'a> {
+    /// The resource.
+    pub id: ResourceId,
     /// The name; `None` for the default resource.
     pub name: Option<&'a str>,
     /// The requests in flight.
     pub in_flight: u64,
-    /// The most requests in flight at once.
+    /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// How that bound is found.
+    pub concurrency: Concurrency,
     /// The instances that are alive; `None` where the bound does not depend on them.
     pub instances: Option<usize>,
     /// The position of the admission cursor.
@@ -39,38 +49,63 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The shortest time before a retry that refused callers are told; each is told up to half of
+    /// it more.
+    pub retry_after: Duration,
     /// The latency of the work, as its ends report it.
     pub latency: LatencyStats,
-    outcomes: [u64; OfferOutcome::ALL.len()],
+    /// The load level.
+    pub level: LoadLevel,
+    /// The changes of the load level since the start.
+    pub level_transitions: u64,
+    /// The worst smoothed pressure of the last tick; `None` while no signal is fresh.
+    pub pressure: Option<f64>,
+    /// The name of the signal with that pressure.
+    pub binding_signal: Option<String>,
+    /// The signals, in the order of their names.
+    pub signals: Vec<SignalStats>,
+    classes: [ClassStats; Class::ALL.len()],
 }
 
 impl<'a> ResourceStats<'a> {
-    pub(crate) fn of(resource: &'a Resource, now: Timestamp) -> Self {
-        // Outcomes before offers: a request that is decided in between is undecided here, rather
-        // than decided without having been offered.
-        let outcomes = OfferOutcome::ALL.map(|outcome| resource.counts.decided(outcome));
+    pub(crate) fn of(id: ResourceId, resource: &'a Resource, now: Timestamp) -> Self {
+        let classes = resource.counts.classes();
+        let load = resource.load(now);
         Self {
+            id,
+            level: load.level,
+            level_transitions: load.transitions,
+            pressure: load.pressure,
+            binding_signal: load.binding,
+            signals: load.signals,
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            concurrency: resource.concurrency(),
             instances: resource.instances(),
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
-            offered: resource.counts.offered(),
+            offered: classes.iter().map(|class| class.offered).sum(),
             demand: resource.demand(),
+            retry_after: resource.retry_after(),
             latency: resource.latency.stats(),
-            outcomes,
+            classes,
         }
     }
 
     /// The requests that ended in `outcome`.
-    pub const fn count(&self, outcome: OfferOutcome) -> u64 {
-        self.outcomes[outcome as usize]
+    pub fn count(&self, outcome: OfferOutcome) -> u64 {
+        self.classes.iter().map(|class| class.count(outcome)).sum()
+    }
+
+    /// The numbers of one class.
+    pub const fn class(&self, class: Class) -> &ClassStats {
+        &self.classes[class as usize]
     }
 
     /// The requests that are decided, whatever the outcome.
     pub fn decided(&self) -> u64 {
-        self.outcomes.iter().sum()
+        self.classes.iter().map(ClassStats::decided).sum()
     }
 
     /// The requests that were offered and are not decided yet.

@@ -3,11 +3,16 @@
 //!
 //! - The requests that lack the same thing, the [`Obstacle`], form a line. An [`Order`] says which
 //!   request of a line is next; only that one asks the engine again, and the others wait for it.
+//! - The line for the places of a resource can be a [`FairQueue`] instead
+//!   ([`WaitingRoom::set_queues`]), which also says whether a request is still worth serving.
 //! - A request whose obstacle changes keeps its arrival.
 //! - The room is bounded in requests and bytes, and each group of requests has a share that no
-//!   other group can use up ([`RoomBounds`]).
+//!   other group can use up ([`RoomBounds`]). A resource can have bounds of its own instead
+//!   ([`WaitingRoom::set_resource_bounds`]).
 //! - When it is full for a request, this request displaces the least important one that waits, if
-//!   that one is less important.
+//!   that one is less important. In a fair queue this is the newest request of the longest
+//!   sub-queue of the lowest class, also of the entrant's own class if the sub-queue is longer than
+//!   its own would be: one tenant cannot fill the queue.
 //!
 //! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker beside each
 //! position and wakes the positions that the functions here return. A position is returned when its
@@ -20,17 +25,21 @@
 //! line therefore asks once more if anything was returned since it asked last.
 //!
 //! Each function takes O(log n) for n waiting requests; displacement looks in addition at each
-//! group that has a request of a lower class and whose share protects it.
+//! group that has a request of a lower class and whose share protects it, and at each namespace
+//! that has one in a fair queue.
 
 mod class_then_arrival;
 mod order;
 mod room_shares;
 
 use core::cmp::Reverse;
+use core::ops::Bound;
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::Class;
+use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
@@ -40,13 +49,14 @@ pub use room_shares::{RoomBounds, RoomUse};
 /// All waiting requests, in the order `O`.
 ///
 /// ```
-/// # use tidegate_core::Class;
+/// # use tidegate_core::{Class, Timestamp};
 /// # use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds, WaitingRoom};
+/// let now = Timestamp::from_secs(1_800_000_000);
 /// let mut room: WaitingRoom = WaitingRoom::new(RoomBounds::new(1024, 64 << 20));
 /// let (obstacle, group) = (Obstacle::Counter(7), Group { namespace: 1, resource: None });
-/// let entrant = |class| Entrant { group, class, bytes: 512, obstacle };
-/// let batch = room.enter(entrant(Class::Sheddable))?.position;
-/// let user = room.enter(entrant(Class::Critical))?.position;
+/// let entrant = |class| Entrant::new(group, class, obstacle).bytes(512);
+/// let batch = room.enter(entrant(Class::Sheddable), now)?.position;
+/// let user = room.enter(entrant(Class::Critical), now)?.position;
 /// // The more important class is called first, and the other one when it has left.
 /// assert_eq!(room.returned(obstacle), Some(user));
 /// assert_eq!(room.leave(user), Some(batch));
@@ -55,11 +65,16 @@ pub use room_shares::{RoomBounds, RoomUse};
 #[derive(Clone, Debug)]
 pub struct WaitingRoom<O = ClassThenArrival> {
     order: O,
+    /// The lines for the places of the resources that have a fair queue; all others are in `order`.
+    queues: BTreeMap<ResourceId, FairQueue>,
     shares: RoomShares,
-    waiters: BTreeMap<Position, Entrant>,
+    waiters: BTreeMap<Position, Waiter>,
+    /// The requests for resources with a fair queue that wait for something else.
+    aside: BTreeMap<Position, QueueTerms>,
     /// The requests of each line, by class.
     lines: BTreeMap<Obstacle, [u32; Class::ALL.len()]>,
-    /// The requests of each group in the order in which they would be displaced.
+    /// The requests of each group that are in no fair queue, in the order in which they would be
+    /// displaced.
     groups: BTreeMap<Group, BTreeSet<DisplacementRank>>,
     /// The first request of each group, in the same order.
     displaceable: BTreeSet<(DisplacementRank, Group)>,
@@ -68,6 +83,30 @@ pub struct WaitingRoom<O = ClassThenArrival> {
 
 /// The lowest class first, then the latest arrival.
 type DisplacementRank = (Class, Reverse<Position>);
+
+/// The part of an [`Entrant`] that the room keeps; the rest is in its fair queue, or aside.
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
+    group: Group,
+    class: Class,
+    bytes: usize,
+    obstacle: Obstacle,
+}
+
+impl Waiter {
+    const fn rank(&self, position: Position) -> DisplacementRank {
+        (self.class, Reverse(position))
+    }
+
+    const fn entrant(&self, aside: &QueueTerms) -> Entrant {
+        let Self { group, class, bytes, obstacle } = *self;
+        let QueueTerms { tenant, cost, until, deadline, .. } = *aside;
+        Entrant { group, class, bytes, obstacle, tenant, cost, until, deadline }
+    }
+}
+
+/// The group before all others.
+const FIRST_GROUP: Group = Group { namespace: 0, resource: None };
 
 /// A request that has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +118,20 @@ pub struct Entered {
     pub displaced: Option<Position>,
     /// The request to be called because the displaced one was before it.
     pub called: Option<Position>,
+    /// The request to be called because it is now the next of the line that was entered, where this
+    /// line is a fair queue: perhaps the new one itself. A call for the one that was next before
+    /// may be on its way, and that one will find that it is not its turn.
+    pub next: Option<Position>,
+}
+
+/// The requests to be called when a request begins to wait for something else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Moved {
+    /// The one that became the next of the old line, if the request was the next one.
+    pub called: Option<Position>,
+    /// The one that became the next of the new line, where this line is a fair queue.
+    pub next: Option<Position>,
 }
 
 /// There is no room for a request: its group's share and what is not reserved for others are used
@@ -98,8 +151,10 @@ impl<O: Order> WaitingRoom<O> {
     {
         Self {
             order: O::default(),
+            queues: BTreeMap::new(),
             shares: RoomShares::new(bounds),
             waiters: BTreeMap::new(),
+            aside: BTreeMap::new(),
             lines: BTreeMap::new(),
             groups: BTreeMap::new(),
             displaceable: BTreeSet::new(),
@@ -120,60 +175,225 @@ impl<O: Order> WaitingRoom<O> {
         self.shares.bounds()
     }
 
-    /// Sets the bounds of the resources that have some, beside those of the room; other resources
-    /// have none. Requests that wait beyond a lower bound stay.
+    /// Sets the bounds of the resources that have some: each is a room of its own, of which the
+    /// bounds and shares of the others say nothing. Requests that wait beyond a lower bound stay.
     pub fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
         self.shares.set_resource_bounds(bounds);
     }
 
-    /// Gives a request a position, at the end of its class in its line.
-    pub fn enter(&mut self, entrant: Entrant) -> Result<Entered, RoomFull> {
-        let Entrant { group, class, bytes, .. } = entrant;
+    /// Sets which resources have a fair queue, with its settings; the places of all others are
+    /// given in the order `O`. Requests that wait already go on waiting, those that get a fair
+    /// queue only now without a tenant and from `now`.
+    pub fn set_queues(
+        &mut self,
+        queues: impl IntoIterator<Item = (ResourceId, QueueConfig)>,
+        now: Timestamp,
+    ) {
+        let configs: BTreeMap<_, _> = queues.into_iter().collect();
+        let is_moved = |line: &Obstacle| match line {
+            Obstacle::Place(resource) => configs.contains_key(resource) != self.queues.contains_key(resource),
+            Obstacle::Counter(_) | Obstacle::Answer(_) => false,
+        };
+        let moved = self.waiters.iter().filter(|(_, waiter)| is_moved(&waiter.obstacle));
+        let moved: Vec<_> = moved.map(|(position, waiter)| (*position, *waiter)).collect();
+        for (position, waiter) in &moved {
+            self.detach(*position, *waiter, Departure::Moved);
+        }
+        self.queues.retain(|resource, _| configs.contains_key(resource));
+        for (resource, config) in configs {
+            match self.queues.get_mut(&resource) {
+                Some(queue) => queue.reconfigure(config),
+                None => {
+                    self.queues.insert(resource, FairQueue::new(config));
+                }
+            }
+        }
+        for (position, waiter) in moved {
+            self.attach(position, waiter, now);
+        }
+        let queues = &self.queues;
+        let waiters = &self.waiters;
+        self.aside.retain(|position, _| {
+            let resource = waiters.get(position).and_then(|waiter| waiter.group.resource);
+            resource.is_some_and(|resource| queues.contains_key(&resource))
+        });
+    }
+
+    /// The fair queue of a resource; `None` if it has none.
+    pub fn queue(&self, resource: ResourceId) -> Option<&FairQueue> {
+        self.queues.get(&resource)
+    }
+
+    /// Ticks the fair queue of a resource, see [`FairQueue::tick`]; `None` if it has none.
+    pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueTick> {
+        Some(self.queues.get_mut(&resource)?.tick(now))
+    }
+
+    /// Sets the typical service time of a resource that has a fair queue; see
+    /// [`FairQueue::set_service_time`].
+    pub fn set_service_time(&mut self, resource: ResourceId, time: Duration) {
+        if let Some(queue) = self.queues.get_mut(&resource) {
+            queue.set_service_time(time);
+        }
+    }
+
+    /// Corrects what a served request of a resource with a fair queue was charged; see
+    /// [`FairQueue::correct`]. The request to be called because it is now the next one.
+    pub fn correct(&mut self, resource: ResourceId, entrant: &Entrant, cost: Cost) -> Option<Position> {
+        let queue = self.queues.get_mut(&resource)?;
+        let before = queue.next();
+        queue.correct(entrant, cost);
+        queue.next().filter(|next| Some(*next) != before)
+    }
+
+    /// Whether it is of no use that a request waits at its obstacle; see
+    /// [`FairQueue::is_hopeless`]. `false` for lines other than fair queues.
+    pub fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
+        self.queue_of(entrant.obstacle).is_some_and(|queue| queue.is_hopeless(entrant, now))
+    }
+
+    /// Gives a request a position, at the end of its class in its line, or where the fair queue of
+    /// the line puts it.
+    pub fn enter(&mut self, entrant: Entrant, now: Timestamp) -> Result<Entered, RoomFull> {
+        let Entrant { group, class, bytes, obstacle, .. } = entrant;
         let (mut displaced, mut called) = (None, None);
         if !self.shares.take(group, bytes) {
-            let victim = self.displace_for(entrant).ok_or(RoomFull { bounds: self.bounds() })?;
-            called = self.remove(victim);
+            let victim = self
+                .displace_for(&entrant)
+                .ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
+            called = self.remove(victim, Departure::Displaced);
             displaced = Some(victim);
         }
         let position = Position::new(self.next_arrival);
         self.next_arrival += 1;
-        self.order.push(position, &entrant);
-        self.waiters.insert(position, entrant);
-        self.lines.entry(entrant.obstacle).or_default()[class as usize] += 1;
-        self.change_group(group, |requests| requests.insert((class, Reverse(position))));
-        Ok(Entered { position, displaced, called: called.filter(|called| self.is_next(*called)) })
+        let waiter = Waiter { group, class, bytes, obstacle };
+        self.waiters.insert(position, waiter);
+        let has_queue = group.resource.is_some_and(|resource| self.queues.contains_key(&resource));
+        if has_queue || self.queue_of(obstacle).is_some() {
+            self.aside.insert(position, QueueTerms::new(&entrant));
+        }
+        let before = self.next(obstacle);
+        self.attach(position, waiter, now);
+        let next = self.new_next(obstacle, before);
+        let called = called.filter(|called| self.is_next(*called) && Some(*called) != next);
+        Ok(Entered { position, displaced, called, next })
     }
 
     /// Finds the request that an entrant displaces, and gives its share to the entrant.
-    fn displace_for(&mut self, entrant: Entrant) -> Option<Position> {
-        let Self { shares, waiters, displaceable, .. } = self;
-        for ((class, Reverse(position)), group) in &*displaceable {
-            if *class >= entrant.class {
-                return None;
+    fn displace_for(&mut self, entrant: &Entrant) -> Option<Position> {
+        let own = match entrant.obstacle {
+            Obstacle::Place(resource) => Some(resource),
+            Obstacle::Counter(_) | Obstacle::Answer(_) => None,
+        };
+        for class in Class::ALL.into_iter().filter(|class| *class <= entrant.class) {
+            let own_queue = own.and_then(|own| self.queues.get(&own));
+            let mut victims = own_queue.map_or_else(Vec::new, |queue| queue.victims(class, Some(entrant)));
+            if class < entrant.class {
+                let others = self.queues.iter().filter(|(resource, _)| Some(**resource) != own);
+                victims.extend(others.flat_map(|(_, queue)| queue.victims(class, None)));
             }
-            let bytes = waiters.get(position)?.bytes;
-            shares.give_back(*group, bytes);
-            if shares.take(entrant.group, entrant.bytes) {
-                return Some(*position);
+            if let Some(victim) = victims.into_iter().find(|victim| self.gives_way(*victim, entrant)) {
+                return Some(victim);
             }
-            shares.take_anyway(*group, bytes);
+            if class < entrant.class
+                && let Some(victim) = self.displace_outside_queues(class, entrant)
+            {
+                return Some(victim);
+            }
         }
         None
     }
 
+    /// [`WaitingRoom::displace_for`] for the requests of a class that are in no fair queue: of each
+    /// group the one that arrived last.
+    fn displace_outside_queues(&mut self, class: Class, entrant: &Entrant) -> Option<Position> {
+        let mut at = Bound::Included(((class, Reverse(Position::new(u64::MAX))), FIRST_GROUP));
+        while let Some(one) = self.displaceable.range((at, Bound::Unbounded)).next().copied()
+            && let ((of, Reverse(position)), _) = one
+            && of == class
+        {
+            if self.gives_way(position, entrant) {
+                return Some(position);
+            }
+            at = Bound::Excluded(one);
+        }
+        None
+    }
+
+    /// Gives the share of a request to an entrant, unless that would not be enough for it.
+    fn gives_way(&mut self, victim: Position, entrant: &Entrant) -> bool {
+        let Some(Waiter { group, bytes, .. }) = self.waiters.get(&victim).copied() else { return false };
+        self.shares.give_back(group, bytes);
+        let is_enough = self.shares.take(entrant.group, entrant.bytes);
+        if !is_enough {
+            self.shares.take_anyway(group, bytes);
+        }
+        is_enough
+    }
+
     /// Lets a request wait for something else from now on; it keeps its arrival.
     ///
-    /// Returns the request to be called: the one that became the next of the old line. `None` if
-    /// the request was not the next one, waits at this obstacle already or has no position any
+    /// One that goes from a fair queue to an [answer](Obstacle::Answer) is taken to have its place:
+    /// its tenant is charged, and gets the charge back if the request comes back or leaves.
+    ///
+    /// Nothing is to be called if the request waits at this obstacle already or has no position any
     /// more.
-    pub fn moved(&mut self, position: Position, obstacle: Obstacle) -> Option<Position> {
-        let entrant = self.waiters.get_mut(&position).filter(|entrant| entrant.obstacle != obstacle)?;
-        let (class, old) = (entrant.class, core::mem::replace(&mut entrant.obstacle, obstacle));
-        let was_next = self.order.next(old) == Some(position);
-        self.order.moved(position, obstacle);
-        self.leave_line(old, class);
-        self.lines.entry(obstacle).or_default()[class as usize] += 1;
-        self.order.next(old).filter(|_| was_next)
+    pub fn moved(&mut self, position: Position, obstacle: Obstacle, now: Timestamp) -> Moved {
+        let Some(waiter) = self.waiters.get(&position).filter(|waiter| waiter.obstacle != obstacle).copied()
+        else {
+            return Moved::default();
+        };
+        let old = waiter.obstacle;
+        let (old_next, new_next) = (self.next(old), self.next(obstacle));
+        let moved = Waiter { obstacle, ..waiter };
+        self.waiters.insert(position, moved);
+        if self.queue_of(old).is_none() && self.queue_of(obstacle).is_none() {
+            self.order.moved(position, obstacle);
+            self.leave_line(old, waiter.class);
+            self.lines.entry(obstacle).or_default()[waiter.class as usize] += 1;
+        } else {
+            if let (Obstacle::Answer(_), Some(queue)) = (obstacle, self.queue_mut(old)) {
+                let aside = queue.set_aside(position);
+                self.aside.extend(aside.map(|aside| (position, aside)));
+            }
+            self.detach(position, waiter, Departure::Moved);
+            self.attach(position, moved, now);
+        }
+        let was_next = old_next == Some(position) || self.queue_of(old).is_some();
+        let called = self.next(old).filter(|next| was_next && Some(*next) != old_next);
+        Moved { called, next: self.new_next(obstacle, new_next) }
+    }
+
+    /// Whether a request in a fair queue may take a place at `now`. In any other line,
+    /// [`TurnVerdict::Go`] if it is the next one; [`TurnVerdict::Wait`] also if it has no position
+    /// any more.
+    ///
+    /// One that is shed still has its position, and is to [leave](WaitingRoom::leave).
+    pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
+        let Some(obstacle) = self.waiters.get(&position).map(|waiter| waiter.obstacle) else {
+            return TurnVerdict::Wait;
+        };
+        if let Some(queue) = self.queue_mut(obstacle) {
+            return queue.turn(position, now);
+        }
+        if self.is_next(position) { TurnVerdict::Go } else { TurnVerdict::Wait }
+    }
+
+    /// Takes a request out that got its place, and charges its tenant in the fair queue of its
+    /// resource, if there is one. The request to be called, as [`WaitingRoom::leave`] says.
+    pub fn served(&mut self, position: Position, now: Timestamp) -> Option<Position> {
+        let waiter = *self.waiters.get(&position)?;
+        let before = self.next(waiter.obstacle);
+        if let Some(queue) = self.queue_mut(waiter.obstacle) {
+            queue.served(position, now);
+        } else if let Some(aside) = self.aside.remove(&position)
+            && let Some(since) = aside.since
+            && let Some(queue) = waiter.group.resource.and_then(|resource| self.queues.get_mut(&resource))
+        {
+            queue.served_aside(&waiter.entrant(&aside), since, now);
+        }
+        let called = self.leave(position);
+        if self.queue_of(waiter.obstacle).is_some() { self.new_next(waiter.obstacle, before) } else { called }
     }
 
     /// Takes a request out, for whatever reason.
@@ -181,20 +401,78 @@ impl<O: Order> WaitingRoom<O> {
     /// Returns the request to be called: the one that became the next of its line. `None` if the
     /// request was not the next one or has no position any more.
     pub fn leave(&mut self, position: Position) -> Option<Position> {
-        let Entrant { group, bytes, .. } = *self.waiters.get(&position)?;
+        let Waiter { group, bytes, .. } = *self.waiters.get(&position)?;
         self.shares.give_back(group, bytes);
-        self.remove(position)
+        self.remove(position, Departure::Cancelled)
     }
 
     /// Takes a request out everywhere but in the shares; the request that became the next of its
-    /// line.
-    fn remove(&mut self, position: Position) -> Option<Position> {
-        let Entrant { group, class, obstacle, .. } = self.waiters.remove(&position)?;
-        let was_next = self.order.next(obstacle) == Some(position);
-        self.order.cancel(position);
-        self.leave_line(obstacle, class);
-        self.change_group(group, |requests| requests.remove(&(class, Reverse(position))));
-        self.order.next(obstacle).filter(|_| was_next)
+    /// line, or that its tenant's refund made the next one of the fair queue.
+    fn remove(&mut self, position: Position, departure: Departure) -> Option<Position> {
+        let waiter = self.waiters.remove(&position)?;
+        let before = self.next(waiter.obstacle);
+        self.detach(position, waiter, departure);
+        let aside = self.aside.remove(&position);
+        if let Some(aside) = aside.filter(|aside| aside.is_charged)
+            && let Some(resource) = waiter.group.resource
+            && let Some(queue) = self.queues.get_mut(&resource)
+        {
+            let before = queue.next();
+            queue.refund(&waiter.entrant(&aside));
+            return queue.next().filter(|next| Some(*next) != before);
+        }
+        self.next(waiter.obstacle).filter(|next| before == Some(position) && *next != position)
+    }
+
+    /// Takes a request out of its line. Its terms for a fair queue are kept aside.
+    fn detach(&mut self, position: Position, waiter: Waiter, departure: Departure) {
+        if let Some(queue) = self.queue_mut(waiter.obstacle) {
+            let aside = queue.take(position, Some(departure));
+            self.aside.extend(aside.map(|aside| (position, QueueTerms { since: None, ..aside })));
+        } else {
+            self.order.cancel(position);
+            self.change_group(waiter.group, |requests| requests.remove(&waiter.rank(position)));
+        }
+        self.leave_line(waiter.obstacle, waiter.class);
+    }
+
+    /// Puts a request in its line.
+    fn attach(&mut self, position: Position, waiter: Waiter, now: Timestamp) {
+        let plain = || QueueTerms::new(&Entrant::new(waiter.group, waiter.class, waiter.obstacle));
+        if self.queue_of(waiter.obstacle).is_some() {
+            let aside = self.aside.remove(&position).unwrap_or_else(plain);
+            let entrant = waiter.entrant(&aside);
+            if let Some(queue) = self.queue_mut(waiter.obstacle) {
+                if aside.is_charged {
+                    queue.refund(&entrant);
+                }
+                queue.push_since(position, &entrant, aside.since.unwrap_or(now), now);
+            }
+        } else {
+            let aside = self.aside.get(&position).copied().unwrap_or_else(plain);
+            self.order.push(position, &waiter.entrant(&aside));
+            self.change_group(waiter.group, |requests| requests.insert(waiter.rank(position)));
+        }
+        self.lines.entry(waiter.obstacle).or_default()[waiter.class as usize] += 1;
+    }
+
+    fn queue_of(&self, obstacle: Obstacle) -> Option<&FairQueue> {
+        match obstacle {
+            Obstacle::Place(resource) => self.queues.get(&resource),
+            Obstacle::Counter(_) | Obstacle::Answer(_) => None,
+        }
+    }
+
+    fn queue_mut(&mut self, obstacle: Obstacle) -> Option<&mut FairQueue> {
+        match obstacle {
+            Obstacle::Place(resource) => self.queues.get_mut(&resource),
+            Obstacle::Counter(_) | Obstacle::Answer(_) => None,
+        }
+    }
+
+    /// The next request of a fair queue, if it is another one than before.
+    fn new_next(&self, obstacle: Obstacle, before: Option<Position>) -> Option<Position> {
+        self.queue_of(obstacle)?.next().filter(|next| Some(*next) != before)
     }
 
     fn leave_line(&mut self, obstacle: Obstacle, class: Class) {
@@ -227,12 +505,17 @@ impl<O: Order> WaitingRoom<O> {
 
     /// The request that is next at an obstacle.
     pub fn next(&self, obstacle: Obstacle) -> Option<Position> {
-        self.order.next(obstacle)
+        self.queue_of(obstacle).map_or_else(|| self.order.next(obstacle), FairQueue::next)
     }
 
     /// Whether a request is the next of its line; `false` also if it has no position any more.
     pub fn is_next(&self, position: Position) -> bool {
-        self.waiters.get(&position).is_some_and(|entrant| self.order.next(entrant.obstacle) == Some(position))
+        self.waiters.get(&position).is_some_and(|waiter| self.next(waiter.obstacle) == Some(position))
+    }
+
+    /// The thing that a request lacks; `None` if it has no position any more.
+    pub fn obstacle(&self, position: Position) -> Option<Obstacle> {
+        self.waiters.get(&position).map(|waiter| waiter.obstacle)
     }
 
     /// Whether a request still has its position: it has neither left nor been displaced.
@@ -240,8 +523,9 @@ impl<O: Order> WaitingRoom<O> {
         self.waiters.contains_key(&position)
     }
 
-    /// The first of these obstacles for which a request of this class or a higher one waits. A new
-    /// request of that class must join its line, rather than take what the others wait for.
+    /// The first of these obstacles for which a request of this class or a higher one waits, or, in
+    /// a fair queue, any request. A new request of that class must join its line, rather than take
+    /// what the others wait for.
     pub fn line_ahead(
         &self,
         obstacles: impl IntoIterator<Item = Obstacle>,
@@ -252,8 +536,16 @@ impl<O: Order> WaitingRoom<O> {
         }
         obstacles.into_iter().find(|obstacle| {
             let line = self.lines.get(obstacle);
-            line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
+            let from = if self.queue_of(*obstacle).is_some() { 0 } else { class as usize };
+            line.is_some_and(|counts| counts[from..].iter().any(|count| *count > 0))
         })
+    }
+
+    /// Whether a request of this class or a higher one waits at an obstacle: what a request that
+    /// does not wait may not take.
+    pub fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
+        let line = self.lines.get(&obstacle);
+        line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
     }
 
     /// The number of waiting requests.

@@ -38,6 +38,7 @@ struct ShapeChecker<'a, 'r> {
 struct Allowed<'a> {
     text: bool,
     number: Option<&'a Value>,
+    decimal: bool,
     boolean: bool,
     words: Option<&'a Value>,
     list: Option<&'a Value>,
@@ -65,6 +66,7 @@ impl<'a> Allowed<'a> {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => self.text = true,
             Some("integer") => self.number = Some(schema),
+            Some("number") => self.decimal = true,
             Some("boolean") => self.boolean = true,
             Some("array") => self.list = Some(schema),
             Some("object") => self.mapping = Some(schema),
@@ -78,6 +80,7 @@ impl<'a> Allowed<'a> {
             (self.text, "text"),
             (self.words.is_some(), "a word"),
             (self.number.is_some(), "a whole number"),
+            (self.decimal, "a number"),
             (self.boolean, "true or false"),
             (self.list.is_some(), "a list"),
             (self.mapping.is_some(), "a mapping"),
@@ -159,6 +162,8 @@ impl<'a> ShapeChecker<'a, '_> {
             Value::from(word)
         } else if let Some(number) = allowed.number {
             number.get("minimum").cloned().unwrap_or_else(|| Value::from(0))
+        } else if allowed.decimal {
+            Value::from(0)
         } else if allowed.boolean {
             Value::from(false)
         } else if allowed.list.is_some() {
@@ -218,6 +223,15 @@ impl<'a> ShapeChecker<'a, '_> {
                     let words = listed(allowed.words.into_iter().flat_map(words_of), "or");
                     let fix = if words.is_empty() { fix } else { format!("{fix}, or {words}") };
                     self.wrong(allowed, path, node, what, fix)
+                }
+            };
+        }
+        if allowed.decimal {
+            return match text.parse::<f64>() {
+                Ok(number) if number.is_finite() && !is_text => Value::from(number),
+                _ => {
+                    let what = format!("expected a number, found \"{}\"", shown(&text));
+                    self.wrong(allowed, path, node, what, "write a decimal, for example 0.5")
                 }
             };
         }

@@ -329,11 +329,14 @@ async fn decide<D: DecisionPoint>(
         NotedDecision::Admitted(permit, limits) => {
             let mut allowances = HeaderMap::new();
             decisions.write_allowances(policy, &request, &limits, permit.admitted_at(), &mut allowances);
+            decisions.write_load(policy, &request, &mut allowances);
             let permit = Held::new(Arc::clone(&proxy.context), permit);
             ProxyVerdict::Admitted(Box::new(permit), allowances)
         }
         NotedDecision::Refused(refusal) => {
-            ProxyVerdict::Refused(refused(proxy, policy, routed.route, head, &refusal))
+            let mut reply = refused(proxy, policy, routed.route, head, &refusal);
+            decisions.write_load(policy, &request, reply.headers_mut());
+            ProxyVerdict::Refused(reply)
         }
     };
     Ok(ProxyDecision { verdict, waited, until, measured })

@@ -57,6 +57,9 @@ pub trait DecisionPoint: Send + Sync + 'static {
         headers: &mut HeaderMap,
     );
 
+    /// Writes the load of the resource of a request, if answers about this resource show it.
+    fn write_load(&self, policy: &Self::Policy, request: &Request<'_>, headers: &mut HeaderMap);
+
     /// The status of the answer to a refusal.
     fn refusal_status(&self, policy: &Self::Policy, refusal: &Refusal) -> u16;
 

@@ -178,6 +178,9 @@ impl RequestContext {
         completion.true_units =
             self.true_units.map(|units| Units::from_thousandths(units.as_thousandths().into()));
         completion.status = Some(self.record.status).filter(|status| *status > 0);
+        if ending == ResponseEnd::Late {
+            completion = completion.timed_out();
+        }
         if self.is_tunnel {
             completion = completion.unsampled();
         }

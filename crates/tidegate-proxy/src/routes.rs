@@ -76,13 +76,22 @@ impl Routes {
         Self { config: config.clone(), headers, all, upstreams, other }
     }
 
-    /// The bounds of the waiting room, shared by the namespaces whose requests may wait.
+    /// The bounds of the waiting room. The namespaces of routes that wait have equal parts of the
+    /// configured bounds, and all others together one part more of the same size, since their
+    /// requests may wait through another protocol. Without such a route all namespaces of the
+    /// engine have equal parts.
     pub(crate) fn waiting_bounds(&self) -> RoomBounds {
         let settings = &self.config.settings;
         let waiting = settings.routes.iter().filter(|route| !route.wait.is_zero());
         let namespaces: BTreeSet<&str> = waiting.filter_map(|route| route.namespace.as_deref()).collect();
-        let bounds = RoomBounds::new(settings.waiting, WAITING_BYTES);
-        bounds.shared_by(namespaces.len().max(1), 0)
+        match namespaces.len() {
+            0 => RoomBounds::new(settings.waiting, WAITING_BYTES),
+            parts => {
+                let with_others = |whole: usize| whole.saturating_add(whole / parts);
+                let bounds = RoomBounds::new(with_others(settings.waiting), with_others(WAITING_BYTES));
+                bounds.shared_by(parts + 1, 0)
+            }
+        }
     }
 
     fn counts_of(&self, name: &str) -> Option<Arc<RouteCounts>> {

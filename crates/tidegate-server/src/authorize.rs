@@ -63,24 +63,27 @@ impl Desk<'_> {
         query: Option<&str>,
         headers: &HeaderMap,
     ) -> Result<Reply, Fault> {
-        self.end(self.begin_authorize(caller, query, headers)).await
+        let names = &self.in_force.config.authorize_headers;
+        let default = self.in_force.config.authorize_namespace.as_deref();
+        let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
+        let reply = self.end(self.begin_authorize(caller, &subrequest, headers)).await?;
+        Ok(self.with_load(reply, subrequest.attributes.get("resource")))
     }
 
     fn begin_authorize(
         &self,
         caller: &Caller,
-        query: Option<&str>,
+        subrequest: &Subrequest<'_>,
         headers: &HeaderMap,
     ) -> Result<RequestProgress, Fault> {
-        let names = &self.in_force.config.authorize_headers;
-        let default = self.in_force.config.authorize_namespace.as_deref();
-        let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         caller.may(Verb::Check, &subrequest.namespace)?;
         let pairs = self.bounded(&subrequest.attributes)?;
         let own = OwnClaims::of(subrequest.class, headers)?;
         let request = self.request_of(&subrequest.namespace, &pairs, subrequest.cost, own, caller)?;
         let planes = &self.in_force.config.planes;
         let request = planes.with_words(request, |name| subrequest.attributes.get(name), caller)?;
+        // A gateway does not report the end of the work.
+        let request = request.end_unknown();
         let style = Style::Headers(subrequest.deny_status);
         self.begin(&request, Terms { now: self.daemon.clock.now(), keep: Keep::Expiring, style })
     }

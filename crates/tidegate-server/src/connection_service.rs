@@ -2,9 +2,10 @@
 //! listener.
 
 use core::convert::Infallible;
-use core::future::poll_fn;
+use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
+use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::future::Either;
@@ -196,7 +197,8 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
         // Small answers: copying head and body together costs less than handing the kernel two
         // pieces.
         .writev(is_proxy)
-        // A client in the queue is known to have gone only by the end of its input.
+        // The API answers a client that has ended its output, unless the request waits in a queue
+        // (`ConnectionActivity::hold`).
         .half_close(!is_proxy)
         .max_headers(bounds.headers)
         .max_buf_size(bounds.header_bytes.max(8 << 10));
@@ -207,6 +209,11 @@ fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
         .max_header_list_size(u32::try_from(bounds.header_bytes).unwrap_or(u32::MAX));
     builder
 }
+
+/// How often a connection looks for the end of its client's output while a request waits and unread
+/// bytes lie before that end. Half of the 100 ms within which a client that left is out of the
+/// queue.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves one connection until it ends or is told to, with its streams if they are answered
 /// together.
@@ -231,6 +238,7 @@ async fn run<S, T, B, E>(
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;
+    let mut look = None;
     let ended = poll_fn(|cx| {
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -247,8 +255,16 @@ async fn run<S, T, B, E>(
                     // The waker was used up by the order; the next one needs it again.
                     is_registered = false;
                 }
-                ConnectionCommand::Serve | ConnectionCommand::Finish => return Poll::Pending,
+                ConnectionCommand::Serve | ConnectionCommand::Finish => {}
             }
+            if !line.is_unwatched() {
+                return Poll::Pending;
+            }
+            let sleep = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
+            if look.get_or_insert_with(sleep).as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            look = None;
         }
     })
     .await;

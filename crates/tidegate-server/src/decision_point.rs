@@ -80,6 +80,12 @@ impl DecisionPoint for DaemonContext {
         limit_headers(headers, allowances(&enforced, now), policy.config.older_headers);
     }
 
+    fn write_load(&self, policy: &InForce, request: &Request<'_>, headers: &mut HeaderMap) {
+        if let Some(load) = (Desk { daemon: self, in_force: policy }).shown_load(request.resource) {
+            load.write(headers);
+        }
+    }
+
     fn refusal_status(&self, policy: &InForce, refusal: &Refusal) -> u16 {
         policy.config.status_of(refusal)
     }

@@ -26,7 +26,7 @@ use hyper::body::Incoming;
 use tidegate_net::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
 use tidegate_net::{Bounds, check_head};
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
-use tidegate_wire::{Fault, FaultCode};
+use tidegate_wire::{Fault, FaultCode, grpc_timeout};
 use tonic::body::Body;
 use tonic::codec::{BufferSettings, Codec};
 use tonic::server::{Grpc, UnaryService};
@@ -41,6 +41,7 @@ use crate::in_force::InForce;
 use crate::protocol::Protocol;
 use counts::CalledService;
 use health::never_fails;
+use rls::AnswerHold;
 pub(crate) use server::{GrpcServer, GrpcState};
 
 /// Answers one call, which came over `line`.
@@ -112,7 +113,7 @@ async fn answer_to(
         CalledService::RateLimit => {
             let caller = authenticate(daemon, &in_force, line, names, &parts.headers)?;
             let request = read(parts, incoming, bounds, line).await?;
-            Ok(should_rate_limit(daemon, &in_force, &caller, request).await)
+            Ok(should_rate_limit(daemon, &in_force, &caller, line, request).await)
         }
         CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
@@ -211,14 +212,18 @@ async fn should_rate_limit(
     daemon: &DaemonContext,
     in_force: &InForce,
     caller: &Caller,
+    line: &ConnectionActivity,
     request: Request<Full<Bytes>>,
 ) -> Response<Body> {
     let desk = Desk { daemon, in_force };
+    // A timeout that cannot be read is ignored: the policy's own bound remains.
+    let timeout = request.headers().get("grpc-timeout").and_then(|text| grpc_timeout::parse(text.as_bytes()));
+    let hold = Some(AnswerHold { line, timeout });
     let mut is_read = false;
     let decide = |request: tonic::Request<RateLimitRequest>| {
         is_read = true;
         async move {
-            match desk.should_rate_limit(caller, request.get_ref()).await {
+            match desk.should_rate_limit(caller, request.get_ref(), hold).await {
                 Ok(answer) => Ok(tonic::Response::new(answer)),
                 Err(fault) => Err(status_of(daemon, &fault)),
             }
@@ -286,7 +291,10 @@ fn status_of(daemon: &DaemonContext, fault: &Fault) -> Status {
         FaultCode::UnknownRoute | FaultCode::NotAvailable | FaultCode::MethodNotAllowed => {
             Code::Unimplemented
         }
-        FaultCode::UnknownNamespace | FaultCode::UnknownLimit | FaultCode::UnknownPermit => Code::NotFound,
+        FaultCode::UnknownNamespace
+        | FaultCode::UnknownLimit
+        | FaultCode::UnknownSignal
+        | FaultCode::UnknownPermit => Code::NotFound,
         FaultCode::Unauthenticated => Code::Unauthenticated,
         FaultCode::Forbidden => Code::PermissionDenied,
         FaultCode::BodyTimeout => Code::DeadlineExceeded,

@@ -158,8 +158,33 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_resource_in_flight", "Requests in flight at a resource"),
     ("tidegate_resource_in_flight_max", "The most requests that may be in flight at a resource"),
     ("tidegate_resource_cursor", "Level of importance below which a resource sheds requests; 0 sheds none"),
+    (
+        "tidegate_resource_level",
+        "Load level of a resource: 0 normal, 1 soft, 2 brownout, 3 hard, 4 emergency",
+    ),
+    (
+        "tidegate_resource_pressure",
+        "Highest pressure of the signals of a resource; 1 is as much as it should bear, 0 without a fresh signal",
+    ),
+    ("tidegate_resource_queued", "Requests that wait in the queue of a resource, by class"),
+    (
+        "tidegate_resource_queue_delay_seconds",
+        "Shortest delay of a queue in the last 100 ms, by class; 0 where the class was empty meanwhile",
+    ),
+    (
+        "tidegate_resource_queue_wait_seconds",
+        "Sum of the waits of the requests that left a queue to be served, by class",
+    ),
+    (
+        "tidegate_resource_queue_departures",
+        "Requests that left the queue of a resource, by class and by the way they left",
+    ),
+    ("tidegate_signal_pressure", "Smoothed pressure of a signal at a resource; 0 while it is stale"),
+    ("tidegate_signal_stale", "1 while a signal has no value that is fresh enough to count"),
     ("tidegate_resource_offered", "First attempts of requests for a resource"),
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
+    ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
+    ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),
     ("tidegate_build_info", "The running version"),
 ];
 

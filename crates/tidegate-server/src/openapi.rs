@@ -22,6 +22,9 @@ use tidegate_wire::operation::{
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
 use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::resources::{
+    ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
+};
 use tidegate_wire::tables::{NodeBody, OperationBody, PartitionBody, Placement, TableBody, TablesBody};
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, OperationBuilder, ParameterBuilder, ParameterIn};
@@ -107,6 +110,13 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         LeaseBody,
         LeasesBody,
         MemberBody,
+        ResourcesBody,
+        ResourceBody,
+        CursorBody,
+        ClassBody,
+        SignalBody,
+        SignalValue,
+        SignalAnswer,
         Health
     ))
 )]

@@ -1,5 +1,7 @@
 //! The operations of the API, one for each route.
 
+use core::time::Duration;
+
 use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate_capacity::{Access, IndexWrite};
@@ -7,6 +9,7 @@ use tidegate_core::{Refusal, Timestamp};
 use tidegate_engine::{
     Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
 };
+use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
@@ -36,7 +39,8 @@ pub(crate) const ROUTES: &[Route] = &[
     Route::post("/v1/check", "May this request go ahead?", |call| {
         Box::pin(async move {
             let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
-            desk.check(caller, headers, &call.into_body().await?).await
+            let line = call.line;
+            desk.check(caller, line, headers, &call.into_body().await?).await
         })
     })
     .takes("Check")
@@ -104,27 +108,45 @@ pub(crate) const ROUTES: &[Route] = &[
 type OperationResult = Result<Reply, Fault>;
 
 impl Desk<'_> {
-    pub(crate) async fn check(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
-        self.end(self.begin_check(caller, headers, body)).await
+    pub(crate) async fn check(
+        &self,
+        caller: &Caller,
+        line: &ConnectionActivity,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> OperationResult {
+        let check: Check<'_> = read(body)?;
+        let wait = check.wait()?;
+        let begun = self.begin_check(caller, &check, wait, headers, body.len());
+        let waits = !wait.is_zero() && matches!(begun, Ok(RequestProgress::Wait(_)));
+        let _held = waits.then(|| line.hold());
+        Ok(self.with_load(self.end(begun).await?, check.resource.as_deref()))
     }
 
     fn begin_check(
         &self,
         caller: &Caller,
+        check: &Check<'_>,
+        wait: Duration,
         headers: &HeaderMap,
-        body: &[u8],
+        body_bytes: usize,
     ) -> Result<RequestProgress, Fault> {
-        let check: Check<'_> = read(body)?;
         caller.may(Verb::Check, &check.namespace)?;
-        if let Some(fault) = check.unavailable() {
-            return Err(fault);
-        }
         let pairs = self.bounded(&check.attributes)?;
         let own = OwnClaims::of(check.class.map(|class| class.0), headers)?;
         let request =
             self.request_of(&check.namespace, &pairs, check.cost.map(|cost| cost.0), own, caller)?;
         let access = NamedAccess::of(check.access.as_ref())?;
-        let request = self.with_named(request, check.resource.as_deref(), &access, caller)?;
+        let mut request = self.with_named(request, check.resource.as_deref(), &access, caller)?;
+        if !wait.is_zero() {
+            if self.files_of(&check.namespace).is_some() {
+                return Err(unwaiting_domain(&check.namespace));
+            }
+            let most = self.in_force.config.planes.wait_max(request.resource, request.class);
+            let wait = most.map_or(wait, |most| wait.min(most));
+            request.may_wait_until = Some(self.daemon.clock.now().saturating_add(wait));
+            request.waiting_bytes = body_bytes + header_bytes(headers);
+        }
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
             return self.peek(&request, terms);
@@ -172,16 +194,17 @@ impl Desk<'_> {
     }
 
     pub(crate) async fn reserve(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
-        self.end(self.begin_reserve(caller, headers, body)).await
+        let reserve: Reserve<'_> = read(body)?;
+        let reply = self.end(self.begin_reserve(caller, headers, &reserve)).await?;
+        Ok(self.with_load(reply, reserve.resource.as_deref()))
     }
 
     fn begin_reserve(
         &self,
         caller: &Caller,
         headers: &HeaderMap,
-        body: &[u8],
+        reserve: &Reserve<'_>,
     ) -> Result<RequestProgress, Fault> {
-        let reserve: Reserve<'_> = read(body)?;
         caller.may(Verb::Check, &reserve.namespace)?;
         self.refuse_domain(&reserve.namespace)?;
         let keep = Keep::Every(reserve.expires_after()?);
@@ -382,6 +405,18 @@ impl Desk<'_> {
         let blocked_until = (!span.is_zero()).then(|| until.to_whole_millis().to_string());
         Ok(reply::json(StatusCode::OK, &BlockAnswer { blocked_until }))
     }
+}
+
+fn unwaiting_domain(domain: &str) -> Fault {
+    let what = format!("\"{domain}\" is a domain of `envoy_ratelimit` files, whose requests do not wait");
+    Fault::new(FaultCode::NotAvailable, what)
+        .field("wait_ms")
+        .fix("leave it out, and come back after Retry-After")
+}
+
+/// The bytes of the names and values of headers, which are kept while their request waits.
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
 /// The access that a body names, with the entries of indexes as the capacity plane takes them.

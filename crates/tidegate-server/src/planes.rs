@@ -9,8 +9,7 @@ use serde::de::IntoDeserializer;
 use serde::de::value::Error as ValueError;
 use tidegate_capacity::{self as capacity, Access, ReadConsistency};
 use tidegate_core::{Class, Timestamp};
-use tidegate_engine::{BuildError, Engine, Request, RoomUse};
-use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig};
+use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
@@ -20,10 +19,7 @@ use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
-
-/// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
-/// The cohorts move with time, so that no tenant is always among the first.
-const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
+use crate::overload_settings::overload;
 
 /// How much of a name an error shows, in bytes.
 const SHOWN_BYTES: usize = 128;
@@ -33,21 +29,7 @@ const NAMES_SHOWN: usize = 20;
 
 /// The engine with the tables and resources of a policy, which keep their state by name.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
-    engine.with_planes(policy.capacity(), resources(policy), now)
-}
-
-fn resources(policy: &Policy) -> OverloadBuilder {
-    policy.resources.iter().fold(Overload::builder(COHORT_SEED), |builder, resource| {
-        let mut config = ResourceConfig::new(match resource.concurrency {
-            ConcurrencyPolicy::Fixed(places) => places,
-            ConcurrencyPolicy::Adaptive(adaptive) => adaptive.max,
-            _ => ResourcePolicy::CONCURRENCY_MAX,
-        });
-        if let Some(queue) = &resource.queue {
-            config = config.waiting_max(RoomUse::new(queue.requests, queue.bytes));
-        }
-        builder.resource(&resource.name, config)
-    })
+    engine.with_planes(policy.capacity(), overload(policy), now)
 }
 
 /// The tables and resources that requests may name, how they wait and how their refusals are
@@ -85,6 +67,26 @@ impl PlaneSettings {
         resource.map_or(Duration::ZERO, |resource| resource.wait(class))
     }
 
+    /// The longest that a request of this class may wait for a place; `None` if the resource has no
+    /// queue, or none is named.
+    pub(crate) fn wait_max(&self, resource: Option<&str>, class: Class) -> Option<Duration> {
+        let resource = self.0.resources.get(resource?)?;
+        resource.queue.as_ref().map(|_| resource.wait(class))
+    }
+
+    /// Whether answers about a resource show its load.
+    pub(crate) fn shows_load(&self, resource: &str) -> bool {
+        self.0.resources.get(resource).is_some_and(|resource| resource.show_load)
+    }
+
+    /// How the places of a resource are found: `fixed`, or the word for the algorithm.
+    pub(crate) fn concurrency(&self, resource: &str) -> &'static str {
+        match self.0.resources.get(resource).map(|resource| resource.concurrency) {
+            Some(ConcurrencyPolicy::Adaptive(adaptive)) => adaptive.algorithm.as_str(),
+            _ => "fixed",
+        }
+    }
+
     /// The status of refusals by a resource, if it has one of its own.
     pub(crate) fn status(&self, resource: &str) -> Option<u16> {
         self.0.resources.get(resource)?.status
@@ -100,8 +102,14 @@ impl PlaneSettings {
     ) -> Result<Request<'a>, Fault> {
         let Some(name) = resource else { return Ok(request) };
         caller.may(Verb::Place, request.namespace)?;
+        self.check_resource(name)?;
+        Ok(request.resource(name))
+    }
+
+    /// Fails when the policy has no resource of this name.
+    pub(crate) fn check_resource(&self, name: &str) -> Result<(), Fault> {
         if self.0.resources.contains_key(name) {
-            return Ok(request.resource(name));
+            return Ok(());
         }
         let what = format!("resource \"{}\" does not exist", shortened(name, SHOWN_BYTES));
         let fix = match &self.known_resources()[..] {

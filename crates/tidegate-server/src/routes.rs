@@ -6,7 +6,9 @@ use http::{HeaderValue, StatusCode};
 use tidegate_net::reply;
 
 use crate::route::{Route, RouteTable};
-use crate::{admin, authorize, blocks, explain, grpc, openapi, operations, overrides, permits, tables};
+use crate::{
+    admin, authorize, blocks, explain, grpc, openapi, operations, overrides, permits, resources, tables,
+};
 
 /// The route of the description itself.
 const DESCRIPTION: Route = Route::get("/openapi.json", "This description", |_| {
@@ -28,6 +30,7 @@ pub(crate) static ROUTES: LazyLock<RouteTable> = LazyLock::new(|| {
         blocks::ROUTES,
         permits::ROUTES,
         tables::ROUTES,
+        resources::ROUTES,
         &[DESCRIPTION],
     ];
     RouteTable::new(owners.into_iter().flatten().copied())

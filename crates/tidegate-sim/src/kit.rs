@@ -17,6 +17,7 @@
 //! | [`fairness_of`], [`rounded`] | Jain's index, and numbers as reports show them |
 //! | [`Findings`] | the violations that checkers report: the first of each rule, and how many |
 //! | [`Chart`] | lines over time as SVG |
+//! | [`GateLine`] | a line of a gate, which passes or fails, with its figure and its bound |
 //! | [`Seeds`], [`FailedSeeds`] | the loop over seeds, and what it keeps |
 //!
 //! **Reproducible.** The same seed must give the same report, byte for byte. So a world draws from
@@ -40,7 +41,11 @@ mod delays;
 pub mod disturbance;
 mod fairness;
 mod findings;
+pub(crate) mod gate_line;
+pub(crate) mod gate_table;
+pub(crate) mod markup;
 mod network;
+pub(crate) mod plot_area;
 mod queue;
 mod room;
 mod seeds;
@@ -54,6 +59,7 @@ pub use delays::Delays;
 pub use disturbance::Disturbance;
 pub use fairness::{fairness_of, rounded};
 pub use findings::Findings;
+pub use gate_line::{GateLine, GateOutcome};
 pub use network::{Fate, LinkQuality, Network, PartyId};
 pub use queue::EventQueue;
 pub use room::Room;

@@ -22,3 +22,4 @@
 pub mod capacity;
 pub mod fleet;
 pub mod kit;
+pub mod overload;

@@ -1,14 +1,15 @@
-//! A bound on requests in flight, and nothing else.
+//! A bound on requests in flight with a queue before it, and no limits.
 
 use core::time::Duration;
 use std::sync::Arc;
 
+use tidegate_core::Class;
 use tidegate_driver::Clock;
 use tidegate_engine::{Engine, EngineConfig, NamespaceConfig};
 use tidegate_overload::{Overload, OverloadError, ResourceConfig};
 use tower_layer::Layer;
 
-use crate::extract::Extract;
+use crate::extract::{Extract, Head};
 use crate::layer::AdmitLayer;
 use crate::service::Admit;
 
@@ -23,7 +24,8 @@ const TABLE_BYTES: usize = 1 << 16;
 /// shed first.
 ///
 /// A request is in flight from its admission to the end of its answer's body. With
-/// [`ConcurrencyLayer::wait`] it waits for a place. A service with limits as well gives its engine
+/// [`ConcurrencyLayer::wait`] it waits for a place: in order of class and arrival, or in a fair
+/// queue with [`ConcurrencyLayer::of`]. A service with limits as well gives its engine
 /// an overload plane and needs no layer of its own for this.
 ///
 /// ```
@@ -45,7 +47,32 @@ impl ConcurrencyLayer {
     /// As [`ConcurrencyLayer::new`]. `seed` decides which tenants of a class are shed together: the
     /// same seed on every member of a fleet sheds the same ones.
     pub fn seeded(in_flight_max: u64, seed: u64) -> Result<Self, OverloadError> {
-        let overload = Overload::new(ResourceConfig::new(in_flight_max), seed)?;
+        Self::of(ResourceConfig::new(in_flight_max), seed)
+    }
+
+    /// A layer with all settings of a resource: its bound on requests in flight, its reserve, and
+    /// its queue. `seed` is as for [`ConcurrencyLayer::seeded`]. A setting that cannot work is an
+    /// error.
+    ///
+    /// With [`ResourceConfig::queue`], what waits is served by weighted fair queuing over classes
+    /// and tenants, and is shed when the queue stands or the answer would come too late.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use tidegate_core::Class;
+    /// use tidegate_tower::{ConcurrencyLayer, QueueConfig, ResourceConfig, extract};
+    ///
+    /// let resource = ResourceConfig::new(100).queue(QueueConfig::default());
+    /// let layer = ConcurrencyLayer::of(resource, 7)?
+    ///     .class(extract::header("x-class"))
+    ///     .tenant(extract::header("x-tenant"))
+    ///     .wait(Duration::from_millis(500))
+    ///     .wait_of(Class::Sheddable, Duration::from_millis(50));
+    /// let app: axum::Router = axum::Router::new().layer(layer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of(resource: ResourceConfig, seed: u64) -> Result<Self, OverloadError> {
+        let overload = Overload::new(resource, seed)?;
         let mut config = EngineConfig::default();
         config.table.bytes = TABLE_BYTES;
         config.permits_max = 0;
@@ -60,6 +87,18 @@ impl ConcurrencyLayer {
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         Self(self.0.wait(wait))
+    }
+
+    /// How long a request of one class may wait; see [`AdmitLayer::wait_of`].
+    #[must_use]
+    pub fn wait_of(self, class: Class, wait: Duration) -> Self {
+        Self(self.0.wait_of(class, wait))
+    }
+
+    /// How long the caller waits for its answer; see [`AdmitLayer::deadline`].
+    #[must_use]
+    pub fn deadline(self, timeout: impl Fn(&Head<'_>) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        Self(self.0.deadline(timeout))
     }
 
     /// How many requests wait at most; see [`AdmitLayer::waiters_max`].

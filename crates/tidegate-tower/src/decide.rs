@@ -90,8 +90,9 @@ impl Settings {
         if let Some(timeout) = self.timeout.as_ref().and_then(|timeout| timeout(head)) {
             request.deadline = Some(now.saturating_add(timeout));
         }
-        if !self.wait.is_zero() {
-            request.may_wait_until = Some(now.saturating_add(self.wait));
+        let wait = self.waits[request.class as usize];
+        if !wait.is_zero() {
+            request.may_wait_until = Some(now.saturating_add(wait));
         }
         let step = engine.admit(&request, now).map_err(|error| fault_of(&error))?;
         self.driver.renew_leases();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tidegate_core::{Cost, Limit, Refusal};
+use tidegate_core::{Class, Cost, Limit, Refusal};
 use tidegate_driver::{Clock, Driver, EngineHandle};
 use tidegate_engine::{
     BuildError, Engine, EngineConfig, NamespaceConfig, Outcome, RoomBounds, WAITING_BOUNDS,
@@ -103,7 +103,7 @@ impl AdmitLayer {
             older: OlderHeaders::default(),
             on_refusal: None,
             on_settled: None,
-            wait: Duration::ZERO,
+            waits: [Duration::ZERO; Class::ALL.len()],
         };
         Self { settings: Arc::new(settings) }
     }
@@ -229,10 +229,29 @@ impl AdmitLayer {
     /// It waits if what refused says when it admits again, and that is within this time and the
     /// deadline; and for a place under a concurrency limit or in flight, until one is given back.
     /// Requests that wait for the same counter are served the higher class first, and first come
-    /// first served within a class.
+    /// first served within a class. Those that wait for a place of a resource with a
+    /// [`QueueConfig`](tidegate_overload::QueueConfig) are served in the order of its fair queue,
+    /// which sheds a request also before its wait is over.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
-        self.with(|settings| settings.wait = wait)
+        self.with(|settings| settings.waits = [wait; Class::ALL.len()])
+    }
+
+    /// How long a request of one class may wait, after [`AdmitLayer::wait`] has set the time of
+    /// all. Zero: no request of this class waits.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tidegate_core::{Class, Limit};
+    /// # use tidegate_tower::AdmitLayer;
+    /// let layer = AdmitLayer::from_limits([Limit::rate("all", "100/s")?])?
+    ///     .wait(Duration::from_millis(500))
+    ///     .wait_of(Class::Sheddable, Duration::ZERO);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn wait_of(self, class: Class, wait: Duration) -> Self {
+        self.with(|settings| settings.waits[class as usize] = wait)
     }
 
     /// The most requests that wait at once, at all layers of the engine together: the last call at

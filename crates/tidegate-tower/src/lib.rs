@@ -14,7 +14,8 @@
 //! **Admission.** [`AdmitLayer`] makes attributes of its head, asks the engine, and
 //! either answers a refusal (problem details, or a gRPC status for gRPC) or calls the service. Both
 //! answers carry the `RateLimit` fields. With [`AdmitLayer::wait`] a request that would soon be
-//! admitted waits for it instead. [`ConcurrencyLayer`] only bounds what is under way.
+//! admitted waits for it instead. [`ConcurrencyLayer`] only bounds what is under way,
+//! with a queue before it.
 //!
 //! **Settlement.** The permit lives in the body of the response. It is settled
 //! when the body has ended, or failed; when the request or the body is dropped before, because the
@@ -48,3 +49,4 @@ pub use layer::AdmitLayer;
 pub use layer_error::LayerError;
 pub use service::{Admit, AdmitFuture};
 pub use tidegate_driver::{Clock, EngineHandle, ManualClock, SystemClock};
+pub use tidegate_overload::{QueueConfig, ResourceConfig};

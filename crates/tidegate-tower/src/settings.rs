@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use http::header::HeaderName;
-use tidegate_core::{Cost, Refusal};
+use tidegate_core::{Class, Cost, Refusal};
 use tidegate_driver::Driver;
 use tidegate_engine::Outcome;
 use tidegate_wire::headers::OlderHeaders;
@@ -34,5 +34,6 @@ pub(crate) struct Settings {
     pub(crate) older: OlderHeaders,
     pub(crate) on_refusal: Option<OnRefusal>,
     pub(crate) on_settled: Option<OnSettled>,
-    pub(crate) wait: Duration,
+    /// How long a request of each class may wait, in the order of `Class::ALL`.
+    pub(crate) waits: [Duration; Class::ALL.len()],
 }

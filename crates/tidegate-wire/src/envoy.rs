@@ -11,7 +11,7 @@ pub mod metadata;
 pub mod request;
 pub mod unit;
 
-pub use answer::{Left, Outcome, answer};
+pub use answer::{Left, Outcome, add_load, answer};
 pub use messages::envoy;
 pub use request::{BadRequest, Descriptor, Hits, ParsedRequest};
 

@@ -41,6 +41,8 @@ pub enum FaultCode {
     ForeignTable,
     /// A resource that the policy lacks.
     UnknownResource,
+    /// No signal of this name is pushed.
+    UnknownSignal,
     /// No such permit: never given, already settled, or expired.
     UnknownPermit,
     /// Nobody that is known asks.
@@ -76,7 +78,7 @@ pub enum FaultCode {
 
 impl FaultCode {
     /// Every code.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::MalformedBody,
         Self::MalformedQuery,
         Self::MalformedHost,
@@ -87,6 +89,7 @@ impl FaultCode {
         Self::UnknownTable,
         Self::ForeignTable,
         Self::UnknownResource,
+        Self::UnknownSignal,
         Self::UnknownPermit,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -117,6 +120,7 @@ impl FaultCode {
             Self::UnknownTable => "unknown_table",
             Self::ForeignTable => "table_of_another_namespace",
             Self::UnknownResource => "unknown_resource",
+            Self::UnknownSignal => "unknown_signal",
             Self::UnknownPermit => "unknown_permit",
             Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
@@ -148,6 +152,7 @@ impl FaultCode {
             | Self::UnknownNamespace
             | Self::UnknownLimit
             | Self::ForeignTable
+            | Self::UnknownSignal
             | Self::UnknownPermit => 404,
             Self::Unauthenticated => 401,
             Self::Forbidden => 403,

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
-use tidegate_core::{Reason, Refusal, Timestamp};
+use tidegate_core::{Class, Reason, Refusal, Timestamp};
 
 use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;
@@ -16,6 +16,37 @@ const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy")
 pub const REASON: HeaderName = HeaderName::from_static("x-tidegate-reason");
 /// The limit that bound, as a header.
 pub const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
+
+/// The load level of the resource of an answer: `normal`, `soft`, `brownout`, `hard` or
+/// `emergency`.
+pub const LEVEL: HeaderName = HeaderName::from_static("tidegate-level");
+/// The admission cursor of the resource of an answer, a structured field (RFC 9651): its position
+/// with the class and the cohort of the least important request that is served, as
+/// `200;class=sheddable_plus;cohort=72`.
+pub const CURSOR: HeaderName = HeaderName::from_static("tidegate-cursor");
+
+/// The load of a resource, as answers about it show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShownLoad {
+    /// The load level in a word.
+    pub level: &'static str,
+    /// The position of the admission cursor; requests of a lower level of importance are shed.
+    pub position: u16,
+    /// The class of the least important request that is served.
+    pub class: Class,
+    /// The lowest cohort of that class that is served.
+    pub cohort: u16,
+}
+
+impl ShownLoad {
+    /// Writes [`LEVEL`] and [`CURSOR`], in place of what is there.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        let Self { level, position, class, cohort } = self;
+        headers.insert(LEVEL, HeaderValue::from_static(level));
+        let cursor = format!("{position};class={};cohort={cohort}", class.as_str());
+        insert(headers, CURSOR, Bytes::from(cursor));
+    }
+}
 
 /// Which of the older header families are sent beside `RateLimit`. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,6 +21,9 @@ pub const RESERVATION_MAX: Duration = Duration::from_hours(24);
 /// How long a reservation stays unsettled unless the request says otherwise.
 pub const RESERVATION_DEFAULT: Duration = Duration::from_mins(1);
 
+/// The longest time a check may wait for what it lacks: a minute.
+pub const WAIT_MAX: Duration = Duration::from_mins(1);
+
 /// The longest time a key may be blocked in one call: a year.
 pub const BLOCK_MAX: Duration = Duration::from_hours(366 * 24);
 
@@ -60,25 +63,31 @@ pub struct Check<'a> {
     /// Only look: the same answer, and nothing is charged. Default false.
     #[serde(default)]
     pub peek: bool,
-    /// How long to wait for a place. Waiting is not available in this version: only 0 is taken.
+    /// How long to wait at most, in milliseconds, for the limits and the place that the request
+    /// lacks: 0 to 60000, a minute. Default 0, which does not wait. Not together with `peek`.
     #[serde(default)]
+    #[schema(maximum = 60_000)]
     pub wait_ms: u64,
 }
 
 impl Check<'_> {
-    /// The fault of what this version does not have, if the request asks for it.
-    pub fn unavailable(&self) -> Option<Fault> {
-        (self.wait_ms > 0).then(|| {
-            Fault::new(
-                FaultCode::NotAvailable,
-                format_args!(
-                    "wait_ms {}: waiting for a place is not available in this version",
-                    self.wait_ms
-                ),
-            )
-            .field("wait_ms")
-            .fix("leave it out, and come back after Retry-After")
-        })
+    /// How long the request waits at most, or the fault of a wait that is too long or of no use.
+    pub fn wait(&self) -> Result<Duration, Fault> {
+        let wait = Duration::from_millis(self.wait_ms);
+        if wait > WAIT_MAX {
+            let detail =
+                format_args!("wait_ms {} is out of range; it takes 0 to 60000, a minute", self.wait_ms);
+            return Err(Fault::new(FaultCode::MalformedBody, detail)
+                .field("wait_ms")
+                .fix("send at most 60000, and ask again after Retry-After"));
+        }
+        if self.peek && !wait.is_zero() {
+            let detail = format_args!("wait_ms {}: a request with `peek` does not wait", self.wait_ms);
+            return Err(Fault::new(FaultCode::MalformedBody, detail)
+                .field("wait_ms")
+                .fix("leave `wait_ms` or `peek` out"));
+        }
+        Ok(wait)
     }
 }
 

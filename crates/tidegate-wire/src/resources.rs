@@ -8,9 +8,6 @@ use utoipa::ToSchema;
 pub struct ResourcesBody {
     /// The resources, in order of their names.
     pub resources: Vec<ResourceBody>,
-    /// The signals that are about all resources.
-    #[serde(default)]
-    pub signals: Vec<SignalBody>,
 }
 
 /// One resource, as the daemon that answers sees it.
@@ -35,14 +32,15 @@ pub struct ResourceBody {
     pub cursor: CursorBody,
     /// Requests that wait for a place.
     pub queued: u64,
-    /// The smallest delay of the queue over the last 100 ms, of the class whose delay is highest in
-    /// relation to its target, in milliseconds.
+    /// The smallest delay of the queue over the last 100 ms in milliseconds, of the class in which
+    /// it is highest.
     pub queue_delay_ms: f64,
     /// After how many seconds a refused caller should come back, at least.
     pub retry_after_s: u64,
     /// Its numbers by class, the most important first.
     pub classes: Vec<ClassBody>,
-    /// The signals that are about it alone.
+    /// Its signals, in order of their names; those that are about all resources too, since each
+    /// resource has its own state of them.
     pub signals: Vec<SignalBody>,
 }
 
@@ -91,7 +89,7 @@ pub struct SignalBody {
     pub name: String,
     /// Its source: `in_flight`, `queue_delay`, `slow_answers` or `push`.
     pub source: String,
-    /// Its last value, smoothed; absent before the first.
+    /// Its last value; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// The value at which the pressure is 1.
@@ -99,12 +97,12 @@ pub struct SignalBody {
     /// The unit of both; empty if the policy says none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
-    /// The value divided by the target; 0 without a fresh value.
+    /// The value divided by the target, smoothed; 0 without a fresh value.
     pub pressure: f64,
     /// The age of the value in milliseconds; absent before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// Whether its value is too old to count, or there is none.
+    /// Whether its value is too old to count, or absent.
     pub is_stale: bool,
 }
 
@@ -118,4 +116,15 @@ pub struct SignalValue {
     /// How long it counts, in milliseconds, 100 to 3600000. Default: the `ttl` of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_ms: Option<u64>,
+}
+
+/// The answer to `PUT /v1/signals/{name}`: a value was taken in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SignalAnswer {
+    /// The name of the signal.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+    /// The resources whose pressure it is part of, in order.
+    pub resources: Vec<String>,
 }

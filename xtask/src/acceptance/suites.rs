@@ -105,6 +105,12 @@ pub(super) const SUITES: &[Suite] = &[
             expectation: Expectation::EveryPartPassed,
         }),
     },
+    Suite {
+        name: "overload",
+        takes: "10 min",
+        about: "live load beyond what upstreams can serve, through the proxy: --only NAME, --list, --json, --quick",
+        kind: SuiteKind::Daemon { package: "tidegate-load" },
+    },
 ];
 
 /// Tests with the profile `release`, with a variable of the environment.

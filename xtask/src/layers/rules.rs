@@ -18,7 +18,8 @@ pub(crate) enum Kind {
     Pure,
     /// Talks to the world. Published.
     Edge,
-    /// A tool of the project, never published. No other crate may depend on it.
+    /// A tool of the project, never published. No other crate may depend on it, unless the rule of
+    /// that crate names it.
     Apart,
 }
 
@@ -130,6 +131,7 @@ pub(crate) const CRATES: &[Rule] = &[
     Rule { name: "tidegate-abuse", kind: Apart, may_use: &[] },
     Rule { name: "tidegate-bench", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-fuzz", kind: Apart, may_use: &[ANY] },
+    Rule { name: "tidegate-load", kind: Apart, may_use: &["tidegate-abuse"] },
     Rule { name: "tidegate-model", kind: Apart, may_use: &[ANY] },
     Rule { name: "tidegate-redis-server", kind: Apart, may_use: &[] },
     Rule { name: "xtask", kind: Apart, may_use: &[] },

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::capacity_simulation::CapacitySimulation;
+use super::overload_simulation::OverloadSimulation;
 use crate::exit;
 
 #[derive(Args, Debug)]
@@ -39,6 +40,16 @@ pub(crate) enum Simulated {
     /// reference values. The same seed gives the same report, byte for byte.
     #[command(after_help = exit::COMPARING)]
     Capacity(Box<CapacitySimulation>),
+    /// Compare the overload plane with known designs under more load than a service can bear, in
+    /// experiments or in a scenario of your own
+    ///
+    /// Services are workers with service times, and rejections take their time as well; clients are
+    /// an open loop with deadlines, classes, tenants and retries. Every design is asked the same
+    /// operations; `tidegate` is the engine of the product, the others are baselines that exist in
+    /// the simulator only. The gate says of each bound whether the engine kept it. The same seed
+    /// gives the same report, byte for byte.
+    #[command(after_help = exit::OVERLOADING)]
+    Overload(Box<OverloadSimulation>),
 }
 
 #[derive(Args, Debug)]

@@ -1,9 +1,6 @@
 //! `tidegate simulate capacity`.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use tidegate_core::error_chain;
 use tidegate_sim::capacity::{
@@ -11,9 +8,8 @@ use tidegate_sim::capacity::{
     Workload,
 };
 
-use super::progress::Progress;
 use super::scenario::json;
-use super::table_file;
+use super::{table_file, worlds};
 use crate::arguments::capacity_simulation::{CapacitySimulation, DesignName, ExperimentName, WorkloadName};
 use crate::exit::{Exit, answer, complain};
 
@@ -72,33 +68,17 @@ fn scenarios(arguments: &CapacitySimulation) -> Result<Vec<CapacityScenario>, Ex
     Ok(of_workloads.map(with).chain(of_experiments).collect())
 }
 
-/// Runs scenarios on all cores, each in one thread; the results come in the order of the scenarios.
+/// Runs scenarios on all cores; the results come in the order of the scenarios.
 fn simulate(scenarios: &[CapacityScenario]) -> Result<Vec<CapacityRun>, CapacityScenarioError> {
     let seconds = scenarios.iter().map(|scenario| u64::from(scenario.seconds)).sum();
-    let progress = Progress::new(seconds, "simulated seconds");
-    let (next, done, is_over) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let finished: Mutex<Vec<(usize, Result<CapacityRun, CapacityScenarioError>)>> = Mutex::default();
-    let work = || {
-        // Relaxed throughout: each number by itself matters, and the threads are joined before the
-        // results are read.
-        while !is_over.load(Ordering::Relaxed) {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(scenario) = scenarios.get(place) else { return };
-            let run = CapacityWorld::new(scenario).map(|mut world| {
-                while world.next_second() {
-                    progress.at(done.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-                world.into_run()
-            });
-            is_over.fetch_or(run.is_err(), Ordering::Relaxed);
-            finished.lock().unwrap_or_else(PoisonError::into_inner).push((place, run));
-        }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(scenarios.len());
-    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let mut finished = finished.into_inner().unwrap_or_else(PoisonError::into_inner);
-    finished.sort_by_key(|(place, _)| *place);
-    finished.into_iter().map(|(_, run)| run).collect()
+    worlds::run_all(scenarios.len(), seconds, |place, second_is_over| {
+        CapacityWorld::new(&scenarios[place]).map(|mut world| {
+            while world.next_second() {
+                second_is_over();
+            }
+            world.into_run()
+        })
+    })
 }
 
 fn designs(names: &[DesignName]) -> Vec<Design> {

@@ -23,6 +23,7 @@ mod seed;
 mod serve;
 mod simulate;
 mod simulate_capacity;
+mod simulate_overload;
 mod swaps;
 mod upstream;
 mod validate;

@@ -258,15 +258,26 @@ impl Engine {
         if !flights.is_empty() {
             return Ok(self.wait_for_leases(holds, flights, now));
         }
-        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource) {
+        // A request whose end is not known would keep its place: it is paced instead.
+        if let (Some(plane), Some(resource), false) = (&self.planes.overload, resource, request.end_known) {
+            if let Some(shed) = plane.overload.pace(resource, now) {
+                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
+            }
+            plane.overload.count_served(resource, request.cost);
+        }
+        let placed = resource.filter(|_| request.end_known);
+        if let (Some(plane), Some(resource)) = (&self.planes.overload, placed) {
             let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
             } else {
-                plane.overload.acquire(resource, now)
+                plane.overload.acquire(resource, request.class, now)
             };
             match acquired {
-                Ok(permit) => holds.place = Some(Place::new(plane, permit)),
+                Ok(permit) => {
+                    plane.overload.count_served(resource, request.cost);
+                    holds.place = Some(Place::new(plane, permit));
+                }
                 Err(shed) => {
                     return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
                 }
@@ -287,7 +298,7 @@ impl Engine {
     #[cold]
     fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
         let place = Obstacle::Place(resource);
-        waited.next_of != Some(place) && self.shared.room.line_ahead([place], request.class).is_some()
+        waited.next_of != Some(place) && self.shared.room.waits_from(place, request.class)
     }
 
     /// Returns what a request holds that has not passed.
@@ -334,7 +345,7 @@ impl Engine {
         if let Some(demand) = demand {
             demand.decide(outcome);
         } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
-            overload.record(resource, outcome);
+            overload.record(resource, request.class, outcome);
             if is_withdrawn(outcome) {
                 overload.withdraw(resource, request.class, request.tenant, request.cost, now);
             }

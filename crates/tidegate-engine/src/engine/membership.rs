@@ -50,7 +50,8 @@ impl Engine {
         Ok(Some((engine, notes)))
     }
 
-    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said.
+    /// Takes in how many members share the store; 0 counts as 1, which it is until it is said. The
+    /// resources that have a [share](tidegate_overload::ResourceConfig::share) take their parts.
     /// Another engine over the same state if that changes the part that a
     /// [divided](tidegate_core::Limit::divided) limit gives this member: what is used stays used.
     ///
@@ -62,6 +63,9 @@ impl Engine {
             leases.set_members(members);
         }
         let before = self.shared.members.swap(members, Ordering::Relaxed);
+        if before != members {
+            self.planes.set_members(members, &self.shared.room);
+        }
         let is_divided = self.gates.iter().any(|gate| gate.limits().any(|limit| limit.is_divided));
         if before == members || !is_divided {
             return Ok(None);

@@ -104,7 +104,10 @@ impl Engine {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);
             let shed = || overload.would_shed(resource, request.class, request.tenant, now).map(by);
             beside.before = beside.before.or_else(shed);
-            beside.after = beside.after.or_else(|| overload.would_lack_place(resource).map(by));
+            if request.end_known {
+                beside.after =
+                    beside.after.or_else(|| overload.would_lack_place(resource, request.class).map(by));
+            }
         }
         Ok(beside)
     }

@@ -1,5 +1,7 @@
 //! Other tables and resources over the same state.
 
+use std::sync::atomic::Ordering;
+
 use tidegate_capacity::CapacityBuilder;
 use tidegate_core::Timestamp;
 use tidegate_overload::OverloadBuilder;
@@ -31,11 +33,15 @@ impl Engine {
             None if overload.has_resources() => Some(overload.build().map_err(BuildError::Resources)?),
             None => None,
         };
+        if let Some(overload) = &overload {
+            // Relaxed: members and planes are changed one after the other.
+            overload.set_members(self.shared.members.load(Ordering::Relaxed));
+        }
         // Nothing fails after this. Tables and resources are shared, and have their new numbers at
         // once.
         let capacity = capacity.map(|capacity| capacity.apply(now));
         let leases_by = self.shared.leases.as_ref().map(|_| hasher(self.shared.config.table.seed));
-        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room);
+        let planes = Planes::new(capacity, leases_by.as_ref(), overload, &self.shared.room, now);
         let engine = self.with(planes);
         engine.share_waiting_room();
         Ok(engine)

@@ -7,16 +7,20 @@ use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
-use tidegate_core::{Gate, Reason, Refusal, Retry, Timestamp};
-use tidegate_overload::{Entrant, Group, Obstacle, OfferOutcome, Overload, RoomBounds, RoomUse};
+use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Timestamp};
+use tidegate_overload::{
+    Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, ResourceId, RoomBounds,
+    RoomUse, Shed, TurnVerdict,
+};
 
 use super::lease_plane::Waited;
-use super::refusal::{queue_full, undecidable};
+use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
 use crate::demand::{Demand, fail, outcome_of};
 use crate::error::RequestError;
+use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
 use crate::waiting_room::{CallReason, Room, Seat};
@@ -32,10 +36,31 @@ impl Engine {
 
     /// Divides the waiting room by the namespaces and resources of this engine.
     pub(crate) fn share_waiting_room(&self) {
-        // Those of the default resource, or of none, are a group of their own.
-        let all = self.overload().into_iter().flat_map(Overload::resources);
-        let resources = all.filter(|(_, name)| name.is_some()).count() + 1;
+        // Those of the default resource, or of none, are a group of their own. Resources with
+        // bounds of their own take no part.
+        let overload = self.overload();
+        let all = overload.into_iter().flat_map(Overload::resources);
+        let bounded = overload.into_iter().flat_map(Overload::waiting_bounds).count();
+        let resources = all.filter(|(_, name)| name.is_some()).count().saturating_sub(bounded) + 1;
         self.shared.room.share_by(self.gates.len(), resources);
+    }
+
+    /// Tells each resource what its queue saw since the last tick, and each queue how long its
+    /// resource takes for a request.
+    pub(super) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
+        for (resource, _) in overload.queues() {
+            let latency = overload.stats(resource, now).latency;
+            let service_time = latency.first_byte.or(latency.end);
+            if let Some(tick) = self.shared.room.tick(resource, service_time, now) {
+                overload.observe_queue(resource, tick.observation());
+            }
+        }
+    }
+
+    /// The counters of the queue of a resource by class, in the order of [`Class::ALL`]; `None` if
+    /// requests wait for it in no fair queue.
+    pub fn queue_counts(&self, resource: ResourceId) -> Option<[QueueCounts; Class::ALL.len()]> {
+        self.shared.room.queue_counts(resource)
     }
 
     /// The number of requests that wait for their turn.
@@ -85,13 +110,20 @@ impl Engine {
             },
             |flights, offered| {
                 let demand = demand.take().or_else(|| self.demand(offered, request, now));
-                let seat = seat.take().map(aside);
+                let seat = seat.take().map(|seat| aside(seat, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
-            |gate, first, question, offered| {
+            |gate, mut first, question, offered| {
+                if question.is_none()
+                    && let Some(seat) = seat.take()
+                {
+                    self.serve(seat, gate, request, &mut first, now);
+                }
                 let patience = || {
                     let owned = OwnedRequest::new(request, gate.shared_namespace());
-                    Some(Box::new(Patience { request: owned, seat: seat.take().map(aside), returns }))
+                    let seat = seat.take().map(|seat| aside(seat, now));
+                    let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
+                    Some(Box::new(Patience { request: owned, seat, entrant, returns }))
                 };
                 self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
             },
@@ -116,10 +148,14 @@ impl Engine {
         self.check_table(request).ok()?;
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
-        let place = self.resource_of(request).map(Obstacle::Place);
+        let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
-        if until <= now {
+        if until <= now || self.is_below_cursor(request, now) {
+            return None;
+        }
+        let entrant = self.entrant(gate, request, obstacle);
+        if self.shared.room.is_hopeless(&entrant, now) {
             return None;
         }
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
@@ -129,7 +165,7 @@ impl Engine {
         {
             return None;
         }
-        let seat = Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns)?;
+        let seat = Room::enter(&self.shared.room, entrant, returns, now)?;
         let demand = demand.take().or_else(|| self.offer(request, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         let ask_at = Timestamp::MIN;
@@ -144,10 +180,36 @@ impl Engine {
         self.demand(Some(resource), request, now)
     }
 
+    /// Whether the cursor of its resource sheds a request, so that it does not wait.
+    fn is_below_cursor(&self, request: &Request<'_>, now: Timestamp) -> bool {
+        let resource = self.overload().zip(self.resource_of(request));
+        resource.is_some_and(|(overload, resource)| {
+            overload.would_shed(resource, request.class, request.tenant, now).is_some()
+        })
+    }
+
+    /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
+    /// the resource, and the place remembers it for the correction.
+    fn serve(&self, seat: Seat, gate: &Gate, request: &Request<'_>, holds: &mut Holds, now: Timestamp) {
+        let entrant = self.entrant_at_place(gate, request);
+        serve(seat, entrant, holds, now);
+    }
+
+    /// A request as the fair queue of its resource knows it; `None` without a resource.
+    fn entrant_at_place(&self, gate: &Gate, request: &Request<'_>) -> Option<Entrant> {
+        let resource = self.resource_of(request)?;
+        Some(self.entrant(gate, request, Obstacle::Place(resource)))
+    }
+
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
-        Entrant { group, class: request.class, bytes: request.waiting_bytes, obstacle }
+        Entrant::new(group, request.class, obstacle)
+            .bytes(request.waiting_bytes)
+            .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
+            .cost(request.cost)
+            .until(until(request))
+            .deadline(request.deadline)
     }
 
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
@@ -157,17 +219,20 @@ impl Engine {
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
         else {
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         };
         if until <= now || ask_at > until {
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         }
-        let seat = match seat {
-            Some(mut seat) => {
-                seat.moved(obstacle, returns);
-                Some(seat)
+        let seat = if let Some(mut seat) = seat {
+            seat.moved(obstacle, returns, now);
+            Some(seat)
+        } else {
+            let entrant = self.entrant(gate, request, obstacle);
+            if self.shared.room.is_hopeless(&entrant, now) {
+                return refuse_finally(self.hopeless(request, until), demand, None);
             }
-            None => Room::enter(&self.shared.room, self.entrant(gate, request, obstacle), returns),
+            Room::enter(&self.shared.room, entrant, returns, now)
         };
         let Some(seat) = seat else {
             // A caller over its own limit is told of that limit, whether or not it may wait.
@@ -175,8 +240,11 @@ impl Engine {
                 Obstacle::Place(_) => self.queue_full(request),
                 Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
             };
-            return refuse_finally(refusal, demand, false);
+            return refuse_finally(refusal, demand, None);
         };
+        if let (Obstacle::Place(resource), Some(overload)) = (obstacle, self.overload()) {
+            overload.waits_instead(resource);
+        }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
     }
@@ -189,18 +257,23 @@ impl Engine {
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked), demand, false);
+                return refuse_finally(self.queue_full(&asked), demand, None);
             }
             Some(CallReason::Drained) => {
-                let refusal = refusal.unwrap_or_else(|| self.queue_full(&asked));
-                return refuse_finally(refusal, demand, true);
+                return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled));
             }
             Some(CallReason::Turn) | None => {}
         }
-        let (is_next, is_over) = (seat.is_next(), now >= until);
+        let verdict = seat.turn(now);
+        if let TurnVerdict::Shed(why) = verdict {
+            return self.shed_in_queue(why, &asked, refusal, demand);
+        }
+        let (is_next, is_over) = (verdict == TurnVerdict::Go, now >= until);
         let is_due = call.is_some() || now >= ask_at;
         match (is_over, refusal) {
-            (true, Some(refusal)) if !is_next => return refuse_finally(refusal, demand, true),
+            (true, Some(refusal)) if !is_next => {
+                return refuse_finally(refusal, demand, Some(OfferOutcome::Expired));
+            }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
                 return self::queued(request, seat, demand, refusal, ask_at, until);
@@ -211,14 +284,12 @@ impl Engine {
                 }
             }
         }
-        let next_of = if is_next { Some(seat.obstacle()) } else { None };
+        let next_of = if is_next { seat.obstacle() } else { None };
         let waited = Waited { is_offered: demand.is_some(), next_of, ..Waited::default() };
         let step = if is_over {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
-            let step = self.admit_one(&asked, waited, demand, now);
-            drop(seat);
-            step
+            self.admit_last(&asked, waited, demand, seat, now)
         } else {
             self.admit_patient(&asked, waited, demand, Some(seat), now)
         };
@@ -229,10 +300,79 @@ impl Engine {
         })
     }
 
+    /// The last attempt of a request; its position is kept until it is decided.
+    fn admit_last(
+        &self,
+        request: &Request<'_>,
+        waited: Waited<'_>,
+        demand: Option<Box<Demand>>,
+        seat: Seat,
+        now: Timestamp,
+    ) -> Result<Step, RequestError> {
+        let mut step = self.admit_one(request, waited, demand, now)?;
+        if let Step::Decided(Decision::Admit(permit)) = &mut step {
+            let gate = self.gate(request.namespace)?;
+            self.serve(seat, gate, request, &mut permit.first, now);
+        }
+        Ok(step)
+    }
+
+    /// Refuses a request that its queue sheds.
+    fn shed_in_queue(
+        &self,
+        why: QueueShed,
+        request: &Request<'_>,
+        refusal: Option<Refusal>,
+        demand: Option<Box<Demand>>,
+    ) -> Step {
+        let namespace = request.namespace;
+        let shed_by = |shed: fn(&Overload, ResourceId) -> Shed| {
+            let (overload, resource) = (self.overload()?, self.resource_of(request)?);
+            Some(shed_by(namespace, &shed(overload, resource), request.class))
+        };
+        let (refusal, outcome) = match why {
+            QueueShed::Delay => (shed_by(Overload::refuse_delayed), None),
+            QueueShed::Expired => {
+                (refusal.or_else(|| shed_by(Overload::refuse_place)), Some(OfferOutcome::Expired))
+            }
+            QueueShed::TooLate => (Some(past_deadline(namespace)), None),
+        };
+        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request)), demand, outcome)
+    }
+
+    /// The refusal of a request that would wait for longer than it may, or than leaves time for its
+    /// work.
+    fn hopeless(&self, request: &Request<'_>, until: Timestamp) -> Refusal {
+        let is_by_deadline = request
+            .deadline
+            .is_some_and(|deadline| until >= deadline.saturating_sub(Duration::from_nanos(1)));
+        let shed = self.overload().zip(self.resource_of(request));
+        match shed {
+            Some((overload, resource)) if !is_by_deadline => {
+                shed_by(request.namespace, &overload.refuse_delayed(resource), request.class)
+            }
+            _ => past_deadline(request.namespace),
+        }
+    }
+
     fn queue_full(&self, request: &Request<'_>) -> Refusal {
+        let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
+        // Its resource may answer with a status of its own.
+        if let Some((id, overload)) = self.resource_of(request).zip(self.overload()) {
+            refusal.details = Some(Box::new(overload.refusal_of_place(id).details()));
+        }
+        refusal
+    }
+
+    /// Every waiting request is refused alike by a drain, whatever it waited for: its limit may
+    /// have room at another daemon.
+    fn drained(&self, request: &Request<'_>) -> Refusal {
+        drained(request.namespace, request.class, self.retry_hint(request))
+    }
+
+    fn retry_hint(&self, request: &Request<'_>) -> Duration {
         let hint = self.resource_of(request).zip(self.overload());
-        let hint = hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id));
-        queue_full(request.namespace, request.class, hint)
+        hint.map_or(Duration::from_secs(1), |(id, overload)| overload.retry_after_hint(id))
     }
 
     /// The obstacle of a refused request, and when it asks again unless it is called before; `None`
@@ -279,16 +419,32 @@ impl Engine {
     }
 }
 
-/// Refuses a request for good.
-fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, gave_up: bool) -> Step {
+impl Patience {
+    /// The request is admitted: it leaves the room as one that is served.
+    pub(super) fn serve(self, holds: &mut Holds, now: Timestamp) {
+        if let Some(seat) = self.seat {
+            serve(seat, self.entrant, holds, now);
+        }
+    }
+}
+
+fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp) {
+    seat.served(now);
+    if let (Some(place), Some(entrant)) = (&mut holds.place, entrant) {
+        place.charge(entrant);
+    }
+}
+
+/// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
+fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, outcome: Option<OfferOutcome>) -> Step {
     if let Some(demand) = demand {
-        demand.decide(if gave_up { OfferOutcome::GaveUp } else { outcome_of(&refusal) });
+        demand.decide(outcome.unwrap_or_else(|| outcome_of(&refusal)));
     }
     Step::Decided(Decision::Refuse(Refused::one(refusal)))
 }
 
-fn aside(mut seat: Seat) -> Seat {
-    seat.step_aside();
+fn aside(mut seat: Seat, now: Timestamp) -> Seat {
+    seat.step_aside(now);
     seat
 }
 

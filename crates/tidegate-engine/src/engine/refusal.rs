@@ -48,6 +48,13 @@ pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) ->
     refusal
 }
 
+/// The refusal of a request that waited when the process stopped.
+pub(super) fn drained(namespace: &str, class: Class, retry_hint: Duration) -> Refusal {
+    let mut refusal = queue_full(namespace, class, retry_hint);
+    refusal.detail = Some(Text::from_static("the process stops, and no request waits for it"));
+    refusal
+}
+
 pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
     let violated = Violated {
         name: Text::from(shed.name()),

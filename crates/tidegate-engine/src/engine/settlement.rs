@@ -55,10 +55,13 @@ impl Engine {
     ) -> Vec<Operation> {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
         loans.extend(loan.map(|loan| *loan));
-        if let Some(place) = place
-            && let Some(sample) = completion.sample(limits.admitted_at(), now)
-        {
-            place.sample(sample);
+        if let Some(place) = place {
+            if let Some(true_units) = completion.work_end().true_units {
+                place.correct(true_units);
+            }
+            if let Some(sample) = completion.sample(limits.admitted_at(), now) {
+                place.sample(sample, limits.admitted_at(), now);
+            }
         }
         let charged = limits.cost();
         let end = completion.work_end();

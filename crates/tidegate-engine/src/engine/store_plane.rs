@@ -121,7 +121,7 @@ impl Engine {
             && let Some(patience) = origin.patience.take()
             && let Some((_, refusal)) = refused.pop()
         {
-            let Patience { request, seat, returns } = *patience;
+            let Patience { request, seat, returns, .. } = *patience;
             let lists = request.lists();
             let denial = Denial { refusal, demand: origin.demand.take(), seat, returns };
             return self.wait_or_refuse(&request.with(&lists), denial, now);
@@ -170,8 +170,13 @@ pub(super) fn ask(mut admission: BatchAdmission, now: Timestamp) -> Step {
         until += 1;
     }
     let Some(question) = admission.questions.get(first) else {
-        for demand in admission.origins.iter_mut().filter_map(|origin| origin.demand.take()) {
-            demand.decide(OfferOutcome::Admitted);
+        for (origin, holds) in admission.origins.iter_mut().zip(&mut admission.holds) {
+            if let Some(demand) = origin.demand.take() {
+                demand.decide(OfferOutcome::Admitted);
+            }
+            if let Some(patience) = origin.patience.take() {
+                patience.serve(holds, now);
+            }
         }
         return Step::Decided(Decision::Admit(
             Permit::of_batch(admission.holds).unwrap_or_else(|| Permit::of_nothing(now)),

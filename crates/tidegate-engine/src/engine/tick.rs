@@ -4,7 +4,8 @@ use core::time::Duration;
 
 use smallvec::SmallVec;
 use tidegate_capacity::plan::Plan;
-use tidegate_core::Timestamp;
+use tidegate_core::{Class, Timestamp};
+use tidegate_overload::{Obstacle, Overload, ResourceId};
 
 use super::Engine;
 
@@ -58,8 +59,13 @@ impl Engine {
             actions.push(TickAction::CountExpiredPermits(expired));
         }
         let mut next = now.saturating_add(Self::TICK_MAX);
-        if let Some(overload) = &self.planes.overload {
-            next = next.min(overload.overload.tick(now));
+        if let Some(overload) = self.overload() {
+            if overload.is_tick_due(now) {
+                self.observe_queues(overload, now);
+            }
+            let places = self.places_waited_for(overload);
+            next = next.min(overload.tick(now));
+            self.call_for_growth(overload, &places);
         }
         let capacity = self.planes.capacity.as_ref();
         let reshaped = capacity.map_or_else(Vec::new, |plane| self.shared.capacity_control.tick(plane, now));
@@ -88,4 +94,28 @@ impl Engine {
         }
         Tick { next: next.max(now), actions, reshaped }
     }
+
+    /// The places of each resource while any request waits, for its least and most important class.
+    fn places_waited_for(&self, overload: &Overload) -> Vec<(ResourceId, [u64; 2])> {
+        if self.shared.room.count() == 0 {
+            return Vec::new();
+        }
+        overload.resources().map(|(id, _)| (id, places_of(overload, id))).collect()
+    }
+
+    /// Calls the next request of each resource that has more places than before: no place comes
+    /// back that would. One call is enough, since each request that is served calls the one behind
+    /// it.
+    fn call_for_growth(&self, overload: &Overload, before: &[(ResourceId, [u64; 2])]) {
+        for (id, before) in before {
+            let after = places_of(overload, *id);
+            if after[0] > before[0] || after[1] > before[1] {
+                self.shared.room.returned(Obstacle::Place(*id));
+            }
+        }
+    }
+}
+
+fn places_of(overload: &Overload, resource: ResourceId) -> [u64; 2] {
+    [Class::Sheddable, Class::CriticalPlus].map(|class| overload.in_flight_max(resource, class))
 }

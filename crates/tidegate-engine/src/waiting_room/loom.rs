@@ -2,21 +2,17 @@
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use tidegate_core::Class;
+use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds};
 
 use super::{CallReason, Room, Seat};
 use crate::sync::Arc;
 
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const COUNTER: Obstacle = Obstacle::Counter(1);
 
 fn entrant() -> Entrant {
-    Entrant {
-        group: Group { namespace: 1, resource: None },
-        class: Class::default(),
-        bytes: 0,
-        obstacle: COUNTER,
-    }
+    Entrant::new(Group { namespace: 1, resource: None }, Class::default(), COUNTER)
 }
 
 fn room() -> Arc<Room> {
@@ -24,7 +20,7 @@ fn room() -> Arc<Room> {
 }
 
 fn enter(room: &Arc<Room>) -> Seat {
-    Room::enter(room, entrant(), room.returns()).expect("there is room")
+    Room::enter(room, entrant(), room.returns(), NOW).expect("there is room")
 }
 
 #[test]
@@ -40,7 +36,8 @@ fn loom_a_return_between_a_refusal_and_the_entrance_calls_the_request() {
             })
         };
         let returns = room.returns();
-        let seat = if is_free.load(Ordering::SeqCst) { None } else { Room::enter(&room, entrant(), returns) };
+        let seat =
+            if is_free.load(Ordering::SeqCst) { None } else { Room::enter(&room, entrant(), returns, NOW) };
         returner.join().unwrap();
         assert!(seat.is_none_or(|seat| seat.take_call() == Some(CallReason::Turn)));
     });

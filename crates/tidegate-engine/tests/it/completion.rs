@@ -94,3 +94,15 @@ fn a_request_without_a_resource_has_no_place_to_report_to() {
     settle(&world, permit, Outcome::Succeeded);
     assert_eq!(world.engine.resource_stats(world.now()).count(), 0);
 }
+
+#[test]
+fn an_answer_of_too_much_or_a_timeout_is_no_latency_whatever_its_outcome() {
+    let world = World::new(Room::WIDE);
+    let too_much = Completion::from(Outcome::Succeeded).with_status(429);
+    settle(&world, admit(&world), too_much);
+    settle(&world, admit(&world), Completion::from(Outcome::Failed).with_status(503));
+    settle(&world, admit(&world), Completion::from(Outcome::Failed).with_status(504));
+    settle(&world, admit(&world), Completion::from(Outcome::Failed).timed_out());
+    let seen = latency(&world);
+    assert_eq!((seen.succeeded, seen.failed, seen.end), (0, 4, None));
+}

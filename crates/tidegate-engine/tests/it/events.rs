@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::{CarriedLimit, Charging, Class, Reason};
 use tidegate_engine::{AdminError, Decision, Event, InstanceState, Progress, Request, RequestError, Step};
-use tidegate_overload::{INSTANCE_TTL, Overload, ResourceConfig};
+use tidegate_overload::{AdaptiveLimitConfig, INSTANCE_TTL, LimitAlgorithm, Overload, ResourceConfig, TICK};
 
 use crate::world::{NOW, Room, USER, World, bucket, request, stored, turn};
 
@@ -139,6 +139,79 @@ fn a_request_that_asks_the_store_keeps_nobody_behind_it_from_a_second_place() {
     assert!(is_called(&second), "there is another place");
     let step = world.engine.resume(second, tidegate_engine::Answered::Turn, NOW);
     assert!(matches!(&step, Step::Ask(pending) if pending.batch().is_some()), "{step:?}");
+}
+
+#[test]
+fn a_request_that_waits_is_called_when_an_adaptive_limit_grows_although_no_place_comes_back() {
+    let limit = AdaptiveLimitConfig {
+        algorithm: LimitAlgorithm::Aimd,
+        min: 1,
+        max: 10,
+        initial: 1,
+        window: 2 * TICK,
+        samples_min: 1,
+        ..AdaptiveLimitConfig::default()
+    };
+    let overload = Overload::builder(5).resource("app", ResourceConfig::adaptive(limit));
+    let limits = [tidegate_core::Limit::new("rate", bucket(1000, MINUTE)).key(["user"])];
+    let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
+    let asked = Request::new("api", &USER).resource("app");
+    let patient = asked.may_wait_until(world.now().saturating_add(MINUTE));
+    let first = world.begin(&asked).admitted();
+    let (second, third) = (world.begin(&patient).waits(), world.begin(&patient).waits());
+    world.finish(world.engine.settle(first, tidegate_engine::Outcome::Succeeded, world.now()));
+    let held = world.resume(second).admitted();
+    let third = match world.resume(third) {
+        crate::world::Stage::Waits(pending) => pending,
+        other => panic!("there is one place: {other:?}"),
+    };
+    assert!(!turn(&third).is_called());
+    for _ in 0..5 {
+        world.advance(TICK);
+        let _ = world.engine.tick(world.now());
+    }
+    assert_eq!(world.stats().in_flight_max, 2);
+    assert!(turn(&third).is_called());
+    drop(world.resume(third).admitted());
+    drop(held);
+}
+
+#[test]
+fn a_request_of_unknown_end_is_paced_by_the_work_whose_end_is_known_and_without_any_never() {
+    let overload = Overload::builder(5).resource("app", ResourceConfig::new(5));
+    let limits = [tidegate_core::Limit::new("rate", bucket(1_000_000, MINUTE)).key(["user"])];
+    let world = World::of(stored(limits).overload(overload.build().unwrap()).build().unwrap());
+    let known = Request::new("api", &USER).resource("app");
+    let unknown = known.end_unknown();
+    for _ in 0..1000 {
+        drop(world.begin(&unknown).admitted());
+    }
+    assert_eq!(world.stats().in_flight, 0, "it takes no place");
+    let held = world.begin(&known).admitted();
+    world.advance(TICK / 2);
+    world.finish(world.engine.settle(held, tidegate_engine::Outcome::Succeeded, world.now()));
+    world.advance(TICK);
+    let _ = world.engine.tick(world.now());
+    // Five places of 50 ms serve a hundred a second; a thousand a second ask, for two seconds.
+    let mut admitted = 0;
+    for _ in 0..2000 {
+        world.advance(Duration::from_millis(1));
+        match world.begin(&unknown) {
+            crate::world::Stage::Admitted(permit) => {
+                drop(permit);
+                admitted += 1;
+            }
+            crate::world::Stage::Refused(refused) => {
+                assert_eq!((refused.reason(), refused.name()), (Reason::OverloadShed, "pace"));
+                assert!(refused.retry_hint.is_some_and(|hint| hint >= Duration::from_secs(1)));
+            }
+            crate::world::Stage::Waits(_) => panic!("no place comes back for which it could wait"),
+        }
+        let _ = world.engine.tick(world.now());
+    }
+    assert!((200..=206).contains(&admitted), "{admitted}");
+    let stats = world.stats();
+    assert_eq!((stats.offered, stats.undecided()), (3001, 0), "{stats:?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod explanation;
 mod faults;
 mod leases;
 mod membership;
+mod memory;
 mod offers;
 mod operations;
 mod oracle;

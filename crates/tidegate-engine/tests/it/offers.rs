@@ -129,20 +129,20 @@ fn a_request_that_joined_a_line_and_whose_time_is_up_was_offered_and_ends_withou
 }
 
 #[test]
-fn a_request_that_joined_a_line_and_is_drained_was_offered_and_gave_up() {
+fn a_request_that_joined_a_line_and_is_drained_was_offered_and_was_cancelled() {
     let Line { world, held, first, joined } = Line::new();
     world.engine.drain_waiting();
     drop(world.resume(joined).refused());
-    Line::assert_ended(&world, OfferOutcome::GaveUp, [2, 1]);
+    Line::assert_ended(&world, OfferOutcome::Cancelled, [2, 1]);
     drop((held, first));
     assert_eq!(world.stats().undecided(), 0);
 }
 
 #[test]
-fn a_request_that_joined_a_line_and_is_dropped_was_offered_and_gave_up() {
+fn a_request_that_joined_a_line_and_is_dropped_was_offered_and_was_cancelled() {
     let Line { world, held, first, joined } = Line::new();
     drop(joined);
-    Line::assert_ended(&world, OfferOutcome::GaveUp, [2, 1]);
+    Line::assert_ended(&world, OfferOutcome::Cancelled, [2, 1]);
     drop((held, first));
     assert_eq!(world.stats().undecided(), 0);
 }
@@ -195,7 +195,7 @@ fn a_request_that_has_waited_for_a_lease_and_joins_a_line_is_offered_once() {
     drop(world.resume(joined).admitted());
     let stats = world.stats();
     assert_eq!((stats.offered, stats.undecided()), (3, 0), "{stats:?}");
-    assert_eq!((stats.count(OfferOutcome::Admitted), stats.count(OfferOutcome::GaveUp)), (2, 1));
+    assert_eq!((stats.count(OfferOutcome::Admitted), stats.count(OfferOutcome::Cancelled)), (2, 1));
 }
 
 #[test]

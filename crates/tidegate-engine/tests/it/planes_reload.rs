@@ -8,7 +8,7 @@ use tidegate_engine::{
     BuildError, Decision, Engine, EngineConfig, NamespaceConfig, OfferOutcome, Outcome, Permit, Request,
     RequestError, Step,
 };
-use tidegate_overload::{Overload, OverloadBuilder, ResourceConfig, RoomUse};
+use tidegate_overload::{FleetShare, Overload, OverloadBuilder, ResourceConfig, RoomUse};
 
 use crate::world::{NOW, USER, turn};
 
@@ -112,4 +112,28 @@ fn what_waits_for_a_resource_is_bounded_by_its_own_settings() {
     drop(waiting);
     let stats = engine.resource_stats(NOW).next().unwrap();
     assert_eq!((stats.undecided(), stats.count(OfferOutcome::QueueFull)), (0, 1));
+}
+
+#[test]
+fn members_divide_the_places_of_a_resource_and_new_places_call_what_waits() {
+    let shared = Overload::builder(7).resource(
+        "app",
+        ResourceConfig::new(4).waiting_max(RoomUse::new(4, 1 << 20)).share(FleetShare::PlacesAndQueue),
+    );
+    let engine = engine();
+    // Known before there are resources, as at a start.
+    assert!(engine.with_members(2).unwrap().is_none(), "no limit is divided");
+    let engine = engine.with_planes(Capacity::builder(), shared, NOW).unwrap();
+    let request = Request::new("api", &USER).resource("app");
+    let held = [ask(&engine, &request).unwrap(), ask(&engine, &request).unwrap()];
+    assert_eq!(ask(&engine, &request).unwrap_err(), Reason::OverloadShed);
+    let mut patient = request;
+    patient.may_wait_until = Some(NOW.saturating_add(Duration::from_mins(1)));
+    let Step::Ask(waiting) = engine.admit(&patient, NOW).unwrap() else { panic!("it waits") };
+    let called = || turn(&waiting).is_called();
+    assert!(!called());
+    assert!(engine.with_members(1).unwrap().is_none());
+    assert!(called(), "the other member has left its places");
+    assert_eq!(engine.resource_stats(NOW).next().unwrap().in_flight_max, 4);
+    drop((held, waiting));
 }

@@ -171,7 +171,7 @@ fn a_waiting_request_holds_nothing_and_leaves_its_limits_as_they_were() {
     assert_eq!((world.stats().in_flight, world.engine.waiting(), world.stats().undecided()), (1, 1, 1));
     drop(pending);
     assert_eq!(world.state(), state);
-    assert_eq!(world.stats().count(OfferOutcome::GaveUp), 1);
+    assert_eq!(world.stats().count(OfferOutcome::Cancelled), 1);
     drop(held);
 }
 
@@ -408,7 +408,9 @@ fn a_drain_refuses_every_waiting_request_at_once_and_lets_no_later_one_wait() {
         refused.retry_hint.is_some() || matches!(refused.retry(), Retry::At(_))
     };
     for pending in [for_rate, for_place, joined] {
-        assert!(says_when(&world.resume(pending).refused()));
+        let refused = world.resume(pending).refused();
+        assert_eq!(refused.reason(), Reason::QueueFull, "whatever it waited for");
+        assert!(says_when(&refused));
     }
     let later = match world.begin(&patient(&CYD, Class::Critical)) {
         // It is called as soon as it enters.

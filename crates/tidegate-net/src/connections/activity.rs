@@ -27,6 +27,8 @@ pub struct ConnectionActivity {
     pub(super) freed: AtomicU64,
     /// Requests that wait in line, with their bodies unread.
     pub(super) held: AtomicU64,
+    /// Whether unread bytes hide the end of the client's output while requests wait in line.
+    pub(super) is_unwatched: AtomicBool,
     /// Whether it reads no more of a head until there is room for it.
     pub(super) waits_for_room: AtomicBool,
     /// Answers that are on their way.
@@ -67,11 +69,23 @@ impl ConnectionActivity {
         self.peer_address
     }
 
-    /// Marks a request as waiting in the queue until the guard is dropped. Nothing is read from its
-    /// connection meanwhile, so the sweep checks whether the client is still there.
+    /// Marks a request as waiting in the queue until the guard is dropped. A client that ends its
+    /// output meanwhile has left, and its connection ends.
     pub fn hold(&self) -> HeldRequest<'_> {
         self.held.fetch_add(1, Ordering::Relaxed);
         HeldRequest(self)
+    }
+
+    /// How many requests of the connection wait in the queue.
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Whether requests wait and the end of the client's output wakes nobody, because unread bytes
+    /// lie before it. The task of the connection must then look by itself.
+    #[inline]
+    pub fn is_unwatched(&self) -> bool {
+        self.held() > 0 && self.is_unwatched.load(Ordering::Relaxed)
     }
 
     /// Wakes the task of the connection.

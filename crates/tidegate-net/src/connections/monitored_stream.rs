@@ -25,6 +25,10 @@ const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub trait PeerShutdown {
     /// Whether the other end has ended its output, apart from unread bytes.
     fn has_ended(&self) -> bool;
+
+    /// Has the task of `cx` woken when the other end ends its output; whether that is possible. It
+    /// is not while unread bytes lie before the end.
+    fn watch_end(&self, cx: &mut Context<'_>) -> bool;
 }
 
 /// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not
@@ -38,11 +42,19 @@ impl PeerShutdown for TcpStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
     }
+
+    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
+        self.poll_read_ready(cx).is_pending()
+    }
 }
 
 impl PeerShutdown for UnixStream {
     fn has_ended(&self) -> bool {
         is_read_closed(self.ready(Interest::PRIORITY))
+    }
+
+    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
+        self.poll_read_ready(cx).is_pending()
     }
 }
 
@@ -50,12 +62,20 @@ impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
     fn has_ended(&self) -> bool {
         self.get_ref().0.has_ended()
     }
+
+    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
+        self.get_ref().0.watch_end(cx)
+    }
 }
 
 /// A side of a tunnel, whose end is read.
 impl PeerShutdown for TokioIo<Upgraded> {
     fn has_ended(&self) -> bool {
         false
+    }
+
+    fn watch_end(&self, _: &mut Context<'_>) -> bool {
+        true
     }
 }
 
@@ -144,8 +164,13 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.line.held.load(Ordering::Relaxed) > 0 && self.stream.has_ended() {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        if self.line.held.load(Ordering::Relaxed) > 0 {
+            // Registered before the look, so that no end falls between the two.
+            let is_watched = self.stream.watch_end(cx);
+            self.line.is_unwatched.store(!is_watched, Ordering::Relaxed);
+            if self.stream.has_ended() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }

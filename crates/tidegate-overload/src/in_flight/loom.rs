@@ -21,7 +21,7 @@ struct Held(Arc<InFlight>);
 
 impl Held {
     fn take(in_flight: &Arc<InFlight>) -> Option<Self> {
-        in_flight.acquire().then(|| Self(Arc::clone(in_flight)))
+        in_flight.acquire(tidegate_core::Class::Critical).then(|| Self(Arc::clone(in_flight)))
     }
 }
 
@@ -76,9 +76,9 @@ fn a_reading_of_the_pressure_loses_no_request_that_was_turned_away() {
             let in_flight = Arc::clone(&in_flight);
             move || assert!(Held::take(&in_flight).is_none())
         });
-        let first = in_flight.take_pressure();
+        let first = in_flight.take_use().wanted;
         other.join().unwrap();
-        let second = in_flight.take_pressure();
+        let second = in_flight.take_use().wanted;
         // Each reading has the place that is held; one of the two has the request turned away.
         assert!((first + second - 3.0).abs() < 0.001, "{first} and {second}");
         drop(held);

@@ -1,5 +1,10 @@
+mod adaptive;
 #[cfg(tidegate_planted_faults)]
 mod faults;
+#[expect(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a test world of rough numbers")]
+mod queue_world;
+mod shares;
+mod signals;
 
 use std::sync::Arc;
 
@@ -104,9 +109,9 @@ fn a_signal_that_is_not_renewed_is_forgotten() {
 #[test]
 fn turning_away_at_the_bound_is_pressure_of_its_own() {
     let overload = overload(10);
-    let held: Vec<_> = (0..10).map(|_| overload.acquire(ONLY, START).unwrap()).collect();
+    let held: Vec<_> = (0..10).map(|_| overload.acquire(ONLY, Class::Critical, START).unwrap()).collect();
     for _ in 0..10 {
-        let shed = overload.acquire(ONLY, START).unwrap_err();
+        let shed = overload.acquire(ONLY, Class::Critical, START).unwrap_err();
         assert_eq!((shed.name(), shed.limit()), ("in_flight", 10));
     }
     offer(&overload, 1000, START);
@@ -202,7 +207,7 @@ fn under_threads_never_more_than_the_bound_are_in_flight_and_all_places_come_bac
             let overload = Arc::clone(&overload);
             std::thread::spawn(move || {
                 for _ in 0..20_000 {
-                    if let Ok(permit) = overload.acquire(ONLY, START) {
+                    if let Ok(permit) = overload.acquire(ONLY, Class::Critical, START) {
                         let count = overload.in_flight(ONLY);
                         assert!((1..=3).contains(&count), "{count} in flight");
                         overload.give_back(permit);
@@ -253,14 +258,21 @@ fn a_resource_is_found_by_its_name_and_any_other_name_is_the_default_resource() 
 #[test]
 fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     let (overload, other, checkout) = two_resources();
-    let held = [overload.acquire(checkout, START).unwrap(), overload.acquire(checkout, START).unwrap()];
-    let shed = overload.acquire(checkout, START).unwrap_err();
+    let held = [
+        overload.acquire(checkout, Class::Critical, START).unwrap(),
+        overload.acquire(checkout, Class::Critical, START).unwrap(),
+    ];
+    let shed = overload.acquire(checkout, Class::Critical, START).unwrap_err();
     assert_eq!(
         (shed.resource.as_deref(), shed.binding, shed.limit()),
         (Some("checkout"), Binding::InFlight, 2)
     );
-    assert_eq!(overload.would_lack_place(checkout), Some(shed));
-    assert!(!overload.has_place(checkout) && overload.has_place(other));
+    let looked = overload.would_lack_place(checkout, Class::Critical).unwrap();
+    assert_eq!(
+        (looked.binding, looked.limit(), looked.resource),
+        (shed.binding, shed.limit(), shed.resource)
+    );
+    assert!(!overload.has_place(checkout, Class::Critical) && overload.has_place(other, Class::Critical));
     for step in 0..10 {
         for resource in [other, checkout] {
             for tenant in 0..100_u32 {
@@ -372,26 +384,26 @@ proptest! {
     /// and the undecided requests of a resource add up to what was offered to it.
     #[test]
     fn what_is_offered_equals_the_sum_of_the_outcomes(
-        steps in prop::collection::vec((0_usize..2, 0_usize..12, 0_usize..4, 0.0_f64..3.0), 0..300),
+        steps in prop::collection::vec((0_usize..2, 0_usize..13, 0_usize..4, 0.0_f64..3.0), 0..300),
     ) {
         let (overload, other, checkout) = two_resources();
         let resources = [other, checkout];
-        let mut undecided = [0_u64; 2];
-        let mut offered = [0_u64; 2];
+        let mut undecided = [[0_u64; 4]; 2];
+        let mut offered = [[0_u64; 4]; 2];
         for (step, (index, action, class, pressure)) in steps.into_iter().enumerate() {
             let (resource, now) = (resources[index], tick_at(step as u64));
             match OfferOutcome::ALL.get(action) {
-                Some(outcome) if undecided[index] > 0 => {
+                Some(outcome) if undecided[index][class] > 0 => {
                     // A repeated attempt, and its end.
                     let _ = overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, false, now);
-                    overload.record(resource, *outcome);
-                    undecided[index] -= 1;
+                    overload.record(resource, Class::ALL[class], *outcome);
+                    undecided[index][class] -= 1;
                 }
                 _ => {
-                    offered[index] += 1;
+                    offered[index][class] += 1;
                     match overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, true, now) {
-                        Some(_) => overload.record(resource, OfferOutcome::Shed),
-                        None => undecided[index] += 1,
+                        Some(_) => overload.record(resource, Class::ALL[class], OfferOutcome::Shed),
+                        None => undecided[index][class] += 1,
                     }
                 }
             }
@@ -399,7 +411,12 @@ proptest! {
             overload.tick(now);
             for index in 0..2 {
                 let stats = overload.stats(resources[index], now);
-                prop_assert_eq!((stats.offered, stats.undecided()), (offered[index], undecided[index]));
+                for class in Class::ALL {
+                    let (own, at) = (stats.class(class), class as usize);
+                    prop_assert_eq!((own.offered, own.undecided()), (offered[index][at], undecided[index][at]));
+                }
+                let [offered, undecided] = [&offered, &undecided].map(|sums| sums[index].iter().sum::<u64>());
+                prop_assert_eq!((stats.offered, stats.undecided()), (offered, undecided));
                 let sum: u64 = OfferOutcome::ALL.iter().map(|outcome| stats.count(*outcome)).sum();
                 prop_assert_eq!(stats.offered, sum + stats.undecided());
             }
@@ -416,15 +433,15 @@ fn named(resources: &[(&str, u64)]) -> OverloadBuilder {
 fn a_resource_keeps_its_state_by_name_under_other_settings() {
     let before = named(&[("app", 2), ("db", 1)]).build().unwrap();
     let app = before.find(Some("app")).unwrap();
-    let places: Vec<_> = (0..2).map(|_| before.acquire(app, START).unwrap()).collect();
+    let places: Vec<_> = (0..2).map(|_| before.acquire(app, Class::Critical, START).unwrap()).collect();
     before.pin(app, Some(Cursor::at(300)), START.saturating_add(Duration::from_hours(1)), START);
     let after = named(&[("db", 1), ("new", 1), ("app", 3)]).build_over(&before).unwrap();
     assert_eq!(after.find(Some("app")), Some(app), "positions stay");
     let stats = after.stats(app, START);
     assert_eq!((stats.in_flight, stats.in_flight_max, stats.cursor), (2, 3, Cursor::at(300)));
     // Both planes see one bound and one count.
-    let third = before.acquire(app, START).unwrap();
-    assert!(after.acquire(app, START).is_err());
+    let third = before.acquire(app, Class::Critical, START).unwrap();
+    assert!(after.acquire(app, Class::Critical, START).is_err());
     for place in places {
         before.give_back(place);
     }
@@ -441,7 +458,7 @@ fn a_resource_keeps_its_state_by_name_under_other_settings() {
 fn a_resource_that_is_gone_takes_its_places_back_and_its_position_is_used_again_afterwards() {
     let before = named(&[("old", 2), ("idle", 1)]).build().unwrap();
     let (old, idle) = (before.find(Some("old")).unwrap(), before.find(Some("idle")).unwrap());
-    let place = before.acquire(old, START).unwrap();
+    let place = before.acquire(old, Class::Critical, START).unwrap();
     let after = named(&[("new", 1)]).build_over(&before).unwrap();
     assert_eq!((after.find(Some("old")), after.resources().count()), (None, 1));
     assert_eq!(after.find(Some("new")), Some(idle), "the position of a resource in use stays its own");

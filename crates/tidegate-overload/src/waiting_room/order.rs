@@ -1,6 +1,6 @@
 //! The words of the waiting room, and the function that says which request is next.
 
-use tidegate_core::Class;
+use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::resource_id::ResourceId;
 
@@ -55,6 +55,66 @@ pub struct Entrant {
     pub bytes: usize,
     /// The thing that it lacks.
     pub obstacle: Obstacle,
+    /// A hash of its tenant, the same for all requests of a tenant in a namespace. Requests without
+    /// one are those of one tenant. Looked at by fair queues only, as is what follows.
+    pub tenant: Option<u64>,
+    /// Its expected cost for the resource; at most 2^32 - 1 counts.
+    pub cost: Cost,
+    /// The instant from which it is refused rather than served.
+    pub until: Timestamp,
+    /// The instant at which its answer is late; `None` if it is never.
+    pub deadline: Option<Timestamp>,
+}
+
+impl Entrant {
+    /// A request without bytes and without a tenant, of cost 1, that may wait for ever.
+    pub const fn new(group: Group, class: Class, obstacle: Obstacle) -> Self {
+        Self {
+            group,
+            class,
+            bytes: 0,
+            obstacle,
+            tenant: None,
+            cost: Cost::ONE,
+            until: Timestamp::MAX,
+            deadline: None,
+        }
+    }
+
+    /// The same, occupying so many bytes.
+    #[must_use]
+    pub const fn bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same, of the tenant with this hash.
+    #[must_use]
+    pub const fn tenant(mut self, tenant: Option<u64>) -> Self {
+        self.tenant = tenant;
+        self
+    }
+
+    /// The same, of another cost.
+    #[must_use]
+    pub const fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The same, refused from this instant.
+    #[must_use]
+    pub const fn until(mut self, until: Timestamp) -> Self {
+        self.until = until;
+        self
+    }
+
+    /// The same, with a deadline for its answer.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Option<Timestamp>) -> Self {
+        self.deadline = deadline;
+        self
+    }
 }
 
 /// The order in which waiting requests are called: for each obstacle, which request is next.

@@ -10,7 +10,11 @@
 //!   the namespace has only one) always gets another one in.
 //! - The remainder of `B / N` goes to the namespace that asks first.
 //!
-//! The same holds for bytes. A group never loses what it already uses: after a change of the bounds
+//! The same holds for bytes. A resource with bounds of its own has a room of its own: its requests,
+//! of whatever namespace, take nothing of what the others share, and only its bounds keep them
+//! out. In there fair queuing by tenant is what protects one namespace from another.
+//!
+//! A group never loses what it already uses: after a change of the bounds
 //! the guarantees hold again as soon as the room is within them.
 
 use std::collections::BTreeMap;
@@ -21,14 +25,15 @@ use crate::resource_id::ResourceId;
 /// The bounds of the room.
 ///
 /// ```
-/// # use tidegate_core::Class;
+/// # use tidegate_core::{Class, Timestamp};
 /// # use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds, WaitingRoom};
+/// let now = Timestamp::from_secs(1_800_000_000);
 /// let bounds = RoomBounds::new(4, 1 << 20).shared_by(2, 1);
 /// let mut room: WaitingRoom = WaitingRoom::new(bounds);
 /// let class = Class::Critical;
 /// let has_entered = [1, 1, 1, 2].map(|namespace| {
 ///     let group = Group { namespace, resource: None };
-///     room.enter(Entrant { group, class, bytes: 512, obstacle: Obstacle::Counter(7) }).is_ok()
+///     room.enter(Entrant::new(group, class, Obstacle::Counter(7)).bytes(512), now).is_ok()
 /// });
 /// // One namespace cannot use up the share of another.
 /// assert_eq!(has_entered, [true, true, false, true]);
@@ -119,7 +124,10 @@ pub(super) struct RoomShares {
     of_namespace: RoomUse,
     /// The share of one resource within its namespace's.
     of_resource: RoomUse,
+    /// The use by groups that share the bounds.
     used: RoomUse,
+    /// The use by groups whose resource has bounds of its own.
+    used_apart: RoomUse,
     /// Used or reserved, over all namespaces that have requests in the room.
     claimed: RoomUse,
     by_group: BTreeMap<Group, RoomUse>,
@@ -133,6 +141,12 @@ pub(super) struct RoomShares {
 struct BoundedUse {
     used: RoomUse,
     max: RoomUse,
+}
+
+impl BoundedUse {
+    fn none_of(max: RoomUse) -> Self {
+        Self { used: RoomUse::default(), max }
+    }
 }
 
 /// The use of one namespace.
@@ -155,6 +169,7 @@ impl RoomShares {
             of_namespace,
             of_resource,
             used: RoomUse::default(),
+            used_apart: RoomUse::default(),
             claimed: RoomUse::default(),
             by_group: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
@@ -166,38 +181,52 @@ impl RoomShares {
         self.bounds
     }
 
-    pub(super) const fn used(&self) -> RoomUse {
-        self.used
+    /// The bounds that hold for a group: those of its resource, or those that all share.
+    pub(super) fn bounds_of(&self, group: Group) -> RoomBounds {
+        self.own_room(group).map_or(self.bounds, |own| RoomBounds::new(own.max.requests, own.max.bytes))
     }
 
-    /// Sets the bounds of the resources that have some, beside those of the room.
+    pub(super) fn used(&self) -> RoomUse {
+        self.used.plus(self.used_apart)
+    }
+
+    /// Sets the bounds of the resources that have some, in place of their parts of the room.
     pub(super) fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
-        let used_by = |resource| {
-            let groups = self.by_group.iter().filter(|(group, _)| group.resource == Some(resource));
-            groups.fold(RoomUse::default(), |sum, (_, used)| sum.plus(*used))
-        };
         let bounds = bounds.into_iter();
-        let all = bounds.map(|(resource, max)| (resource, BoundedUse { used: used_by(resource), max }));
-        self.by_resource = all.collect();
+        self.become_of(self.bounds, bounds.map(|(id, max)| (id, BoundedUse::none_of(max))).collect());
     }
 
     /// The same use under other bounds.
     pub(super) fn set_bounds(&mut self, bounds: RoomBounds) {
+        let by_resource = core::mem::take(&mut self.by_resource).into_iter();
+        self.become_of(bounds, by_resource.map(|(id, one)| (id, BoundedUse::none_of(one.max))).collect());
+    }
+
+    /// Accounts for all groups anew.
+    fn become_of(&mut self, bounds: RoomBounds, by_resource: BTreeMap<ResourceId, BoundedUse>) {
         let groups = core::mem::take(&mut self.by_group);
-        let by_resource = core::mem::take(&mut self.by_resource);
-        *self = Self::new(bounds);
-        let resources = by_resource.into_iter();
-        self.by_resource =
-            resources.map(|(id, one)| (id, BoundedUse { used: RoomUse::default(), ..one })).collect();
+        *self = Self { by_resource, ..Self::new(bounds) };
         for (group, used) in groups {
             self.change(group, RoomUse::default(), used);
         }
+    }
+
+    /// The room of a group whose resource has bounds of its own.
+    fn own_room(&self, group: Group) -> Option<&BoundedUse> {
+        self.by_resource.get(&group.resource?)
     }
 
     /// Lets a request in if the bounds and the shares of the others allow it.
     pub(super) fn take(&mut self, group: Group, bytes: usize) -> bool {
         let before = self.by_group.get(&group).copied().unwrap_or_default();
         let after = before.plus(RoomUse::of_one(bytes));
+        if let Some(own) = self.own_room(group) {
+            let is_in = own.used.plus(RoomUse::of_one(bytes)).is_within(own.max);
+            if is_in {
+                self.change(group, before, after);
+            }
+            return is_in;
+        }
         let claimed_before = self.claimed_in_all();
         self.change(group, before, after);
         // A request within its reservations claims nothing more. It fits even where other claims
@@ -207,9 +236,7 @@ impl RoomShares {
         let fits = |of: fn(&RoomUse) -> usize| {
             of(&claimed) <= of(&most) || (of(&claimed) == of(&claimed_before) && of(&self.used) <= of(&most))
         };
-        let bounded = group.resource.and_then(|resource| self.by_resource.get(&resource));
-        let is_within = bounded.is_none_or(|one| one.used.is_within(one.max));
-        let is_in = is_within && fits(|room| room.requests) && fits(|room| room.bytes);
+        let is_in = fits(|room| room.requests) && fits(|room| room.bytes);
         if !is_in {
             self.change(group, after, before);
         }
@@ -237,6 +264,16 @@ impl RoomShares {
     }
 
     fn change(&mut self, group: Group, before: RoomUse, after: RoomUse) {
+        if after.requests > 0 {
+            self.by_group.insert(group, after);
+        } else {
+            self.by_group.remove(&group);
+        }
+        if let Some(own) = group.resource.and_then(|resource| self.by_resource.get_mut(&resource)) {
+            own.used = own.used.minus(before).plus(after);
+            self.used_apart = self.used_apart.minus(before).plus(after);
+            return;
+        }
         let namespace = self.by_namespace.get(&group.namespace).copied().unwrap_or_default();
         if namespace.groups > 0 {
             self.claimed = self.claimed.minus(self.claim_of(namespace));
@@ -249,9 +286,6 @@ impl RoomShares {
         if after.requests > 0 {
             changed.groups += 1;
             changed.claimed = changed.claimed.plus(after.max(self.of_resource));
-            self.by_group.insert(group, after);
-        } else {
-            self.by_group.remove(&group);
         }
         if changed.groups > 0 {
             self.claimed = self.claimed.plus(self.claim_of(changed));
@@ -260,9 +294,6 @@ impl RoomShares {
             self.by_namespace.remove(&group.namespace);
         }
         self.used = self.used.minus(before).plus(after);
-        if let Some(one) = group.resource.and_then(|resource| self.by_resource.get_mut(&resource)) {
-            one.used = one.used.minus(before).plus(after);
-        }
     }
 
     /// Used by or reserved for a namespace: the sum over its resources of the use of each, or of

@@ -3,6 +3,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::resource_id::ResourceId;
 
+mod fair_lines;
+
+const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
 const PLACE: Obstacle = Obstacle::Place(ResourceId(0));
 
 fn room_of(bounds: RoomBounds) -> WaitingRoom {
@@ -18,11 +21,11 @@ fn group(namespace: u32, resource: u16) -> Group {
 }
 
 fn entrant(obstacle: Obstacle, class: Class) -> Entrant {
-    Entrant { group: group(0, 0), class, bytes: 0, obstacle }
+    Entrant::new(group(0, 0), class, obstacle)
 }
 
 fn enter(room: &mut WaitingRoom, obstacle: Obstacle, class: Class) -> Position {
-    room.enter(entrant(obstacle, class)).unwrap().position
+    room.enter(entrant(obstacle, class), NOW).unwrap().position
 }
 
 #[test]
@@ -44,8 +47,12 @@ fn a_call_that_its_request_does_not_follow_goes_to_the_next() {
     assert_eq!(room.leave(all[0]), Some(all[1]));
     let last = enter(&mut room, PLACE, Class::default());
     assert_eq!(room.leave(all[2]), None, "a request from the middle of a line calls no other");
-    assert_eq!(room.moved(all[1], Obstacle::Counter(1)), Some(last), "nor is the call lost by moving on");
-    assert_eq!(room.moved(last, Obstacle::Counter(1)), None);
+    assert_eq!(
+        room.moved(all[1], Obstacle::Counter(1), NOW).called,
+        Some(last),
+        "nor is the call lost by moving on"
+    );
+    assert_eq!(room.moved(last, Obstacle::Counter(1), NOW).called, None);
 }
 
 #[test]
@@ -66,12 +73,12 @@ fn the_earlier_arrival_is_first_also_after_it_waited_for_something_else() {
     let mut room = roomy();
     let early = enter(&mut room, Obstacle::Counter(1), Class::default());
     let late = enter(&mut room, PLACE, Class::default());
-    assert_eq!(room.moved(early, PLACE), None);
+    assert_eq!(room.moved(early, PLACE, NOW).called, None);
     assert!(room.is_next(early) && !room.is_next(late));
     assert_eq!((room.lines(), room.next(Obstacle::Counter(1))), (1, None));
     let urgent = enter(&mut room, PLACE, Class::Critical);
     assert!(room.is_next(urgent));
-    assert_eq!(room.moved(urgent, PLACE), None, "it waits there already");
+    assert_eq!(room.moved(urgent, PLACE, NOW).called, None, "it waits there already");
     assert!(room.is_next(urgent));
 }
 
@@ -98,7 +105,7 @@ fn leaving_leaves_no_trace() {
     let mut room = roomy();
     let moved = enter(&mut room, Obstacle::Counter(1), Class::Critical);
     let other = enter(&mut room, Obstacle::Counter(1), Class::Critical);
-    assert_eq!(room.moved(moved, PLACE), Some(other));
+    assert_eq!(room.moved(moved, PLACE, NOW).called, Some(other));
     assert!(room.is_next(moved) && room.is_next(other));
     assert_eq!(room.drain(), [moved, other]);
     assert_eq!(format!("{room:?}"), {
@@ -106,7 +113,7 @@ fn leaving_leaves_no_trace() {
         new.next_arrival = 2;
         format!("{new:?}")
     });
-    assert_eq!((room.leave(moved), room.moved(other, PLACE)), (None, None), "both are gone");
+    assert_eq!((room.leave(moved), room.moved(other, PLACE, NOW).called), (None, None), "both are gone");
     assert!(!room.contains(moved) && !room.is_next(moved));
 }
 
@@ -114,27 +121,27 @@ fn leaving_leaves_no_trace() {
 fn no_more_wait_than_may() {
     let mut room = room_of(RoomBounds::new(1, 100));
     let one = enter(&mut room, PLACE, Class::Critical);
-    let full = room.enter(entrant(PLACE, Class::Critical)).unwrap_err();
+    let full = room.enter(entrant(PLACE, Class::Critical), NOW).unwrap_err();
     assert_eq!(
         full.to_string(),
         "the waiting room is full: at most 1 requests of 100 bytes together may wait"
     );
     room.leave(one);
-    assert!(room.enter(entrant(PLACE, Class::Critical)).is_ok());
-    assert!(room_of(RoomBounds::new(0, 100)).enter(entrant(PLACE, Class::Critical)).is_err());
+    assert!(room.enter(entrant(PLACE, Class::Critical), NOW).is_ok());
+    assert!(room_of(RoomBounds::new(0, 100)).enter(entrant(PLACE, Class::Critical), NOW).is_err());
 }
 
 #[test]
 fn one_namespace_takes_all_there_is_only_while_no_other_may_wait() {
     for (namespaces, most) in [(1, 10), (2, 5), (3, 4), (11, 10)] {
         let mut room = room_of(RoomBounds::new(10, 100).shared_by(namespaces, 1));
-        let entered = (0..20).filter(|_| room.enter(entrant(PLACE, Class::default())).is_ok());
+        let entered = (0..20).filter(|_| room.enter(entrant(PLACE, Class::default()), NOW).is_ok());
         assert_eq!(entered.count(), most, "{namespaces}");
     }
     let mut room = room_of(RoomBounds::new(10, 100).shared_by(2, 1));
     let heavy = Entrant { bytes: 30, ..entrant(PLACE, Class::default()) };
-    assert!(room.enter(heavy).is_ok());
-    assert!(room.enter(heavy).is_err(), "60 of 100 bytes, half of which is its share");
+    assert!(room.enter(heavy, NOW).is_ok());
+    assert!(room.enter(heavy, NOW).is_err(), "60 of 100 bytes, half of which is its share");
     assert_eq!((room.used().requests, room.used().bytes), (1, 30));
 }
 
@@ -144,7 +151,7 @@ fn one_resource_of_a_namespace_leaves_the_others_their_parts() {
     let mut room = room_of(RoomBounds::new(80, 0).shared_by(2, 4));
     let mut count = |namespace, resource| {
         let request = Entrant { group: group(namespace, resource), ..entrant(PLACE, Class::default()) };
-        (0..100).filter(|_| room.enter(request).is_ok()).count()
+        (0..100).filter(|_| room.enter(request, NOW).is_ok()).count()
     };
     assert_eq!(count(0, 0), 40 - 3 * 5);
     assert_eq!([count(0, 1), count(0, 2), count(0, 3)], [5, 5, 5]);
@@ -159,16 +166,16 @@ fn the_lowest_class_that_arrived_last_is_displaced_by_a_higher_one_only() {
     let early = enter(&mut room, Obstacle::Counter(1), Class::Sheddable);
     let late = enter(&mut room, Obstacle::Counter(2), Class::Sheddable);
     let plus = enter(&mut room, Obstacle::Counter(2), Class::SheddablePlus);
-    assert!(room.enter(entrant(PLACE, Class::Sheddable)).is_err(), "an equal class displaces none");
-    let entered = room.enter(entrant(PLACE, Class::SheddablePlus)).unwrap();
+    assert!(room.enter(entrant(PLACE, Class::Sheddable), NOW).is_err(), "an equal class displaces none");
+    let entered = room.enter(entrant(PLACE, Class::SheddablePlus), NOW).unwrap();
     assert_eq!((entered.displaced, entered.called), (Some(late), None), "it was behind `plus`");
-    let entered = room.enter(entrant(PLACE, Class::CriticalPlus)).unwrap();
+    let entered = room.enter(entrant(PLACE, Class::CriticalPlus), NOW).unwrap();
     assert_eq!(entered.displaced, Some(early));
-    let entered = room.enter(entrant(PLACE, Class::Critical)).unwrap();
+    let entered = room.enter(entrant(PLACE, Class::Critical), NOW).unwrap();
     assert!(entered.displaced.is_some_and(|displaced| displaced > plus), "the later one of its class");
-    let entered = room.enter(entrant(PLACE, Class::Critical)).unwrap();
+    let entered = room.enter(entrant(PLACE, Class::Critical), NOW).unwrap();
     assert_eq!(entered.displaced, Some(plus));
-    assert!(room.enter(entrant(PLACE, Class::Critical)).is_err());
+    assert!(room.enter(entrant(PLACE, Class::Critical), NOW).is_err());
     assert_eq!(room.count(), 4);
     assert!(room.contains(critical));
 }
@@ -179,15 +186,15 @@ fn a_displaced_request_that_was_next_hands_its_call_on() {
     // request of the other resource before it.
     let mut room = room_of(RoomBounds::new(8, 0).shared_by(1, 2));
     let of = |resource, class| Entrant { group: group(0, resource), ..entrant(PLACE, class) };
-    let first = room.enter(of(0, Class::Sheddable)).unwrap().position;
-    let second = room.enter(of(1, Class::Sheddable)).unwrap().position;
+    let first = room.enter(of(0, Class::Sheddable), NOW).unwrap().position;
+    let second = room.enter(of(1, Class::Sheddable), NOW).unwrap().position;
     for _ in 0..5 {
-        room.enter(Entrant { obstacle: Obstacle::Counter(1), ..of(0, Class::Critical) }).unwrap();
+        room.enter(Entrant { obstacle: Obstacle::Counter(1), ..of(0, Class::Critical) }, NOW).unwrap();
     }
     let urgent = Entrant { obstacle: Obstacle::Counter(1), ..of(0, Class::CriticalPlus) };
-    let entered = room.enter(urgent).unwrap();
+    let entered = room.enter(urgent, NOW).unwrap();
     assert_eq!((entered.displaced, entered.called), (Some(first), Some(second)));
-    assert!(room.enter(urgent).is_ok_and(|entered| entered.displaced.is_some_and(|one| one != second)));
+    assert!(room.enter(urgent, NOW).is_ok_and(|entered| entered.displaced.is_some_and(|one| one != second)));
     assert!(room.contains(second), "its resource has used only its part");
 }
 
@@ -197,15 +204,15 @@ fn narrower_bounds_turn_no_waiting_request_away_and_hold_for_the_next() {
     let all: Vec<_> = (0..4).map(|_| enter(&mut room, PLACE, Class::default())).collect();
     room.set_bounds(RoomBounds::new(2, 100));
     assert_eq!(room.count(), 4);
-    assert!(room.enter(entrant(PLACE, Class::default())).is_err());
+    assert!(room.enter(entrant(PLACE, Class::default()), NOW).is_err());
     for position in &all[..2] {
         room.leave(*position);
     }
-    assert!(room.enter(entrant(PLACE, Class::default())).is_err(), "two still wait");
+    assert!(room.enter(entrant(PLACE, Class::default()), NOW).is_err(), "two still wait");
     room.leave(all[2]);
-    assert!(room.enter(entrant(PLACE, Class::default())).is_ok());
+    assert!(room.enter(entrant(PLACE, Class::default()), NOW).is_ok());
     room.set_bounds(RoomBounds::new(3, 100));
-    assert!(room.enter(entrant(PLACE, Class::default())).is_ok());
+    assert!(room.enter(entrant(PLACE, Class::default()), NOW).is_ok());
 }
 
 /// The same room as a list that is searched from the start each time.
@@ -327,13 +334,13 @@ proptest! {
             match step {
                 Step::Enter { namespace, resource, class, bytes, obstacle: at } => {
                     let group = group(namespace % namespaces as u32, resource % resources as u16);
-                    let entrant = Entrant { group, class: Class::ALL[class], bytes, obstacle: obstacle(at) };
+                    let entrant = Entrant::new(group, Class::ALL[class], obstacle(at)).bytes(bytes);
                     let is_within = model.is_within_part(&entrant);
                     let next_before: Vec<_> = (0..4).map(|at| model.next(obstacle(at))).collect();
                     let expected = model.enter(Position::new(room.next_arrival), entrant);
                     prop_assert!(expected.is_ok() || !is_within);
                     prop_assert!(expected != Ok(None) || model.is_within_bounds());
-                    let entered = room.enter(entrant);
+                    let entered = room.enter(entrant, NOW);
                     prop_assert_eq!(entered.map(|entered| entered.displaced).map_err(|_| ()), expected);
                     if let Ok(Entered { position, displaced, called, .. }) = entered {
                         prop_assert!(displaced.is_none() || !is_within);
@@ -353,7 +360,7 @@ proptest! {
                     let was_next = room.is_next(position);
                     model.waiters[index].1.obstacle = obstacle(to);
                     let called = model.next(old).filter(|_| was_next && old != obstacle(to));
-                    prop_assert_eq!(room.moved(position, obstacle(to)), called);
+                    prop_assert_eq!(room.moved(position, obstacle(to), NOW).called, called);
                 }
                 Step::Leave(_) | Step::Move(..) => {}
             }
@@ -378,25 +385,50 @@ proptest! {
 }
 
 #[test]
+fn one_namespace_may_fill_the_bounds_of_a_resource_and_takes_nothing_of_the_shared_room() {
+    let mut room = room_of(RoomBounds::new(4, 4000).shared_by(2, 1));
+    room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
+    let of =
+        |namespace, resource| Entrant::new(group(namespace, resource), Class::Critical, PLACE).bytes(1000);
+    let own: Vec<_> = (0..100).map(|_| room.enter(of(0, 0), NOW).unwrap().position).collect();
+    let full = room.enter(of(0, 0), NOW).unwrap_err();
+    assert_eq!((full.bounds.requests, full.bounds.bytes), (100, 100_000));
+    assert!(room.enter(of(1, 0), NOW).is_err(), "whatever the namespace");
+    // Each namespace still has its half of the shared room, and no more.
+    for namespace in [0, 1] {
+        assert_eq!([1, 2].map(|_| room.enter(of(namespace, 1), NOW).is_ok()), [true, true]);
+        assert!(room.enter(of(namespace, 1), NOW).is_err());
+    }
+    assert_eq!((room.count(), room.used()), (104, RoomUse::new(104, 104_000)));
+    // Without bounds of its own it counts with the others, and with them it does not again.
+    room.set_resource_bounds([]);
+    room.leave(own[0]);
+    assert!(room.enter(of(1, 0), NOW).is_err());
+    room.set_resource_bounds([(ResourceId(0), RoomUse::new(100, 100_000))]);
+    assert!(room.enter(of(1, 0), NOW).is_ok());
+    assert_eq!(room.used(), RoomUse::new(104, 104_000));
+}
+
+#[test]
 fn a_resource_with_bounds_of_its_own_fills_these_and_displaces_its_own_requests_only() {
     let bounds = RoomBounds::new(4096, 1 << 20).shared_by(1, 2);
     let mut room = room_of(bounds);
     room.set_resource_bounds([(ResourceId(0), RoomUse::new(2, 100))]);
-    let of = |resource, class, bytes| Entrant { group: group(0, resource), class, bytes, obstacle: PLACE };
-    let other = room.enter(of(1, Class::Sheddable, 1000)).unwrap().position;
-    let first = room.enter(of(0, Class::Sheddable, 40)).unwrap().position;
-    room.enter(of(0, Class::Critical, 40)).unwrap();
-    assert!(room.enter(of(0, Class::Sheddable, 1)).is_err(), "two wait for it");
-    let entered = room.enter(of(0, Class::Critical, 60)).unwrap();
+    let of = |resource, class, bytes| Entrant::new(group(0, resource), class, PLACE).bytes(bytes);
+    let other = room.enter(of(1, Class::Sheddable, 1000), NOW).unwrap().position;
+    let first = room.enter(of(0, Class::Sheddable, 40), NOW).unwrap().position;
+    room.enter(of(0, Class::Critical, 40), NOW).unwrap();
+    assert!(room.enter(of(0, Class::Sheddable, 1), NOW).is_err(), "two wait for it");
+    let entered = room.enter(of(0, Class::Critical, 60), NOW).unwrap();
     assert_eq!(entered.displaced, Some(first));
     assert!(room.contains(other));
-    assert!(room.enter(of(0, Class::Critical, 1)).is_err());
+    assert!(room.enter(of(0, Class::Critical, 1), NOW).is_err());
     // Requests that wait already count against bounds that come later.
     room.set_resource_bounds([(ResourceId(1), RoomUse::new(1, 5000))]);
-    assert!(room.enter(of(0, Class::Sheddable, 1)).is_ok());
-    assert!(room.enter(of(1, Class::Sheddable, 1)).is_err());
+    assert!(room.enter(of(0, Class::Sheddable, 1), NOW).is_ok());
+    assert!(room.enter(of(1, Class::Sheddable, 1), NOW).is_err());
     room.set_bounds(bounds);
-    assert!(room.enter(of(1, Class::Sheddable, 1)).is_err(), "the bounds outlive those of the room");
+    assert!(room.enter(of(1, Class::Sheddable, 1), NOW).is_err(), "the bounds outlive those of the room");
     room.leave(other);
-    assert!(room.enter(of(1, Class::Sheddable, 1)).is_ok());
+    assert!(room.enter(of(1, Class::Sheddable, 1), NOW).is_ok());
 }

@@ -17,7 +17,7 @@ use crate::policy::resources::{
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::resources::{
-    AdaptiveAlgorithmForm, AdaptiveForm, ClassForm, ConcurrencyEntry, QueueForm, ResourceConfig,
+    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueClassForm, QueueForm, ResourceConfig,
     ResourceShareForm, SignalForm, SignalSourceForm,
 };
 
@@ -78,7 +78,7 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
         report.value(&path.key("initial"), what, format!("use a number from {min} to {max}"));
     }
     let ceiling = raw.ceiling.as_deref().map(|text| {
-        let bounds = Bounds { name: "ceiling", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
+        let bounds = SpanBounds { name: "ceiling", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
         bounded_span(text, bounds, &path.key("ceiling"), report)
     });
     let algorithm = match raw.algorithm.unwrap_or_default() {
@@ -169,7 +169,7 @@ fn delay_targets(
     for (class, text) in Class::ALL.into_iter().zip(by_class) {
         let Some(text) = text else { continue };
         let at = path.key("delay_target").key(class.as_str());
-        let bounds = Bounds { name: "delay_target", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
+        let bounds = SpanBounds { name: "delay_target", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
         targets[class as usize] = (text != "off").then(|| bounded_span(text, bounds, &at, report));
     }
     targets
@@ -192,10 +192,10 @@ fn lifo(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [bool; Class::
     let mut lifo = [false; Class::ALL.len()];
     for (index, class) in raw.lifo.iter().flatten().enumerate() {
         let class = match class {
-            ClassForm::Sheddable => Class::Sheddable,
-            ClassForm::SheddablePlus => Class::SheddablePlus,
-            ClassForm::Critical => Class::Critical,
-            ClassForm::CriticalPlus => Class::CriticalPlus,
+            QueueClassForm::Sheddable => Class::Sheddable,
+            QueueClassForm::SheddablePlus => Class::SheddablePlus,
+            QueueClassForm::Critical => Class::Critical,
+            QueueClassForm::CriticalPlus => Class::CriticalPlus,
         };
         if core::mem::replace(&mut lifo[class as usize], true) {
             let what = format!("class {class} is listed twice");
@@ -240,7 +240,7 @@ fn signal(
         report.value(&path.key("unit"), what, format!("use at most {}", SignalPolicy::UNIT_BYTES_MAX));
     }
     let smoothing = raw.smoothing.as_deref().map_or(SignalPolicy::SMOOTHING, |text| {
-        let bounds = Bounds { name: "smoothing", least: Duration::ZERO, most: SignalPolicy::SPAN_MAX };
+        let bounds = SpanBounds { name: "smoothing", least: Duration::ZERO, most: SignalPolicy::SPAN_MAX };
         bounded_span(text, bounds, &path.key("smoothing"), report)
     });
     SignalPolicy {
@@ -275,14 +275,14 @@ fn source(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> SignalSourc
                 report.value(path, "`source: slow_answers` needs `slower_than`", fix);
                 return SignalSourcePolicy::SlowAnswers { slower_than: MILLISECOND };
             };
-            let bounds = Bounds { name: "slower_than", least: MILLISECOND, most: SignalPolicy::SPAN_MAX };
+            let bounds = SpanBounds { name: "slower_than", least: MILLISECOND, most: SignalPolicy::SPAN_MAX };
             let slower_than = bounded_span(text, bounds, &path.key("slower_than"), report);
             SignalSourcePolicy::SlowAnswers { slower_than }
         }
         SignalSourceForm::Push => {
             let ttl = raw.ttl.as_deref().map_or(SignalPolicy::TTL, |text| {
                 let bounds =
-                    Bounds { name: "ttl", least: SignalPolicy::TTL_MIN, most: SignalPolicy::SPAN_MAX };
+                    SpanBounds { name: "ttl", least: SignalPolicy::TTL_MIN, most: SignalPolicy::SPAN_MAX };
                 bounded_span(text, bounds, &path.key("ttl"), report)
             });
             SignalSourcePolicy::Push { ttl }
@@ -314,14 +314,14 @@ fn target(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> f64 {
 
 /// The bounds of a span of time, with its name in messages.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct SpanBounds {
     name: &'static str,
     least: Duration,
     most: Duration,
 }
 
-fn bounded_span(text: &str, bounds: Bounds, path: &Path, report: &mut Report<'_>) -> Duration {
-    let Bounds { name, least, most } = bounds;
+fn bounded_span(text: &str, bounds: SpanBounds, path: &Path, report: &mut Report<'_>) -> Duration {
+    let SpanBounds { name, least, most } = bounds;
     match span(name, text) {
         Ok(span) if (least..=most).contains(&span) => return span,
         Ok(_) => {

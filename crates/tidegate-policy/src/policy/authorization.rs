@@ -144,7 +144,7 @@ impl Verb {
 
 /// Some verbs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verbs(u8);
+pub struct Verbs(u16);
 
 impl Verbs {
     /// Whether `verb` is one of them.
@@ -160,6 +160,6 @@ impl Verbs {
 
 impl FromIterator<Verb> for Verbs {
     fn from_iter<I: IntoIterator<Item = Verb>>(verbs: I) -> Self {
-        Self(verbs.into_iter().fold(0, |all, verb| all | 1 << verb as u8))
+        Self(verbs.into_iter().fold(0, |all, verb| all | 1 << verb as u16))
     }
 }

@@ -169,7 +169,7 @@ impl QueuePolicy {
     /// The weights unless told otherwise.
     pub const WEIGHTS: [u64; Class::ALL.len()] = [1, 4, 8, 16];
     /// The largest weight.
-    pub const WEIGHT_MAX: u64 = 1_000_000;
+    pub const WEIGHT_MAX: u64 = 10_000;
     /// The targets of the delay unless told otherwise: 20 ms, and 5 ms from `critical` on.
     pub const DELAY_TARGETS: [Option<Duration>; Class::ALL.len()] = [
         Some(Duration::from_millis(20)),

@@ -149,14 +149,14 @@ pub(crate) struct QueueForm {
     pub(crate) priority_share: Option<String>,
     /// The classes of which the newest request of a tenant is served first once the queue has stood
     /// for 100 ms. Default: none.
-    pub(crate) lifo: Option<Vec<ClassForm>>,
+    pub(crate) lifo: Option<Vec<QueueClassForm>>,
 }
 
 /// A class of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "queue_class")]
-pub(crate) enum ClassForm {
+pub(crate) enum QueueClassForm {
     /// The least important.
     Sheddable,
     /// The default of requests.
@@ -183,7 +183,7 @@ pub(crate) struct WaitForm {
     pub(crate) sheddable: Option<String>,
 }
 
-/// The weights of the classes, 1 to 1000000.
+/// The weights of the classes, 1 to 10000.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "weights")]

@@ -128,3 +128,18 @@ fn looking_at_what_is_not_of_one_namespace_takes_all_of_them() {
     let warnings = parse("tidegate.yaml", &text, &environment).unwrap().warnings;
     assert!(warnings[0].to_string().contains("`inspect` is of no use"), "{}", warnings[0]);
 }
+
+#[test]
+fn each_verb_is_itself_and_no_other_one() {
+    for verb in Verb::ALL {
+        let text = format!(
+            "namespaces: {{ api: {{ limits: [] }} }}
+authorization: [{{ token: \"{HASH}\", namespaces: ['*'], verbs: [{}] }}]
+",
+            verb.as_str()
+        );
+        let policy = parse("tidegate.yaml", &text, &environment).unwrap().policy;
+        let verbs: Vec<_> = policy.authorization[0].verbs.iter().collect();
+        assert_eq!(verbs, [verb]);
+    }
+}

@@ -534,7 +534,7 @@ fn what_does_not_work_is_told_where_it_stands() {
         (
             "resources: { a: { concurrency: 1, queue: { weights: { critical: 0 }, min_share: { sheddable: 0.5 }, lifo: [critical, critical], delay_target: { critical: 0s } } } }",
             &[
-                "t.yaml:1:65: resources.a.queue.weights.critical: weight 0 of class critical is out of range; use 1 to 1000000, or `min_share: { critical: 0 }` for a class that is served only when no other waits",
+                "t.yaml:1:65: resources.a.queue.weights.critical: weight 0 of class critical is out of range; use 1 to 10000, or `min_share: { critical: 0 }` for a class that is served only when no other waits",
                 "t.yaml:1:94: resources.a.queue.min_share.sheddable: min_share \"0.5\" is not a part from 0 to 0.05; write a decimal with at most two places, for example 0.05",
                 "t.yaml:1:118: resources.a.queue.lifo[1]: class critical is listed twice; remove one of them",
                 "t.yaml:1:155: resources.a.queue.delay_target.critical: delay_target 0s is out of range; use 1ms to 1h",

@@ -30,7 +30,7 @@ impl Desk<'_> {
     /// Answers the request in `body`. Answer and charge are those of the same message over gRPC.
     pub(crate) async fn json(&self, caller: &Caller, body: &[u8]) -> Result<Reply, Fault> {
         let request = json::read(body)?;
-        let answer = self.should_rate_limit(caller, &request).await?;
+        let answer = self.should_rate_limit(caller, &request, None).await?;
         let status = match answer.overall_code() {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

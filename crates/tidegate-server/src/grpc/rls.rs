@@ -19,10 +19,11 @@ use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, LimitReport, Outcome as End, PeekReport, Permit, Request,
     RequestError, Step,
 };
+use tidegate_net::connections::{ConnectionActivity, STREAM_BYTES};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
-    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, answer,
+    Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 
@@ -34,6 +35,28 @@ use crate::decisions;
 use crate::engine_fault::engine_fault;
 use crate::metrics::OVERRIDE;
 use crate::protocol::Protocol;
+
+/// How much earlier than the caller gives up an answer that was held is sent, for its way back.
+const WAY_BACK: Duration = Duration::from_millis(5);
+
+/// How long an answer may be held.
+#[derive(Clone, Copy)]
+pub(super) struct AnswerHold<'a> {
+    /// The connection of the call, of whose streams at most half are held.
+    pub(super) line: &'a ConnectionActivity,
+    /// How long the caller waits for the answer, as `grpc-timeout` says.
+    pub(super) timeout: Option<Duration>,
+}
+
+impl AnswerHold<'_> {
+    /// How long an answer is held whose request may wait for `wait`; zero if it is not.
+    fn within(&self, wait: Duration, streams: u32) -> Duration {
+        if self.line.held() >= u64::from(streams / 2) {
+            return Duration::ZERO;
+        }
+        self.timeout.map_or(wait, |timeout| wait.min(timeout.saturating_sub(WAY_BACK)))
+    }
+}
 
 /// The entries of a descriptor as attributes.
 type Entries<'a> = SmallVec<[(&'a str, &'a str); 8]>;
@@ -58,6 +81,8 @@ impl<'a> DescriptorLine<'a> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let request = desk.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
         let request = desk.in_force.config.planes.with_words(request, value, caller)?;
+        // Envoy does not report the end of the work.
+        let request = request.end_unknown();
         Ok(Self { descriptor, attributes, request })
     }
 
@@ -117,6 +142,7 @@ impl Desk<'_> {
         &self,
         caller: &Caller,
         request: &RateLimitRequest,
+        hold: Option<AnswerHold<'_>>,
     ) -> Result<RateLimitResponse, Fault> {
         let asked = ParsedRequest::read(request).map_err(|bad| Fault::new(FaultCode::MalformedBody, bad))?;
         for descriptor in &asked.descriptors {
@@ -136,10 +162,15 @@ impl Desk<'_> {
         let lines = lines
             .map(|(descriptor, pairs)| DescriptorLine::new(asked.domain, descriptor, pairs, self, caller));
         let lines: SmallVec<[DescriptorLine<'_>; 2]> = lines.collect::<Result<_, _>>()?;
-        let outcomes = self.outcomes(asked.domain, is_namespace, &lines, now).await?;
+        let outcomes = self.outcomes(asked.domain, is_namespace, &lines, hold, now).await?;
         // Waits count from the answer: the store may have taken a while.
         let now = self.daemon.clock.now();
-        Ok(answer(&outcomes, now, self.in_force.config.older_headers))
+        let mut answer = answer(&outcomes, now, self.in_force.config.older_headers);
+        // Of several resources the first one: the answer has one set of headers.
+        if let Some(load) = lines.iter().find_map(|line| self.shown_load(line.request.resource)) {
+            add_load(&mut answer, load);
+        }
+        Ok(answer)
     }
 
     async fn outcomes(
@@ -147,6 +178,7 @@ impl Desk<'_> {
         domain: &str,
         is_known: bool,
         lines: &[DescriptorLine<'_>],
+        hold: Option<AnswerHold<'_>>,
         now: Timestamp,
     ) -> Result<SmallVec<[Outcome; 2]>, Fault> {
         let mut outcomes: SmallVec<[Option<Outcome>; 2]> = smallvec![None; lines.len()];
@@ -163,7 +195,7 @@ impl Desk<'_> {
             outcomes.iter().any(|outcome| matches!(outcome, Some(Outcome::Over(_))))
         };
         if !is_over(&outcomes) {
-            self.ask_together(domain, lines, &mut outcomes, now).await?;
+            self.ask_together(domain, lines, &mut outcomes, hold, now).await?;
         }
         if outcomes.iter().any(Option::is_none) {
             Box::pin(self.look_at_the_rest(domain, lines, &mut outcomes, now)).await?;
@@ -207,10 +239,12 @@ impl Desk<'_> {
         domain: &str,
         lines: &[DescriptorLine<'_>],
         outcomes: &mut [Option<Outcome>],
+        hold: Option<AnswerHold<'_>>,
         now: Timestamp,
     ) -> Result<(), Fault> {
         let questions = Questions::of(lines, outcomes);
-        let Some(mut permit) = self.ask_policy(&questions, outcomes, now).await? else { return Ok(()) };
+        let asked = self.ask_policy(&questions, outcomes, hold, now).await?;
+        let Some(mut permit) = asked else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
             let charged = PolicyCharges { driver: &self.daemon.driver, permit: Some(permit) };
             let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
@@ -238,12 +272,33 @@ impl Desk<'_> {
         &self,
         questions: &Questions<'_>,
         outcomes: &mut [Option<Outcome>],
+        hold: Option<AnswerHold<'_>>,
         now: Timestamp,
     ) -> Result<Option<Permit>, Fault> {
         let Questions { places, requests } = questions;
-        let decision = match self.in_force.engine.admit_all(requests, now) {
+        let mut waiting_line = None;
+        let begun = match (&requests[..], hold) {
+            ([request], Some(hold)) => {
+                let mut request = *request;
+                let wait = self.in_force.config.planes.wait(request.resource, request.class);
+                let wait = hold.within(wait, self.daemon.config.bounds.streams);
+                if !wait.is_zero() {
+                    request.may_wait_until = Some(now.saturating_add(wait));
+                    request.waiting_bytes = STREAM_BYTES;
+                    waiting_line = Some(hold.line);
+                }
+                let begun = self.in_force.engine.admit(&request, now);
+                begun.map_err(|source| BatchError::Request { at: 0, source })
+            }
+            // Questions that are admitted together or not at all do not wait.
+            _ => self.in_force.engine.admit_all(requests, now),
+        };
+        let decision = match begun {
             Ok(Step::Decided(decision)) => decision,
-            Ok(Step::Ask(pending)) => Box::pin(self.daemon.driver.drive(pending).decided()).await.decision,
+            Ok(Step::Ask(pending)) => {
+                let _held = waiting_line.map(ConnectionActivity::hold);
+                Box::pin(self.daemon.driver.drive(pending).decided()).await.decision
+            }
             Err(BatchError::Request { at, source: RequestError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
                 outcomes[places[at]] = Some(self.note_refused(&requests[at], refusal, now));

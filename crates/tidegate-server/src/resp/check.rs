@@ -33,6 +33,8 @@ struct Check<'a> {
     cost: Option<Cost>,
     /// Whether it only looks, with `COST 0`.
     is_peek: bool,
+    /// Whether it will end with `TG.RELEASE`, so that it may take a place of a resource.
+    is_released: bool,
     attributes: Pairs<'a>,
 }
 
@@ -50,6 +52,14 @@ impl<'a> Check<'a> {
             }
             _ => (None, false, rest),
         };
+        // Attributes come in pairs: before an even number of words, RELEASE is the option, and with
+        // an odd number the name of an attribute.
+        let (is_released, rest) = match rest {
+            [option, pairs @ ..] if option.eq_ignore_ascii_case(b"RELEASE") && pairs.len() % 2 == 0 => {
+                (true, pairs)
+            }
+            _ => (false, rest),
+        };
         let mut attributes = Pairs::default();
         for pair in rest.chunks(2) {
             let [name, value] = pair else {
@@ -62,7 +72,7 @@ impl<'a> Check<'a> {
             let pushed = attributes.push(Text(name.into()), Text(value.into()));
             pushed.map_err(|error| malformed(error.to_string()))?;
         }
-        Ok(Self { namespace, cost, is_peek, attributes })
+        Ok(Self { namespace, cost, is_peek, is_released, attributes })
     }
 }
 
@@ -90,8 +100,9 @@ impl Desk<'_> {
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
         let request = self.request_of(check.namespace, &pairs, check.cost, OwnClaims::default(), caller)?;
-        let request =
+        let mut request =
             self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
+        request.end_known = check.is_released;
         let engine = &self.in_force.engine;
         if check.is_peek {
             let (peek, was_asked) = match engine.peek(&request, now) {

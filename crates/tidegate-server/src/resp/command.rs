@@ -113,7 +113,7 @@ impl Command {
                 arity: -2,
                 flags: WRITES,
                 summary: "Asks the limits of a namespace of the policy",
-                form: "namespace [COST units] [attribute value ...]",
+                form: "namespace [COST units] [RELEASE] [attribute value ...]",
                 ..PLAIN
             },
             Self::Release => &About {

@@ -18,6 +18,9 @@ async fn a_store_that_has_not_answered_yet_is_shared_by_the_members_of_the_polic
             "listen: {{ http: 127.0.0.1:0 }}
 store: {{ kind: redis, urls: [\"redis://{nobody}\"]{members} }}
 namespaces: {{ api: {{ limits: [{{ name: all, rate: 40/m, burst: 40, consistency: local, share: auto }}] }} }}
+resources:
+  app: {{ concurrency: 9, share: auto }}
+  found: {{ concurrency: {{ max: 9, initial: 9 }}, share: auto, queue: {{ requests: 100 }} }}
 "
         );
         let policy = tidegate_policy::parse("policy.yaml", &text, &|_| None).unwrap().policy;
@@ -32,6 +35,10 @@ namespaces: {{ api: {{ limits: [{{ name: all, rate: 40/m, burst: 40, consistency
             assert!(admitted <= 40, "a whole limit is the most");
         }
         assert_eq!(admitted, expected, "{members}");
+        let resources = client.get("/v1/resources").await.json();
+        let places = |at: usize| resources["resources"][at]["in_flight_max"].as_u64().unwrap();
+        assert_eq!(places(0), if members.is_empty() { 9 } else { 2 }, "{members}");
+        assert_eq!((&resources["resources"][1]["concurrency"], places(1)), (&"vegas".into(), 9), "{members}");
         handle.shutdown().await;
     }
 }

@@ -42,7 +42,7 @@ async fn bodies_that_cannot_be_taken_say_why() {
     ] {
         expect(&world, "/v1/check", body, 400, "malformed_body", hint).await;
     }
-    expect(&world, "/v1/check", r#"{"namespace":"api","wait_ms":5}"#, 400, "not_available", "Retry-After")
+    expect(&world, "/v1/check", r#"{"namespace":"api","wait_ms":60001}"#, 400, "malformed_body", "60000")
         .await;
     assert_eq!(world.check(r#"{"user":"ada"}"#).await.json()["remaining"], 2, "nothing was charged");
 }

@@ -11,6 +11,8 @@ mod json;
 mod places;
 mod services;
 
+use std::time::Duration;
+
 use tidegate_server::ServerConfig;
 use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
 use tidegate_wire::envoy::{
@@ -41,6 +43,7 @@ async fn connect(world: &World) -> Channel {
 }
 
 /// A caller of the rate limit service.
+#[derive(Clone)]
 pub(crate) struct Envoy(tonic::client::Grpc<Channel>);
 
 impl Envoy {
@@ -54,10 +57,28 @@ impl Envoy {
     }
 
     pub(crate) async fn call(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
+        self.call_with(tonic::Request::new(request)).await
+    }
+
+    /// The same with a `grpc-timeout`.
+    pub(crate) async fn call_within(
+        &mut self,
+        request: RateLimitRequest,
+        timeout: Duration,
+    ) -> Result<RateLimitResponse, Status> {
+        let mut request = tonic::Request::new(request);
+        request.set_timeout(timeout);
+        self.call_with(request).await
+    }
+
+    async fn call_with(
+        &mut self,
+        request: tonic::Request<RateLimitRequest>,
+    ) -> Result<RateLimitResponse, Status> {
         self.0.ready().await.unwrap();
         let path = PathAndQuery::from_static(SHOULD_RATE_LIMIT);
         let codec = ProstCodec::<RateLimitRequest, RateLimitResponse>::default();
-        Ok(self.0.unary(tonic::Request::new(request), path, codec).await?.into_inner())
+        Ok(self.0.unary(request, path, codec).await?.into_inner())
     }
 
     async fn ask(&mut self, descriptors: &[RateLimitDescriptor]) -> RateLimitResponse {

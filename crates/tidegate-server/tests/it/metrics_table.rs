@@ -136,7 +136,7 @@ namespaces:
   api:
     limits: [{{ name: all, rate: 1/m, burst: 1 }}, {{ name: tried, rate: 1/m, mode: shadow }}]
     tables: [{{ name: orders, partition_by: hash, provisioned: {{ read: 4, write: 4 }}, mode: static, partitions: {{ min: 1 }} }}]
-resources: {{ app: {{ concurrency: 8 }} }}
+resources: {{ app: {{ concurrency: 8, queue: {{ wait: {{ critical: 1s }} }} }} }}
 proxy:
   upstreams: {{ app: {{ servers: [\"http://{upstream}\"] }} }}
   routes: [{{ name: all, upstream: app, cost: {{ from_response: header.x-cost }} }}]

@@ -15,9 +15,9 @@ mod sequence;
 use self::figures::{designs, worst};
 use crate::capacity::design::Design;
 use crate::capacity::experiment::Experiment;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::scenario::CapacityScenario;
+use crate::kit::gate_line::GateLine;
 
 impl Experiment {
     /// A few sentences that describe it.
@@ -78,7 +78,7 @@ impl Experiment {
         lines.extend(judge_cuts(self, runs));
         for line in &mut lines {
             line.experiment = self.name();
-            line.group = Some(self);
+            line.group = Some(self.id());
         }
         lines
     }

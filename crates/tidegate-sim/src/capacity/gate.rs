@@ -2,11 +2,11 @@
 
 use crate::capacity::design::Design;
 use crate::capacity::experiment::Experiment;
-use crate::capacity::gate_line::{GateLine, GateOutcome};
 use crate::capacity::invariant::{Invariant, JUDGED};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::{DesignSummary, TableSummary};
 use crate::capacity::workload::Workload;
+use crate::kit::gate_line::{GateLine, GateOutcome};
 
 /// Measured shares lie this near to the fluid model: a hundredth of all requests.
 const MODEL_TOLERANCE: f64 = 0.01;

@@ -1,13 +1,11 @@
 //! The report of many runs: summaries, the gate, and the pictures of the first seed.
 
+mod chip;
 mod experiment_section;
-mod gate_table;
 mod heat_map;
 mod html;
 mod line_chart;
-mod markup;
 mod partition_map;
-mod plot_area;
 mod table_story;
 mod text;
 
@@ -17,9 +15,9 @@ use serde::Serialize;
 
 use crate::capacity::design::Design;
 use crate::capacity::gate;
-use crate::capacity::gate_line::{GateLine, GateOutcome};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
+use crate::kit::gate_line::{GateLine, GateOutcome};
 
 /// The report of runs. The same runs give the same report, byte for byte.
 #[derive(Clone, Debug, Serialize)]

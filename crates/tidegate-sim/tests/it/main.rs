@@ -4,5 +4,6 @@ mod capacity;
 #[cfg(tidegate_planted_faults)]
 mod faults;
 mod fleets;
+mod overload;
 mod seed_range;
 mod seeds;

@@ -13,7 +13,7 @@ use tidegate_core::{Refusal, Retry, Timestamp, Violated};
 
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
-use crate::headers::{OlderHeaders, limit_headers, refusal_headers};
+use crate::headers::{OlderHeaders, ShownLoad, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::problem_details::details_of;
 use crate::ratelimit::Allowance;
@@ -116,6 +116,13 @@ pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> Rate
     }
     answer.response_headers_to_add = headers.iter().map(header).collect();
     answer
+}
+
+/// Adds the load of the resource that a request is about to its answer.
+pub fn add_load(answer: &mut RateLimitResponse, load: ShownLoad) {
+    let mut headers = HeaderMap::new();
+    load.write(&mut headers);
+    answer.response_headers_to_add.extend(headers.iter().map(header));
 }
 
 fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal> {

@@ -115,11 +115,23 @@ fn attributes_name_the_one_that_is_wrong() {
 }
 
 #[test]
-fn waiting_is_refused_clearly_rather_than_ignored() {
-    let check: Check<'_> = read(br#"{"namespace":"api","wait_ms":250}"#).unwrap();
-    let fault = check.unavailable().unwrap();
-    assert_eq!((fault.code, fault.field.as_deref()), (FaultCode::NotAvailable, Some("wait_ms")));
-    assert!(fault.detail.contains("wait_ms 250"));
+fn a_check_waits_for_a_minute_at_most_and_a_peek_not_at_all() {
+    let wait = |more: &str| {
+        let body = format!(r#"{{"namespace":"api"{more}}}"#);
+        read::<Check<'_>>(body.as_bytes()).unwrap().wait()
+    };
+    assert_eq!(wait("").unwrap(), Duration::ZERO);
+    assert_eq!(wait(r#","wait_ms":0,"peek":true"#).unwrap(), Duration::ZERO);
+    assert_eq!(wait(r#","wait_ms":60000"#).unwrap(), WAIT_MAX);
+    for (more, hint) in [
+        (r#","wait_ms":60001"#, "wait_ms 60001 is out of range"),
+        (r#","wait_ms":18446744073709551615"#, "out of range"),
+        (r#","wait_ms":1,"peek":true"#, "does not wait"),
+    ] {
+        let fault = wait(more).unwrap_err();
+        assert_eq!((fault.code, fault.field.as_deref()), (FaultCode::MalformedBody, Some("wait_ms")));
+        assert!(fault.detail.contains(hint), "{}", fault.detail);
+    }
 }
 
 #[test]

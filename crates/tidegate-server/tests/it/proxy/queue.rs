@@ -193,7 +193,8 @@ async fn a_drain_refuses_those_that_wait_and_finishes_what_is_under_way() {
     world.until_waiting(1).await;
     let shutdown = tokio::spawn(world.handle.shutdown());
     let refused = waiting.answer().await.unwrap();
-    assert_eq!((refused.status, refused.header("connection")), (429, Some("close")));
+    assert_eq!((refused.status, refused.header("connection")), (503, Some("close")));
+    assert_eq!(refused.header("retry-after"), Some("1"));
     // The answer may come in pieces and is still sent whole.
     working.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nsl").await;
     working.send("ow").await;

@@ -1,9 +1,9 @@
 //! Figures of experiments over all seeds, and the lines of the gate that are made of them.
 
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
 use crate::capacity::tally::SecondCount;
+use crate::kit::gate_line::GateLine;
 
 /// The designs that were simulated, in order.
 pub(super) fn designs<'a>(runs: &'a [&CapacityRun]) -> impl Iterator<Item = Design> + use<'a> {

@@ -4,10 +4,10 @@ use super::figures::{between, designs, least, line, refused_by, share_of, worst}
 use super::scenario_parts::{names, phase, steady, table};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::request::{RequestKind, RequestStream};
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const FULL_FOLLOWER: &str = "A table of one partition lies on three nodes: it is led from node-1, and \
     node-2 and node-3 follow. It has 100 units a second of writes and 400 of reads, and is asked for 300 writes and \

@@ -4,10 +4,10 @@ use super::figures::{between, designs, least, line, worst};
 use super::scenario_parts::{names, phase, table};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::{CapacityRun, DesignResult, GrowthSeries};
 use crate::capacity::scenario::{CapacityScenario, GrowthSpec, NodeSpec, TableExtras};
 use crate::capacity::script::{ScriptedStep, StepKind};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const TWENTY_TIMES: &str = "A table that is asked for 100 units a second is asked for 2 000 for ten \
     minutes, and for 100 again. Under GP it is on demand: its limit follows what it admits, its partitions the limit. \

@@ -4,11 +4,11 @@ use super::figures::{designs, least, line, refused_by, share_of, worst};
 use super::scenario_parts::{names, phase, steady, table};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::request::{RequestKind, RequestStream};
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras, TableRole, Throughput};
 use crate::capacity::script::{ScriptedStep, StepKind};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "On four nodes an attacker asks for ten times its throughput, with Zipf's law \
     of exponent 1.2, reads and writes. The victims' clients send what conforms to the share of each partition and \

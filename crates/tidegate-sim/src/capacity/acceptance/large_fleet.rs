@@ -4,10 +4,10 @@ use super::figures::{least, line, worst};
 use super::scenario_parts::{names, steady, table};
 use crate::capacity::demand::Pattern;
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::invariant::Invariant;
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, RouterSpec};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "100 tables of 100 partitions each lie on 1 000 nodes and are asked for 200 000 \
     requests a second together, with Zipf's law of exponent 0.99 over hashed keys, for a minute. 1 000 routers, each an \

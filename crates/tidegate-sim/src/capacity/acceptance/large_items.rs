@@ -4,10 +4,10 @@ use super::figures::{designs, least, line, worst};
 use super::scenario_parts::{names, steady, table};
 use crate::capacity::demand::Pattern;
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::request::{RequestKind, RequestStream};
 use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, TableExtras};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "Two tables of one partition with 100 units a second of writes are asked for \
     writes of 400 units, at 100 units a second on average, and for 5 writes of one unit a second. Those of 400 units \
@@ -85,8 +85,8 @@ pub(super) fn judge(runs: &[&CapacityRun]) -> Vec<GateLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capacity::gate_line::GateOutcome;
     use crate::capacity::simulate;
+    use crate::kit::gate_line::GateOutcome;
 
     #[test]
     fn large_writes_do_not_starve_small_ones_under_any_design() {

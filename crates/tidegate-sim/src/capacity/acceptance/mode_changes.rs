@@ -4,11 +4,11 @@ use tidegate_capacity::TableMode;
 
 use super::figures::{least, line, worst};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::{CapacityRun, DesignResult};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec};
 use crate::capacity::script::{ScriptedStep, StepKind};
 use crate::capacity::workload::Workload;
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "The demand of W4, on nodes with room for boosts. The table begins with static shares and goes on with burst \
     credit, adaptive boosts, global admission and burst credit, each for a minute, by a reload. The levels of all \

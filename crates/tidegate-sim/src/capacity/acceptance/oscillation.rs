@@ -4,9 +4,9 @@ use super::figures::{line, worst};
 use super::scenario_parts::{names, phase, table};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::{CapacityRun, Reshape};
 use crate::capacity::scenario::{CapacityScenario, NodeSpec};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "One partition of each of four tables is asked for 0.3 and 1.1 times its ceiling \
     in turn: every 30 seconds, two, five and twenty minutes. A range may be cut and joined again at most once in 20 \

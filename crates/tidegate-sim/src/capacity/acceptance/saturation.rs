@@ -4,9 +4,9 @@ use super::figures::{line, worst};
 use super::scenario_parts::{names, phase, steady, table};
 use crate::capacity::demand::{Demand, Pattern};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::scenario::{CapacityScenario, NodeSpec, TableRole};
+use crate::kit::gate_line::GateLine;
 
 pub(super) const DESCRIPTION: &str = "As the baseline, but the tenant on each node uses 2 900 of its 3 000 units a \
     second, and each node has four partitions that are neighbours in the order of the keys. 90 % of the table's \

@@ -4,10 +4,10 @@
 use super::figures::{least, line, worst};
 use crate::capacity::demand::Pattern;
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateLine;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::scenario::CapacityScenario;
 use crate::capacity::workload::Workload;
+use crate::kit::gate_line::GateLine;
 
 pub(super) const MIXED: &str = "80 % of the table's throughput is asked for as writes, 40 % of them new keys in their \
     order, which pass through the partitions one after the other, each in a minute; the others for all keys alike. \

@@ -6,12 +6,13 @@ use core::fmt::Write as _;
 use tidegate_capacity::AccessOperation;
 
 use super::CapacityReport;
-use super::gate_table::gate_table;
+use super::chip::chip;
 use super::line_chart::line_chart;
-use super::markup::{chip, escaped, thousands};
 use super::table_story::{maps, plans, victims};
 use crate::capacity::experiment::Experiment;
 use crate::capacity::run::{CapacityRun, DesignResult, StreamResult};
+use crate::kit::gate_table::gate_table;
+use crate::kit::markup::{escaped, thousands};
 use crate::kit::{Chart, ChartLine, Shade};
 
 /// The tables that are shown of an experiment.
@@ -29,8 +30,8 @@ pub(super) fn experiment_section(
 ) {
     let (id, name, title) = (experiment.id(), experiment.name(), experiment.title());
     let _ = writeln!(html, "<h2 id=\"{id}\">{name}: {title}</h2>\n<p>{}</p>", experiment.description());
-    let is_of_it = |line: &&crate::capacity::gate_line::GateLine| {
-        line.experiment == name && line.group.is_none_or(|group| group == experiment)
+    let is_of_it = |line: &&crate::kit::gate_line::GateLine| {
+        line.experiment == name && line.group.is_none_or(|group| group == experiment.id())
     };
     gate_table(html, report.gate.iter().filter(is_of_it));
     requests(html, run);

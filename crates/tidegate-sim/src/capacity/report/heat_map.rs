@@ -2,8 +2,8 @@
 
 use core::fmt::Write as _;
 
-use super::plot_area::PlotArea;
 use crate::capacity::tally::HeatCounts;
+use crate::kit::plot_area::PlotArea;
 
 /// Shades of a heat map.
 pub(super) const LEVELS: u32 = 7;

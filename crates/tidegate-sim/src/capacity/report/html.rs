@@ -4,20 +4,21 @@
 use core::fmt::Write as _;
 
 use super::CapacityReport;
+use super::chip::chip;
 use super::experiment_section::experiment_section;
-use super::gate_table::gate_table;
 use super::heat_map::LEVELS;
 use super::line_chart::line_chart;
-use super::markup::{chip, escaped, thousands};
 use super::table_story::{maps, plans, victims};
 use crate::capacity::design::Design;
-use crate::capacity::gate_line::GateOutcome;
 use crate::capacity::invariant::JUDGED;
 use crate::capacity::reference::reference_percent;
 use crate::capacity::run::CapacityRun;
 use crate::capacity::summary::TableSummary;
+use crate::kit::gate_line::GateOutcome;
+use crate::kit::gate_table::gate_table;
+use crate::kit::markup::{escaped, thousands};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("../../kit/report.css");
 
 impl CapacityReport {
     /// The report as one HTML file with pictures.
@@ -155,7 +156,7 @@ fn contents(html: &mut String, report: &CapacityReport) {
     );
     for experiment in experiments {
         let count = |outcome| {
-            let lines = report.gate.iter().filter(|line| line.group == Some(experiment));
+            let lines = report.gate.iter().filter(|line| line.group == Some(experiment.id()));
             lines.filter(|line| line.outcome == outcome).count()
         };
         let fails = count(GateOutcome::Fail);

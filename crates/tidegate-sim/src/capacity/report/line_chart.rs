@@ -2,9 +2,9 @@
 
 use core::fmt::Write as _;
 
-use super::plot_area::{PlotArea, round_step};
 use crate::capacity::run::CapacityRun;
 use crate::capacity::tally::SecondCount;
+use crate::kit::plot_area::{PlotArea, round_step};
 
 /// The most points of a line.
 const POINTS_MAX: usize = 150;

@@ -3,10 +3,11 @@
 
 use core::fmt::Write as _;
 
+use super::chip::chip;
 use super::heat_map::heat_map;
-use super::markup::{chip, escaped, share, thousands};
 use super::partition_map::{NODE_COLORS, partition_map};
 use crate::capacity::run::{CapacityRun, DesignResult, TableResult, Victim};
+use crate::kit::markup::{escaped, share, thousands};
 
 /// The victims that are named of each design.
 const NAMED_MAX: usize = 3;

@@ -4,8 +4,8 @@ use core::fmt;
 
 use super::CapacityReport;
 use super::experiment_section::{name_of, refused_by, shown_streams};
-use crate::capacity::gate_line::GateOutcome;
 use crate::capacity::reference::reference_percent;
+use crate::kit::gate_line::GateOutcome;
 
 impl fmt::Display for CapacityReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

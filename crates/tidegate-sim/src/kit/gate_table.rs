@@ -2,11 +2,11 @@
 
 use core::fmt::Write as _;
 
+use super::gate_line::{GateLine, GateOutcome};
 use super::markup::escaped;
-use crate::capacity::gate_line::{GateLine, GateOutcome};
 
 /// Lines of the gate as a table.
-pub(super) fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLine>) {
+pub(crate) fn gate_table<'a>(html: &mut String, lines: impl Iterator<Item = &'a GateLine>) {
     html.push_str(
         "<div class=\"scroll\"><table><tr><th>outcome<th>experiment<th>what is \
          judged<th>figure<th>bound</tr>\n",

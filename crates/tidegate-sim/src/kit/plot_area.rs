@@ -4,30 +4,30 @@ use core::fmt::Write as _;
 
 /// An area over time, in pixels of the picture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PlotArea {
-    pub(super) width: f64,
-    pub(super) height: f64,
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
+pub(crate) struct PlotArea {
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
     /// The end of the time, in seconds.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
 }
 
 impl PlotArea {
     /// The pixel of an instant.
-    pub(super) fn x(&self, seconds: f64) -> f64 {
+    pub(crate) fn x(&self, seconds: f64) -> f64 {
         self.left + (self.width - self.left - self.right) * seconds / self.seconds
     }
 
     /// The pixel of a part of the height, 0 at the bottom.
-    pub(super) fn y(&self, part: f64) -> f64 {
+    pub(crate) fn y(&self, part: f64) -> f64 {
         self.height - self.bottom - (self.height - self.top - self.bottom) * part
     }
 
     /// The beginning of the picture; `label` is read aloud in its place.
-    pub(super) fn open(&self, svg: &mut String, label: &str) {
+    pub(crate) fn open(&self, svg: &mut String, label: &str) {
         let _ = write!(
             svg,
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{label}\">",
@@ -36,7 +36,7 @@ impl PlotArea {
     }
 
     /// The axis of time, with a mark at round numbers of seconds.
-    pub(super) fn time_axis(&self, svg: &mut String) {
+    pub(crate) fn time_axis(&self, svg: &mut String) {
         let (bottom, base) = (self.y(0.0), self.height - self.bottom + 14.0);
         let step = round_step(self.seconds, 8.0);
         let mut at = 0.0;
@@ -55,7 +55,7 @@ impl PlotArea {
 }
 
 /// The round step that cuts `length` into at most `parts` parts.
-pub(super) fn round_step(length: f64, parts: f64) -> f64 {
+pub(crate) fn round_step(length: f64, parts: f64) -> f64 {
     let least = length / parts;
     let mut decade = 0.001;
     loop {

@@ -1,19 +1,12 @@
 //! Texts and numbers as they stand in HTML.
 
-use crate::capacity::design::Design;
-
-pub(super) fn chip(design: Design) -> String {
-    let letters = design.letters();
-    format!("<span class=\"chip b{letters}\" title=\"{}\">{letters}</span>", design.title())
-}
-
 #[expect(clippy::cast_precision_loss, reason = "shown with two digits")]
-pub(super) fn share(part: u64, whole: u64) -> f64 {
+pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 }
 }
 
 /// `1 234 567` with thin spaces that do not break.
-pub(super) fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
     for (index, digit) in digits.chars().enumerate() {
@@ -26,7 +19,7 @@ pub(super) fn thousands(number: u64) -> String {
 }
 
 /// Text as it stands in HTML.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 

@@ -2,8 +2,6 @@
 
 use serde::Serialize;
 
-use crate::capacity::experiment::Experiment;
-
 /// One line of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -18,9 +16,9 @@ pub struct GateLine {
     pub bound: String,
     /// Whether it is.
     pub outcome: GateOutcome,
-    /// The one of several worlds of the experiment that it is about.
+    /// The name of the world that it is about, of the several that an experiment has.
     #[serde(skip)]
-    pub(crate) group: Option<Experiment>,
+    pub(crate) group: Option<&'static str>,
 }
 
 /// Whether a line passes.
@@ -36,7 +34,7 @@ pub enum GateOutcome {
 }
 
 impl GateOutcome {
-    const fn of(is_within: bool) -> Self {
+    pub(crate) const fn of(is_within: bool) -> Self {
         if is_within { Self::Pass } else { Self::Fail }
     }
 

@@ -1,0 +1,53 @@
+//! The memory of requests that wait.
+
+use core::time::Duration;
+
+use tidegate_core::Class;
+use tidegate_engine::{Engine, NamespaceConfig, Pending, Request, RoomBounds, Step};
+use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
+
+use crate::world::{NOW, config};
+
+const QUEUED: usize = 100_000;
+
+/// The bytes of the copy of a request without attributes, with a tenant of 8 bytes.
+const REQUEST_BYTES: u64 = 240;
+
+/// The most bytes of each waiting request beside its copy: about 228 of the room and the fair
+/// queue, 70 of its call and the index of calls, 56 of its demand with a second copy of the tenant,
+/// and 64 of the handle with its seat and instants.
+const BYTES_MAX: u64 = 424;
+
+#[test]
+fn a_queued_request_takes_at_most_424_bytes_beside_its_copy_and_gives_all_back() {
+    let overload = Overload::new(ResourceConfig::new(1).queue(QueueConfig::default()), 7).unwrap();
+    let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", [])).overload(overload);
+    let engine = engine.build().unwrap();
+    engine.set_waiting_bounds(RoomBounds::new(1 << 20, 1 << 40));
+    let _ = engine.tick(NOW);
+    let request = Request::new("api", tidegate_core::Attributes::default())
+        .may_wait_until(NOW.saturating_add(Duration::from_hours(1)));
+    let held = engine.admit(&request, NOW).unwrap();
+    let tenants: Vec<String> = (0..1_000).map(|tenant| format!("{tenant:08}")).collect();
+    // The handle of a request is its driver's.
+    let mut waiting: Vec<Pending> = Vec::with_capacity(QUEUED);
+    let info = allocation_counter::measure(|| {
+        for index in 0..QUEUED {
+            let request = request.class(Class::ALL[index % 4]).tenant(&tenants[index % tenants.len()]);
+            match engine.admit(&request, NOW).unwrap() {
+                Step::Ask(pending) => waiting.push(pending),
+                Step::Decided(decision) => panic!("should wait: {decision:?}"),
+            }
+        }
+    });
+    let each = info.bytes_current.cast_unsigned() / QUEUED as u64;
+    println!("{each} bytes a queued request, {REQUEST_BYTES} of them for its copy");
+    assert_eq!(engine.waiting(), QUEUED);
+    assert!(each - REQUEST_BYTES <= BYTES_MAX, "{each} bytes, {REQUEST_BYTES} of them for its copy");
+    let taken = info.bytes_current;
+    let info = allocation_counter::measure(|| drop((waiting, held)));
+    assert_eq!(engine.waiting(), 0);
+    // The index of calls keeps its room for the next ones.
+    let kept = taken + info.bytes_current;
+    assert!(kept <= 24 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
+}

@@ -1,0 +1,9 @@
+//! The experiments, one file a question.
+
+pub(crate) mod authorize;
+pub(crate) mod crashes;
+pub(crate) mod factors;
+pub(crate) mod idleness;
+pub(crate) mod neighbour;
+pub(crate) mod step;
+pub(crate) mod waits;

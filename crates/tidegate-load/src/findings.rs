@@ -1,0 +1,199 @@
+//! Figures, the gates that they are held against, and verdicts.
+
+use crate::measurement::Measurement;
+
+/// The condition on a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gate {
+    /// It is at least this.
+    AtLeast(f64),
+    /// It is at most this.
+    AtMost(f64),
+}
+
+impl Gate {
+    fn is_met_by(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(bound) => value >= bound,
+            Self::AtMost(bound) => value <= bound,
+        }
+    }
+}
+
+/// Whether a figure is as it must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It meets its gate.
+    Passed,
+    /// It does not.
+    Failed,
+    /// It could not be read, which is a failure of the suite too.
+    Absent,
+    /// The generator was late, so the figure says nothing; a failure of the suite too.
+    Uncounted,
+    /// It has no gate.
+    Shown,
+}
+
+impl Verdict {
+    /// A word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "pass",
+            Self::Failed => "FAIL",
+            Self::Absent => "ABSENT",
+            Self::Uncounted => "DOES NOT COUNT",
+            Self::Shown => "",
+        }
+    }
+
+    /// Whether the suite fails because of it.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Failed | Self::Absent | Self::Uncounted)
+    }
+}
+
+/// A figure of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Its name.
+    pub name: String,
+    /// Its value; nothing if it could not be read.
+    pub value: Option<f64>,
+    /// The unit of value and gate; empty for a ratio.
+    pub unit: &'static str,
+    /// Its condition.
+    pub gate: Option<Gate>,
+    /// Its verdict.
+    pub verdict: Verdict,
+    /// Details.
+    pub note: String,
+}
+
+/// The figures of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    figures: Vec<Figure>,
+    is_counted: bool,
+}
+
+impl Default for Findings {
+    fn default() -> Self {
+        Self { figures: Vec::new(), is_counted: true }
+    }
+}
+
+impl Findings {
+    /// Notes that the figures from now on are those of `run`, with how late its generator was. They
+    /// count only if it was on time.
+    pub fn begin_run(&mut self, name: &str, run: &Measurement) {
+        self.is_counted = run.is_on_time();
+        let lateness = run.lateness();
+        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+        let note = format!(
+            "p50 {:.1}, max {:.1} ms; {} requests: {}",
+            ms(lateness.p50),
+            ms(lateness.max),
+            lateness.count,
+            run.endings()
+        );
+        let bound = ms(crate::measurement::LATENESS_P99_MAX);
+        let (value, gate) = (ms(lateness.p99), Gate::AtMost(bound));
+        self.gated(&format!("{name}: lateness p99"), value, "ms", gate, &note);
+    }
+
+    /// Adds a figure with a condition.
+    pub fn gated(&mut self, name: &str, value: f64, unit: &'static str, gate: Gate, note: &str) {
+        let verdict = match (self.is_counted, gate.is_met_by(value)) {
+            (false, _) => Verdict::Uncounted,
+            (true, true) => Verdict::Passed,
+            (true, false) => Verdict::Failed,
+        };
+        self.add(name, Some(value), unit, Some(gate), verdict, note);
+    }
+
+    /// Adds a figure without a condition.
+    pub fn shown(&mut self, name: &str, value: f64, unit: &'static str, note: &str) {
+        self.add(name, Some(value), unit, None, Verdict::Shown, note);
+    }
+
+    /// Adds a figure that could not be read.
+    pub fn absent(&mut self, name: &str, unit: &'static str, gate: Gate, note: &str) {
+        self.add(name, None, unit, Some(gate), Verdict::Absent, note);
+    }
+
+    /// Notes that the experiment could not be run to its end.
+    pub fn unfinished(&mut self, reason: &str) {
+        self.add("the experiment could not be finished", None, "", None, Verdict::Absent, reason);
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        value: Option<f64>,
+        unit: &'static str,
+        gate: Option<Gate>,
+        verdict: Verdict,
+        note: &str,
+    ) {
+        self.figures.push(Figure {
+            name: name.to_owned(),
+            value,
+            unit,
+            gate,
+            verdict,
+            note: note.to_owned(),
+        });
+    }
+
+    /// The figures, in the order in which they were added.
+    pub fn figures(&self) -> &[Figure] {
+        &self.figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::measurement::{Ending, Sample};
+    use crate::schedule::Schedule;
+
+    fn run(lateness_ms: u64) -> Measurement {
+        let (at, took) = (Duration::ZERO, Duration::ZERO);
+        let lateness = Duration::from_millis(lateness_ms);
+        let sample = Sample { stream: 0, at, lateness, took, ending: Ending::Answered };
+        Measurement::new(&Schedule::default(), vec![sample])
+    }
+
+    #[test]
+    fn a_figure_passes_at_its_bound_and_fails_beyond() {
+        let mut findings = Findings::default();
+        findings.gated("a", 0.95, "", Gate::AtLeast(0.95), "");
+        findings.gated("b", 0.94, "", Gate::AtLeast(0.95), "");
+        findings.gated("c", 2.0, "", Gate::AtMost(2.0), "");
+        findings.gated("d", f64::NAN, "", Gate::AtMost(2.0), "");
+        let verdicts: Vec<Verdict> = findings.figures().iter().map(|figure| figure.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Passed, Verdict::Failed, Verdict::Passed, Verdict::Failed]);
+    }
+
+    #[test]
+    fn the_figures_of_a_late_generator_do_not_count_and_those_of_the_next_run_do() {
+        let mut findings = Findings::default();
+        findings.begin_run("late", &run(6));
+        findings.gated("a", 1.0, "", Gate::AtLeast(0.5), "");
+        findings.begin_run("on time", &run(5));
+        findings.gated("b", 1.0, "", Gate::AtLeast(0.5), "");
+        let verdicts: Vec<Verdict> = findings.figures().iter().map(|figure| figure.verdict).collect();
+        assert_eq!(verdicts[..2], [Verdict::Uncounted; 2]);
+        assert_eq!(verdicts[2..], [Verdict::Passed; 2]);
+    }
+
+    #[test]
+    fn a_figure_that_could_not_be_read_fails_the_suite() {
+        let mut findings = Findings::default();
+        findings.absent("a", "s", Gate::AtMost(6.0), "answers 404");
+        assert!(findings.figures()[0].verdict.is_failure());
+    }
+}

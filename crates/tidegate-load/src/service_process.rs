@@ -1,0 +1,68 @@
+//! An upstream as a process, which may be killed.
+
+use std::io::{BufRead, BufReader, Error, Result};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use tidegate_abuse::http1;
+
+use crate::service::{COUNTS_PATH, ServiceCounts};
+
+/// The option of this package's command that makes it a service; its value is the workers.
+pub const SERVE_OPTION: &str = "--serve-upstream";
+
+/// A service that is killed, by its id, when the value is dropped. It also ends by itself when its
+/// standard input does, so it does not outlive a suite that was killed.
+#[derive(Debug)]
+pub struct ServiceProcess {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl ServiceProcess {
+    /// Starts this program again, as a service with `workers` workers.
+    pub fn start(workers: usize) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(SERVE_OPTION).arg(workers.to_string());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        if let Ok(address) = line.trim().parse() {
+            return Ok(Self { child, address });
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        Err(Error::other(format!("the upstream printed no address but {line:?}")))
+    }
+
+    /// Its address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its counts so far.
+    pub fn counts(&self) -> Result<ServiceCounts> {
+        let answer = http1::ask(self.address, &http1::get(COUNTS_PATH))?;
+        let body: serde_json::Value = serde_json::from_slice(&answer.body).map_err(Error::other)?;
+        let count = |name: &str| body[name].as_u64().unwrap_or(0);
+        Ok(ServiceCounts {
+            served: count("served"),
+            present: count("present"),
+            present_max: count("present_max"),
+        })
+    }
+
+    /// Kills it, as `kill -9` does.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for ServiceProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,383 @@
+//! The queue of one resource: which of its waiting requests is served next, and which is not worth
+//! serving any more.
+//!
+//! - **Order.** Two levels of start-time fair queuing: the classes by weight, and within a class
+//!   its tenants in equal parts. `critical_plus` goes first up to a share of the service; a
+//!   background class goes last except for a share. Within a tenant the earliest request is first,
+//!   or the newest, for the classes of [`QueueConfig::lifo`] while their queue stands.
+//! - **Delay.** [`DelayControl`] sheds what has waited too long in a queue that stands. The target
+//!   is at least twice the time between two departures, so that a slow resource with few places is
+//!   not emptied.
+//! - **Deadlines.** A request is refused when its turn comes after [`Entrant::until`], or when less
+//!   than a typical service time is left until its deadline: after a suspension of the machine,
+//!   all that waited through it is refused rather than served in a burst.
+//!   [`FairQueue::is_hopeless`] says the same in advance.
+//! - **Bounds.** At most [`QueueConfig::flows_max`] tenants have a sub-queue of their own. The
+//!   requests of others are distributed by shuffle sharding: each tenant joins the shortest of 6 of
+//!   128 sub-queues, and shares it with one that floods its own with a chance of 2e-10 (0.002 with
+//!   eight that do). The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
+//!   which asks the queue whom to displace.
+//!
+//! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
+//! [`FairQueue::turn`] when that request is about to take a place, and says by
+//! [`FairQueue::served`] that it got one. Each of these takes O(log n) for n requests.
+//!
+//! Sources: Goyal, Vin and Cheng, "Start-time Fair Queuing" (SIGCOMM 1996), whose finish tags need
+//! no cost in advance; Kubernetes API Priority and Fairness for the correction of costs after the
+//! work and for shuffle sharding; `folly::Codel` and "Fail at Scale" (Maurer, 2015) for the control
+//! of delay and the newest request first.
+
+mod class_queue;
+mod class_schedule;
+mod delay_control;
+mod flow;
+mod queue_config;
+mod queue_terms;
+mod queue_tick;
+mod service_rate;
+mod tick_report;
+mod turn;
+mod turn_verdict;
+mod victim;
+mod wait_estimate;
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use tidegate_core::{Class, Cost, Timestamp};
+
+use crate::waiting_room::{Entrant, Position};
+use class_queue::{ClassQueue, QueuedRequest};
+use class_schedule::ClassSchedule;
+pub use delay_control::DelayControl;
+use flow::TenantKey;
+pub use queue_config::{QueueConfig, QueueConfigError, Share};
+pub(crate) use queue_terms::QueueTerms;
+pub use queue_tick::{QueueCounts, QueueTick};
+use service_rate::ServiceRate;
+pub use turn_verdict::{QueueShed, TurnVerdict};
+
+/// The most of one request's cost that counts.
+const COST_MAX: u64 = u32::MAX as u64;
+
+/// The way in which a request leaves the queue without being served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Departure {
+    Cancelled,
+    Displaced,
+    /// It waits for something else.
+    Moved,
+}
+
+/// The fair queue of one resource.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use tidegate_core::{Class, Timestamp};
+/// # use tidegate_overload::{
+/// #     Entrant, FairQueue, Group, Obstacle, QueueConfig, RoomBounds, TurnVerdict, WaitingRoom,
+/// # };
+/// # use tidegate_overload::{Overload, ResourceConfig};
+/// # let overload = Overload::new(ResourceConfig::new(1), 7)?;
+/// # let resource = overload.find(None).expect("it is the default resource");
+/// let now = Timestamp::from_secs(1_800_000_000);
+/// let mut room: WaitingRoom = WaitingRoom::new(RoomBounds::new(1024, 64 << 20));
+/// room.set_queues([(resource, QueueConfig::default())], now);
+/// let place = Obstacle::Place(resource);
+/// let group = Group { namespace: 1, resource: Some(resource) };
+/// let mut enter = |tenant| {
+///     let entrant = Entrant::new(group, Class::Critical, place).tenant(Some(tenant));
+///     room.enter(entrant, now).map(|entered| entered.position)
+/// };
+/// let (first, second, other) = (enter(1)?, enter(1)?, enter(2)?);
+/// assert_eq!(room.turn(first, now), TurnVerdict::Go);
+/// // Tenant 1 has been served, so tenant 2 is next although it came last.
+/// assert_eq!(room.served(first, now), Some(other));
+/// assert_eq!(room.turn(second, now), TurnVerdict::Wait);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct FairQueue {
+    config: QueueConfig,
+    classes: [ClassQueue; 4],
+    schedule: ClassSchedule,
+    delays: [DelayControl; 4],
+    /// The class and the sub-queue of each request.
+    places: BTreeMap<Position, PlaceInQueue>,
+    rate: ServiceRate,
+    /// The typical time that the resource takes for one request.
+    service_time: Duration,
+    /// The instants since which each class, and the whole queue, has never been empty.
+    busy_since: [Option<Timestamp>; 4],
+    queue_busy_since: Option<Timestamp>,
+    counts: [QueueCounts; 4],
+    tick: TickState,
+}
+
+/// Where a request waits.
+#[derive(Clone, Copy, Debug)]
+struct PlaceInQueue {
+    class: Class,
+    flow: [u8; 4],
+}
+
+impl PlaceInQueue {
+    /// The number of the sub-queue. Bytes rather than a word, which would pad each request by 3.
+    fn flow(self) -> u32 {
+        u32::from_ne_bytes(self.flow)
+    }
+}
+
+/// The figures that the next [`FairQueue::tick`] reports.
+#[derive(Clone, Copy, Debug)]
+struct TickState {
+    delay_min: [Option<Duration>; 4],
+    class_was_empty: [bool; 4],
+    was_empty: bool,
+    cost_served: u64,
+    shed: [u64; 4],
+}
+
+impl TickState {
+    const fn new(class_was_empty: [bool; 4], was_empty: bool) -> Self {
+        Self { delay_min: [None; 4], class_was_empty, was_empty, cost_served: 0, shed: [0; 4] }
+    }
+}
+
+impl FairQueue {
+    /// An empty queue. The settings are to be those that [`QueueConfig::check`] accepts, which
+    /// building an [`Overload`](crate::Overload) plane ensures. Of others, a weight of 0
+    /// counts as 1 and a delay target of 0 as 1 ns; all else is taken as it is.
+    pub fn new(config: QueueConfig) -> Self {
+        Self {
+            config,
+            classes: Default::default(),
+            schedule: ClassSchedule::default(),
+            delays: [DelayControl::new(); 4],
+            places: BTreeMap::new(),
+            rate: ServiceRate::default(),
+            service_time: Duration::ZERO,
+            busy_since: [None; 4],
+            queue_busy_since: None,
+            counts: [QueueCounts::default(); 4],
+            tick: TickState::new([true; 4], true),
+        }
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &QueueConfig {
+        &self.config
+    }
+
+    /// Goes on with other settings; what waits keeps its place.
+    pub fn reconfigure(&mut self, config: QueueConfig) {
+        self.config = config;
+    }
+
+    /// Sets the typical time that the resource takes for one request, the median for example: a
+    /// request with less time than this left is refused. Zero, the default: none is.
+    pub const fn set_service_time(&mut self, time: Duration) {
+        self.service_time = time;
+    }
+
+    /// The number of requests that wait.
+    pub fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether a request waits here.
+    pub fn contains(&self, position: Position) -> bool {
+        self.places.contains_key(&position)
+    }
+
+    /// Lets a request wait, at the end of its tenant's sub-queue or, with an earlier arrival, where
+    /// this puts it.
+    pub fn push(&mut self, position: Position, entrant: &Entrant, now: Timestamp) {
+        self.push_since(position, entrant, now, now);
+    }
+
+    /// [`FairQueue::push`] for a request whose wait began before.
+    pub(crate) fn push_since(
+        &mut self,
+        position: Position,
+        entrant: &Entrant,
+        since: Timestamp,
+        now: Timestamp,
+    ) {
+        let class = entrant.class;
+        let request = QueuedRequest {
+            since,
+            until: entrant.until,
+            deadline: entrant.deadline.unwrap_or(Timestamp::MAX),
+            tenant: entrant.tenant.unwrap_or(0),
+            cost: charge_of(entrant.cost),
+            has_tenant: entrant.tenant.is_some(),
+            shed: None,
+        };
+        if !self.may_open() {
+            self.classes.iter_mut().for_each(ClassQueue::forget_idle);
+        }
+        let may_open = self.may_open();
+        let flow = self.classes[class as usize].push(position, tenant_of(entrant), request, may_open);
+        self.places.insert(position, PlaceInQueue { class, flow: flow.to_ne_bytes() });
+        self.counts[class as usize].entered += 1;
+        self.busy_since[class as usize].get_or_insert(now);
+        self.queue_busy_since.get_or_insert(now);
+        self.change_order(class, now);
+    }
+
+    /// Whether one more tenant may have a sub-queue of its own.
+    fn may_open(&self) -> bool {
+        self.classes.iter().map(ClassQueue::exact_flows).sum::<usize>() < self.config.flows_max
+    }
+
+    /// Turns the order of a class round once its queue stands.
+    fn change_order(&mut self, class: Class, now: Timestamp) {
+        let since = self.busy_since[class as usize];
+        let stands = since.is_some_and(|since| now.saturating_since(since) >= QueueConfig::LIFO_AFTER);
+        self.classes[class as usize].is_lifo = stands && self.config.lifo[class as usize];
+    }
+
+    /// The request that is next.
+    pub fn next(&self) -> Option<Position> {
+        self.classes[self.schedule.next(&self.config, self.waits())? as usize].next()
+    }
+
+    fn waits(&self) -> [bool; 4] {
+        Class::ALL.map(|class| !self.classes[class as usize].is_empty())
+    }
+
+    /// A request got its place: it leaves, and its class and tenant are charged.
+    pub fn served(&mut self, position: Position, now: Timestamp) {
+        if let Some((place, request)) = self.charge(position) {
+            let counts = &mut self.counts[place.class as usize];
+            counts.served += 1;
+            counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(request.since));
+            self.departed(u64::from(request.cost), now);
+            self.take(position, None);
+            self.change_order(place.class, now);
+        }
+    }
+
+    /// A request of this cost goes to be served.
+    fn departed(&mut self, cost: u64, now: Timestamp) {
+        self.rate.departed(cost, now);
+        self.tick.cost_served = self.tick.cost_served.saturating_add(cost);
+    }
+
+    /// Charges a request that is still in the queue.
+    fn charge(&mut self, position: Position) -> Option<(PlaceInQueue, QueuedRequest)> {
+        let place = *self.places.get(&position)?;
+        let queue = &mut self.classes[place.class as usize];
+        let request = *queue.get(place.flow(), position)?;
+        queue.charge(place.flow(), u64::from(request.cost));
+        let waits = self.waits();
+        self.schedule.charge(&self.config, place.class, u64::from(request.cost), waits);
+        Some((place, request))
+    }
+
+    /// A request leaves without being served.
+    pub fn cancel(&mut self, position: Position) {
+        self.take(position, Some(Departure::Cancelled));
+    }
+
+    /// Takes a request out; `None` for a departure that is counted already. Returns the terms under
+    /// which it can wait here again, if it waited here.
+    pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<QueueTerms> {
+        let place = self.places.remove(&position)?;
+        let class = place.class as usize;
+        let request = self.classes[class].remove(place.flow(), position)?;
+        let counts = &mut self.counts[class];
+        match (departure, request.shed) {
+            (None, _) => {}
+            (Some(_), Some(QueueShed::Delay)) => counts.shed_by_delay += 1,
+            (Some(_), Some(QueueShed::Expired)) => counts.expired += 1,
+            (Some(_), Some(QueueShed::TooLate)) => counts.too_late += 1,
+            (Some(Departure::Cancelled), None) => counts.cancelled += 1,
+            (Some(Departure::Displaced), None) => counts.displaced += 1,
+            (Some(Departure::Moved), None) => counts.moved += 1,
+        }
+        if self.classes[class].is_empty() {
+            self.busy_since[class] = None;
+            self.tick.class_was_empty[class] = true;
+            self.classes[class].is_lifo = false;
+        }
+        if self.places.is_empty() {
+            self.queue_busy_since = None;
+            self.tick.was_empty = true;
+            self.rate.emptied();
+            self.schedule.rest();
+        }
+        Some(QueueTerms {
+            tenant: request.has_tenant.then_some(request.tenant),
+            cost: Cost::new(u64::from(request.cost)).unwrap_or(Cost::ONE),
+            until: request.until,
+            deadline: Some(request.deadline).filter(|deadline| *deadline < Timestamp::MAX),
+            since: Some(request.since),
+            is_charged: false,
+        })
+    }
+
+    /// Corrects what the class and the tenant of a served request were charged, now that its cost
+    /// is known. The entrant says how it was charged.
+    pub fn correct(&mut self, entrant: &Entrant, cost: Cost) {
+        let (charged, cost) = (u64::from(charge_of(entrant.cost)), u64::from(charge_of(cost)));
+        self.correct_charge(entrant, charged, cost);
+    }
+
+    /// Takes back what a request was charged that was not served after all.
+    pub(crate) fn refund(&mut self, entrant: &Entrant) {
+        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), 0);
+    }
+
+    fn correct_charge(&mut self, entrant: &Entrant, charged: u64, cost: u64) {
+        let may_open = self.may_open();
+        self.classes[entrant.class as usize].correct(tenant_of(entrant), charged, cost, may_open);
+        if !self.is_empty() {
+            self.schedule.correct(&self.config, entrant.class, charged, cost);
+        }
+    }
+
+    /// Charges a request and takes it out: it waits for an answer before it is served or comes
+    /// back, and its tenant's other requests are not to be served meanwhile as if it were not.
+    pub(crate) fn set_aside(&mut self, position: Position) -> Option<QueueTerms> {
+        self.charge(position);
+        let aside = self.take(position, Some(Departure::Moved))?;
+        Some(QueueTerms { is_charged: true, ..aside })
+    }
+
+    /// A request that was set aside is served.
+    pub(crate) fn served_aside(&mut self, entrant: &Entrant, since: Timestamp, now: Timestamp) {
+        let counts = &mut self.counts[entrant.class as usize];
+        counts.moved = counts.moved.saturating_sub(1);
+        counts.served += 1;
+        counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(since));
+        self.departed(u64::from(charge_of(entrant.cost)), now);
+        if self.is_empty() {
+            self.rate.emptied();
+        }
+    }
+
+    /// The counters of a class.
+    pub fn counts(&self, class: Class) -> QueueCounts {
+        QueueCounts { waiting: self.classes[class as usize].count() as u64, ..self.counts[class as usize] }
+    }
+}
+
+/// The units that a request is charged.
+fn charge_of(cost: Cost) -> u32 {
+    cost.units().min(COST_MAX) as u32
+}
+
+fn tenant_of(entrant: &Entrant) -> TenantKey {
+    TenantKey { namespace: entrant.group.namespace, tenant: entrant.tenant }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;

@@ -1,0 +1,292 @@
+//! The requests of one class: start-time fair queuing over the sub-queues of its tenants.
+//!
+//! The tags belong to the sub-queues rather than to the requests, so that a cancelled request costs
+//! its tenant nothing, and the cost of a served one can be corrected later. A sub-queue that has
+//! nothing to serve keeps its tag while the tag is ahead of the virtual time, and is forgotten as
+//! soon as it is not, or when the class has nothing to serve at all.
+
+use core::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_core::Timestamp;
+
+use super::QueueShed;
+use super::flow::{Flow, FlowKey, SHARED_FLOWS, TenantKey, hand_of};
+use crate::fault::Fault;
+use crate::waiting_room::Position;
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueuedRequest {
+    /// The beginning of its wait.
+    pub(super) since: Timestamp,
+    /// The instant from which it is refused.
+    pub(super) until: Timestamp,
+    /// The instant at which its answer is late; [`Timestamp::MAX`] without one.
+    pub(super) deadline: Timestamp,
+    pub(super) tenant: u64,
+    pub(super) cost: u32,
+    pub(super) has_tenant: bool,
+    /// Why it was refused when it asked for its turn; it is about to leave.
+    pub(super) shed: Option<QueueShed>,
+}
+
+/// All requests of one class.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClassQueue {
+    requests: BTreeMap<(u32, Position), QueuedRequest>,
+    flows: Vec<Flow>,
+    /// The numbers in `flows` that are free.
+    free: Vec<u32>,
+    numbers: BTreeMap<FlowKey, u32>,
+    /// The sub-queues that have requests, the next one first.
+    ready: BTreeSet<(u128, u64, u32)>,
+    /// The other ones, by their start.
+    idle: BTreeSet<(u128, u32)>,
+    /// The sub-queues that have requests by namespace, the longest one first.
+    longest: BTreeSet<(u32, Reverse<u32>, u32)>,
+    /// The start of what was served last.
+    virtual_time: u128,
+    next_turn: u64,
+    backlog: u64,
+    /// The sub-queues that are a tenant's own.
+    exact: usize,
+    /// Whether the newest request of a sub-queue is the first.
+    pub(super) is_lifo: bool,
+}
+
+impl ClassQueue {
+    pub(super) fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The sub-queues that are a tenant's own, those included whose tag is still ahead.
+    pub(super) const fn exact_flows(&self) -> usize {
+        self.exact
+    }
+
+    /// The cost of all that waits.
+    pub(super) const fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
+    /// The sub-queues that have requests.
+    pub(super) fn ready_flows(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Lets a request wait in the sub-queue of its tenant, or in a shared one unless `may_open`.
+    /// The number of the sub-queue.
+    pub(super) fn push(
+        &mut self,
+        position: Position,
+        key: TenantKey,
+        request: QueuedRequest,
+        may_open: bool,
+    ) -> u32 {
+        let number = self.open(self.key_of(key, may_open));
+        self.requests.insert((number, position), request);
+        self.backlog += u64::from(request.cost);
+        let turn = self.turn();
+        self.change(number, |flow| {
+            if flow.waiting == 0 {
+                flow.turn = turn;
+            }
+            flow.waiting += 1;
+            flow.backlog += u64::from(request.cost);
+        });
+        number
+    }
+
+    /// The request that is next.
+    pub(super) fn next(&self) -> Option<Position> {
+        let number = self.next_flow()?;
+        if self.is_lifo {
+            self.newest_of(number)
+        } else {
+            self.oldest_of(number).map(|(position, _)| position)
+        }
+    }
+
+    fn next_flow(&self) -> Option<u32> {
+        self.ready.first().map(|(_, _, number)| *number)
+    }
+
+    fn newest_of(&self, number: u32) -> Option<Position> {
+        let newest = self.requests.range((number, Position::new(0))..=(number, Position::new(u64::MAX)));
+        newest.last().map(|((_, position), _)| *position)
+    }
+
+    fn oldest_of(&self, number: u32) -> Option<(Position, &QueuedRequest)> {
+        let ((of, position), request) = self.requests.range((number, Position::new(0))..).next()?;
+        (*of == number).then_some((*position, request))
+    }
+
+    /// The beginning of the longest wait in the sub-queue that is next.
+    pub(super) fn oldest_since(&self) -> Option<Timestamp> {
+        self.next_flow().and_then(|number| self.since_of(number))
+    }
+
+    /// The beginning of the longest wait in a sub-queue.
+    pub(super) fn since_of(&self, number: u32) -> Option<Timestamp> {
+        self.oldest_of(number).map(|(_, request)| request.since)
+    }
+
+    pub(super) fn get(&self, number: u32, position: Position) -> Option<&QueuedRequest> {
+        self.requests.get(&(number, position))
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32, position: Position) -> Option<&mut QueuedRequest> {
+        self.requests.get_mut(&(number, position))
+    }
+
+    /// Takes a request out.
+    pub(super) fn remove(&mut self, number: u32, position: Position) -> Option<QueuedRequest> {
+        let request = self.requests.remove(&(number, position))?;
+        self.backlog -= u64::from(request.cost);
+        self.change(number, |flow| {
+            flow.waiting -= 1;
+            flow.backlog -= u64::from(request.cost);
+        });
+        if self.requests.is_empty() {
+            self.rest();
+        }
+        Some(request)
+    }
+
+    /// Charges the sub-queue whose request is about to be served.
+    pub(super) fn charge(&mut self, number: u32, cost: u64) {
+        let start = self.flows[number as usize].start;
+        let first = self.ready.first().map_or(start, |(first, _, _)| *first);
+        self.virtual_time = self.virtual_time.max(start.min(first));
+        let turn = self.turn();
+        self.change(number, |flow| {
+            flow.start = start.saturating_add(u128::from(cost));
+            flow.turn = turn;
+        });
+    }
+
+    /// Corrects what a tenant was charged. A tenant without a sub-queue owed nothing any more, and
+    /// gets one for what it owes now.
+    pub(super) fn correct(&mut self, key: TenantKey, charged: u64, cost: u64, may_open: bool) {
+        let own = self.numbers.get(&FlowKey::Exact(key)).copied();
+        let number = match own {
+            Some(number) => number,
+            None if cost > charged && may_open && !self.is_empty() => self.open(FlowKey::Exact(key)),
+            None => return,
+        };
+        let now = self.virtual_time;
+        self.change(number, |flow| {
+            let start = flow.start.saturating_add(u128::from(cost.saturating_sub(charged)));
+            flow.start = start.saturating_sub(u128::from(charged.saturating_sub(cost))).max(now);
+        });
+    }
+
+    /// The requests and the cost that wait where a request of this tenant would.
+    pub(super) fn own_backlog(&self, key: TenantKey, may_open: bool) -> (u32, u64) {
+        let flow = self.numbers.get(&self.key_of(key, may_open)).map(|number| &self.flows[*number as usize]);
+        flow.map_or((0, 0), |flow| (flow.waiting, flow.backlog))
+    }
+
+    /// For each namespace the newest request of its longest sub-queue, with the length of this
+    /// sub-queue, the longest first.
+    pub(super) fn longest(&self) -> Vec<(u32, Position)> {
+        let mut all = Vec::new();
+        let mut namespace = Some(0);
+        while let Some(from) = namespace {
+            let next = self.longest.range((from, Reverse(u32::MAX), 0)..).next();
+            let Some((found, Reverse(length), number)) = next else { break };
+            all.extend(self.newest_of(*number).map(|position| (*length, position)));
+            namespace = found.checked_add(1);
+        }
+        all.sort_unstable_by_key(|one| Reverse(*one));
+        all
+    }
+
+    /// Forgets the idle sub-queues that owe nothing any more.
+    pub(super) fn forget_idle(&mut self) {
+        while let Some((start, number)) = self.idle.first().copied()
+            && start <= self.virtual_time
+        {
+            self.idle.remove(&(start, number));
+            self.close(number);
+        }
+    }
+
+    /// A busy period has ended: nobody owes anything.
+    fn rest(&mut self) {
+        if let Some((last, _)) = self.idle.last() {
+            self.virtual_time = self.virtual_time.max(*last);
+        }
+        self.forget_idle();
+    }
+
+    fn key_of(&self, key: TenantKey, may_open: bool) -> FlowKey {
+        if may_open || self.numbers.contains_key(&FlowKey::Exact(key)) {
+            return FlowKey::Exact(key);
+        }
+        let length = |card: &u8| {
+            let number = self.numbers.get(&FlowKey::Shared(*card));
+            number.map_or(0, |number| self.flows[*number as usize].waiting)
+        };
+        let card = hand_of(key).into_iter().min_by_key(length).unwrap_or(0);
+        debug_assert!(card < SHARED_FLOWS);
+        FlowKey::Shared(card)
+    }
+
+    /// The sub-queue of this key. One that has no requests starts at the virtual time, unless it is
+    /// ahead of it.
+    fn open(&mut self, key: FlowKey) -> u32 {
+        self.forget_idle();
+        if let Some(number) = self.numbers.get(&key) {
+            return *number;
+        }
+        let start = if Fault::CreditHoarded.is_planted() { 0 } else { self.virtual_time };
+        let flow = Flow { key, start, turn: self.turn(), waiting: 0, backlog: 0 };
+        let number = if let Some(number) = self.free.pop() {
+            self.flows[number as usize] = flow;
+            number
+        } else {
+            self.flows.push(flow);
+            self.flows.len() as u32 - 1
+        };
+        self.numbers.insert(key, number);
+        self.exact += usize::from(matches!(key, FlowKey::Exact(_)));
+        self.idle.insert((start, number));
+        number
+    }
+
+    fn close(&mut self, number: u32) {
+        let key = self.flows[number as usize].key;
+        self.numbers.remove(&key);
+        self.exact -= usize::from(matches!(key, FlowKey::Exact(_)));
+        self.free.push(number);
+    }
+
+    fn turn(&mut self) -> u64 {
+        self.next_turn += 1;
+        self.next_turn
+    }
+
+    /// Changes a sub-queue and keeps the indexes.
+    fn change(&mut self, number: u32, change: impl FnOnce(&mut Flow)) {
+        let flow = &mut self.flows[number as usize];
+        if flow.waiting > 0 {
+            self.ready.remove(&flow.rank(number));
+            self.longest.remove(&flow.length_rank(number));
+        } else {
+            self.idle.remove(&(flow.start, number));
+        }
+        change(flow);
+        if flow.waiting > 0 {
+            self.ready.insert(flow.rank(number));
+            self.longest.insert(flow.length_rank(number));
+        } else {
+            self.idle.insert((flow.start, number));
+        }
+    }
+}

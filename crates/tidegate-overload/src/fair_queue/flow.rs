@@ -1,0 +1,92 @@
+//! One sub-queue of a class: the requests of a tenant, or of the tenants that share it.
+
+use core::cmp::Reverse;
+
+use crate::hash::keyed_hash;
+
+/// The sub-queues of a class for the tenants beyond the bound.
+pub(super) const SHARED_FLOWS: u8 = 128;
+
+/// The shared sub-queues that a tenant may use, of which it joins the shortest.
+const HAND: usize = 6;
+
+/// A tenant, within a namespace. Requests without a tenant are those of one tenant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TenantKey {
+    pub(super) namespace: u32,
+    pub(super) tenant: Option<u64>,
+}
+
+/// Whose sub-queue it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum FlowKey {
+    /// A tenant's own.
+    Exact(TenantKey),
+    /// One of [`SHARED_FLOWS`].
+    Shared(u8),
+}
+
+impl FlowKey {
+    /// The namespace whose requests it holds; the shared ones count as one more.
+    pub(super) const fn namespace(self) -> u32 {
+        match self {
+            Self::Exact(key) => key.namespace,
+            Self::Shared(_) => u32::MAX,
+        }
+    }
+}
+
+/// The sub-queue itself. Its requests are in an index of the whole class.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) key: FlowKey,
+    /// The virtual time of the class, in units of cost, at which its next request starts.
+    pub(super) start: u128,
+    /// Its turn among sub-queues with the same start: the one that has waited longest is first.
+    pub(super) turn: u64,
+    /// The requests that wait in it.
+    pub(super) waiting: u32,
+    /// Their cost.
+    pub(super) backlog: u64,
+}
+
+impl Flow {
+    /// Its position among the sub-queues of its class that have requests; the smallest is next.
+    pub(super) const fn rank(&self, number: u32) -> (u128, u64, u32) {
+        (self.start, self.turn, number)
+    }
+
+    /// Its position among the sub-queues of its class by length; within a namespace, the smallest
+    /// is the longest.
+    pub(super) const fn length_rank(&self, number: u32) -> (u32, Reverse<u32>, u32) {
+        (self.key.namespace(), Reverse(self.waiting), number)
+    }
+}
+
+/// The shared sub-queues that a tenant may use: as many different cards as a hand holds, dealt from
+/// the whole deck by the hash of the tenant.
+///
+/// A tenant joins the shortest sub-queue of its hand, so that it shares one with a tenant that
+/// fills all of its own only if its whole hand is taken. With `n` such tenants, whose hands take at
+/// most `6n` of the 128, the chance is at most `C(6n, 6) / C(128, 6)`: 2e-10 for one, 2e-7 for two,
+/// 2.5e-5 for four and 0.0023 for eight. Such a tenant waits behind a whole sub-queue; the bound of
+/// the delay, [`DelayControl`](super::DelayControl), is all that it is promised.
+///
+/// Source: shuffle sharding as in Kubernetes API Priority and Fairness.
+pub(super) fn hand_of(key: TenantKey) -> [u8; HAND] {
+    let mut hash = keyed_hash([u64::from(key.namespace), key.tenant.unwrap_or(0)], key.tenant.map(|_| ""));
+    let mut hand = [0; HAND];
+    for dealt in 0..HAND {
+        let left = u64::from(SHARED_FLOWS) - dealt as u64;
+        let mut card = (hash % left) as u8;
+        hash /= left;
+        // The card counts those that are left; each dealt one at or before it moves it on.
+        let mut before = hand;
+        before[..dealt].sort_unstable();
+        for other in &before[..dealt] {
+            card += u8::from(card >= *other);
+        }
+        hand[dealt] = card;
+    }
+    hand
+}

@@ -1,0 +1,83 @@
+//! The turn of a request: whether it takes its place, waits on, or is shed.
+
+use core::time::Duration;
+
+use tidegate_core::{Class, Timestamp};
+
+use super::class_queue::QueuedRequest;
+use super::turn_verdict::{QueueShed, TurnVerdict};
+use super::{FairQueue, PlaceInQueue};
+use crate::fault::Fault;
+use crate::waiting_room::Position;
+
+/// The time between two departures is taken to be at most this before it was measured.
+const UNKNOWN_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+impl FairQueue {
+    /// Whether a request may take a place at `now`.
+    ///
+    /// After [`TurnVerdict::Shed`] the request counts as shed, and leaves by [`FairQueue::cancel`].
+    pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
+        let Some(place) = self.places.get(&position).copied() else { return TurnVerdict::Wait };
+        let class = place.class as usize;
+        let Some(request) = self.classes[class].get(place.flow(), position).copied() else {
+            return TurnVerdict::Wait;
+        };
+        if let Some(why) = request.shed {
+            return TurnVerdict::Shed(why);
+        }
+        let is_served_anyway = Fault::ExpiredServed.is_planted();
+        if (now >= request.until || now >= request.deadline) && !is_served_anyway {
+            return self.shed(position, place, QueueShed::Expired);
+        }
+        if request.deadline.saturating_since(now) < self.service_time && !is_served_anyway {
+            return self.shed(position, place, QueueShed::TooLate);
+        }
+        if self.next() != Some(position) {
+            return TurnVerdict::Wait;
+        }
+        let (standing, delay) = self.delays_of(place, &request, now);
+        let tick_min = &mut self.tick.delay_min[class];
+        *tick_min = Some(tick_min.map_or(standing, |least| least.min(standing)));
+        if let Some(target) = self.delay_target(place.class, now)
+            && self.delays[class].sheds(standing, delay, target, now)
+        {
+            return self.shed(position, place, QueueShed::Delay);
+        }
+        TurnVerdict::Go
+    }
+
+    /// The delay of the queue where a request is, and of the request itself.
+    fn delays_of(
+        &self,
+        place: PlaceInQueue,
+        request: &QueuedRequest,
+        now: Timestamp,
+    ) -> (Duration, Duration) {
+        let queue = &self.classes[place.class as usize];
+        let since = if queue.is_lifo { queue.since_of(place.flow()) } else { None };
+        let since = since.map_or(request.since, |since| since.min(request.since));
+        (now.saturating_since(since), now.saturating_since(request.since))
+    }
+
+    fn shed(&mut self, position: Position, place: PlaceInQueue, why: QueueShed) -> TurnVerdict {
+        let class = place.class as usize;
+        if let Some(request) = self.classes[class].get_mut(place.flow(), position) {
+            request.shed = Some(why);
+        }
+        self.tick.shed[class] += 1;
+        TurnVerdict::Shed(why)
+    }
+
+    /// The delay target in force: the configured one, or twice the time between two departures if
+    /// that is longer. `None`: the class is not shed by delay.
+    pub fn delay_target(&self, class: Class, now: Timestamp) -> Option<Duration> {
+        let configured = self.config.delay_targets[class as usize]?;
+        let interval = self.rate.interval().unwrap_or_else(|| {
+            // Until two departures were seen, the queue may be as slow as the time since it began.
+            let since = self.queue_busy_since.unwrap_or(now);
+            now.saturating_since(since).min(UNKNOWN_INTERVAL_MAX)
+        });
+        Some(configured.max(interval.saturating_mul(2)).max(Duration::from_nanos(1)))
+    }
+}

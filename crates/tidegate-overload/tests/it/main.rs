@@ -1,0 +1,3 @@
+//! Tests of the crate from outside, alone in their process: they look at its memory.
+
+mod memory;

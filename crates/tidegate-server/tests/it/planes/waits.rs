@@ -1,0 +1,343 @@
+//! Requests of the API and of Envoy's service that wait, callers that leave while they do, and
+//! requests that take no place.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::Daemon;
+use crate::client::{Client, post};
+use crate::grpc::{Envoy, descriptor, request};
+use crate::resp;
+
+const QUEUED: &str = "
+namespaces:
+  shop: { limits: [{ name: slow, key: [user], rate: 6/m, burst: 1 }] }
+  blog: { limits: [] }
+resources:
+  app:
+    concurrency: 1
+    status: 529
+    queue: { requests: 1000, wait: { sheddable_plus: 30s, critical: 2s } }
+  bare: { concurrency: 1 }
+";
+
+const PLACE: &str = r#"{"namespace":"shop","resource":"app","wait_ms":60000}"#;
+
+impl Daemon {
+    /// Takes the only place of a resource; its permit.
+    async fn take(&self, resource: &str) -> String {
+        let answer = self.post("/v1/check", &json!({"namespace": "shop", "resource": resource})).await;
+        answer.json()["permit"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
+    }
+
+    async fn release(&self, permit: &str) {
+        assert_eq!(self.post("/v1/release", &json!({ "permit": permit })).await.status, 200);
+    }
+
+    /// A client whose check is sent, and not answered yet.
+    async fn asked(&self, body: &str) -> Client {
+        let mut client = self.client().await;
+        client.send(post("/v1/check", body)).await;
+        client
+    }
+
+    pub(super) async fn until_waiting(&self, count: usize) {
+        for _ in 0..10_000 {
+            if self.handle.proxy_waiting() == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        panic!("{} wait, not {count}", self.handle.proxy_waiting());
+    }
+
+    async fn in_flight(&self) -> String {
+        self.series(r#"tidegate_resource_in_flight{resource="app"}"#).await
+    }
+}
+
+/// A connection of HTTP/2.
+struct Http2 {
+    sender: http2::SendRequest<Full<Bytes>>,
+    connection: JoinHandle<()>,
+    address: SocketAddr,
+}
+
+impl Http2 {
+    async fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.unwrap();
+        let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (sender, connection) = handshake.await.unwrap();
+        let connection = tokio::spawn(async move { drop(connection.await) });
+        Self { sender, connection, address }
+    }
+
+    /// A check on a stream of its own, which aborting the task resets.
+    fn ask(&self, body: &'static str) -> JoinHandle<()> {
+        let (mut sender, target) = (self.sender.clone(), format!("http://{}/v1/check", self.address));
+        let request = http::Request::post(target).body(Full::from(body)).unwrap();
+        tokio::spawn(async move { drop(sender.send_request(request).await) })
+    }
+}
+
+#[tokio::test]
+async fn a_check_waits_for_the_place_it_lacks_and_has_it_then() {
+    let daemon = Daemon::start(QUEUED).await;
+    let held = daemon.take("app").await;
+    let mut waiting = daemon.asked(PLACE).await;
+    daemon.until_waiting(1).await;
+    daemon.release(&held).await;
+    let admitted = waiting.answer().await.unwrap();
+    assert_eq!(admitted.status, 200, "{admitted:?}");
+    assert_eq!(daemon.in_flight().await, "1");
+    daemon.release(admitted.json()["permit"].as_str().unwrap()).await;
+    assert_eq!((daemon.in_flight().await.as_str(), daemon.handle.proxy_waiting()), ("0", 0));
+}
+
+#[tokio::test]
+async fn a_check_waits_for_its_limit_and_not_past_what_it_says_or_its_caller_does() {
+    let daemon = Daemon::start(QUEUED).await;
+    let body = |wait: u64| json!({"namespace": "shop", "attributes": {"user": "ada"}, "wait_ms": wait});
+    assert_eq!(daemon.post("/v1/check", &body(0)).await.status, 200);
+    // The next unit is there in 10 s: a shorter wait is of no use, and is refused at once.
+    let refused = daemon.post("/v1/check", &body(9_999)).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("10")), "{refused:?}");
+    let mut hurried = daemon.client().await;
+    let late = post("/v1/check", &body(60_000).to_string());
+    hurried.send(late.replace("\r\n\r\n", "\r\ntidegate-deadline-ms: 10000\r\n\r\n")).await;
+    assert_eq!(hurried.answer().await.unwrap().status, 429, "the deadline is the smaller one");
+    let mut waiting = daemon.asked(&body(10_000).to_string()).await;
+    daemon.until_waiting(1).await;
+    daemon.clock.advance(Duration::from_secs(10));
+    assert_eq!(waiting.answer().await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_check_waits_no_longer_than_its_class_may_for_the_resource() {
+    let daemon = Daemon::start(QUEUED).await;
+    let held = daemon.take("app").await;
+    let critical = r#"{"namespace":"shop","resource":"app","class":"critical","wait_ms":60000}"#;
+    let mut waiting = daemon.asked(critical).await;
+    daemon.until_waiting(1).await;
+    daemon.clock.advance(Duration::from_millis(2_001));
+    let refused = waiting.answer().await.unwrap();
+    assert_eq!(refused.status, 529, "{refused:?}");
+    // A class that the queue does not name does not wait, whatever it says.
+    let sheddable = json!({"namespace": "shop", "resource": "app", "class": "sheddable", "wait_ms": 60_000});
+    assert_eq!(daemon.post("/v1/check", &sheddable).await.status, 529);
+    daemon.release(&held).await;
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_out_of_the_queue_at_once_however_it_leaves() {
+    let daemon = Daemon::start(QUEUED).await;
+    let held = daemon.take("app").await;
+    for how in ["half-close", "close", "reset", "half-close behind another request", "http2"] {
+        let address = daemon.handle.http()[0].tcp().unwrap();
+        let left = if how == "http2" {
+            let client = Http2::connect(address).await;
+            let asked = client.ask(PLACE);
+            daemon.until_waiting(1).await;
+            asked.abort();
+            let left = Instant::now();
+            daemon.until_waiting(0).await;
+            left
+        } else {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(post("/v1/check", PLACE).as_bytes()).await.unwrap();
+            daemon.until_waiting(1).await;
+            if how.contains("behind") {
+                stream.write_all(post("/v1/check", PLACE).as_bytes()).await.unwrap();
+            }
+            let left = Instant::now();
+            match how {
+                "close" => drop(stream),
+                "reset" => {
+                    stream.set_zero_linger().unwrap();
+                    drop(stream);
+                }
+                _ => {
+                    stream.shutdown().await.unwrap();
+                    daemon.until_waiting(0).await;
+                }
+            }
+            daemon.until_waiting(0).await;
+            left
+        };
+        // Promised are 100 ms; the sweep, which is slower, looks once a second.
+        assert!(left.elapsed() < Duration::from_millis(400), "{how}: {:?}", left.elapsed());
+    }
+    assert_eq!(daemon.in_flight().await, "1");
+    daemon.release(&held).await;
+    assert_eq!(daemon.in_flight().await, "0");
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_output_is_answered_where_nothing_waits_in_a_queue() {
+    let daemon = Daemon::start(QUEUED).await;
+    for wait in ["", r#","wait_ms":60000"#] {
+        let body = format!(r#"{{"namespace":"shop","resource":"bare"{wait}}}"#);
+        let address = daemon.handle.http()[0].tcp().unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(post("/v1/check", &body).as_bytes()).await.unwrap();
+        stream.shutdown().await.unwrap();
+        let answer = Client::over(stream).answer().await.expect("an answer");
+        daemon.release(answer.json()["permit"].as_str().unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_waits_of_clients_that_leave_give_everything_back_and_more_are_turned_away() {
+    let daemon = Daemon::start(QUEUED).await;
+    let held = daemon.take("app").await;
+    let address = daemon.handle.http()[0].tcp().unwrap();
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        // A connection takes 256 requests of HTTP/2 at a time.
+        let client = Http2::connect(address).await;
+        let asked: Vec<_> = (0..250).map(|_| client.ask(PLACE)).collect();
+        clients.push((client, asked));
+    }
+    daemon.until_waiting(1000).await;
+    let refused = daemon.client().await.post("/v1/check", PLACE).await;
+    assert_eq!(refused.status, 529, "the status of the resource: {refused:?}");
+    assert_eq!(refused.json()["reason"], "queue_full");
+    // The client's library ends a connection when the last request on it is gone.
+    for (client, asked) in clients {
+        asked.iter().for_each(JoinHandle::abort);
+        client.connection.abort();
+    }
+    daemon.until_waiting(0).await;
+    assert_eq!(daemon.in_flight().await, "1");
+    daemon.release(&held).await;
+    assert_eq!(daemon.in_flight().await, "0");
+    assert_eq!(daemon.series("tidegate_buffered_bytes").await, "0");
+}
+
+#[tokio::test]
+async fn bad_waits_classes_deadlines_and_tenants_are_answered_clearly() {
+    let daemon = Daemon::start(QUEUED).await;
+    for (more, hint) in [
+        (r#""wait_ms":60001"#, "wait_ms 60001 is out of range"),
+        (r#""wait_ms":5,"peek":true"#, "does not wait"),
+        (r#""wait_ms":-1"#, "wait_ms"),
+        (r#""wait_ms":"100""#, "wait_ms"),
+        (r#""wait_ms":1.5"#, "wait_ms"),
+        (r#""class":"urgent""#, "urgent"),
+    ] {
+        let body = format!(r#"{{"namespace":"shop",{more}}}"#);
+        let answer = daemon.client().await.post("/v1/check", &body).await;
+        assert_eq!(answer.status, 400, "{more}: {answer:?}");
+        assert!(answer.body.contains(hint), "{more}: {answer:?}");
+    }
+    for (deadline, status) in [("-1", 400), ("soon", 400), ("0", 503), ("99999999999", 400), ("5", 200)] {
+        let mut client = daemon.client().await;
+        let text = post("/v1/check", r#"{"namespace":"shop","resource":"bare","wait_ms":9}"#);
+        client.send(text.replace("\r\n\r\n", &format!("\r\ntidegate-deadline-ms: {deadline}\r\n\r\n"))).await;
+        let answer = client.answer().await.unwrap();
+        assert_eq!(answer.status, status, "{deadline}: {answer:?}");
+    }
+    let tenant = "t".repeat(2048);
+    let body = json!({"namespace": "shop", "attributes": {"tenant": tenant}, "wait_ms": 5});
+    let answer = daemon.post("/v1/check", &body).await;
+    assert!([200, 400].contains(&answer.status), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_drain_answers_a_check_and_a_call_of_envoy_that_wait_at_once() {
+    let daemon = Daemon::start(QUEUED).await;
+    let _held = daemon.take("app").await;
+    let ada = [("user", "ada"), ("resource", "app")];
+    let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    assert_eq!(envoy.call(request("shop", &[descriptor(&ada)])).await.unwrap().overall_code, 1);
+    let mut for_place = daemon.asked(PLACE).await;
+    let limit = r#"{"namespace":"shop","attributes":{"user":"ada"},"wait_ms":60000}"#;
+    let mut for_limit = daemon.asked(limit).await;
+    let call = tokio::spawn(async move { envoy.call(request("shop", &[descriptor(&ada)])).await });
+    daemon.until_waiting(3).await;
+    let shutdown = tokio::spawn(daemon.handle.shutdown());
+    for waiting in [&mut for_place, &mut for_limit] {
+        let refused = waiting.answer().await.unwrap();
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+        assert_eq!(refused.header("connection"), Some("close"));
+    }
+    assert_eq!(call.await.unwrap().unwrap().overall_code, 2);
+    assert_eq!(shutdown.await.unwrap().cut_off, 0);
+}
+
+#[tokio::test]
+async fn an_answer_to_envoy_is_held_until_5_ms_before_envoy_gives_up_at_the_latest() {
+    let daemon = Daemon::start(QUEUED).await;
+    let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let ada = || request("shop", &[descriptor(&[("user", "ada"), ("resource", "app")])]);
+    assert_eq!(envoy.call(ada()).await.unwrap().overall_code, 1);
+    // The next unit is there in 10 s.
+    let seconds = Duration::from_secs;
+    assert_eq!(envoy.call_within(ada(), seconds(10)).await.unwrap().overall_code, 2, "10 s less 5 ms");
+    let bob = || request("shop", &[descriptor(&[("user", "ada")])]);
+    assert_eq!(envoy.call_within(bob(), seconds(60)).await.unwrap().overall_code, 2, "no resource, no wait");
+    let mut held = envoy.clone();
+    let held = tokio::spawn(async move { held.call_within(ada(), seconds(11)).await });
+    daemon.until_waiting(1).await;
+    daemon.clock.advance(seconds(10));
+    assert_eq!(held.await.unwrap().unwrap().overall_code, 1);
+}
+
+#[tokio::test]
+async fn envoys_calls_hold_at_most_half_of_the_streams_of_a_connection() {
+    let daemon = Daemon::start(QUEUED).await;
+    let envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let ada = || request("shop", &[descriptor(&[("user", "ada"), ("resource", "app")])]);
+    assert_eq!(envoy.clone().call(ada()).await.unwrap().overall_code, 1);
+    let calls: Vec<_> = (0..128)
+        .map(|_| {
+            let mut envoy = envoy.clone();
+            tokio::spawn(async move { envoy.call_within(ada(), Duration::from_mins(1)).await })
+        })
+        .collect();
+    daemon.until_waiting(128).await;
+    for _ in 0..3 {
+        let answer = envoy.clone().call_within(ada(), Duration::from_mins(1)).await;
+        assert_eq!(answer.unwrap().overall_code, 2, "answered at once");
+    }
+    let mut other = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let of_other = tokio::spawn(async move { other.call_within(ada(), Duration::from_mins(1)).await });
+    daemon.until_waiting(129).await;
+    for call in calls {
+        call.abort();
+    }
+    of_other.abort();
+    daemon.until_waiting(0).await;
+}
+
+#[tokio::test]
+async fn requests_whose_end_is_not_reported_take_no_place_and_leave_no_permit() {
+    let daemon = Daemon::start(QUEUED).await;
+    let address = daemon.handle.resp().unwrap().tcp().unwrap();
+    let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let mut redis = resp::Client::over(TcpStream::connect(address).await.unwrap());
+    let mut http = daemon.client().await;
+    for _ in 0..100 {
+        let target = "/v1/authorize?namespace=shop&resource=app";
+        assert_eq!(http.get(target).await.status, 200);
+        let answer = envoy.call(request("shop", &[descriptor(&[("resource", "app")])])).await.unwrap();
+        assert_eq!(answer.overall_code, 1);
+        let answer = redis.ask("TG.CHECK shop resource app").await;
+        assert!(answer.starts_with("[decision, admit") && !answer.contains("permit"), "{answer}");
+    }
+    assert_eq!(daemon.in_flight().await, "0");
+    assert_eq!(daemon.series("tidegate_permits_kept").await, "0");
+    // With the place taken they are admitted as well: they lack nothing.
+    let held = daemon.take("app").await;
+    assert_eq!(http.get("/v1/authorize?namespace=shop&resource=app").await.status, 200);
+    daemon.release(&held).await;
+}

@@ -1,0 +1,160 @@
+//! Simulated clients: how much they ask for, how important it is, and what they do when refused.
+
+use serde::{Serialize, Serializer};
+use tidegate_core::Class;
+
+use crate::kit::Chance;
+
+/// One group of clients that behave alike: an open loop, so that a slow service is asked no less.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ClientSpec {
+    /// Its name.
+    pub name: String,
+    /// The position of the service that it calls.
+    pub service: usize,
+    /// Operations a second at a load of 1, with Poisson arrivals.
+    pub rate: f64,
+    /// The factor of the rate over time, in order of beginnings; before the first phase it is 1.
+    pub phases: Vec<LoadPhase>,
+    /// The class of its requests.
+    #[serde(serialize_with = "serialize_class")]
+    pub class: Class,
+    /// The number of its tenants, 1 to 100 000; each operation is of one of them, all alike.
+    pub tenants: u32,
+    /// A part of the tenants' names, which decides their cohorts.
+    pub name_salt: u64,
+    /// The cost of each request, 1 to 1000, which multiplies its service time.
+    pub cost: u32,
+    /// The time in milliseconds after which an answer is of no use, counted from each attempt.
+    pub deadline_ms: u32,
+    /// The time in milliseconds that a request may wait in a queue that knows of it.
+    pub wait_ms: u32,
+    /// The time in milliseconds after which the client hangs up while its request waits. `None`: it
+    /// stays.
+    pub leaves_after_ms: Option<u32>,
+    /// The calls of each operation, one after the other, 1 to 100; it succeeds if all do.
+    pub calls: u32,
+    /// The reaction to a refused or late call.
+    pub retry: RetryRule,
+    /// Whether the latencies are kept for each tenant.
+    pub keeps_tenants: bool,
+}
+
+/// A factor of the rate, from an instant to the next phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LoadPhase {
+    /// The second at which it begins.
+    pub from: f64,
+    /// The factor.
+    pub factor: f64,
+}
+
+/// The reaction of a client to a refused or late call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryRule {
+    /// The operation has failed.
+    None,
+    /// It tries again after a fixed time.
+    Fixed {
+        /// Attempts in all, at least 1.
+        attempts: u32,
+        /// The time in milliseconds.
+        after_ms: u32,
+    },
+    /// It tries again after a random time below a bound that doubles, and not before the instant
+    /// that the refusal names, if it names one.
+    Backoff {
+        /// Attempts in all, at least 1.
+        attempts: u32,
+        /// The first bound in milliseconds.
+        base_ms: u32,
+        /// Whether it honours Retry-After.
+        honours_retry_after: bool,
+    },
+}
+
+impl RetryRule {
+    /// The nanoseconds until the attempt after `attempt` attempts; `None` after the last.
+    pub(crate) fn delay(self, attempt: u32, retry_after: Option<u64>, chance: &mut Chance) -> Option<u64> {
+        let ms = u64::from;
+        match self {
+            Self::None => None,
+            Self::Fixed { attempts, after_ms } => (attempt < attempts).then(|| ms(after_ms) * 1_000_000),
+            Self::Backoff { attempts, base_ms, honours_retry_after } => (attempt < attempts).then(|| {
+                let bound = (ms(base_ms) * 1_000_000) << (attempt - 1).min(16);
+                let jitter = chance.below(bound.max(1));
+                let named = retry_after.filter(|_| honours_retry_after);
+                named.map_or(jitter, |after| after + jitter)
+            }),
+        }
+    }
+}
+
+impl ClientSpec {
+    /// Critical requests of one tenant with the deadline of the reference, 500 ms, for the first
+    /// service.
+    pub fn gold(rate: f64) -> Self {
+        Self {
+            name: "gold".to_owned(),
+            service: 0,
+            rate,
+            phases: Vec::new(),
+            class: Class::Critical,
+            tenants: 1,
+            name_salt: 0,
+            cost: 1,
+            deadline_ms: 500,
+            wait_ms: 250,
+            leaves_after_ms: None,
+            calls: 1,
+            retry: RetryRule::None,
+            keeps_tenants: false,
+        }
+    }
+
+    /// The same, sheddable and of a thousand tenants.
+    pub fn bronze(rate: f64) -> Self {
+        let (name, class, tenants) = ("bronze".to_owned(), Class::Sheddable, 1000);
+        Self { name, class, tenants, ..Self::gold(rate) }
+    }
+
+    /// The name of a tenant.
+    pub(crate) fn tenant_name(&self, tenant: u32) -> String {
+        format!("{}-{:x}-{tenant}", self.name, self.name_salt)
+    }
+
+    /// The rate of operations at a second.
+    pub(crate) fn rate_at(&self, second: f64) -> f64 {
+        let phase = self.phases.iter().rev().find(|phase| phase.from <= second);
+        self.rate * phase.map_or(1.0, |phase| phase.factor)
+    }
+
+    /// The beginning of the phase after a second.
+    pub(crate) fn next_phase(&self, second: f64) -> Option<f64> {
+        self.phases.iter().map(|phase| phase.from).find(|from| *from > second)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn serialize_class<S: Serializer>(class: &Class, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(class.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_honours_retry_after_never_comes_back_before() {
+        let mut chance = Chance::new(1, 1);
+        let rule = RetryRule::Backoff { attempts: 3, base_ms: 100, honours_retry_after: true };
+        for _ in 0..1000 {
+            assert!(rule.delay(1, Some(2_000_000_000), &mut chance).unwrap() >= 2_000_000_000);
+            assert!(rule.delay(2, None, &mut chance).unwrap() < 200_000_000);
+        }
+        assert_eq!(rule.delay(3, None, &mut chance), None);
+        assert_eq!(RetryRule::None.delay(1, None, &mut chance), None);
+    }
+}

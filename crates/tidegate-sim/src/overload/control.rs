@@ -1,0 +1,157 @@
+//! The seam between a world and an admission design: what a design is told, and what it answers.
+
+use serde::Serialize;
+use tidegate_core::Class;
+
+/// One attempt of a call, by its number in the run.
+pub(crate) type JobId = usize;
+
+/// The facts about a request that a design knows on its arrival.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrivedRequest<'a> {
+    pub(crate) job: JobId,
+    pub(crate) service: usize,
+    pub(crate) class: Class,
+    pub(crate) tenant: &'a str,
+    pub(crate) cost: u32,
+    /// 0 for the first attempt.
+    pub(crate) attempt: u32,
+    /// The instant after which the answer is of no use.
+    pub(crate) deadline: u64,
+    /// Until when it may wait in a queue that knows of it.
+    pub(crate) wait_until: u64,
+}
+
+/// The end of work on a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JobEnd {
+    pub(crate) job: JobId,
+    pub(crate) service: usize,
+    /// Whether it failed, or ended after its deadline.
+    pub(crate) is_late: bool,
+    pub(crate) has_failed: bool,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalCause {
+    /// It was below the admission cursor, or a rejector drew its level.
+    Cursor,
+    /// The queue was full.
+    QueueFull,
+    /// No place in flight was free, or the concurrency limit was reached.
+    LimitReached,
+    /// It had waited for longer than the delay control allows.
+    QueueDelay,
+    /// It had waited for as long as it may, or until its deadline.
+    WaitedTooLong,
+    /// The estimated wait was too long for its deadline.
+    DeadlineUnmeetable,
+    /// The program in front of the service started anew.
+    Restart,
+    /// Another reason of the engine.
+    Other,
+}
+
+impl RefusalCause {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Cursor,
+        Self::QueueFull,
+        Self::LimitReached,
+        Self::QueueDelay,
+        Self::WaitedTooLong,
+        Self::DeadlineUnmeetable,
+        Self::Restart,
+        Self::Other,
+    ];
+
+    /// A few words, as in reports.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Cursor => "below the cursor",
+            Self::QueueFull => "queue full",
+            Self::LimitReached => "limit reached",
+            Self::QueueDelay => "queue delay",
+            Self::WaitedTooLong => "waited too long",
+            Self::DeadlineUnmeetable => "deadline unmeetable",
+            Self::Restart => "restart",
+            Self::Other => "other",
+        }
+    }
+
+    /// Whether the request was refused after it had waited in vain rather than shed.
+    pub(crate) const fn is_expiry(self) -> bool {
+        matches!(self, Self::WaitedTooLong | Self::DeadlineUnmeetable)
+    }
+}
+
+/// An answer of a design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The service begins to work on it.
+    Start(JobId),
+    /// It is refused.
+    Refuse {
+        job: JobId,
+        cause: RefusalCause,
+        /// The nanoseconds before a retry, if the answer names them.
+        retry_after: Option<u64>,
+    },
+}
+
+impl Verdict {
+    pub(crate) const fn refuse(job: JobId, cause: RefusalCause) -> Self {
+        Self::Refuse { job, cause, retry_after: None }
+    }
+}
+
+/// The state of one service as a design shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ControlView {
+    /// Requests that wait.
+    pub(crate) queued: usize,
+    /// Requests that it has let start and that have not ended.
+    pub(crate) in_flight: usize,
+    /// The most of them at once; `None` without a limit.
+    pub(crate) limit: Option<f64>,
+    /// Whether that limit follows measurements.
+    pub(crate) is_adaptive: bool,
+    /// The part of the range of the admission cursor that is shed, 0 open to 1 closed; `None`
+    /// without a cursor.
+    pub(crate) cursor: Option<f64>,
+    /// The load level, 0 normal to 4 emergency; `None` without levels.
+    pub(crate) level: Option<u8>,
+}
+
+/// An admission design in front of the workers of all services of a world.
+///
+/// Each function adds its answers to `out`, in order. A job is answered once: with a start, which
+/// [`AdmissionControl::end`] ends, or with a refusal.
+pub(crate) trait AdmissionControl: core::fmt::Debug {
+    /// A request arrives.
+    fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>);
+
+    /// The work on a started request has ended.
+    fn end(&mut self, end: JobEnd, now: u64, out: &mut Vec<Verdict>);
+
+    /// The client of a waiting request has hung up. Whether the request was waiting.
+    fn cancel(&mut self, service: usize, job: JobId, now: u64, out: &mut Vec<Verdict>) -> bool;
+
+    /// When [`AdmissionControl::wake`] is to be called; `None`: not before anything else happens.
+    fn next_wake(&self) -> Option<u64>;
+
+    /// The instant of [`AdmissionControl::next_wake`] has come.
+    fn wake(&mut self, now: u64, out: &mut Vec<Verdict>);
+
+    /// It is replaced by a new one that knows nothing. Waiting requests are refused; started ones
+    /// go on, and their ends are not reported any more.
+    fn restart(&mut self, now: u64, out: &mut Vec<Verdict>);
+
+    /// A pressure for the first service arrives from outside.
+    fn signal(&mut self, pressure: f64, now: u64);
+
+    /// The state of a service.
+    fn view(&self, service: usize, now: u64) -> ControlView;
+}

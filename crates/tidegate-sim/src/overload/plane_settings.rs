@@ -1,0 +1,54 @@
+//! The settings of the overload plane for a scenario, in one place.
+
+use tidegate_core::Class;
+use tidegate_engine::ResourceStats;
+use tidegate_overload::{Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share};
+
+use super::scenario::OverloadScenario;
+use super::service::ServiceSpec;
+
+/// The most requests that wait for one service.
+const WAITING_MAX: usize = 1000;
+
+/// Whether the plane can find its limit of places itself.
+pub(crate) const HAS_ADAPTIVE_LIMITS: bool = false;
+
+/// The plane with a resource for each service. It draws from the seed alone.
+pub(crate) fn overload_plane(scenario: &OverloadScenario) -> Result<Overload, OverloadError> {
+    let resources = scenario.services.iter().map(|service| (service.name.clone(), resource_config(service)));
+    resources
+        .fold(Overload::builder(scenario.seed), |plane, (name, config)| plane.resource(name, config))
+        .build()
+}
+
+/// The settings of one service: the defaults of the plane but for what the service names.
+fn resource_config(service: &ServiceSpec) -> ResourceConfig {
+    let places = service.places.unwrap_or(service.workers);
+    ResourceConfig::new(places.into())
+        .waiting_max(RoomUse::new(WAITING_MAX, 64 << 20))
+        .queue(queue_config(service))
+}
+
+/// The fair queue of one service.
+fn queue_config(service: &ServiceSpec) -> QueueConfig {
+    let mut queue = QueueConfig::default();
+    if let Some(weights) = service.weights {
+        queue.weights = weights;
+    }
+    for (class, share) in Class::ALL.into_iter().zip(service.min_shares) {
+        if let Some(share) = share.and_then(Share::from_ratio) {
+            queue = queue.min_share(class, share);
+        }
+    }
+    queue
+}
+
+/// The bounds of the waiting room of the engine.
+pub(crate) const fn waiting_bounds() -> RoomBounds {
+    RoomBounds::new(16 * WAITING_MAX, 64 << 20)
+}
+
+/// The load level of a resource, 0 normal to 4 emergency.
+pub(crate) const fn load_level(stats: &ResourceStats<'_>) -> u8 {
+    stats.level as u8
+}

@@ -1,0 +1,94 @@
+//! The report of many runs: a table for each experiment, the gate, and the pictures of the first
+//! seed.
+
+mod design_chip;
+mod experiment_page;
+mod html;
+mod load_chart;
+mod text;
+mod timeline;
+
+use serde::Serialize;
+
+use super::experiment::OverloadExperiment;
+use super::ledger::OverloadRule;
+use super::run::OverloadRun;
+use super::summary::VariantSummary;
+use crate::kit::{GateLine, GateOutcome};
+
+/// The report of runs. The same runs give the same report, byte for byte.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct OverloadReport {
+    /// Requests that were decided, over all designs and seeds, retries included.
+    pub requests: u64,
+    /// Each variant under each design, over all seeds.
+    pub variants: Vec<VariantSummary>,
+    /// The lines of the gate.
+    pub gate: Vec<GateLine>,
+    /// All runs, in the order of experiments, seeds and variants.
+    pub runs: Vec<OverloadRun>,
+}
+
+impl OverloadReport {
+    /// The report of `runs`.
+    pub fn new(runs: Vec<OverloadRun>) -> Self {
+        let mut gate: Vec<GateLine> = Vec::new();
+        for experiment in OverloadExperiment::ALL {
+            let of_it: Vec<&OverloadRun> =
+                runs.iter().filter(|run| run.scenario.experiment == Some(experiment)).collect();
+            if !of_it.is_empty() {
+                gate.extend(experiment.judge(&of_it));
+            }
+        }
+        gate.extend(checks(&runs));
+        let results = runs.iter().flat_map(|run| &run.designs);
+        let requests =
+            results.flat_map(|result| &result.services).map(|service| service.ledger.offered).sum();
+        Self { requests, variants: VariantSummary::of_all(&runs), gate, runs }
+    }
+
+    /// Whether no line of the gate fails.
+    pub fn passes(&self) -> bool {
+        self.count(GateOutcome::Fail) == 0
+    }
+
+    /// How many lines of the gate have this outcome.
+    pub(crate) fn count(&self, outcome: GateOutcome) -> usize {
+        self.gate.iter().filter(|line| line.outcome == outcome).count()
+    }
+
+    /// The seeds, in order.
+    pub(crate) fn seeds(&self) -> Vec<u64> {
+        let mut seeds: Vec<u64> = self.runs.iter().map(|run| run.scenario.seed).collect();
+        seeds.sort_unstable();
+        seeds.dedup();
+        seeds
+    }
+
+    /// The experiments that were run, in order; `None` for a scenario of one's own.
+    pub(crate) fn experiments(&self) -> Vec<Option<OverloadExperiment>> {
+        let mut all: Vec<_> = self.runs.iter().map(|run| run.scenario.experiment).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The runs of the first seed of an experiment.
+    pub(crate) fn shown(&self, experiment: Option<OverloadExperiment>) -> impl Iterator<Item = &OverloadRun> {
+        let first = self.seeds().first().copied();
+        self.runs
+            .iter()
+            .filter(move |run| run.scenario.experiment == experiment && Some(run.scenario.seed) == first)
+    }
+}
+
+/// The lines of the checks of the worlds: every design keeps every rule.
+fn checks(runs: &[OverloadRun]) -> impl Iterator<Item = GateLine> {
+    let results = || runs.iter().flat_map(|run| &run.designs);
+    OverloadRule::ALL.into_iter().map(move |rule| {
+        let broken: u64 = results().filter_map(|result| result.violation_counts.get(&rule)).sum();
+        let what = format!("under every design: {}; violations", rule.claim());
+        GateLine::of("checks", what, format!("{broken}"), "0".to_owned(), broken == 0)
+    })
+}

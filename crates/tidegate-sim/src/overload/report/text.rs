@@ -1,0 +1,90 @@
+//! The report as text for a terminal.
+
+use core::fmt;
+
+use super::OverloadReport;
+use crate::kit::GateOutcome;
+use crate::overload::summary::VariantSummary;
+
+/// Variants of an experiment that are shown; further ones are counted.
+pub(super) const SHOWN_MAX: usize = 12;
+
+impl fmt::Display for OverloadReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.runs.is_empty() {
+            return writeln!(f, "nothing was simulated");
+        }
+        writeln!(f, "{}, {} requests", seeds_in_words(&self.seeds()), self.requests)?;
+        for experiment in self.experiments() {
+            match experiment {
+                Some(experiment) => writeln!(f, "\n{}: {}", experiment.name(), experiment.title())?,
+                None => writeln!(f, "\nscenario")?,
+            }
+            let variants: Vec<&VariantSummary> =
+                self.variants.iter().filter(|variant| variant.experiment == experiment).collect();
+            for variant in variants.iter().take(SHOWN_MAX) {
+                fmt_variant(f, variant)?;
+            }
+            if variants.len() > SHOWN_MAX {
+                writeln!(f, "  and {} more, which the gate judges", variants.len() - SHOWN_MAX)?;
+            }
+        }
+        writeln!(f, "\ngate")?;
+        for line in &self.gate {
+            let word = line.outcome.word();
+            writeln!(
+                f,
+                "  {word:<10}  {:<6}  {}: {} ({})",
+                line.experiment, line.what, line.figure, line.bound
+            )?;
+        }
+        for violation in self.runs.iter().flat_map(|run| &run.designs).flat_map(|result| &result.violations) {
+            writeln!(
+                f,
+                "  violation of {:?}, seed {}, {} ms, service {}: {}",
+                violation.rule, violation.seed, violation.at_ms, violation.service, violation.what
+            )?;
+        }
+        let of = |outcome| self.count(outcome);
+        writeln!(
+            f,
+            "{} lines pass, {} fail, {} are not judged",
+            of(GateOutcome::Pass),
+            of(GateOutcome::Fail),
+            of(GateOutcome::NotJudged)
+        )
+    }
+}
+
+/// `seed 1`, or `5 seeds from 1 to 5`.
+pub(super) fn seeds_in_words(seeds: &[u64]) -> String {
+    match seeds {
+        [one] => format!("seed {one}"),
+        [first, .., last] => format!("{} seeds from {first} to {last}", seeds.len()),
+        [] => String::new(),
+    }
+}
+
+fn fmt_variant(f: &mut fmt::Formatter<'_>, variant: &VariantSummary) -> fmt::Result {
+    let name = if variant.variant.is_empty() { "design" } else { &variant.variant };
+    write!(f, "  {name:<16} {:>16}", "goodput")?;
+    for client in variant.designs.iter().take(1).flat_map(|design| &design.clients) {
+        write!(f, "   {:>22}", format!("{}: ok, p99 ms", client.client))?;
+    }
+    writeln!(f)?;
+    for design in &variant.designs {
+        let goodput = format!("{:.3} / {:.3}", design.goodput, design.goodput_worst);
+        write!(f, "    {:<14} {goodput:>16}", design.design.name())?;
+        for client in &design.clients {
+            let cell = format!(
+                "{:.2} / {:.2} %  {:.0}",
+                client.success * 100.0,
+                client.success_worst * 100.0,
+                client.p99_ms
+            );
+            write!(f, "   {cell:>22}")?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,281 @@
+//! The design `tidegate`: the engine of the product, driven as the driver does, in virtual time.
+//!
+//! A request that may wait is admitted, refused, or pending. A pending one is polled with a waker
+//! that notes its job; the engine wakes it when it is called, and the world resumes it at the same
+//! instant. It is resumed too at the instant that its turn names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tidegate_core::{Cost, NamespaceConfig, Reason, Refusal, Retry, Timestamp};
+use tidegate_engine::{
+    Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
+    Wants, lacks_in_flight_place,
+};
+use tidegate_overload::{Binding, Cursor};
+
+use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
+use super::plane_settings::{overload_plane, waiting_bounds};
+use super::scenario::{OverloadScenario, OverloadScenarioError};
+use crate::kit::Clock;
+
+/// The namespace of all requests. It has no limits, so that the overload plane alone decides.
+const NAMESPACE: &str = "world";
+
+/// The engine and the requests that it has not answered or whose work goes on.
+#[derive(Debug)]
+pub(crate) struct TidegateControl {
+    scenario: OverloadScenario,
+    engine: Engine,
+    waiting: BTreeMap<JobId, WaitingJob>,
+    /// How many of them wait for each service.
+    waiting_counts: Vec<usize>,
+    /// When each waiting request goes on without being called.
+    wakes: BTreeSet<(u64, JobId)>,
+    permits: BTreeMap<JobId, Permit>,
+    calls: Arc<CallList>,
+    next_tick: u64,
+}
+
+/// A job, its service, and until when it may wait.
+#[derive(Clone, Copy, Debug)]
+struct AskedJob {
+    job: JobId,
+    service: usize,
+    wait_until: u64,
+}
+
+#[derive(Debug)]
+struct WaitingJob {
+    asked: AskedJob,
+    pending: Pending,
+    wake_at: u64,
+}
+
+/// The jobs that the engine has called and that are not resumed yet, in order.
+#[derive(Debug, Default)]
+struct CallList(Mutex<Vec<JobId>>);
+
+/// The waker of one job.
+#[derive(Debug)]
+struct JobWaker {
+    job: JobId,
+    calls: Arc<CallList>,
+}
+
+impl CallList {
+    fn add(&self, job: JobId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(job);
+    }
+
+    fn take(&self) -> Vec<JobId> {
+        core::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Wake for JobWaker {
+    fn wake(self: Arc<Self>) {
+        self.calls.add(self.job);
+    }
+}
+
+fn at(now: u64) -> Timestamp {
+    Clock::TRUE.at(now)
+}
+
+fn engine(scenario: &OverloadScenario) -> Result<Engine, OverloadScenarioError> {
+    let seed = scenario.seed;
+    let mut config = EngineConfig::seeded([seed, 1, 2, 3]);
+    config.table.bytes = 1 << 20;
+    let overload =
+        overload_plane(scenario).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+    let engine = Engine::builder(config).namespace(NamespaceConfig::new(NAMESPACE, [])).overload(overload);
+    let engine = engine.build().map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+    engine.set_waiting_bounds(waiting_bounds());
+    if scenario.pins_cursor_open {
+        for service in &scenario.services {
+            let pin = Event::Pin { resource: Some(&service.name), level: Some(0), until: Timestamp::MAX };
+            engine.event(pin, at(0)).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+        }
+    }
+    Ok(engine)
+}
+
+impl TidegateControl {
+    pub(crate) fn new(scenario: &OverloadScenario) -> Result<Self, OverloadScenarioError> {
+        Ok(Self {
+            scenario: scenario.clone(),
+            engine: engine(scenario)?,
+            waiting: BTreeMap::new(),
+            waiting_counts: vec![0; scenario.services.len()],
+            wakes: BTreeSet::new(),
+            permits: BTreeMap::new(),
+            calls: Arc::default(),
+            next_tick: 0,
+        })
+    }
+
+    /// Takes in a step of a job.
+    fn take_step(&mut self, asked: AskedJob, step: Step, has_waited: bool, now: u64, out: &mut Vec<Verdict>) {
+        let AskedJob { job, wait_until, .. } = asked;
+        match step {
+            Step::Decided(Decision::Admit(permit)) => {
+                self.permits.insert(job, permit);
+                out.push(Verdict::Start(job));
+            }
+            Step::Decided(Decision::Refuse(refused)) => {
+                let refusal = refused.into_refusal();
+                let cause = cause_of(&refusal, has_waited && now >= wait_until);
+                let retry_after = match refusal.retry() {
+                    Retry::At(instant) => Some(Clock::TRUE.when(instant).saturating_sub(now)),
+                    Retry::Backoff => refusal.retry_hint.map(|hint| hint.as_nanos() as u64),
+                    Retry::Never => None,
+                };
+                out.push(Verdict::Refuse { job, cause, retry_after });
+            }
+            Step::Ask(pending) => self.wait(asked, pending),
+        }
+    }
+
+    fn wait(&mut self, asked: AskedJob, pending: Pending) {
+        let AskedJob { job, service, .. } = asked;
+        let Wants::Turn(turn) = pending.wants() else {
+            unreachable!("an engine without a store and without leases asks for nothing but turns")
+        };
+        let wake_at = Clock::TRUE.when(turn.wake_at());
+        let waker = Waker::from(Arc::new(JobWaker { job, calls: Arc::clone(&self.calls) }));
+        if let Poll::Ready(()) = core::pin::pin!(turn).poll(&mut Context::from_waker(&waker)) {
+            self.calls.add(job);
+        }
+        self.wakes.insert((wake_at, job));
+        self.waiting_counts[service] += 1;
+        self.waiting.insert(job, WaitingJob { asked, pending, wake_at });
+    }
+
+    /// Resumes the requests that were called, and those that are called by what these do.
+    fn resume_called(&mut self, now: u64, out: &mut Vec<Verdict>) {
+        loop {
+            let called = self.calls.take();
+            if called.is_empty() {
+                return;
+            }
+            for job in called {
+                self.resume(job, now, out);
+            }
+        }
+    }
+
+    fn resume(&mut self, job: JobId, now: u64, out: &mut Vec<Verdict>) {
+        let Some(WaitingJob { asked, pending, .. }) = self.stop_waiting(job) else { return };
+        let step = self.engine.resume(pending, Answered::Turn, at(now));
+        self.take_step(asked, step, true, now, out);
+    }
+
+    fn stop_waiting(&mut self, job: JobId) -> Option<WaitingJob> {
+        let waited = self.waiting.remove(&job)?;
+        self.wakes.remove(&(waited.wake_at, job));
+        self.waiting_counts[waited.asked.service] -= 1;
+        Some(waited)
+    }
+}
+
+/// The cause of a refusal of the engine.
+fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
+    match refusal.reason() {
+        Reason::QueueFull => RefusalCause::QueueFull,
+        Reason::DeadlineUnmeetable => RefusalCause::DeadlineUnmeetable,
+        Reason::OverloadShed if is_wait_over => RefusalCause::WaitedTooLong,
+        Reason::OverloadShed if lacks_in_flight_place(refusal) => RefusalCause::LimitReached,
+        Reason::OverloadShed if refusal.name() == Binding::QueueDelay.as_str() => RefusalCause::QueueDelay,
+        Reason::OverloadShed => RefusalCause::Cursor,
+        _ => RefusalCause::Other,
+    }
+}
+
+impl AdmissionControl for TidegateControl {
+    fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>) {
+        let ArrivedRequest { job, service, class, tenant, cost, attempt, deadline, wait_until } = arrival;
+        let mut request = Request::new(NAMESPACE, ())
+            .resource(&self.scenario.services[service].name)
+            .class(class)
+            .tenant(tenant)
+            .cost(Cost::new(cost.into()).unwrap_or(Cost::ONE))
+            .deadline(at(deadline))
+            .may_wait_until(at(wait_until));
+        request.attempt = attempt;
+        let step = self.engine.admit(&request, at(now)).expect("the namespace exists, and it has no limits");
+        self.take_step(AskedJob { job, service, wait_until }, step, false, now, out);
+        self.resume_called(now, out);
+    }
+
+    fn end(&mut self, end: JobEnd, now: u64, out: &mut Vec<Verdict>) {
+        // A permit of an engine before a restart is gone.
+        let Some(permit) = self.permits.remove(&end.job) else { return };
+        let outcome = if end.has_failed { Outcome::Failed } else { Outcome::Succeeded };
+        let settled = self.engine.settle(permit, Completion::from(outcome), at(now));
+        debug_assert!(settled.batches.is_empty(), "there is no store");
+        self.resume_called(now, out);
+    }
+
+    fn cancel(&mut self, _service: usize, job: JobId, now: u64, out: &mut Vec<Verdict>) -> bool {
+        let Some(left) = self.stop_waiting(job) else { return false };
+        drop(left);
+        self.resume_called(now, out);
+        true
+    }
+
+    fn next_wake(&self) -> Option<u64> {
+        let first = self.wakes.first().map_or(u64::MAX, |(wake_at, _)| *wake_at);
+        Some(first.min(self.next_tick))
+    }
+
+    fn wake(&mut self, now: u64, out: &mut Vec<Verdict>) {
+        if now >= self.next_tick {
+            let tick = self.engine.tick(at(now));
+            self.next_tick = Clock::TRUE.when(tick.next).max(now + 1);
+        }
+        let due: Vec<JobId> =
+            self.wakes.iter().take_while(|(wake_at, _)| *wake_at <= now).map(|(_, job)| *job).collect();
+        for job in due {
+            self.resume(job, now, out);
+        }
+        self.resume_called(now, out);
+    }
+
+    fn restart(&mut self, now: u64, out: &mut Vec<Verdict>) {
+        let waiting = core::mem::take(&mut self.waiting);
+        out.extend(waiting.into_keys().map(|job| Verdict::refuse(job, RefusalCause::Restart)));
+        self.waiting_counts.fill(0);
+        self.wakes.clear();
+        self.permits.clear();
+        self.calls.take();
+        self.engine = engine(&self.scenario).expect("the same settings made an engine before");
+        self.next_tick = now;
+    }
+
+    fn signal(&mut self, pressure: f64, now: u64) {
+        let resource = &self.scenario.services[0].name;
+        // A signal that the engine refuses changes nothing, which is what the experiment looks for.
+        let _ = self.engine.event(Event::Signal { resource, pressure }, at(now));
+    }
+
+    fn view(&self, service: usize, now: u64) -> ControlView {
+        let spec = &self.scenario.services[service];
+        let stats = self.engine.resource_stats(at(now)).find(|stats| stats.name == Some(&spec.name));
+        let stats = stats.expect("each service is a resource");
+        #[expect(clippy::cast_precision_loss, reason = "places are few")]
+        let limit = stats.in_flight_max as f64;
+        // The engine has to agree: all that wait, and none undecided once none waits.
+        let unanswered = if self.waiting.is_empty() { stats.undecided() as usize } else { 0 };
+        let lost = self.engine.waiting().abs_diff(self.waiting.len()) + unanswered;
+        ControlView {
+            queued: self.waiting_counts[service] + lost,
+            in_flight: stats.in_flight as usize,
+            limit: Some(limit),
+            is_adaptive: super::plane_settings::HAS_ADAPTIVE_LIMITS && spec.is_adaptive,
+            cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
+            level: Some(super::plane_settings::load_level(&stats)),
+        }
+    }
+}
