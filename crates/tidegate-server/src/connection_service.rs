@@ -254,6 +254,7 @@ async fn run<S, T, B, E>(
                     connection.as_mut().graceful_shutdown();
                     // The waker was used up by the order; the next one needs it again.
                     is_registered = false;
+                    continue;
                 }
                 ConnectionCommand::Serve | ConnectionCommand::Finish => {}
             }
