@@ -70,7 +70,8 @@ async fn the_resources_of_the_policy_are_listed_with_their_queues_and_signals() 
     assert_eq!(app["cursor"], json!({"position": 0, "class": "sheddable", "cohort": 0}));
     let classes = app["classes"].as_array().unwrap();
     assert_eq!(classes[0]["class"], "critical_plus", "the most important first");
-    assert_eq!((&classes[2]["offered"], &classes[2]["queued"]), (&json!(1), &json!(1)));
+    assert_eq!((&classes[2]["offered"], &classes[2]["admitted"]), (&json!(3), &json!(2)));
+    assert_eq!(classes[2]["queued"], 1);
     let signals: Vec<_> = app["signals"]
         .as_array()
         .unwrap()

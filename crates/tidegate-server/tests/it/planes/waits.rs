@@ -267,7 +267,9 @@ async fn a_drain_answers_a_check_and_a_call_of_envoy_that_wait_at_once() {
     let shutdown = tokio::spawn(daemon.handle.shutdown());
     for waiting in [&mut for_place, &mut for_limit] {
         let refused = waiting.answer().await.unwrap();
-        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+        assert_eq!(refused.status, 503, "{refused:?}");
+        // The hint of a resource is scattered over half a second.
+        assert!(matches!(refused.header("retry-after"), Some("1" | "2")), "{refused:?}");
         assert_eq!(refused.header("connection"), Some("close"));
     }
     assert_eq!(call.await.unwrap().unwrap().overall_code, 2);
