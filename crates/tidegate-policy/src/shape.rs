@@ -38,7 +38,7 @@ struct ShapeChecker<'a, 'r> {
 struct Allowed<'a> {
     text: bool,
     number: Option<&'a Value>,
-    decimal: bool,
+    decimal: Option<&'a Value>,
     boolean: bool,
     words: Option<&'a Value>,
     list: Option<&'a Value>,
@@ -66,7 +66,7 @@ impl<'a> Allowed<'a> {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => self.text = true,
             Some("integer") => self.number = Some(schema),
-            Some("number") => self.decimal = true,
+            Some("number") => self.decimal = Some(schema),
             Some("boolean") => self.boolean = true,
             Some("array") => self.list = Some(schema),
             Some("object") => self.mapping = Some(schema),
@@ -80,7 +80,7 @@ impl<'a> Allowed<'a> {
             (self.text, "text"),
             (self.words.is_some(), "a word"),
             (self.number.is_some(), "a whole number"),
-            (self.decimal, "a number"),
+            (self.decimal.is_some(), "a number"),
             (self.boolean, "true or false"),
             (self.list.is_some(), "a list"),
             (self.mapping.is_some(), "a mapping"),
@@ -162,8 +162,8 @@ impl<'a> ShapeChecker<'a, '_> {
             Value::from(word)
         } else if let Some(number) = allowed.number {
             number.get("minimum").cloned().unwrap_or_else(|| Value::from(0))
-        } else if allowed.decimal {
-            Value::from(0)
+        } else if let Some(schema) = allowed.decimal {
+            schema.get("minimum").cloned().unwrap_or_else(|| Value::from(0))
         } else if allowed.boolean {
             Value::from(false)
         } else if allowed.list.is_some() {
@@ -226,13 +226,14 @@ impl<'a> ShapeChecker<'a, '_> {
                 }
             };
         }
-        if allowed.decimal {
-            return match text.parse::<f64>() {
-                Ok(number) if number.is_finite() && !is_text => Value::from(number),
-                _ => {
-                    let what = format!("expected a number, found \"{}\"", shown(&text));
-                    self.wrong(allowed, path, node, what, "write a decimal, for example 0.5")
+        if let Some(schema) = allowed.decimal {
+            return match decimal(schema, &text) {
+                Ok(number) if !is_text => Value::from(number),
+                Ok(_) => {
+                    let what = format!("expected a number, found the text \"{}\"", shown(&text));
+                    self.wrong(allowed, path, node, what, "remove the quotes")
                 }
+                Err((what, fix)) => self.wrong(allowed, path, node, what, fix),
             };
         }
         if allowed.boolean {
@@ -365,6 +366,25 @@ fn not_a_word(words: &Value, text: &str, path: &Path) -> (String, String) {
         None => format!("use {all}"),
     };
     (format!("\"{}\" is not a value of this key", shown(text)), fix)
+}
+
+/// A finite number within the bounds of the schema. The error is `(what, fix)`.
+fn decimal(schema: &Value, text: &str) -> Result<f64, (String, String)> {
+    let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
+    let (least, most) = (bound("minimum"), bound("maximum"));
+    let Some(number) = text.parse().ok().filter(|number: &f64| number.is_finite()) else {
+        let what = format!("expected a number, found \"{}\"", shown(text));
+        return Err((what, "write a decimal, for example 0.5".to_owned()));
+    };
+    if least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most) {
+        return Ok(number);
+    }
+    let fix = match (least, most) {
+        (Some(least), Some(most)) => format!("use a number from {least} to {most}"),
+        (Some(least), None) => format!("use a number, at least {least}"),
+        (None, most) => format!("use a number, at most {}", most.unwrap_or(f64::MAX)),
+    };
+    Err((format!("{} is out of range", shown(text)), fix))
 }
 
 fn whole_number(schema: &Value, text: &str) -> Result<u64, (String, String)> {

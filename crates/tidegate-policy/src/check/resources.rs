@@ -4,8 +4,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use tidegate_core::Class;
-use tidegate_core::rate::format_span;
 
+use super::bounded_span::{MILLI, between};
+use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
 use crate::measure::{percent, size, span};
@@ -17,12 +18,9 @@ use crate::policy::resources::{
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::resources::{
-    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueClassForm, QueueForm, ResourceConfig,
-    ResourceShareForm, SignalForm, SignalSourceForm,
+    AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
+    SignalForm, SignalSourceForm,
 };
-
-/// The shortest time of a setting in milliseconds.
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 pub(super) fn resources(
     raw: Option<&BTreeMap<String, ResourceConfig>>,
@@ -77,10 +75,10 @@ fn adaptive(raw: &AdaptiveForm, path: &Path, report: &mut Report<'_>) -> Adaptiv
         let what = format!("initial {initial} is outside of min {min} and max {max}");
         report.value(&path.key("initial"), what, format!("use a number from {min} to {max}"));
     }
-    let ceiling = raw.ceiling.as_deref().map(|text| {
-        let bounds = SpanBounds { name: "ceiling", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
-        bounded_span(text, bounds, &path.key("ceiling"), report)
-    });
+    let ceiling = raw
+        .ceiling
+        .as_ref()
+        .map(|text| between(("ceiling", Some(text)), MILLI, (MILLI, QueuePolicy::WAIT_MAX), path, report));
     let algorithm = match raw.algorithm.unwrap_or_default() {
         AdaptiveAlgorithmForm::Vegas => AdaptiveAlgorithm::Vegas,
         AdaptiveAlgorithmForm::Aimd => AdaptiveAlgorithm::Aimd,
@@ -168,9 +166,10 @@ fn delay_targets(
     let by_class = [&raw.sheddable, &raw.sheddable_plus, &raw.critical, &raw.critical_plus];
     for (class, text) in Class::ALL.into_iter().zip(by_class) {
         let Some(text) = text else { continue };
-        let at = path.key("delay_target").key(class.as_str());
-        let bounds = SpanBounds { name: "delay_target", least: MILLISECOND, most: QueuePolicy::WAIT_MAX };
-        targets[class as usize] = (text != "off").then(|| bounded_span(text, bounds, &at, report));
+        targets[class as usize] = (text != "off").then(|| {
+            let bounds = (MILLI, QueuePolicy::WAIT_MAX);
+            between((class.as_str(), Some(text)), MILLI, bounds, &path.key("delay_target"), report)
+        });
     }
     targets
 }
@@ -191,12 +190,7 @@ fn min_shares(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [Option<
 fn lifo(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [bool; Class::ALL.len()] {
     let mut lifo = [false; Class::ALL.len()];
     for (index, class) in raw.lifo.iter().flatten().enumerate() {
-        let class = match class {
-            QueueClassForm::Sheddable => Class::Sheddable,
-            QueueClassForm::SheddablePlus => Class::SheddablePlus,
-            QueueClassForm::Critical => Class::Critical,
-            QueueClassForm::CriticalPlus => Class::CriticalPlus,
-        };
+        let class = class_of(*class);
         if core::mem::replace(&mut lifo[class as usize], true) {
             let what = format!("class {class} is listed twice");
             report.value(&path.key("lifo").index(index), what, "remove one of them");
@@ -239,10 +233,9 @@ fn signal(
         let what = format!("a unit of {} bytes", unit.len());
         report.value(&path.key("unit"), what, format!("use at most {}", SignalPolicy::UNIT_BYTES_MAX));
     }
-    let smoothing = raw.smoothing.as_deref().map_or(SignalPolicy::SMOOTHING, |text| {
-        let bounds = SpanBounds { name: "smoothing", least: Duration::ZERO, most: SignalPolicy::SPAN_MAX };
-        bounded_span(text, bounds, &path.key("smoothing"), report)
-    });
+    let bounds = (Duration::ZERO, SignalPolicy::SPAN_MAX);
+    let smoothing =
+        between(("smoothing", raw.smoothing.as_ref()), SignalPolicy::SMOOTHING, bounds, path, report);
     SignalPolicy {
         name: raw.name.clone(),
         source: source(raw, path, report),
@@ -270,21 +263,17 @@ fn source(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> SignalSourc
         SignalSourceForm::InFlight => SignalSourcePolicy::InFlight,
         SignalSourceForm::QueueDelay => SignalSourcePolicy::QueueDelay,
         SignalSourceForm::SlowAnswers => {
-            let Some(text) = &raw.slower_than else {
+            if raw.slower_than.is_none() {
                 let fix = "add `slower_than: 200ms`, the latency above which an answer is slow";
                 report.value(path, "`source: slow_answers` needs `slower_than`", fix);
-                return SignalSourcePolicy::SlowAnswers { slower_than: MILLISECOND };
-            };
-            let bounds = SpanBounds { name: "slower_than", least: MILLISECOND, most: SignalPolicy::SPAN_MAX };
-            let slower_than = bounded_span(text, bounds, &path.key("slower_than"), report);
+            }
+            let bounds = (MILLI, SignalPolicy::SPAN_MAX);
+            let slower_than = between(("slower_than", raw.slower_than.as_ref()), MILLI, bounds, path, report);
             SignalSourcePolicy::SlowAnswers { slower_than }
         }
         SignalSourceForm::Push => {
-            let ttl = raw.ttl.as_deref().map_or(SignalPolicy::TTL, |text| {
-                let bounds =
-                    SpanBounds { name: "ttl", least: SignalPolicy::TTL_MIN, most: SignalPolicy::SPAN_MAX };
-                bounded_span(text, bounds, &path.key("ttl"), report)
-            });
+            let bounds = (SignalPolicy::TTL_MIN, SignalPolicy::SPAN_MAX);
+            let ttl = between(("ttl", raw.ttl.as_ref()), SignalPolicy::TTL, bounds, path, report);
             SignalSourcePolicy::Push { ttl }
         }
     }
@@ -310,28 +299,6 @@ fn target(raw: &SignalForm, path: &Path, report: &mut Report<'_>) -> f64 {
         report.value(&path.key("target"), what, "write a decimal, for example 0.9 or 1000");
         1.0
     })
-}
-
-/// The bounds of a span of time, with its name in messages.
-#[derive(Clone, Copy)]
-struct SpanBounds {
-    name: &'static str,
-    least: Duration,
-    most: Duration,
-}
-
-fn bounded_span(text: &str, bounds: SpanBounds, path: &Path, report: &mut Report<'_>) -> Duration {
-    let SpanBounds { name, least, most } = bounds;
-    match span(name, text) {
-        Ok(span) if (least..=most).contains(&span) => return span,
-        Ok(_) => {
-            let what = format!("{name} {} is out of range", shown(text));
-            let fix = format!("use {} to {}", format_span(least), format_span(most));
-            report.value(path, what, fix);
-        }
-        Err((what, fix)) => report.value(path, what, fix),
-    }
-    least.max(MILLISECOND)
 }
 
 /// The largest part of a whole in hundredths, with its name in messages.

@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::claims::ClassConfig;
 use super::json_value::from_value;
 
 /// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
@@ -149,22 +150,7 @@ pub(crate) struct QueueForm {
     pub(crate) priority_share: Option<String>,
     /// The classes of which the newest request of a tenant is served first once the queue has stood
     /// for 100 ms. Default: none.
-    pub(crate) lifo: Option<Vec<QueueClassForm>>,
-}
-
-/// A class of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "queue_class")]
-pub(crate) enum QueueClassForm {
-    /// The least important.
-    Sheddable,
-    /// The default of requests.
-    SheddablePlus,
-    /// Requests that people notice.
-    Critical,
-    /// The most important.
-    CriticalPlus,
+    pub(crate) lifo: Option<Vec<ClassConfig>>,
 }
 
 /// How long a request waits at most, by its class, 1ms to 1h. A class that is left out does not

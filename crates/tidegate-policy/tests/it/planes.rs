@@ -537,14 +537,14 @@ fn what_does_not_work_is_told_where_it_stands() {
                 "t.yaml:1:65: resources.a.queue.weights.critical: weight 0 of class critical is out of range; use 1 to 10000, or `min_share: { critical: 0 }` for a class that is served only when no other waits",
                 "t.yaml:1:94: resources.a.queue.min_share.sheddable: min_share \"0.5\" is not a part from 0 to 0.05; write a decimal with at most two places, for example 0.05",
                 "t.yaml:1:118: resources.a.queue.lifo[1]: class critical is listed twice; remove one of them",
-                "t.yaml:1:155: resources.a.queue.delay_target.critical: delay_target 0s is out of range; use 1ms to 1h",
+                "t.yaml:1:155: resources.a.queue.delay_target.critical: critical \"0s\" is out of range; use a span from 1ms to 1h",
             ][..],
         ),
         (
             "signals: [{ name: a, source: push, target: -1, ttl: 1ms }, { name: a, source: slow_answers, resource: x }, { name: c, source: push, slower_than: 1s, target: NaN }]",
             &[
                 "t.yaml:1:44: signals[0].target: target \"-1\" is not a number above 0; write a decimal, for example 0.9 or 1000",
-                "t.yaml:1:53: signals[0].ttl: ttl 1ms is out of range; use 100ms to 1h",
+                "t.yaml:1:53: signals[0].ttl: ttl \"1ms\" is out of range; use a span from 100ms to 1h",
                 "t.yaml:1:60: signals[1]: `source: slow_answers` needs `slower_than`; add `slower_than: 200ms`, the latency above which an answer is slow",
                 "t.yaml:1:68: signals[1].name: duplicate signal name \"a\"; first defined at line 1; rename one of them",
                 "t.yaml:1:103: signals[1].resource: resource \"x\" does not exist; add it under `resources:`, or remove `resource`",
