@@ -64,8 +64,7 @@ impl Drop for Demand {
 }
 
 /// Whether a request with this outcome was no demand on the system: it must not use up what the
-/// cursor admits. A request that expired or was cancelled
-/// was demand that could not be served.
+/// cursor admits. A request that expired or was cancelled was demand that could not be served.
 pub(crate) fn is_withdrawn(outcome: OfferOutcome) -> bool {
     matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
         && !Fault::DenialIsDemand.is_planted()

@@ -12,7 +12,7 @@ use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
-use crate::latency::LatencySample;
+use crate::latency::{LatencySample, LatencyStats};
 use crate::load_level::LoadLevel;
 use crate::outcome::OfferOutcome;
 use crate::queue_observation::QueueObservation;
@@ -357,7 +357,7 @@ impl Overload {
 
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
     /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only
-    /// work whose end says something about the resource: no tunnel, and no caller that left.
+    /// work whose latency depends on the load of the resource: no tunnel, and no caller that left.
     pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         self.resource(resource).sample(sample, admitted, now);
     }
@@ -393,6 +393,11 @@ impl Overload {
     /// told different times, so that they do not come back together.
     pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
         self.resource(resource).retry_after_hint()
+    }
+
+    /// The latency of a resource: a part of [`Overload::stats`] that costs no more than a few loads.
+    pub fn latency(&self, resource: ResourceId) -> LatencyStats {
+        self.resource(resource).latency.stats()
     }
 
     /// The numbers of a resource.

@@ -204,23 +204,20 @@ struct ResourceControl {
     backoff: Backoff,
     /// The number of offered requests at the last tick.
     offered_before: u64,
-    /// The settings as they were given, before they were divided by the members.
+    /// The settings as they were given.
+    whole: ResourceConfig,
+    /// The same, divided by the members.
     config: ResourceConfig,
     members: u32,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
-    waiting_max: Option<RoomUse>,
-    queue_config: Option<QueueConfig>,
     /// The report of the queue since the last tick.
     queue: Option<QueueObservation>,
     signals: SignalSet,
     levels: LevelControl,
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
-    reserve: u8,
     recent_service: RecentService,
-    /// The most places, whatever an adaptive limit says.
-    in_flight_max: u64,
 }
 
 /// The load of a resource, as signals and ticks see it.
@@ -246,18 +243,15 @@ impl Resource {
             cursor: CursorControl::new(),
             backoff: Backoff::new(),
             offered_before: 0,
-            config: whole,
+            whole,
+            config,
             members,
             instances,
-            waiting_max: config.waiting_max,
-            queue_config: config.queue,
             queue: None,
             signals: SignalSet::new(signals),
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
-            reserve: config.reserve,
             recent_service: RecentService::new(),
-            in_flight_max: config.in_flight_max,
         };
         let slow_answers = SlowAnswers::new();
         slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -297,20 +291,16 @@ impl Resource {
         let mut control = lock(&self.control);
         if control.members != members {
             control.members = members;
-            let config = control.config;
-            self.apply(&mut control, config);
+            let whole = control.whole;
+            self.apply(&mut control, whole);
         }
     }
 
     /// Goes on with these settings, divided by the members.
     fn apply(&self, control: &mut ResourceControl, whole: ResourceConfig) {
         let config = whole.part_of(control.members);
-        control.config = whole;
-        control.reserve = config.reserve;
-        control.in_flight_max = config.in_flight_max;
+        (control.whole, control.config) = (whole, config);
         self.adaptive.reconfigure(config.adaptive);
-        control.waiting_max = config.waiting_max;
-        control.queue_config = config.queue;
         let places = (config.places_per_instance, config.in_flight_max);
         if control.instances.as_ref().map(InstanceSet::settings) != places.0.map(|each| (each, places.1)) {
             // The bound is the configured one until the instances have reported again.
@@ -323,12 +313,12 @@ impl Resource {
 
     /// The bounds on what waits for it.
     pub(crate) fn waiting_max(&self) -> Option<RoomUse> {
-        lock(&self.control).waiting_max
+        lock(&self.control).config.waiting_max
     }
 
     /// The settings of its queue.
     pub(crate) fn queue(&self) -> Option<QueueConfig> {
-        lock(&self.control).queue_config
+        lock(&self.control).config.queue
     }
 
     /// Counts a first attempt as demand.
@@ -501,7 +491,7 @@ impl Resource {
             utilization: places.utilization,
             // An adaptive limit that grows is no capacity that came: the cursor would open with
             // each of its steps. The cost that is served shows what its growth is worth.
-            places: if is_adaptive { control.in_flight_max } else { self.in_flight.max() },
+            places: if is_adaptive { control.config.in_flight_max } else { self.in_flight.max() },
             turned_away: shed,
             queue,
         };
@@ -523,7 +513,7 @@ impl Resource {
     fn tick_adaptive(&self, control: &ResourceControl, measures: &TickMeasures<'_>, now: Timestamp) {
         let in_flight = (in_use(measures) * self.in_flight.max() as f64).round() as u64;
         if let Some(limit) = self.adaptive.tick(now, in_flight) {
-            self.set_places(control, limit.min(control.in_flight_max));
+            self.set_places(control, limit.min(control.config.in_flight_max));
         }
     }
 
@@ -568,7 +558,7 @@ impl Resource {
     /// Sets the bound, with the reserve that the load level asks for.
     fn set_places(&self, control: &ResourceControl, places: u64) {
         let is_emergency = control.levels.level() == LoadLevel::Emergency;
-        let reserve = if is_emergency { places * u64::from(control.reserve) / 100 } else { 0 };
+        let reserve = if is_emergency { places * u64::from(control.config.reserve) / 100 } else { 0 };
         self.in_flight.set_max(places, reserve);
     }
 

@@ -333,7 +333,7 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Lets a request wait for something else from now on; it keeps its arrival.
     ///
-    /// One that goes from a fair queue to an [answer](Obstacle::Answer) is taken to have its place:
+    /// A request that leaves a fair queue to wait for an [answer](Obstacle::Answer) counts as served:
     /// its tenant is charged, and gets the charge back if the request comes back or leaves.
     ///
     /// Nothing is to be called if the request waits at this obstacle already or has no position any
@@ -368,7 +368,7 @@ impl<O: Order> WaitingRoom<O> {
     /// [`TurnVerdict::Go`] if it is the next one; [`TurnVerdict::Wait`] also if it has no position
     /// any more.
     ///
-    /// One that is shed still has its position, and is to [leave](WaitingRoom::leave).
+    /// A shed request keeps its position until its caller calls [`WaitingRoom::leave`].
     pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
         let Some(obstacle) = self.waiters.get(&position).map(|waiter| waiter.obstacle) else {
             return TurnVerdict::Wait;
@@ -534,11 +534,8 @@ impl<O: Order> WaitingRoom<O> {
         if self.lines.is_empty() {
             return None;
         }
-        obstacles.into_iter().find(|obstacle| {
-            let line = self.lines.get(obstacle);
-            let from = if self.queue_of(*obstacle).is_some() { 0 } else { class as usize };
-            line.is_some_and(|counts| counts[from..].iter().any(|count| *count > 0))
-        })
+        let lowest = |obstacle| if self.queue_of(obstacle).is_some() { Class::Sheddable } else { class };
+        obstacles.into_iter().find(|obstacle| self.waits_from(*obstacle, lowest(*obstacle)))
     }
 
     /// Whether a request of this class or a higher one waits at an obstacle: what a request that

@@ -49,7 +49,7 @@ impl Engine {
     /// resource takes for a request.
     pub(super) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
         for (resource, _) in overload.queues() {
-            let latency = overload.stats(resource, now).latency;
+            let latency = overload.latency(resource);
             let service_time = latency.first_byte.or(latency.end);
             if let Some(tick) = self.shared.room.tick(resource, service_time, now) {
                 overload.observe_queue(resource, tick.observation());

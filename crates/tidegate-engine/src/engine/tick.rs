@@ -60,12 +60,7 @@ impl Engine {
         }
         let mut next = now.saturating_add(Self::TICK_MAX);
         if let Some(overload) = self.overload() {
-            if overload.is_tick_due(now) {
-                self.observe_queues(overload, now);
-            }
-            let places = self.places_waited_for(overload);
-            next = next.min(overload.tick(now));
-            self.call_for_growth(overload, &places);
+            next = next.min(self.tick_overload(overload, now));
         }
         let capacity = self.planes.capacity.as_ref();
         let reshaped = capacity.map_or_else(Vec::new, |plane| self.shared.capacity_control.tick(plane, now));
@@ -93,6 +88,18 @@ impl Engine {
             }
         }
         Tick { next: next.max(now), actions, reshaped }
+    }
+
+    /// Ticks the overload plane, if it is due. The instant of its next tick.
+    fn tick_overload(&self, overload: &Overload, now: Timestamp) -> Timestamp {
+        if !overload.is_tick_due(now) {
+            return overload.tick(now);
+        }
+        self.observe_queues(overload, now);
+        let places = self.places_waited_for(overload);
+        let next = overload.tick(now);
+        self.call_for_growth(overload, &places);
+        next
     }
 
     /// The places of each resource while any request waits, for its least and most important class.
