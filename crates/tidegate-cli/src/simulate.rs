@@ -4,6 +4,7 @@ mod capacity;
 mod overload;
 mod progress;
 mod scenario;
+mod scenario_document;
 mod seeds;
 mod service_file;
 mod table_file;

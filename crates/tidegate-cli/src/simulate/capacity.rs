@@ -1,14 +1,12 @@
 //! `tidegate simulate capacity`.
 
-use std::fs;
-
 use tidegate_core::error_chain;
 use tidegate_sim::capacity::{
     CapacityReport, CapacityRun, CapacityScenario, CapacityScenarioError, CapacityWorld, Design, Experiment,
     Workload,
 };
 
-use super::scenario::json;
+use super::scenario::{json, write_page};
 use super::{table_file, worlds};
 use crate::arguments::capacity_simulation::{CapacitySimulation, DesignName, ExperimentName, WorkloadName};
 use crate::exit::{Exit, answer, complain};
@@ -31,10 +29,9 @@ pub(crate) fn run(arguments: &CapacitySimulation) -> Exit {
     let divisor = arguments.tables.is_none().then_some(arguments.scale);
     let report = CapacityReport::new(runs, divisor);
     if let Some(path) = &arguments.html
-        && let Err(error) = fs::write(path, report.to_html())
+        && let Err(exit) = write_page(path, &report.to_html())
     {
-        complain(format_args!("cannot write to {}: {error}", path.display()));
-        return Exit::Unreadable;
+        return exit;
     }
     let text = if arguments.json { json(&report) } else { report.to_string() };
     answer(&text, if report.passes() { Exit::Done } else { Exit::Problems })

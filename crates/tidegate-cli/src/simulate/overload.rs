@@ -1,13 +1,11 @@
 //! `tidegate simulate overload`.
 
-use std::fs;
-
 use tidegate_core::error_chain;
 use tidegate_sim::overload::{
     OverloadDesign, OverloadExperiment, OverloadReport, OverloadScenario, OverloadWorld,
 };
 
-use super::scenario::json;
+use super::scenario::{json, write_page};
 use super::{service_file, worlds};
 use crate::arguments::overload_simulation::{OverloadDesignName, OverloadExperimentName, OverloadSimulation};
 use crate::exit::{Exit, answer, complain};
@@ -37,10 +35,9 @@ pub(crate) fn run(arguments: &OverloadSimulation) -> Exit {
         }
     };
     if let Some(path) = &arguments.html
-        && let Err(error) = fs::write(path, report.to_html())
+        && let Err(exit) = write_page(path, &report.to_html())
     {
-        complain(format_args!("cannot write to {}: {error}", path.display()));
-        return Exit::Unreadable;
+        return exit;
     }
     let text = if arguments.json { json(&report) } else { report.to_string() };
     answer(&text, if report.passes() { Exit::Done } else { Exit::Problems })

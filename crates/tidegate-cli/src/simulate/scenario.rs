@@ -1,10 +1,21 @@
 //! The scenario of a command line, and the output of its simulation.
 
+use std::fs;
+use std::path::Path;
+
 use tidegate_core::error_chain;
 use tidegate_sim::fleet::{Numbers, Scenario, ScenarioError};
 
 use crate::arguments::simulation::{Chaos, Consistency, Fleet, Load, Subject};
 use crate::exit::{Exit, complain};
+
+/// Writes the page of a report.
+pub(super) fn write_page(path: &Path, html: &str) -> Result<(), Exit> {
+    fs::write(path, html).map_err(|error| {
+        complain(format_args!("cannot write to {}: {error}", path.display()));
+        Exit::Unreadable
+    })
+}
 
 /// The scenario of a command line; `otherwise` has the values of options that are left out.
 pub(super) fn scenario(fleet: &Fleet, otherwise: Scenario) -> Scenario {

@@ -5,14 +5,13 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Class;
-use tidegate_policy::parse_document;
 use tidegate_sim::overload::{
     ClientSpec, LoadPhase, OverloadFault, OverloadScenario, RetryRule, ServicePhase, ServiceSpec,
     ServiceTime, TimedFault,
 };
 
+use super::scenario_document;
 use crate::exit::{Exit, complain};
-use crate::policy_file;
 
 /// Services and clients of one's own.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -193,14 +192,7 @@ enum FaultKindForm {
 
 /// Reads and checks a file.
 pub(super) fn read(path: &Path) -> Result<ServiceFile, Exit> {
-    let bytes = policy_file::bytes(path).map_err(|error| {
-        complain(format_args!("cannot read {}: {error}", path.display()));
-        Exit::Unreadable
-    })?;
-    parse_document(&policy_file::name(path), &bytes).map_err(|problems| {
-        complain(format_args!("the scenario has problems\n{problems}"));
-        Exit::Untaken
-    })
+    scenario_document::read(path, "the scenario has")
 }
 
 impl ServiceFile {

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tidegate_policy::parse_document;
 use tidegate_sim::capacity::{
     CapacityScenario, Demand, Design, NodeSpec, Pattern, Phase, TableRole, TableSpec,
 };
 
-use crate::exit::{Exit, complain};
-use crate::policy_file;
+use super::scenario_document;
+use crate::exit::Exit;
 
 /// Nodes and tables of one's own.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -140,14 +139,7 @@ enum PatternForm {
 
 /// Reads and checks a file.
 pub(super) fn read(path: &Path) -> Result<TableFile, Exit> {
-    let bytes = policy_file::bytes(path).map_err(|error| {
-        complain(format_args!("cannot read {}: {error}", path.display()));
-        Exit::Unreadable
-    })?;
-    parse_document(&policy_file::name(path), &bytes).map_err(|problems| {
-        complain(format_args!("the tables have problems\n{problems}"));
-        Exit::Untaken
-    })
+    scenario_document::read(path, "the tables have")
 }
 
 impl TableFile {
