@@ -13,7 +13,7 @@ use tidegate_engine::{BuildError, Engine, Request};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
-use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
+use tidegate_policy::policy::resources::ResourcePolicy;
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -77,14 +77,6 @@ impl PlaneSettings {
     /// Whether answers about a resource show its load.
     pub(crate) fn shows_load(&self, resource: &str) -> bool {
         self.0.resources.get(resource).is_some_and(|resource| resource.show_load)
-    }
-
-    /// How the places of a resource are found: `fixed`, or the word for the algorithm.
-    pub(crate) fn concurrency(&self, resource: &str) -> &'static str {
-        match self.0.resources.get(resource).map(|resource| resource.concurrency) {
-            Some(ConcurrencyPolicy::Adaptive(adaptive)) => adaptive.algorithm.as_str(),
-            _ => "fixed",
-        }
     }
 
     /// The status of refusals by a resource, if it has one of its own.

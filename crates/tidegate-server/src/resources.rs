@@ -21,7 +21,6 @@ use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::engine_fault::admin_fault;
 use crate::parameters::Accepted;
-use crate::planes::PlaneSettings;
 use crate::route::{Route, RouteCall, RouteFuture};
 
 /// The parameters of `GET /v1/resources`.
@@ -72,18 +71,15 @@ impl Desk<'_> {
     fn resources(&self, query: Option<&str>) -> Result<Reply, Fault> {
         let parameters = RESOURCES.read(query)?;
         let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
-        let planes = &self.in_force.config.planes;
         let wanted = parameters.get("resource");
         if let Some(name) = wanted {
-            planes.check_resource(name)?;
+            self.in_force.config.planes.check_resource(name)?;
         }
         // The default resource has no name, no bound and no signals of the policy.
         let named = engine.resource_stats(now).filter_map(|stats| Some((stats.name?, stats)));
         let mut resources: Vec<ResourceBody> = named
             .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
-            .map(|(name, stats)| {
-                body(name, &stats, &engine.queue_counts(stats.id).unwrap_or_default(), planes)
-            })
+            .map(|(name, stats)| body(name, &stats, &engine.queue_counts(stats.id).unwrap_or_default()))
             .collect();
         resources.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(reply::json(StatusCode::OK, &ResourcesBody { resources }))
@@ -141,12 +137,7 @@ fn signal_fault(error: &AdminError, now: Timestamp) -> Fault {
     if code == FaultCode::MalformedBody { fault.field("value") } else { fault }
 }
 
-fn body(
-    name: &str,
-    stats: &ResourceStats<'_>,
-    counts: &[QueueCounts; Class::ALL.len()],
-    planes: &PlaneSettings,
-) -> ResourceBody {
+fn body(name: &str, stats: &ResourceStats<'_>, counts: &[QueueCounts; Class::ALL.len()]) -> ResourceBody {
     ResourceBody {
         name: name.to_owned(),
         level: stats.level.as_str().to_owned(),
@@ -154,7 +145,7 @@ fn body(
         binding_signal: stats.binding_signal.clone(),
         in_flight: stats.in_flight,
         in_flight_max: stats.in_flight_max,
-        concurrency: planes.concurrency(name).to_owned(),
+        concurrency: stats.concurrency.as_str().to_owned(),
         cursor: CursorBody {
             position: stats.cursor.level(),
             class: stats.cursor.class().as_str().to_owned(),

@@ -26,7 +26,7 @@ pub struct ResourceBody {
     pub in_flight: u64,
     /// The most requests in flight at this moment.
     pub in_flight_max: u64,
-    /// How that limit is found: `fixed`, `vegas`, `aimd` or `gradient`.
+    /// How that limit is found: `fixed`, `per_instance`, `vegas`, `aimd` or `gradient`.
     pub concurrency: String,
     /// Its admission cursor.
     pub cursor: CursorBody,
