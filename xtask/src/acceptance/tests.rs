@@ -29,7 +29,10 @@ fn every_suite_is_listed_with_its_time_and_has_its_place_in_the_page() {
     let text = list();
     let page = fs::read_to_string(checkout::root().join(page::PAGE)).unwrap();
     for suite in SUITES {
-        assert!(text.contains(&format!("  {:<8}{:<17}{}\n", suite.name, suite.takes, suite.about)), "{text}");
+        assert!(
+            text.contains(&format!("  {:<10}{:<17}{}\n", suite.name, suite.takes, suite.about)),
+            "{text}"
+        );
         assert!(page.contains(&format!("| `{}` |", suite.name)), "{}", suite.name);
         if let SuiteKind::Parted(_) = suite.kind {
             assert!(page::replaced(&page, suite.name, "").is_some(), "{} has no markers", suite.name);

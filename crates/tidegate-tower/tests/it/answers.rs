@@ -174,7 +174,8 @@ async fn each_plane_has_its_own_grpc_status() {
     let world = World::new(builder([]).overload(overload));
     let held = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
     let response = ask(&world, grpc()).await;
-    assert_eq!(shown(response.headers(), &names), [Some("14"), Some("overload_shed"), Some("1")]);
+    // The hint of 1 s is scattered by less than half, and rounded up.
+    assert_eq!(shown(response.headers(), &names), [Some("14"), Some("overload_shed"), Some("2")]);
     drop(held);
 }
 
