@@ -8,8 +8,8 @@
 //! only [`LimitAlgorithm::Gradient`] knows no failures. A sample allocates nothing; reading the
 //! limit is one atomic load.
 //!
-//! Record only work whose time says something about the resource. A tunnel, a stream of events or
-//! work whose end is unknown takes as long as its peer likes: leave out its sample.
+//! Record only work whose latency depends on the load of the resource. A tunnel, a stream of events
+//! or work whose end is unknown takes as long as its peer likes: leave out its sample.
 //!
 //! Algorithms after Netflix concurrency-limits (Vegas, AIMD, Gradient2) and Uber's Cinnamon
 //! (covariance of work in flight and throughput).

@@ -15,7 +15,7 @@ pub enum OverloadRule {
     Places,
     /// Each request is answered once.
     OneAnswer,
-    /// No worker is idle for longer than [`IDLE_MAX`] while requests wait.
+    /// No worker is idle for longer than a millisecond while requests wait.
     NoIdlePlace,
     /// After the last request nothing waits and nothing is in flight.
     EmptyAtEnd,
