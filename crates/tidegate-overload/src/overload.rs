@@ -395,7 +395,8 @@ impl Overload {
         self.resource(resource).retry_after_hint()
     }
 
-    /// The latency of a resource: a part of [`Overload::stats`] that costs no more than a few loads.
+    /// The latency of a resource: the part of [`Overload::stats`] that costs no more than a few
+    /// loads.
     pub fn latency(&self, resource: ResourceId) -> LatencyStats {
         self.resource(resource).latency.stats()
     }

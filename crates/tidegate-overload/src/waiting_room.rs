@@ -333,8 +333,8 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Lets a request wait for something else from now on; it keeps its arrival.
     ///
-    /// A request that leaves a fair queue to wait for an [answer](Obstacle::Answer) counts as served:
-    /// its tenant is charged, and gets the charge back if the request comes back or leaves.
+    /// A request that leaves a fair queue to wait for an [answer](Obstacle::Answer) counts as
+    /// served: its tenant is charged, and gets the charge back if the request comes back or leaves.
     ///
     /// Nothing is to be called if the request waits at this obstacle already or has no position any
     /// more.
