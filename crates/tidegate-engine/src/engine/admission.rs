@@ -24,7 +24,7 @@ use super::store_plane::ask_one;
 use super::table_lease_plane::TableAsk;
 use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
+use crate::demand::{Demand, Offer, fail, outcome_of};
 use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::leases::Flights;
@@ -42,9 +42,9 @@ enum Passage {
     Waits(Flights),
 }
 
-/// The resource to which a request was offered just now, as a first attempt; its outcome is to be
-/// recorded once. `None` for a repeated attempt, and without an overload plane.
-pub(super) type Offered = Option<ResourceId>;
+/// The offer of a request that was made just now, as a first attempt; its outcome is to be recorded
+/// once. `None` for a repeated attempt, and without an overload plane.
+pub(super) type Offered = Option<Offer>;
 
 impl Engine {
     /// Decides a request, or says what to ask the store first.
@@ -63,7 +63,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
         let demand = Cell::new(demand);
@@ -99,7 +99,7 @@ impl Engine {
         gate: &Arc<Gate>,
         first: Holds,
         question: Option<LimitQuestion>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         offered: Offered,
         patience: impl FnOnce() -> Option<Box<Patience>>,
         now: Timestamp,
@@ -152,12 +152,13 @@ impl Engine {
         }
         let resource = self.resource_of(request);
         let is_first = request.attempt == 0 && !waited.is_offered;
-        let offered = if is_first { resource } else { None };
-        if let (Some(overload), Some(resource)) = (self.overload(), resource)
-            && let Some(shed) =
-                overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
-        {
-            return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
+        let mut offered = None;
+        if let (Some(overload), Some(resource)) = (self.overload(), resource) {
+            let level = overload.request_level(request.class, request.tenant, now);
+            offered = is_first.then_some(Offer { resource, level });
+            if let Some(shed) = overload.shed_at(resource, level, request.cost, is_first) {
+                return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
+            }
         }
         // A gate without limits in a store has nothing to locate for later.
         let mut located = LocatedRequest::default();
@@ -321,14 +322,9 @@ impl Engine {
     }
 
     /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(
-        &self,
-        offered: Offered,
-        request: &Request<'_>,
-        now: Timestamp,
-    ) -> Option<Box<Demand>> {
+    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
         let plane = self.planes.overload.as_ref()?;
-        Some(Box::new(Demand::new(plane, offered?, request, now)))
+        Some(Demand::new(plane, offered?, request.cost, now))
     }
 
     /// Records the final decision on a request, once: by its demand if it has waited, else by what
@@ -336,7 +332,7 @@ impl Engine {
     #[inline]
     pub(super) fn decided(
         &self,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         offered: Offered,
         request: &Request<'_>,
         outcome: OfferOutcome,
@@ -344,11 +340,8 @@ impl Engine {
     ) {
         if let Some(demand) = demand {
             demand.decide(outcome);
-        } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
-            overload.record(resource, request.class, outcome);
-            if is_withdrawn(outcome) {
-                overload.withdraw(resource, request.class, request.tenant, request.cost, now);
-            }
+        } else if let (Some(overload), Some(offer)) = (self.overload(), offered) {
+            offer.end(overload, request.cost, outcome, now);
         }
     }
 }
