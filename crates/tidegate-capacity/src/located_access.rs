@@ -11,6 +11,7 @@ use crate::admission::IndexCharge;
 use crate::capacity::{Admission, Capacity};
 use crate::error::CapacityError;
 use crate::status::CapacityStatus;
+use crate::throttled::Throttled;
 use crate::token_source::TokenSource;
 use crate::units::Units;
 
@@ -112,6 +113,24 @@ impl<'c> LocatedAccess<'c, '_> {
         }
         hold.indexes = Some(holds.into());
         Admission::Admit(hold)
+    }
+
+    /// Decides it at `now` as [`LocatedAccess::admit`] does without sources, and counts it as
+    /// offered; but an access that would be admitted is charged nothing. For an access whose request
+    /// something else is known to refuse unless this plane does.
+    pub fn find_refusal(&self, now: Timestamp) -> Option<Throttled<'c>> {
+        let Self { capacity, access, table, units, indexes } = self;
+        if indexes.is_empty() {
+            return capacity.refusal_of_one(*table, access, *units, now);
+        }
+        // The entries of one access may share a partition, so they are decided one after the other.
+        match self.admit(&[], now) {
+            Admission::Admit(hold) => {
+                capacity.give_back(hold, now);
+                None
+            }
+            Admission::Throttle(throttled) => Some(throttled),
+        }
     }
 
     /// The partition of each of its [charges](LocatedAccess::charges) as it is at `now`, with the

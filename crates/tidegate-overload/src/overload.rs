@@ -351,6 +351,13 @@ impl Overload {
         state.no_place()
     }
 
+    /// The refusal of a request for which no place was free, by [`Overload::has_place`]; counts it
+    /// as [`Overload::acquire`] does.
+    pub fn turn_away(&self, resource: ResourceId) -> Shed {
+        self.resource(resource).in_flight.turn_away();
+        self.refuse_place(resource)
+    }
+
     /// The refusal of a request that has waited for a place for too long, or would; counts it as
     /// [`Overload::acquire`] does.
     pub fn refuse_delayed(&self, resource: ResourceId) -> Shed {

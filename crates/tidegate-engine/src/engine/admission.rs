@@ -3,7 +3,7 @@
 //! 1. Read only: the deadline, the admission cursor.
 //! 2. Local limits, then leases; charged.
 //! 3. Capacity units, charged.
-//! 4. A place in flight.
+//! 4. A place in flight. Where none is free at step 1, steps 2 and 3 are read only.
 //! 5. One batch to the store for all exact limits; the place is held meanwhile.
 //!
 //! Each plane admits, refuses or asks. [`Engine::pass_row`] has one exit for each of these answers
@@ -29,7 +29,7 @@ use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::leases::Flights;
 use crate::permit::{Holds, Home, Permit};
-use crate::place::Place;
+use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
 
 /// The answer of the planes that decide without asking the store.
@@ -160,6 +160,20 @@ impl Engine {
                 return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
             }
         }
+        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource)
+            && request.end_known
+            && !plane.overload.has_place(resource, request.class)
+            && self.shared.leases.is_none()
+        {
+            return match self.refuse_unplaced(gate, request, resource, plane, waited, now) {
+                Ok(refusal) => Ok(refused(refusal, offered)),
+                Err(error) => {
+                    self.decided(None, offered, request, OfferOutcome::Failed, now);
+                    failed();
+                    Err(error)
+                }
+            };
+        }
         // A gate without limits in a store has nothing to locate for later.
         let mut located = LocatedRequest::default();
         let checked = if gate.has_elsewhere() {
@@ -202,6 +216,34 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// The refusal of a request for which there is no place: by the first plane that refuses, as
+    /// steps 2 to 4 would, but for what they charge and take back. Of leases this cannot be said
+    /// without spending them.
+    #[cold]
+    fn refuse_unplaced(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        resource: ResourceId,
+        plane: &OverloadPlane,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<Refusal, RequestError> {
+        if let Some(refusal) = gate.find_refusal(request.attributes, request.cost, now) {
+            return Ok(refusal);
+        }
+        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
+            let access = access.repeated(request.attempt > 0 || waited.is_offered);
+            if let Some(throttled) = capacity.locate(request.namespace, &access)?.find_refusal(now) {
+                return Ok(throttled_by(gate.namespace(), &throttled, now));
+            }
+        }
+        let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+        let overload = &plane.overload;
+        let shed = if is_claimed { overload.refuse_place(resource) } else { overload.turn_away(resource) };
+        Ok(shed_by(gate.namespace(), &shed, request.class))
     }
 
     /// The planes after the local limits, in their order. Their charges are added to `holds`; the
