@@ -115,9 +115,9 @@ impl<'c> LocatedAccess<'c, '_> {
         Admission::Admit(hold)
     }
 
-    /// Decides it at `now` as [`LocatedAccess::admit`] does without sources, and counts it as
-    /// offered; but an access that would be admitted is charged nothing. For an access whose request
-    /// something else is known to refuse unless this plane does.
+    /// The refusal of the access at `now` by [`LocatedAccess::admit`] without sources. The access
+    /// counts as offered, but one that would be admitted (`None`) is charged nothing. For an access
+    /// whose request is refused by another plane unless this one refuses it.
     pub fn find_refusal(&self, now: Timestamp) -> Option<Throttled<'c>> {
         let Self { capacity, access, table, units, indexes } = self;
         if indexes.is_empty() {

@@ -1,4 +1,4 @@
-//! What is kept of each request that waits, by its position.
+//! The map from positions to the values that are kept of the requests that wait there.
 //!
 //! A value takes the memory of its slot and 13 bytes of an index at up to 7/8 of its load. A tree
 //! would fill its nodes by half, since positions come in ascending order. The memory is given back
@@ -146,7 +146,9 @@ struct ArrivalHasher(u64);
 
 impl Hasher for ArrivalHasher {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
     }
 
     fn write_u64(&mut self, word: u64) {
@@ -193,13 +195,21 @@ mod tests {
     fn slots_are_used_again_and_memory_is_given_back_when_nothing_waits() {
         let mut map = PositionMap::default();
         let positions = |from: u64| (from..from + 10 * KEPT as u64).map(Position::new);
-        positions(0).for_each(|position| map.insert(position, ()));
+        for position in positions(0) {
+            map.insert(position, ());
+        }
         let pages = map.pages.len();
-        positions(0).skip(1).for_each(|position| assert!(map.remove(position).is_some()));
-        positions(1 << 40).skip(1).for_each(|position| map.insert(position, ()));
+        for position in positions(0).skip(1) {
+            assert!(map.remove(position).is_some());
+        }
+        for position in positions(1 << 40).skip(1) {
+            map.insert(position, ());
+        }
         assert_eq!(map.pages.len(), pages, "no slot is lost");
         let all: Vec<_> = map.sorted().into_iter().map(|(position, ())| position).collect();
-        all.into_iter().for_each(|position| assert!(map.remove(position).is_some()));
+        for position in all {
+            assert!(map.remove(position).is_some());
+        }
         assert_eq!((map.pages.len(), map.slots.capacity()), (0, 0));
     }
 }

@@ -15,10 +15,11 @@
 //!   its own would be: one tenant cannot fill the queue.
 //!
 //! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker
-//! [beside](WaitingRoom::enter_with) each request and wakes the positions that the functions here return. A position is returned when its
-//! request should ask again: its line received something, or the request before it is gone. Such a
-//! call is not lost if its request leaves or moves on without following it, since
-//! [`WaitingRoom::leave`] and [`WaitingRoom::moved`] then return the next one.
+//! [beside](WaitingRoom::enter_with) each request and wakes the positions that the functions here
+//! return. A position is returned when its request should ask again: its line received something,
+//! or the request before it is gone. Such a call is not lost if its request leaves or moves on
+//! without following it, since [`WaitingRoom::leave`] and [`WaitingRoom::moved`] then return the
+//! next one.
 //!
 //! The owner must take care of one race: something may come back between the refusal of a request
 //! and its entrance, when [`WaitingRoom::returned`] does not find it yet. A request that enters a

@@ -117,8 +117,8 @@ impl Gate {
     }
 
     /// The refusal that [`Gate::check`] would give, with all that a refusal brings with it; `None`
-    /// if it would admit, and then nothing is charged or changed. For a request that something else
-    /// is known to refuse unless its limits do.
+    /// if it would admit, and then nothing is charged or changed. For a request that is refused by
+    /// another plane unless its limits refuse it.
     ///
     /// Room in the table for a new key is not looked for.
     pub fn find_refusal<'a>(
