@@ -11,6 +11,7 @@ use tidegate_capacity::{Admission, TableMode};
 use tidegate_core::{Limit, Timestamp};
 
 use crate::calls::{self, HOT, OneRing, Planes};
+use crate::scenario::fair_queue::AtOnce;
 use crate::workload::{self, START, table_of_words};
 
 /// A kind of call.
@@ -42,11 +43,19 @@ pub enum Kind {
     EngineOne,
     /// The engine with three limits, capacity and overload.
     EngineAll,
+    /// All planes and a fair queue, admitted.
+    QueueAdmit,
+    /// All planes and a fair queue, admitted and settled.
+    QueueSettle,
+    /// All planes and a fair queue, refused for want of a place.
+    QueueRefuse,
+    /// All planes and a fair queue, shed by the cursor.
+    QueueShed,
 }
 
 impl Kind {
     /// All kinds, in the order of the report, and their names on the command line.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::HotAdmit, "hot-admit"),
         (Self::HotDeny, "hot-deny"),
         (Self::Batch, "batch"),
@@ -60,6 +69,10 @@ impl Kind {
         (Self::CapacityWarm, "capacity-warm"),
         (Self::EngineOne, "engine-one"),
         (Self::EngineAll, "engine-all"),
+        (Self::QueueAdmit, "queue-admit"),
+        (Self::QueueSettle, "queue-settle"),
+        (Self::QueueRefuse, "queue-refuse"),
+        (Self::QueueShed, "queue-shed"),
     ];
 }
 
@@ -136,6 +149,18 @@ pub fn work(kind: Kind, calls: u64) -> u64 {
                 |call| calls::admit_three(&engine, Planes::All, call as usize, black_box(keys), at(call));
             count(&admit)
         }
+        Kind::QueueAdmit | Kind::QueueRefuse | Kind::QueueShed => {
+            let queue = match kind {
+                Kind::QueueAdmit => AtOnce::admitted(),
+                Kind::QueueRefuse => AtOnce::refused(),
+                _ => AtOnce::shed(),
+            };
+            count(&|call| queue.admits(call as usize, at(call)))
+        }
+        Kind::QueueSettle => {
+            let queue = AtOnce::admitted();
+            count(&|call| queue.settles(call as usize, at(call)))
+        }
     }
 }
 
@@ -210,6 +235,7 @@ mod tests {
             let expected = match kind {
                 Kind::HotDeny | Kind::ThreeDeny => 10,
                 Kind::RingDeny => 100,
+                Kind::QueueRefuse | Kind::QueueShed => 0,
                 _ => 1_600,
             };
             assert_eq!(admitted, expected, "{name}");

@@ -1,6 +1,6 @@
 //! The measured scenarios, each with every candidate that can decide it.
 
-mod fair_queue;
+pub(crate) mod fair_queue;
 mod hot;
 mod many_keys;
 mod planes;
@@ -25,7 +25,7 @@ impl std::fmt::Debug for Named {
 }
 
 /// All scenarios in the order of the report.
-pub const ALL: [Named; 12] = [
+pub const ALL: [Named; 14] = [
     Named { name: "hot-admit", make: hot::admit },
     Named { name: "hot-deny", make: hot::deny },
     Named { name: "zipf", make: many_keys::zipf },
@@ -35,7 +35,9 @@ pub const ALL: [Named; 12] = [
     Named { name: "engine-one", make: planes::one },
     Named { name: "engine-three", make: planes::three },
     Named { name: "queue-admitted", make: fair_queue::admitted },
+    Named { name: "queue-settled", make: fair_queue::settled },
     Named { name: "queue-refused", make: fair_queue::refused },
+    Named { name: "queue-shed", make: fair_queue::shed },
     Named { name: "queue-enter", make: fair_queue::enqueue },
     Named { name: "queue-storm", make: fair_queue::storm },
 ];

@@ -36,6 +36,8 @@ pub struct Candidate {
     pub side: Side,
     /// One in how many calls of the scenario it is asked: slow ones need fewer to be measured.
     pub rarity: usize,
+    /// The runs of a repetition.
+    pub runs: usize,
     /// The budget in nanoseconds for one thread and for two; `None` without a budget.
     pub budgets: [Option<f64>; 2],
     run: Run,
@@ -52,7 +54,7 @@ impl Candidate {
             }
             admitted
         };
-        Self { name: name.to_owned(), side, rarity: 1, budgets: [None; 2], run: Box::new(run) }
+        Self { name: name.to_owned(), side, rarity: 1, runs: SLICES, budgets: [None; 2], run: Box::new(run) }
     }
 
     /// A candidate that decides `batch` requests at a time and says how many of them it admitted.
@@ -66,7 +68,7 @@ impl Candidate {
             let batches = (share.first..share.first + share.calls).step_by(batch);
             batches.map(|index| black_box(decide(index))).sum()
         };
-        Self { name: name.to_owned(), side, rarity: 1, budgets: [None; 2], run: Box::new(run) }
+        Self { name: name.to_owned(), side, rarity: 1, runs: SLICES, budgets: [None; 2], run: Box::new(run) }
     }
 
     /// Gives it a budget for one thread.
@@ -87,6 +89,13 @@ impl Candidate {
     #[must_use]
     pub fn rarely(mut self, rarity: usize) -> Self {
         self.rarity = rarity;
+        self
+    }
+
+    /// Makes so many runs of a repetition rather than 64, where one takes long.
+    #[must_use]
+    pub fn in_runs(mut self, runs: usize) -> Self {
+        self.runs = runs;
         self
     }
 }
@@ -181,9 +190,10 @@ const TOGETHER: f64 = 0.9;
 /// Panics if the candidate did not decide as the scenario says: whoever does less work is not
 /// compared.
 fn once(scenario: &Scenario, candidate: &Candidate, threads: usize) -> f64 {
-    let calls = (scenario.calls / candidate.rarity / SLICES).max(1);
-    let runs: Vec<TimedRun> =
-        (0..SLICES).map(|slice| run_threads(scenario, candidate, threads, slice * calls, calls)).collect();
+    let calls = (scenario.calls / candidate.rarity / candidate.runs).max(1);
+    let runs: Vec<TimedRun> = (0..candidate.runs)
+        .map(|slice| run_threads(scenario, candidate, threads, slice * calls, calls))
+        .collect();
     let together: Vec<f64> =
         runs.iter().filter(|run| run.together >= TOGETHER).map(|run| run.nanos).collect();
     let figures = if together.is_empty() { runs.iter().map(|run| run.nanos).collect() } else { together };

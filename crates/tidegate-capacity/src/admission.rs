@@ -84,6 +84,21 @@ impl Candidates {
     }
 }
 
+/// Counts an access as offered, unless it is a repeated attempt.
+#[inline]
+fn offer(state: &mut PartitionState, access: &Access<'_>, load: WeighedAccess, now: Timestamp) {
+    if access.is_repeated && !Fault::RetriesCounted.is_planted() {
+        return;
+    }
+    state.directions.of_mut(load.is_read).meter.offer(load.cost);
+    if let Some(sketch) = &mut state.sketches[usize::from(!load.is_read)] {
+        sketch.record(load.position, load.cost, now);
+        if load.is_scan {
+            sketch.mark_spanning();
+        }
+    }
+}
+
 impl Capacity {
     /// Decides whether `access` of a request of `namespace` may go ahead at `now`. The units of an
     /// admitted access are charged until they are given back; a throttled access is charged
@@ -145,16 +160,7 @@ impl Capacity {
         let table: &Table = &entry.table;
         let load = WeighedAccess::of(access, table.layout.keyspace.position(key), units);
         let mut state = table.layout.owner(load.position);
-        let is_counted = !access.is_repeated || Fault::RetriesCounted.is_planted();
-        if is_counted {
-            state.directions.of_mut(load.is_read).meter.offer(load.cost);
-            if let Some(sketch) = &mut state.sketches[usize::from(!load.is_read)] {
-                sketch.record(load.position, load.cost, now);
-                if load.is_scan {
-                    sketch.mark_spanning();
-                }
-            }
-        }
+        offer(&mut state, access, load, now);
         let tokens = match self.take_tokens(table, entry.account, &state, load, source, now) {
             Ok(tokens) => tokens,
             Err(shortage) => return self.refuse(table, state, load, shortage, now),
@@ -193,6 +199,28 @@ impl Capacity {
                 }
                 self.refuse(table, state, load, shortage, now)
             }
+        }
+    }
+
+    /// The refusal of an access to the table at this position, which has no sources and changes no
+    /// index; charges nothing.
+    #[inline]
+    pub(crate) fn refusal_of_one(
+        &self,
+        table_index: u32,
+        access: &Access<'_>,
+        units: Units,
+        now: Timestamp,
+    ) -> Option<Throttled<'_>> {
+        let entry = &self.tables[table_index as usize];
+        let table: &Table = &entry.table;
+        let load = WeighedAccess::of(access, table.layout.keyspace.position(access.key), units);
+        let mut state = table.layout.owner(load.position);
+        offer(&mut state, access, load, now);
+        let shortage = self.shortage(entry, &state, load, TokenSource::Table, now)?;
+        match self.refuse(table, state, load, shortage, now) {
+            Admission::Throttle(throttled) => Some(throttled),
+            Admission::Admit(_) => None,
         }
     }
 

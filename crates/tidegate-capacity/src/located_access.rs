@@ -11,6 +11,7 @@ use crate::admission::IndexCharge;
 use crate::capacity::{Admission, Capacity};
 use crate::error::CapacityError;
 use crate::status::CapacityStatus;
+use crate::throttled::Throttled;
 use crate::token_source::TokenSource;
 use crate::units::Units;
 
@@ -112,6 +113,24 @@ impl<'c> LocatedAccess<'c, '_> {
         }
         hold.indexes = Some(holds.into());
         Admission::Admit(hold)
+    }
+
+    /// The refusal of the access at `now` by [`LocatedAccess::admit`] without sources. The access
+    /// counts as offered, but one that would be admitted (`None`) is charged nothing. For an access
+    /// whose request is refused by another plane unless this one refuses it.
+    pub fn find_refusal(&self, now: Timestamp) -> Option<Throttled<'c>> {
+        let Self { capacity, access, table, units, indexes } = self;
+        if indexes.is_empty() {
+            return capacity.refusal_of_one(*table, access, *units, now);
+        }
+        // The entries of one access may share a partition, so they are decided one after the other.
+        match self.admit(&[], now) {
+            Admission::Admit(hold) => {
+                capacity.give_back(hold, now);
+                None
+            }
+            Admission::Throttle(throttled) => Some(throttled),
+        }
     }
 
     /// The partition of each of its [charges](LocatedAccess::charges) as it is at `now`, with the

@@ -81,7 +81,8 @@ impl Capacity {
     }
 
     /// The bucket that is short for `load`; charges nothing.
-    fn shortage(
+    #[inline]
+    pub(crate) fn shortage(
         &self,
         entry: &TableEntry,
         state: &PartitionState,

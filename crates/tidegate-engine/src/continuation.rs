@@ -155,7 +155,7 @@ pub(crate) struct Parked {
     /// How often they have waited before.
     pub(crate) rounds: u8,
     /// The demand of each, if it was offered.
-    pub(crate) demands: SmallVec<[Option<Box<Demand>>; 1]>,
+    pub(crate) demands: SmallVec<[Option<Demand>; 1]>,
     /// The position in the waiting room of a single request that has waited there.
     pub(crate) seat: Option<Seat>,
 }
@@ -165,13 +165,11 @@ pub(crate) struct Parked {
 pub(crate) struct Queued {
     pub(crate) request: OwnedRequest,
     pub(crate) seat: Seat,
-    pub(crate) demand: Option<Box<Demand>>,
+    pub(crate) demand: Option<Demand>,
     /// Its last refusal; `None` if it has joined a line without asking.
     pub(crate) refusal: Option<Refusal>,
     /// When it asks again, if it is the next of its line.
     pub(crate) ask_at: Timestamp,
-    /// When it stops waiting.
-    pub(crate) until: Timestamp,
     /// When its driver resumes it, unless it is called before.
     pub(crate) wake_at: Timestamp,
 }
@@ -194,7 +192,7 @@ pub(crate) struct BatchAdmission {
 pub(crate) struct Origin {
     pub(crate) gate: Arc<Gate>,
     pub(crate) cost: Cost,
-    pub(crate) demand: Option<Box<Demand>>,
+    pub(crate) demand: Option<Demand>,
     /// Set for a single request that may wait.
     pub(crate) patience: Option<Box<Patience>>,
 }
@@ -256,7 +254,7 @@ pub(crate) struct LeaseName {
 /// The refusal of a request that may wait, and how the request came to it.
 pub(crate) struct Denial {
     pub(crate) refusal: Refusal,
-    pub(crate) demand: Option<Box<Demand>>,
+    pub(crate) demand: Option<Demand>,
     /// Its position, if it has waited before.
     pub(crate) seat: Option<Seat>,
     /// `Room::returns` before it asked.

@@ -2,43 +2,39 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Class, Cost, Plane, Reason, Refusal, Timestamp};
-use tidegate_overload::{OfferOutcome, ResourceId};
+use tidegate_core::{Cost, Plane, Reason, Refusal, Timestamp};
+use tidegate_overload::{OfferOutcome, Overload, RequestLevel, ResourceId};
 
 use crate::fault::Fault;
 use crate::place::{OverloadPlane, lacks_in_flight_place};
-use crate::request::Request;
+
+/// The resource to which a request was offered, and its level then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) resource: ResourceId,
+    pub(crate) level: RequestLevel,
+}
 
 /// A request that was offered to the overload plane and is not decided yet. Dropped before it is
 /// decided, it counts as cancelled.
+///
+/// Each request that waits has one: it knows its level rather than its tenant, and no more of its
+/// cost than counts.
 #[derive(Debug)]
 pub(crate) struct Demand {
-    plane: Arc<OverloadPlane>,
-    resource: ResourceId,
-    class: Class,
-    tenant: Option<Box<str>>,
-    cost: Cost,
+    /// `None` once it is decided.
+    plane: Option<Arc<OverloadPlane>>,
     offered_at: Timestamp,
-    is_decided: bool,
+    /// The units of its cost but one, which fit 32 bits: at most 2^32 units count as offered.
+    more_units: u32,
+    offer: Offer,
 }
 
 impl Demand {
     /// The demand of a request that was offered at `offered_at`.
-    pub(crate) fn new(
-        plane: &Arc<OverloadPlane>,
-        resource: ResourceId,
-        request: &Request<'_>,
-        offered_at: Timestamp,
-    ) -> Self {
-        Self {
-            plane: Arc::clone(plane),
-            resource,
-            class: request.class,
-            tenant: request.tenant.map(Into::into),
-            cost: request.cost,
-            offered_at,
-            is_decided: false,
-        }
+    pub(crate) fn new(plane: &Arc<OverloadPlane>, offer: Offer, cost: Cost, offered_at: Timestamp) -> Self {
+        let more_units = u32::try_from(cost.units() - 1).unwrap_or(u32::MAX);
+        Self { plane: Some(Arc::clone(plane)), offered_at, more_units, offer }
     }
 
     /// Records the final decision.
@@ -47,12 +43,9 @@ impl Demand {
     }
 
     fn record(&mut self, outcome: OfferOutcome) {
-        if !core::mem::replace(&mut self.is_decided, true) {
-            self.plane.overload.record(self.resource, self.class, outcome);
-            if is_withdrawn(outcome) {
-                let tenant = self.tenant.as_deref();
-                self.plane.overload.withdraw(self.resource, self.class, tenant, self.cost, self.offered_at);
-            }
+        if let Some(plane) = self.plane.take() {
+            let cost = Cost::new(u64::from(self.more_units) + 1).unwrap_or(Cost::ONE);
+            self.offer.end(&plane.overload, cost, outcome, self.offered_at);
         }
     }
 }
@@ -63,15 +56,27 @@ impl Drop for Demand {
     }
 }
 
+impl Offer {
+    /// Records the final decision on a request of this cost. One that was no demand on the system
+    /// is withdrawn.
+    #[inline]
+    pub(crate) fn end(self, overload: &Overload, cost: Cost, outcome: OfferOutcome, offered_at: Timestamp) {
+        overload.record(self.resource, self.level.class(), outcome);
+        if is_withdrawn(outcome) {
+            overload.withdraw_at(self.resource, self.level, cost, offered_at);
+        }
+    }
+}
+
 /// Whether a request with this outcome was no demand on the system: it must not use up what the
 /// cursor admits. A request that expired or was cancelled was demand that could not be served.
-pub(crate) fn is_withdrawn(outcome: OfferOutcome) -> bool {
+fn is_withdrawn(outcome: OfferOutcome) -> bool {
     matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
         && !Fault::DenialIsDemand.is_planted()
 }
 
 /// Records that a request which was offered before could not be decided.
-pub(crate) fn fail(demand: Option<Box<Demand>>) {
+pub(crate) fn fail(demand: Option<Demand>) {
     if let Some(demand) = demand {
         demand.decide(OfferOutcome::Failed);
     }

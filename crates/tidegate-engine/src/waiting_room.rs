@@ -1,16 +1,16 @@
 //! The waiting room of an engine: the pure [`tidegate_overload::WaitingRoom`] behind a lock, with a
-//! waker beside each position.
+//! waker beside each request. Wakers are cloned, woken and dropped without the lock, since they may
+//! run any code.
 
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::HashMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick, ResourceId, RoomBounds, RoomUse,
-    TurnVerdict, WaitingRoom,
+    ClassThenArrival, Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick, ResourceId,
+    RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -46,16 +46,19 @@ struct Returns {
 
 #[derive(Debug)]
 struct RoomState {
-    room: WaitingRoom,
+    room: CallRoom,
     /// The bounds as they were set.
     bounds: RoomBounds,
-    calls: HashMap<Position, Arc<Call>>,
 }
 
+/// The pure room, with the call of each request beside it.
+type CallRoom = WaitingRoom<ClassThenArrival, Call>;
+
 impl RoomState {
-    /// The call of a request, to be made without the lock: a waker may run any code.
-    fn call_of(&self, position: Option<Position>) -> Option<Arc<Call>> {
-        self.calls.get(&position?).map(Arc::clone)
+    /// Calls a request for its turn. Its waker is to be woken without the lock.
+    #[must_use]
+    fn call(&mut self, position: Option<Position>) -> Option<Waker> {
+        self.room.beside_mut(position?)?.make(CallReason::Turn)
     }
 }
 
@@ -70,65 +73,42 @@ pub(crate) enum CallReason {
     Drained,
 }
 
-fn make(call: Option<Arc<Call>>) {
-    if let Some(call) = call {
-        call.make(CallReason::Turn);
-    }
+fn wake(wakers: impl IntoIterator<Item = Waker>) {
+    wakers.into_iter().for_each(Waker::wake);
 }
 
-/// The call of one waiting request: made by the room, looked at by its driver.
+/// The call of one waiting request: made by the room, looked at by its driver. A request that has
+/// lost its position without leaving was displaced.
 #[derive(Debug, Default)]
-struct Call(Mutex<CallState>);
-
-#[derive(Debug, Default)]
-struct CallState {
+struct Call {
     reason: Option<CallReason>,
     waker: Option<Waker>,
 }
 
 impl Call {
-    /// A reason other than a turn is final.
-    fn make(&self, reason: CallReason) {
-        let mut state = lock(&self.0);
-        if matches!(state.reason, None | Some(CallReason::Turn)) {
-            state.reason = Some(reason);
+    /// Makes the call; the waker is to be woken without the lock. A reason other than a turn is
+    /// final.
+    #[must_use]
+    fn make(&mut self, reason: CallReason) -> Option<Waker> {
+        if matches!(self.reason, None | Some(CallReason::Turn)) {
+            self.reason = Some(reason);
         }
-        let waker = state.waker.take();
-        drop(state);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        self.waker.take()
     }
 
-    fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.0);
-        if state.reason.is_some() {
-            return Poll::Ready(());
-        }
-        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            state.waker = Some(context.waker().clone());
-        }
-        Poll::Pending
-    }
-
-    fn take(&self) -> Option<CallReason> {
-        let mut state = lock(&self.0);
-        let reason = state.reason;
+    fn take(&mut self) -> Option<CallReason> {
+        let reason = self.reason;
         if reason == Some(CallReason::Turn) {
-            state.reason = None;
+            self.reason = None;
         }
         reason
-    }
-
-    fn is_made(&self) -> bool {
-        lock(&self.0).reason.is_some()
     }
 }
 
 impl Room {
     pub(crate) fn new(bounds: RoomBounds) -> Self {
         Self {
-            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds, calls: HashMap::new() }),
+            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds }),
             count: AtomicUsize::new(0),
             returns: Returns { count: AtomicU64::new(0) },
             is_draining: AtomicBool::new(false),
@@ -203,9 +183,9 @@ impl Room {
         if self.count() > 0 {
             let mut state = self.state();
             let next = state.room.correct(resource, entrant, cost);
-            let next = state.call_of(next);
+            let waker = state.call(next);
             drop(state);
-            make(next);
+            wake(waker);
         }
     }
 
@@ -224,10 +204,11 @@ impl Room {
     pub(crate) fn returned(&self, obstacle: Obstacle) {
         self.returns.count.fetch_add(1, Ordering::SeqCst);
         if self.count() > 0 {
-            let state = self.state();
-            let next = state.call_of(state.room.returned(obstacle));
+            let mut state = self.state();
+            let next = state.room.returned(obstacle);
+            let waker = state.call(next);
             drop(state);
-            make(next);
+            wake(waker);
         }
     }
 
@@ -257,38 +238,33 @@ impl Room {
     /// something was returned since then, the request is called at once.
     pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Option<Seat> {
         let mut state = this.state();
-        let entered = state.room.enter(entrant, now).ok()?;
-        let call = Arc::new(Call::default());
-        state.calls.insert(entered.position, Arc::clone(&call));
-        let displaced = entered.displaced.and_then(|displaced| state.calls.remove(&displaced));
+        let (entered, displaced) = state.room.enter_with(entrant, Call::default(), now).ok()?;
         if displaced.is_none() {
             this.count.fetch_add(1, Ordering::SeqCst);
         }
-        let calls = [entered.called, entered.next].map(|position| state.call_of(position));
+        let called = [entered.called, entered.next].map(|position| state.call(position));
+        let reason = if this.is_draining.load(Ordering::SeqCst) {
+            Some(CallReason::Drained)
+        } else {
+            (this.returns_by_now() != returns).then_some(CallReason::Turn)
+        };
+        // It is polled by nobody yet, so that it has no waker.
+        let own = reason.zip(state.room.beside_mut(entered.position)).and_then(|(why, call)| call.make(why));
         drop(state);
-        calls.into_iter().for_each(make);
-        if let Some(displaced) = displaced {
-            displaced.make(CallReason::Displaced);
-        }
-        if this.is_draining.load(Ordering::SeqCst) {
-            call.make(CallReason::Drained);
-        } else if this.returns_by_now() != returns {
-            call.make(CallReason::Turn);
-        }
-        Some(Seat { room: Arc::clone(this), position: entered.position, call })
+        wake(called.into_iter().flatten().chain(displaced.and_then(|call| call.waker)).chain(own));
+        Some(Seat { room: Arc::clone(this), position: entered.position })
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
     /// one that enters from now on.
     pub(crate) fn drain(&self) {
         self.is_draining.store(true, Ordering::SeqCst);
-        let mut waiting: Vec<(Position, Arc<Call>)> =
-            self.state().calls.iter().map(|(position, call)| (*position, Arc::clone(call))).collect();
-        // The order of a hash map is another in each process.
-        waiting.sort_unstable_by_key(|(position, _)| *position);
-        for (_, call) in &waiting {
-            call.make(CallReason::Drained);
-        }
+        let mut state = self.state();
+        let positions = state.room.positions().into_iter();
+        let drain = |position| state.room.beside_mut(position)?.make(CallReason::Drained);
+        let wakers: Vec<_> = positions.filter_map(drain).collect();
+        drop(state);
+        wake(wakers);
     }
 }
 
@@ -297,7 +273,6 @@ impl Room {
 pub(crate) struct Seat {
     room: Arc<Room>,
     position: Position,
-    call: Arc<Call>,
 }
 
 impl Seat {
@@ -324,7 +299,33 @@ impl Seat {
 
     /// Takes the reason for which the request was called, if it was.
     pub(crate) fn take_call(&self) -> Option<CallReason> {
-        self.call.take()
+        self.room.state().room.beside_mut(self.position).map_or(Some(CallReason::Displaced), Call::take)
+    }
+
+    fn is_called(&self) -> bool {
+        self.room.state().room.beside(self.position).is_none_or(|call| call.reason.is_some())
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut state = self.room.state();
+        let Some(call) = state.room.beside(self.position) else { return Poll::Ready(()) };
+        if call.reason.is_some() {
+            return Poll::Ready(());
+        }
+        if call.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            return Poll::Pending;
+        }
+        drop(state);
+        let waker = context.waker().clone();
+        state = self.room.state();
+        // It may have been called meanwhile.
+        let (before, poll) = match state.room.beside_mut(self.position) {
+            Some(call) if call.reason.is_none() => (call.waker.replace(waker), Poll::Pending),
+            _ => (Some(waker), Poll::Ready(())),
+        };
+        drop(state);
+        drop(before);
+        poll
     }
 
     /// Leaves the line without losing the arrival, while the request waits for an answer of the
@@ -343,30 +344,31 @@ impl Seat {
             return;
         }
         let moved = state.room.moved(self.position, obstacle, now);
-        let calls = [moved.called, moved.next].map(|position| state.call_of(position));
+        let called = [moved.called, moved.next].map(|position| state.call(position));
+        let is_late = self.room.returns_by_now() != returns;
+        let own = state.call(is_late.then_some(self.position));
         drop(state);
-        calls.into_iter().for_each(make);
-        if self.room.returns_by_now() != returns {
-            self.call.make(CallReason::Turn);
-        }
+        wake(called.into_iter().chain([own]).flatten());
     }
 
     /// Takes the request out of the room, unless it has left or was displaced, and calls the next.
-    fn leave(&self, take: impl FnOnce(&mut WaitingRoom, Position) -> Option<Position>) {
+    fn leave(&self, take: impl FnOnce(&mut CallRoom, Position) -> Option<Position>) {
         let mut state = self.room.state();
-        if state.calls.remove(&self.position).is_some() {
+        if let Some(call) = state.room.beside_mut(self.position) {
+            let own = call.waker.take();
             let next = take(&mut state.room, self.position);
             self.room.count.fetch_sub(1, Ordering::SeqCst);
-            let next = state.call_of(next);
+            let waker = state.call(next);
             drop(state);
-            make(next);
+            drop(own);
+            wake(waker);
         }
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.leave(WaitingRoom::leave);
+        self.leave(CallRoom::leave);
     }
 }
 
@@ -387,7 +389,7 @@ impl Turn<'_> {
 
     /// Whether the request was called.
     pub fn is_called(&self) -> bool {
-        self.seat.call.is_made()
+        self.seat.is_called()
     }
 }
 
@@ -395,7 +397,7 @@ impl Future for Turn<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.seat.call.poll(context)
+        self.seat.poll(context)
     }
 }
 

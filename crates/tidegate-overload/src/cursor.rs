@@ -91,7 +91,33 @@ impl Cursor {
     }
 }
 
-/// The level of a request: its class, and within it the cohort of its tenant in this hour.
+/// The level of a request: its class, and within it the cohort of its tenant in one hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestLevel {
+    class: Class,
+    /// Below [`COHORTS`].
+    cohort: u8,
+}
+
+impl RequestLevel {
+    /// The level of a request at `now`; planes of one seed agree on it.
+    #[inline]
+    pub(crate) fn of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> Self {
+        Self { class, cohort: (level_of(class, tenant, seed, now) % COHORTS) as u8 }
+    }
+
+    /// The class of the request.
+    pub const fn class(self) -> Class {
+        self.class
+    }
+
+    /// The level as a number, which compares with that of a [`Cursor`].
+    pub const fn number(self) -> u16 {
+        self.class as u16 * COHORTS + self.cohort as u16
+    }
+}
+
+/// The number of a [`RequestLevel`].
 #[inline]
 pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> u16 {
     let hour = now.as_nanos() / HOUR_NS;

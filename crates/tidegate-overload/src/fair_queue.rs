@@ -34,6 +34,7 @@ mod flow;
 mod queue_config;
 mod queue_terms;
 mod queue_tick;
+mod queued_request;
 mod service_rate;
 mod tick_report;
 mod turn;
@@ -42,18 +43,19 @@ mod victim;
 mod wait_estimate;
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::position_map::PositionMap;
 use crate::waiting_room::{Entrant, Position};
-use class_queue::{ClassQueue, QueuedRequest};
+use class_queue::ClassQueue;
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
 pub use queue_config::{QueueConfig, QueueConfigError, Share};
 pub(crate) use queue_terms::QueueTerms;
 pub use queue_tick::{QueueCounts, QueueTick};
+use queued_request::QueuedRequest;
 use service_rate::ServiceRate;
 pub use turn_verdict::{QueueShed, TurnVerdict};
 
@@ -102,8 +104,7 @@ pub struct FairQueue {
     classes: [ClassQueue; 4],
     schedule: ClassSchedule,
     delays: [DelayControl; 4],
-    /// The class and the sub-queue of each request.
-    places: BTreeMap<Position, PlaceInQueue>,
+    requests: PositionMap<QueuedRequest>,
     rate: ServiceRate,
     /// The typical time that the resource takes for one request.
     service_time: Duration,
@@ -112,20 +113,6 @@ pub struct FairQueue {
     queue_busy_since: Option<Timestamp>,
     counts: [QueueCounts; 4],
     tick: TickState,
-}
-
-/// Where a request waits.
-#[derive(Clone, Copy, Debug)]
-struct PlaceInQueue {
-    class: Class,
-    flow: [u8; 4],
-}
-
-impl PlaceInQueue {
-    /// The number of the sub-queue. Bytes rather than a word, which would pad each request by 3.
-    fn flow(self) -> u32 {
-        u32::from_ne_bytes(self.flow)
-    }
 }
 
 /// The figures that the next [`FairQueue::tick`] reports.
@@ -154,7 +141,7 @@ impl FairQueue {
             classes: Default::default(),
             schedule: ClassSchedule::default(),
             delays: [DelayControl::new(); 4],
-            places: BTreeMap::new(),
+            requests: PositionMap::default(),
             rate: ServiceRate::default(),
             service_time: Duration::ZERO,
             busy_since: [None; 4],
@@ -182,17 +169,17 @@ impl FairQueue {
 
     /// The number of requests that wait.
     pub fn count(&self) -> usize {
-        self.places.len()
+        self.requests.len()
     }
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.requests.is_empty()
     }
 
     /// Whether a request waits here.
     pub fn contains(&self, position: Position) -> bool {
-        self.places.contains_key(&position)
+        self.requests.contains(position)
     }
 
     /// Lets a request wait, at the end of its tenant's sub-queue or, with an earlier arrival, where
@@ -210,21 +197,23 @@ impl FairQueue {
         now: Timestamp,
     ) {
         let class = entrant.class;
+        if !self.may_open() {
+            self.classes.iter_mut().for_each(ClassQueue::forget_idle);
+        }
+        let (may_open, cost) = (self.may_open(), charge_of(entrant.cost));
+        let flow = self.classes[class as usize].push(position, tenant_of(entrant), cost, may_open);
         let request = QueuedRequest {
             since,
             until: entrant.until,
             deadline: entrant.deadline.unwrap_or(Timestamp::MAX),
             tenant: entrant.tenant.unwrap_or(0),
-            cost: charge_of(entrant.cost),
+            cost,
+            flow,
+            class,
             has_tenant: entrant.tenant.is_some(),
             shed: None,
         };
-        if !self.may_open() {
-            self.classes.iter_mut().for_each(ClassQueue::forget_idle);
-        }
-        let may_open = self.may_open();
-        let flow = self.classes[class as usize].push(position, tenant_of(entrant), request, may_open);
-        self.places.insert(position, PlaceInQueue { class, flow: flow.to_ne_bytes() });
+        self.requests.insert(position, request);
         self.counts[class as usize].entered += 1;
         self.busy_since[class as usize].get_or_insert(now);
         self.queue_busy_since.get_or_insert(now);
@@ -254,13 +243,13 @@ impl FairQueue {
 
     /// A request got its place: it leaves, and its class and tenant are charged.
     pub fn served(&mut self, position: Position, now: Timestamp) {
-        if let Some((place, request)) = self.charge(position) {
-            let counts = &mut self.counts[place.class as usize];
+        if let Some(request) = self.charge(position) {
+            let counts = &mut self.counts[request.class as usize];
             counts.served += 1;
             counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(request.since));
             self.departed(u64::from(request.cost), now);
             self.take(position, None);
-            self.change_order(place.class, now);
+            self.change_order(request.class, now);
         }
     }
 
@@ -271,14 +260,12 @@ impl FairQueue {
     }
 
     /// Charges a request that is still in the queue.
-    fn charge(&mut self, position: Position) -> Option<(PlaceInQueue, QueuedRequest)> {
-        let place = *self.places.get(&position)?;
-        let queue = &mut self.classes[place.class as usize];
-        let request = *queue.get(place.flow(), position)?;
-        queue.charge(place.flow(), u64::from(request.cost));
+    fn charge(&mut self, position: Position) -> Option<QueuedRequest> {
+        let request = *self.requests.get(position)?;
+        self.classes[request.class as usize].charge(request.flow, u64::from(request.cost));
         let waits = self.waits();
-        self.schedule.charge(&self.config, place.class, u64::from(request.cost), waits);
-        Some((place, request))
+        self.schedule.charge(&self.config, request.class, u64::from(request.cost), waits);
+        Some(request)
     }
 
     /// A request leaves without being served.
@@ -289,9 +276,9 @@ impl FairQueue {
     /// Takes a request out; `None` for a departure that is counted already. Returns the terms under
     /// which it can wait here again, if it waited here.
     pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<QueueTerms> {
-        let place = self.places.remove(&position)?;
-        let class = place.class as usize;
-        let request = self.classes[class].remove(place.flow(), position)?;
+        let request = self.requests.remove(position)?;
+        let class = request.class as usize;
+        self.classes[class].remove(request.flow, position, request.cost);
         let counts = &mut self.counts[class];
         match (departure, request.shed) {
             (None, _) => {}
@@ -307,7 +294,7 @@ impl FairQueue {
             self.tick.class_was_empty[class] = true;
             self.classes[class].is_lifo = false;
         }
-        if self.places.is_empty() {
+        if self.requests.is_empty() {
             self.queue_busy_since = None;
             self.tick.was_empty = true;
             self.rate.emptied();

@@ -53,6 +53,7 @@ mod load_level;
 mod outcome;
 mod overload;
 mod pacer;
+mod position_map;
 mod queue_observation;
 mod resource;
 mod resource_id;
@@ -69,7 +70,7 @@ pub use adaptive_limit::{
 };
 pub use builder::{OverloadBuilder, OverloadError};
 pub use concurrency::Concurrency;
-pub use cursor::{COHORTS, Cursor};
+pub use cursor::{COHORTS, Cursor, RequestLevel};
 pub use cursor_control::TICK;
 pub use fair_queue::{
     DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick, Share,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::cursor::{Cursor, level_of};
+use crate::cursor::{Cursor, RequestLevel};
 use crate::cursor_control::TICK;
 use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
@@ -189,6 +189,13 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
+    /// The level of a request at `now`, for the functions that take it in place of class and tenant
+    /// so that it is computed once.
+    #[inline]
+    pub fn request_level(&self, class: Class, tenant: Option<&str>, now: Timestamp) -> RequestLevel {
+        RequestLevel::of(class, tenant, self.seed, now)
+    }
+
     /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
     /// attempts are then repeated ones.
     pub fn offer(
@@ -199,7 +206,12 @@ impl Overload {
         cost: Cost,
         now: Timestamp,
     ) {
-        self.resource(resource).offer(class, level_of(class, tenant, self.seed, now), cost);
+        self.offer_at(resource, self.request_level(class, tenant, now), cost);
+    }
+
+    /// [`Overload::offer`] for a request of this level.
+    pub fn offer_at(&self, resource: ResourceId, level: RequestLevel, cost: Cost) {
+        self.resource(resource).offer(level.class(), level.number(), cost);
     }
 
     /// Whether the cursor of `resource` sheds a request; charges nothing.
@@ -218,17 +230,28 @@ impl Overload {
         is_first_attempt: bool,
         now: Timestamp,
     ) -> Option<Shed> {
+        self.shed_at(resource, self.request_level(class, tenant, now), cost, is_first_attempt)
+    }
+
+    /// [`Overload::shed`] for a request of this level.
+    #[inline]
+    pub fn shed_at(
+        &self,
+        resource: ResourceId,
+        level: RequestLevel,
+        cost: Cost,
+        is_first_attempt: bool,
+    ) -> Option<Shed> {
         let resource = self.resource(resource);
-        let level = level_of(class, tenant, self.seed, now);
         if is_first_attempt || Fault::RepeatOffered.is_planted() {
-            resource.offer(class, level, cost);
+            resource.offer(level.class(), level.number(), cost);
         }
         let cursor = resource.cursor();
-        if level >= cursor.level() {
+        if level.number() >= cursor.level() {
             return None;
         }
         resource.count_shed();
-        Some(resource.below_cursor(level, cursor))
+        Some(resource.below_cursor(level.number(), cursor))
     }
 
     /// The answer that [`Overload::shed`] would give; counts nothing.
@@ -240,7 +263,7 @@ impl Overload {
         now: Timestamp,
     ) -> Option<Shed> {
         let resource = self.resource(resource);
-        let (level, cursor) = (level_of(class, tenant, self.seed, now), resource.cursor());
+        let (level, cursor) = (self.request_level(class, tenant, now).number(), resource.cursor());
         (level < cursor.level()).then(|| resource.below_cursor(level, cursor))
     }
 
@@ -259,9 +282,14 @@ impl Overload {
         cost: Cost,
         offered_at: Timestamp,
     ) {
+        self.withdraw_at(resource, self.request_level(class, tenant, offered_at), cost, offered_at);
+    }
+
+    /// [`Overload::withdraw`] for a request that had this level when it was offered.
+    pub fn withdraw_at(&self, resource: ResourceId, level: RequestLevel, cost: Cost, offered_at: Timestamp) {
         let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
-            self.resource(resource).withdraw(level_of(class, tenant, self.seed, offered_at), cost);
+            self.resource(resource).withdraw(level.number(), cost);
         }
     }
 
@@ -321,6 +349,13 @@ impl Overload {
         let state = self.resource(resource);
         state.count_shed();
         state.no_place()
+    }
+
+    /// The refusal of a request for which no place was free, by [`Overload::has_place`]; counts it
+    /// as [`Overload::acquire`] does.
+    pub fn turn_away(&self, resource: ResourceId) -> Shed {
+        self.resource(resource).in_flight.turn_away();
+        self.refuse_place(resource)
     }
 
     /// The refusal of a request that has waited for a place for too long, or would; counts it as

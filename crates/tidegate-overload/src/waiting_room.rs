@@ -14,19 +14,20 @@
 //!   sub-queue of the lowest class, also of the entrant's own class if the sub-queue is longer than
 //!   its own would be: one tenant cannot fill the queue.
 //!
-//! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker beside each
-//! position and wakes the positions that the functions here return. A position is returned when its
-//! request should ask again: its line received something, or the request before it is gone. Such a
-//! call is not lost if its request leaves or moves on without following it, since
-//! [`WaitingRoom::leave`] and [`WaitingRoom::moved`] then return the next one.
+//! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker
+//! [beside](WaitingRoom::enter_with) each request and wakes the positions that the functions here
+//! return. A position is returned when its request should ask again: its line received something,
+//! or the request before it is gone. Such a call is not lost if its request leaves or moves on
+//! without following it, since [`WaitingRoom::leave`] and [`WaitingRoom::moved`] then return the
+//! next one.
 //!
 //! The owner must take care of one race: something may come back between the refusal of a request
 //! and its entrance, when [`WaitingRoom::returned`] does not find it yet. A request that enters a
 //! line therefore asks once more if anything was returned since it asked last.
 //!
-//! Each function takes O(log n) for n waiting requests; displacement looks in addition at each
-//! group that has a request of a lower class and whose share protects it, and at each namespace
-//! that has one in a fair queue.
+//! Each function takes O(log n) for n waiting requests, on average over the growth of an index;
+//! displacement looks in addition at each group that has a request of a lower class and whose share
+//! protects it, and at each namespace that has one in a fair queue.
 
 mod class_then_arrival;
 mod order;
@@ -40,13 +41,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
+use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
 
-/// All waiting requests, in the order `O`.
+/// All waiting requests, in the order `O`, with a value `B` beside each for its owner.
 ///
 /// ```
 /// # use tidegate_core::{Class, Timestamp};
@@ -63,12 +65,12 @@ pub use room_shares::{RoomBounds, RoomUse};
 /// # Ok::<(), tidegate_overload::RoomFull>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct WaitingRoom<O = ClassThenArrival> {
+pub struct WaitingRoom<O = ClassThenArrival, B = ()> {
     order: O,
     /// The lines for the places of the resources that have a fair queue; all others are in `order`.
     queues: BTreeMap<ResourceId, FairQueue>,
     shares: RoomShares,
-    waiters: BTreeMap<Position, Waiter>,
+    waiters: PositionMap<(Waiter, B)>,
     /// The requests for resources with a fair queue that wait for something else.
     aside: BTreeMap<Position, QueueTerms>,
     /// The requests of each line, by class.
@@ -143,7 +145,7 @@ pub struct RoomFull {
     pub bounds: RoomBounds,
 }
 
-impl<O: Order> WaitingRoom<O> {
+impl<O: Order, B> WaitingRoom<O, B> {
     /// An empty room with these bounds.
     pub fn new(bounds: RoomBounds) -> Self
     where
@@ -153,7 +155,7 @@ impl<O: Order> WaitingRoom<O> {
             order: O::default(),
             queues: BTreeMap::new(),
             shares: RoomShares::new(bounds),
-            waiters: BTreeMap::new(),
+            waiters: PositionMap::default(),
             aside: BTreeMap::new(),
             lines: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -194,8 +196,8 @@ impl<O: Order> WaitingRoom<O> {
             Obstacle::Place(resource) => configs.contains_key(resource) != self.queues.contains_key(resource),
             Obstacle::Counter(_) | Obstacle::Answer(_) => false,
         };
-        let moved = self.waiters.iter().filter(|(_, waiter)| is_moved(&waiter.obstacle));
-        let moved: Vec<_> = moved.map(|(position, waiter)| (*position, *waiter)).collect();
+        let all = self.waiters.sorted().into_iter().map(|(position, (waiter, _))| (position, *waiter));
+        let moved: Vec<_> = all.filter(|(_, waiter)| is_moved(&waiter.obstacle)).collect();
         for (position, waiter) in &moved {
             self.detach(*position, *waiter, Departure::Moved);
         }
@@ -214,7 +216,7 @@ impl<O: Order> WaitingRoom<O> {
         let queues = &self.queues;
         let waiters = &self.waiters;
         self.aside.retain(|position, _| {
-            let resource = waiters.get(position).and_then(|waiter| waiter.group.resource);
+            let resource = waiters.get(*position).and_then(|(waiter, _)| waiter.group.resource);
             resource.is_some_and(|resource| queues.contains_key(&resource))
         });
     }
@@ -254,20 +256,36 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Gives a request a position, at the end of its class in its line, or where the fair queue of
     /// the line puts it.
-    pub fn enter(&mut self, entrant: Entrant, now: Timestamp) -> Result<Entered, RoomFull> {
+    pub fn enter(&mut self, entrant: Entrant, now: Timestamp) -> Result<Entered, RoomFull>
+    where
+        B: Default,
+    {
+        self.enter_with(entrant, B::default(), now).map(|(entered, _)| entered)
+    }
+
+    /// [`WaitingRoom::enter`] with a value that is kept beside the request. Returns in addition the
+    /// value of the request that was displaced.
+    pub fn enter_with(
+        &mut self,
+        entrant: Entrant,
+        beside: B,
+        now: Timestamp,
+    ) -> Result<(Entered, Option<B>), RoomFull> {
         let Entrant { group, class, bytes, obstacle, .. } = entrant;
-        let (mut displaced, mut called) = (None, None);
+        let (mut displaced, mut beside_displaced, mut called) = (None, None, None);
         if !self.shares.take(group, bytes) {
             let victim = self
                 .displace_for(&entrant)
                 .ok_or_else(|| RoomFull { bounds: self.shares.bounds_of(group) })?;
-            called = self.remove(victim, Departure::Displaced);
             displaced = Some(victim);
+            if let Some((beside, next)) = self.remove(victim, Departure::Displaced) {
+                (beside_displaced, called) = (Some(beside), next);
+            }
         }
         let position = Position::new(self.next_arrival);
         self.next_arrival += 1;
         let waiter = Waiter { group, class, bytes, obstacle };
-        self.waiters.insert(position, waiter);
+        self.waiters.insert(position, (waiter, beside));
         let has_queue = group.resource.is_some_and(|resource| self.queues.contains_key(&resource));
         if has_queue || self.queue_of(obstacle).is_some() {
             self.aside.insert(position, QueueTerms::new(&entrant));
@@ -276,7 +294,7 @@ impl<O: Order> WaitingRoom<O> {
         self.attach(position, waiter, now);
         let next = self.new_next(obstacle, before);
         let called = called.filter(|called| self.is_next(*called) && Some(*called) != next);
-        Ok(Entered { position, displaced, called, next })
+        Ok((Entered { position, displaced, called, next }, beside_displaced))
     }
 
     /// Finds the request that an entrant displaces, and gives its share to the entrant.
@@ -322,7 +340,7 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Gives the share of a request to an entrant, unless that would not be enough for it.
     fn gives_way(&mut self, victim: Position, entrant: &Entrant) -> bool {
-        let Some(Waiter { group, bytes, .. }) = self.waiters.get(&victim).copied() else { return false };
+        let Some(Waiter { group, bytes, .. }) = self.waiter(victim) else { return false };
         self.shares.give_back(group, bytes);
         let is_enough = self.shares.take(entrant.group, entrant.bytes);
         if !is_enough {
@@ -339,14 +357,15 @@ impl<O: Order> WaitingRoom<O> {
     /// Nothing is to be called if the request waits at this obstacle already or has no position any
     /// more.
     pub fn moved(&mut self, position: Position, obstacle: Obstacle, now: Timestamp) -> Moved {
-        let Some(waiter) = self.waiters.get(&position).filter(|waiter| waiter.obstacle != obstacle).copied()
-        else {
+        let Some(waiter) = self.waiter(position).filter(|waiter| waiter.obstacle != obstacle) else {
             return Moved::default();
         };
         let old = waiter.obstacle;
         let (old_next, new_next) = (self.next(old), self.next(obstacle));
         let moved = Waiter { obstacle, ..waiter };
-        self.waiters.insert(position, moved);
+        if let Some((waiter, _)) = self.waiters.get_mut(position) {
+            *waiter = moved;
+        }
         if self.queue_of(old).is_none() && self.queue_of(obstacle).is_none() {
             self.order.moved(position, obstacle);
             self.leave_line(old, waiter.class);
@@ -370,9 +389,7 @@ impl<O: Order> WaitingRoom<O> {
     ///
     /// A shed request keeps its position until its caller calls [`WaitingRoom::leave`].
     pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
-        let Some(obstacle) = self.waiters.get(&position).map(|waiter| waiter.obstacle) else {
-            return TurnVerdict::Wait;
-        };
+        let Some(obstacle) = self.obstacle(position) else { return TurnVerdict::Wait };
         if let Some(queue) = self.queue_mut(obstacle) {
             return queue.turn(position, now);
         }
@@ -382,7 +399,7 @@ impl<O: Order> WaitingRoom<O> {
     /// Takes a request out that got its place, and charges its tenant in the fair queue of its
     /// resource, if there is one. The request to be called, as [`WaitingRoom::leave`] says.
     pub fn served(&mut self, position: Position, now: Timestamp) -> Option<Position> {
-        let waiter = *self.waiters.get(&position)?;
+        let waiter = self.waiter(position)?;
         let before = self.next(waiter.obstacle);
         if let Some(queue) = self.queue_mut(waiter.obstacle) {
             queue.served(position, now);
@@ -401,15 +418,16 @@ impl<O: Order> WaitingRoom<O> {
     /// Returns the request to be called: the one that became the next of its line. `None` if the
     /// request was not the next one or has no position any more.
     pub fn leave(&mut self, position: Position) -> Option<Position> {
-        let Waiter { group, bytes, .. } = *self.waiters.get(&position)?;
+        let Waiter { group, bytes, .. } = self.waiter(position)?;
         self.shares.give_back(group, bytes);
-        self.remove(position, Departure::Cancelled)
+        self.remove(position, Departure::Cancelled)?.1
     }
 
-    /// Takes a request out everywhere but in the shares; the request that became the next of its
-    /// line, or that its tenant's refund made the next one of the fair queue.
-    fn remove(&mut self, position: Position, departure: Departure) -> Option<Position> {
-        let waiter = self.waiters.remove(&position)?;
+    /// Takes a request out everywhere but in the shares; what was kept beside it, and the request
+    /// that became the next of its line, or that its tenant's refund made the next one of the fair
+    /// queue.
+    fn remove(&mut self, position: Position, departure: Departure) -> Option<(B, Option<Position>)> {
+        let (waiter, beside) = self.waiters.remove(position)?;
         let before = self.next(waiter.obstacle);
         self.detach(position, waiter, departure);
         let aside = self.aside.remove(&position);
@@ -419,9 +437,10 @@ impl<O: Order> WaitingRoom<O> {
         {
             let before = queue.next();
             queue.refund(&waiter.entrant(&aside));
-            return queue.next().filter(|next| Some(*next) != before);
+            return Some((beside, queue.next().filter(|next| Some(*next) != before)));
         }
-        self.next(waiter.obstacle).filter(|next| before == Some(position) && *next != position)
+        let next = self.next(waiter.obstacle).filter(|next| before == Some(position) && *next != position);
+        Some((beside, next))
     }
 
     /// Takes a request out of its line. Its terms for a fair queue are kept aside.
@@ -510,17 +529,36 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Whether a request is the next of its line; `false` also if it has no position any more.
     pub fn is_next(&self, position: Position) -> bool {
-        self.waiters.get(&position).is_some_and(|waiter| self.next(waiter.obstacle) == Some(position))
+        self.waiter(position).is_some_and(|waiter| self.next(waiter.obstacle) == Some(position))
+    }
+
+    fn waiter(&self, position: Position) -> Option<Waiter> {
+        self.waiters.get(position).map(|(waiter, _)| *waiter)
+    }
+
+    /// The value that is kept beside a request; `None` if it has no position any more.
+    pub fn beside(&self, position: Position) -> Option<&B> {
+        self.waiters.get(position).map(|(_, beside)| beside)
+    }
+
+    /// [`WaitingRoom::beside`], to be changed.
+    pub fn beside_mut(&mut self, position: Position) -> Option<&mut B> {
+        self.waiters.get_mut(position).map(|(_, beside)| beside)
+    }
+
+    /// The positions of all waiting requests in order of arrival. Takes O(n log n).
+    pub fn positions(&self) -> Vec<Position> {
+        self.waiters.sorted().into_iter().map(|(position, _)| position).collect()
     }
 
     /// The thing that a request lacks; `None` if it has no position any more.
     pub fn obstacle(&self, position: Position) -> Option<Obstacle> {
-        self.waiters.get(&position).map(|waiter| waiter.obstacle)
+        self.waiter(position).map(|waiter| waiter.obstacle)
     }
 
     /// Whether a request still has its position: it has neither left nor been displaced.
     pub fn contains(&self, position: Position) -> bool {
-        self.waiters.contains_key(&position)
+        self.waiters.contains(position)
     }
 
     /// The first of these obstacles for which a request of this class or a higher one waits, or, in
@@ -562,7 +600,7 @@ impl<O: Order> WaitingRoom<O> {
 
     /// Takes all requests out. Returns them in order of arrival.
     pub fn drain(&mut self) -> Vec<Position> {
-        let all: Vec<_> = self.waiters.keys().copied().collect();
+        let all = self.positions();
         for position in &all {
             self.leave(*position);
         }

@@ -4,9 +4,11 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use tidegate_core::{Attributes, Class, Limit};
-use tidegate_engine::{Decision, Engine, EngineConfig, NamespaceConfig, Pending, Request, RoomBounds, Step};
-use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
+use tidegate_core::{Attributes, Class, Limit, Timestamp};
+use tidegate_engine::{
+    Decision, Engine, EngineConfig, Event, NamespaceConfig, Outcome, Pending, Request, RoomBounds, Step,
+};
+use tidegate_overload::{Cursor, Overload, QueueConfig, ResourceConfig};
 
 use crate::calls::{self, HOT, access};
 use crate::timing::Side::Ours;
@@ -47,43 +49,97 @@ fn with_request<R>(index: usize, tenants: &[String], act: impl FnOnce(Request<'_
     act(request.tenant(tenant).class(Class::ALL[index % 4]).access(access(index, HOT)))
 }
 
-/// A decision at once: with all planes, with and without a place, and with the cursor closed.
-pub(super) fn decisions() -> [Scenario; 2] {
+/// An engine that decides requests of all planes at once, each in the same way.
+pub(crate) struct AtOnce {
+    engine: Engine,
+    tenants: Vec<String>,
+    classes: &'static [Class],
+}
+
+impl AtOnce {
+    /// All are admitted.
+    pub(crate) fn admitted() -> Self {
+        Self::of(engine(ResourceConfig::IN_FLIGHT_MAX))
+    }
+
+    /// None has a place.
+    pub(crate) fn refused() -> Self {
+        let full = engine(1);
+        let held = with_request(0, &workload::keys(1), |request| full.admit(&request, START));
+        std::mem::forget(held);
+        Self::of(full)
+    }
+
+    /// The cursor sheds all, of classes below the highest, of which it sheds none.
+    pub(crate) fn shed() -> Self {
+        let closed = engine(ResourceConfig::IN_FLIGHT_MAX);
+        let (level, until) = (Some(Cursor::CLOSED.level()), START.saturating_add(WAIT));
+        let pinned = closed.event(Event::Pin { resource: None, level, until }, START);
+        pinned.expect("the default resource has a cursor");
+        Self { classes: &Class::ALL[..3], ..Self::of(closed) }
+    }
+
+    fn of(engine: Engine) -> Self {
+        Self { engine, tenants: workload::keys(TENANTS), classes: &Class::ALL }
+    }
+
+    fn with_request<R>(&self, index: usize, act: impl FnOnce(Request<'_>) -> R) -> R {
+        let class = self.classes[index % self.classes.len()];
+        with_request(index, &self.tenants, |request| act(request.class(class)))
+    }
+
+    /// Whether a request is admitted; its permit is dropped.
+    #[inline]
+    pub(crate) fn admits(&self, index: usize, now: Timestamp) -> bool {
+        self.with_request(index, |request| calls::admit(&self.engine, &request, now))
+    }
+
+    /// Whether a request is admitted; its permit is settled.
+    #[inline]
+    pub(crate) fn settles(&self, index: usize, now: Timestamp) -> bool {
+        self.with_request(index, |request| match self.engine.admit(&request, now) {
+            Ok(Step::Decided(Decision::Admit(permit))) => {
+                self.engine.settle(permit, Outcome::Succeeded, now).batches.is_empty()
+            }
+            _ => false,
+        })
+    }
+}
+
+fn at_once(
+    name: &str,
+    admits: bool,
+    at_once: AtOnce,
+    decide: impl Fn(&AtOnce, usize, Timestamp) -> bool + Send + Sync + 'static,
+) -> Scenario {
     let clock = Clock::start();
-    let scenario = |title: &str, admits: bool, candidates: Vec<Candidate>| Scenario {
-        title: title.to_owned(),
+    let candidate = Candidate::each(name, Ours, move |index| decide(&at_once, index, clock.now()));
+    Scenario {
+        title: format!("Fair queue, a decision with all planes, {name}"),
         admits: Some(admits),
         calls: 1 << 17,
-        candidates,
-    };
-    let decide = move |engine: Engine, name: &str| {
-        let tenants = workload::keys(TENANTS);
-        let candidate = Candidate::each(name, Ours, move |index| {
-            with_request(index, &tenants, |request| calls::admit(&engine, &request, clock.now()))
-        });
-        candidate.within(1_000.0)
-    };
-    let admitted = decide(engine(ResourceConfig::IN_FLIGHT_MAX), "admitted, nothing waits");
-    let full = engine(1);
-    let held = with_request(0, &workload::keys(1), |request| full.admit(&request, START));
-    std::mem::forget(held);
-    let refused = decide(full, "refused, no place");
-    [
-        scenario("Fair queue, a decision with all planes, admitted", true, vec![admitted]),
-        scenario("Fair queue, a decision with all planes, refused", false, vec![refused]),
-    ]
+        candidates: vec![candidate.within(1_000.0)],
+    }
 }
 
 /// A request of the fair queue that is admitted at once.
 pub(super) fn admitted() -> Scenario {
-    let [admitted, _] = decisions();
-    admitted
+    at_once("admitted, nothing waits", true, AtOnce::admitted(), AtOnce::admits)
 }
 
-/// A request of the fair queue that is refused at once.
+/// A request of the fair queue that is admitted at once and settled.
+pub(super) fn settled() -> Scenario {
+    at_once("admitted and settled, nothing waits", true, AtOnce::admitted(), AtOnce::settles)
+}
+
+/// A request of the fair queue that is refused at once for want of a place.
 pub(super) fn refused() -> Scenario {
-    let [_, refused] = decisions();
-    refused
+    at_once("refused, no place", false, AtOnce::refused(), AtOnce::admits)
+}
+
+/// A request of the fair queue that the cursor sheds.
+pub(super) fn shed() -> Scenario {
+    at_once("shed by the cursor", false, AtOnce::shed(), AtOnce::admits)
 }
 
 /// A request that enters the queue and leaves it again, with others in it.
@@ -124,14 +180,15 @@ pub(super) fn enqueue() -> Scenario {
 /// A storm: all of so many requests leave, the newest first. The time is that of one of them.
 pub(super) fn storm() -> Scenario {
     let clock = Clock::start();
-    let candidates = [1_000, 10_000].map(|queued| {
+    let candidates = [1_000, 10_000, 100_000].map(|queued| {
         let engine = engine(1);
         let tenants = workload::keys(TENANTS);
         let until = START.saturating_add(WAIT);
         let held = with_request(0, &tenants, |request| engine.admit(&request, START));
         std::mem::forget(held);
         let waiting = Mutex::new(Vec::with_capacity(queued));
-        Candidate::batched(&format!("{queued} enter and leave"), Ours, queued, move |_| {
+        let name = format!("{queued} enter and leave");
+        let candidate = Candidate::batched(&name, Ours, queued, move |_| {
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             for index in 0..queued {
                 let step = with_request(index, &tenants, |request| {
@@ -141,14 +198,14 @@ pub(super) fn storm() -> Scenario {
             }
             while waiting.pop().is_some() {}
             0
-        })
+        });
+        // A run has at least one storm: of the largest one, and there are 4 runs rather than 64.
+        if queued < 100_000 { candidate.rarely(10) } else { candidate.rarely(16).in_runs(4) }
     });
     Scenario {
         title: "Fair queue, a cancel storm".to_owned(),
         admits: Some(false),
-        // Each of the 64 runs of a repetition is one storm of the larger size.
-        // One storm of the larger size in each of the 64 runs of a repetition.
-        calls: 10_000 * 64,
+        calls: 100_000 * 64,
         candidates: candidates.into(),
     }
 }

@@ -744,3 +744,31 @@ fn nodes_keep_their_level_and_a_reload_that_overcommits_one_changes_nothing() {
     assert!(matches!(error, CapacityError::NodeOvercommitted { .. }), "{error}");
     assert_eq!(before.fingerprint(), fingerprint);
 }
+
+#[test]
+fn a_refusal_that_is_looked_for_is_that_of_an_admission_and_charges_nothing() {
+    use crate::table_config::TableMode;
+
+    for mode in [TableMode::Static, TableMode::Burst, TableMode::Adaptive, TableMode::Global] {
+        let table = TableConfig::new(SHOP, "orders", 40, 10).partitions(2).nodes(["a", "b"]).mode(mode);
+        let capacity = Capacity::builder().node("a", 100).node("b", 100).table(table).build().unwrap();
+        let mut outcomes = [0; 2];
+        for index in 0..400_u64 {
+            let now = START.saturating_add(Duration::from_millis(index));
+            let key = (index % 7).to_string();
+            let write = Access::write("orders", key.as_bytes(), 1 << 10);
+            let before = capacity.fingerprint();
+            let found = capacity.locate(SHOP, &write).unwrap().find_refusal(now);
+            assert!(found.is_some() || capacity.fingerprint() == before, "{mode:?}: {index}");
+            let admission = capacity.admit(SHOP, &write.repeated(true), now).unwrap();
+            match admission {
+                Admission::Admit(_) => assert_eq!(found, None, "{mode:?}: {index}"),
+                Admission::Throttle(throttled) => assert_eq!(found, Some(throttled), "{mode:?}: {index}"),
+            }
+            outcomes[usize::from(found.is_some())] += 1;
+        }
+        assert!(outcomes.iter().all(|count| *count > 10), "{mode:?}: {outcomes:?}");
+        let offered = capacity.partitions(SHOP, "orders", START).unwrap().map(|one| one.write.offered);
+        assert_eq!(offered.map(Units::as_thousandths).sum::<i64>(), 400_000, "each is offered once");
+    }
+}

@@ -116,6 +116,42 @@ impl Gate {
         self.conclude(&mut smallvec![probe], values, cost, now)
     }
 
+    /// The refusal that [`Gate::check`] would give, with all that a refusal brings with it; `None`
+    /// if it would admit, and then nothing is charged or changed. For a request that is refused by
+    /// another plane unless its limits refuse it.
+    ///
+    /// Room in the table for a new key is not looked for.
+    pub fn find_refusal<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Option<Refusal> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        if let [limit] = &*self.limits {
+            let mut probe = Probe::unread(0, self.find(limit, &values, self.plan_of(&values), now)?);
+            self.assess(&mut probe, cost, now);
+            return self.refuses(&probe).then(|| self.refuse(&mut smallvec![probe], &values, now));
+        }
+        let mut probes = Probes::new();
+        self.locate(&values, now, &mut probes);
+        if probes.len() > 1 {
+            self.touch(probes.iter().map(|probe| probe.key));
+        }
+        let mut refuses = false;
+        for probe in &mut probes {
+            self.assess(probe, cost, now);
+            refuses |= self.refuses(probe);
+        }
+        refuses.then(|| self.refuse(&mut probes, &values, now))
+    }
+
+    /// Whether an assessed limit refuses its request.
+    pub(super) fn refuses(&self, probe: &Probe<'_>) -> bool {
+        probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
+    }
+
     /// Starts loading the counters of these keys.
     #[inline]
     pub(super) fn touch(&self, keys: impl Iterator<Item = KeyHash>) {
@@ -259,10 +295,7 @@ impl Gate {
         cost: Cost,
         now: Timestamp,
     ) -> Decision {
-        let refused = probes
-            .iter()
-            .any(|probe| probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce);
-        if !refused {
+        if !probes.iter().any(|probe| self.refuses(probe)) {
             let mut permit = Permit::new(cost, now);
             if self.charge_all(probes, cost, now, &mut permit) {
                 return Decision::Admit(permit);
@@ -351,9 +384,7 @@ impl Gate {
         values: &Values<'a>,
         now: Timestamp,
     ) -> Refusal {
-        let refuses = |probe: &&Probe<'a>| {
-            probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
-        };
+        let refuses = |probe: &&Probe<'a>| self.refuses(probe);
         let mut found = probes.iter().filter(refuses);
         // Usually one limit refuses; nothing is put in order then.
         if let (Some(probe), None) = (found.next(), found.next()) {

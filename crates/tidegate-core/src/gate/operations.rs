@@ -45,7 +45,7 @@ impl Gate {
         let mut refused = false;
         for probe in &mut probes {
             self.assess(probe, cost, now);
-            refused |= probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce;
+            refused |= self.refuses(probe);
         }
         let limits = probes.iter().filter_map(|probe| self.status(probe, now)).collect();
         // A block for exceeding is only set by real requests.

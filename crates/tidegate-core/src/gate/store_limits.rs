@@ -10,7 +10,7 @@ use super::explain::Level;
 use super::located::LocatedRequest;
 use super::operations::TableFull;
 use super::permit::{LimitStatus, Permit};
-use super::probe::{Answer, Probe, Probes};
+use super::probe::{Probe, Probes};
 use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
@@ -286,10 +286,6 @@ impl Gate {
     fn algorithm_at(&self, place: &CounterPlace) -> Option<&Algorithm> {
         let limit = self.limits.get(usize::from(place.limit))?;
         self.algorithm_of(limit, place.spec)
-    }
-
-    fn refuses(&self, probe: &Probe<'_>) -> bool {
-        probe.answer != Answer::Admit && self.limit_of(probe).limit.mode == Mode::Enforce
     }
 
     fn violated_at<'a>(&'a self, probes: &Probes<'a>, now: Timestamp) -> Vec<(usize, Violated)> {

@@ -3,7 +3,7 @@
 //! 1. Read only: the deadline, the admission cursor.
 //! 2. Local limits, then leases; charged.
 //! 3. Capacity units, charged.
-//! 4. A place in flight.
+//! 4. A place in flight. Where none is free at step 1, steps 2 and 3 are read only.
 //! 5. One batch to the store for all exact limits; the place is held meanwhile.
 //!
 //! Each plane admits, refuses or asks. [`Engine::pass_row`] has one exit for each of these answers
@@ -24,12 +24,12 @@ use super::store_plane::ask_one;
 use super::table_lease_plane::TableAsk;
 use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, fail, is_withdrawn, outcome_of};
+use crate::demand::{Demand, Offer, fail, outcome_of};
 use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::leases::Flights;
 use crate::permit::{Holds, Home, Permit};
-use crate::place::Place;
+use crate::place::{OverloadPlane, Place};
 use crate::request::Request;
 
 /// The answer of the planes that decide without asking the store.
@@ -42,9 +42,9 @@ enum Passage {
     Waits(Flights),
 }
 
-/// The resource to which a request was offered just now, as a first attempt; its outcome is to be
-/// recorded once. `None` for a repeated attempt, and without an overload plane.
-pub(super) type Offered = Option<ResourceId>;
+/// The offer of a request that was made just now, as a first attempt; its outcome is to be recorded
+/// once. `None` for a repeated attempt, and without an overload plane.
+pub(super) type Offered = Option<Offer>;
 
 impl Engine {
     /// Decides a request, or says what to ask the store first.
@@ -63,7 +63,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
         let demand = Cell::new(demand);
@@ -99,7 +99,7 @@ impl Engine {
         gate: &Arc<Gate>,
         first: Holds,
         question: Option<LimitQuestion>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         offered: Offered,
         patience: impl FnOnce() -> Option<Box<Patience>>,
         now: Timestamp,
@@ -152,12 +152,27 @@ impl Engine {
         }
         let resource = self.resource_of(request);
         let is_first = request.attempt == 0 && !waited.is_offered;
-        let offered = if is_first { resource } else { None };
-        if let (Some(overload), Some(resource)) = (self.overload(), resource)
-            && let Some(shed) =
-                overload.shed(resource, request.class, request.tenant, request.cost, is_first, now)
+        let mut offered = None;
+        if let (Some(overload), Some(resource)) = (self.overload(), resource) {
+            let level = overload.request_level(request.class, request.tenant, now);
+            offered = is_first.then_some(Offer { resource, level });
+            if let Some(shed) = overload.shed_at(resource, level, request.cost, is_first) {
+                return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
+            }
+        }
+        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource)
+            && request.end_known
+            && !plane.overload.has_place(resource, request.class)
+            && self.shared.leases.is_none()
         {
-            return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
+            return match self.refuse_unplaced(gate, request, resource, plane, waited, now) {
+                Ok(refusal) => Ok(refused(refusal, offered)),
+                Err(error) => {
+                    self.decided(None, offered, request, OfferOutcome::Failed, now);
+                    failed();
+                    Err(error)
+                }
+            };
         }
         // A gate without limits in a store has nothing to locate for later.
         let mut located = LocatedRequest::default();
@@ -201,6 +216,34 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// The refusal of a request for which there is no place: by the first plane that refuses, as
+    /// steps 2 to 4 would, but for what they charge and take back. Of leases this cannot be said
+    /// without spending them.
+    #[cold]
+    fn refuse_unplaced(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        resource: ResourceId,
+        plane: &OverloadPlane,
+        waited: Waited<'_>,
+        now: Timestamp,
+    ) -> Result<Refusal, RequestError> {
+        if let Some(refusal) = gate.find_refusal(request.attributes, request.cost, now) {
+            return Ok(refusal);
+        }
+        if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
+            let access = access.repeated(request.attempt > 0 || waited.is_offered);
+            if let Some(throttled) = capacity.locate(request.namespace, &access)?.find_refusal(now) {
+                return Ok(throttled_by(gate.namespace(), &throttled, now));
+            }
+        }
+        let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+        let overload = &plane.overload;
+        let shed = if is_claimed { overload.refuse_place(resource) } else { overload.turn_away(resource) };
+        Ok(shed_by(gate.namespace(), &shed, request.class))
     }
 
     /// The planes after the local limits, in their order. Their charges are added to `holds`; the
@@ -321,14 +364,9 @@ impl Engine {
     }
 
     /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(
-        &self,
-        offered: Offered,
-        request: &Request<'_>,
-        now: Timestamp,
-    ) -> Option<Box<Demand>> {
+    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
         let plane = self.planes.overload.as_ref()?;
-        Some(Box::new(Demand::new(plane, offered?, request, now)))
+        Some(Demand::new(plane, offered?, request.cost, now))
     }
 
     /// Records the final decision on a request, once: by its demand if it has waited, else by what
@@ -336,7 +374,7 @@ impl Engine {
     #[inline]
     pub(super) fn decided(
         &self,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         offered: Offered,
         request: &Request<'_>,
         outcome: OfferOutcome,
@@ -344,11 +382,8 @@ impl Engine {
     ) {
         if let Some(demand) = demand {
             demand.decide(outcome);
-        } else if let (Some(overload), Some(resource)) = (self.overload(), offered) {
-            overload.record(resource, request.class, outcome);
-            if is_withdrawn(outcome) {
-                overload.withdraw(resource, request.class, request.tenant, request.cost, now);
-            }
+        } else if let (Some(overload), Some(offer)) = (self.overload(), offered) {
+            offer.end(overload, request.cost, outcome, now);
         }
     }
 }

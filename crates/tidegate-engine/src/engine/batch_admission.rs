@@ -33,7 +33,7 @@ enum BatchPassage {
 }
 
 /// The demand of each request of a batch, if it was offered.
-type Demands = SmallVec<[Option<Box<Demand>>; 1]>;
+type Demands = SmallVec<[Option<Demand>; 1]>;
 
 impl Engine {
     /// Decides several requests together: all go ahead, or none does and nothing stays charged.
@@ -190,7 +190,7 @@ impl Engine {
         request: &Request<'_>,
         flights: Flights,
         rounds: u8,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         seat: Option<Seat>,
     ) -> Waiting {
         let requests = smallvec![self.own(request)];

@@ -23,7 +23,7 @@ use super::lease_plane::Waited;
 use super::refusal::{shed_by, throttled_by};
 use super::table_lease_plane::TableAsk;
 use super::{Engine, Shared};
-use crate::demand::{Demand, outcome_of};
+use crate::demand::{Demand, Offer, outcome_of};
 use crate::error::RequestError;
 use crate::leases::LeaseCharge;
 use crate::progress::{Progress, StoreStep};
@@ -134,10 +134,10 @@ impl Engine {
     ) -> Result<Option<Refusal>, RequestError> {
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let is_first = request.attempt == 0;
-            hold.demand = self.demand(is_first.then_some(resource), request, now);
-            let (class, tenant) = (request.class, request.tenant);
-            if let Some(shed) = overload.shed(resource, class, tenant, request.cost, is_first, now) {
-                return Ok(Some(shed_by(request.namespace, &shed, class)));
+            let level = overload.request_level(request.class, request.tenant, now);
+            hold.demand = self.demand(is_first.then_some(Offer { resource, level }), request, now);
+            if let Some(shed) = overload.shed_at(resource, level, request.cost, is_first) {
+                return Ok(Some(shed_by(request.namespace, &shed, request.class)));
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
@@ -277,7 +277,7 @@ impl Engine {
 struct CarriedHold {
     capacity: Option<Arc<Capacity>>,
     shared: Arc<Shared>,
-    demand: Option<Box<Demand>>,
+    demand: Option<Demand>,
     leased: SmallVec<[LeaseCharge; 1]>,
     units: Option<UnitsHold>,
     taken_at: Timestamp,

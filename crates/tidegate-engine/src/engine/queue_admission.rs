@@ -18,7 +18,7 @@ use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, fail, outcome_of};
+use crate::demand::{Demand, Offer, fail, outcome_of};
 use crate::error::RequestError;
 use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
@@ -84,7 +84,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         seat: Option<Seat>,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
@@ -140,7 +140,7 @@ impl Engine {
     fn join_line(
         &self,
         request: &Request<'_>,
-        demand: &Cell<Option<Box<Demand>>>,
+        demand: &Cell<Option<Demand>>,
         returns: u64,
         now: Timestamp,
     ) -> Option<Step> {
@@ -174,10 +174,12 @@ impl Engine {
 
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
     /// attempt, and without an overload plane.
-    fn offer(&self, request: &Request<'_>, now: Timestamp) -> Option<Box<Demand>> {
+    fn offer(&self, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
         let resource = self.resource_of(request).filter(|_| request.attempt == 0)?;
-        self.overload()?.offer(resource, request.class, request.tenant, request.cost, now);
-        self.demand(Some(resource), request, now)
+        let overload = self.overload()?;
+        let level = overload.request_level(request.class, request.tenant, now);
+        overload.offer_at(resource, level, request.cost);
+        self.demand(Some(Offer { resource, level }), request, now)
     }
 
     /// Whether the cursor of its resource sheds a request, so that it does not wait.
@@ -251,9 +253,10 @@ impl Engine {
 
     /// Goes on with a request that was called, or whose time has come.
     pub(super) fn resume_turn(&self, queued: Queued, now: Timestamp) -> Step {
-        let Queued { request, seat, demand, refusal, ask_at, until, .. } = queued;
+        let Queued { request, seat, demand, refusal, ask_at, .. } = queued;
         let lists = request.lists();
         let mut asked = request.with(&lists);
+        let until = until(&asked);
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
@@ -305,7 +308,7 @@ impl Engine {
         &self,
         request: &Request<'_>,
         waited: Waited<'_>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
         seat: Seat,
         now: Timestamp,
     ) -> Result<Step, RequestError> {
@@ -323,7 +326,7 @@ impl Engine {
         why: QueueShed,
         request: &Request<'_>,
         refusal: Option<Refusal>,
-        demand: Option<Box<Demand>>,
+        demand: Option<Demand>,
     ) -> Step {
         let namespace = request.namespace;
         let shed_by = |shed: fn(&Overload, ResourceId) -> Shed| {
@@ -436,7 +439,7 @@ fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp
 }
 
 /// Refuses a request for good; it ends with `outcome`, or by default with that of its refusal.
-fn refuse_finally(refusal: Refusal, demand: Option<Box<Demand>>, outcome: Option<OfferOutcome>) -> Step {
+fn refuse_finally(refusal: Refusal, demand: Option<Demand>, outcome: Option<OfferOutcome>) -> Step {
     if let Some(demand) = demand {
         demand.decide(outcome.unwrap_or_else(|| outcome_of(&refusal)));
     }
@@ -457,12 +460,12 @@ fn until(request: &Request<'_>) -> Timestamp {
 fn queued(
     request: OwnedRequest,
     seat: Seat,
-    demand: Option<Box<Demand>>,
+    demand: Option<Demand>,
     refusal: Option<Refusal>,
     ask_at: Timestamp,
     until: Timestamp,
 ) -> Step {
     let wake_at = if seat.is_next() { ask_at.min(until) } else { until };
-    let queued = Queued { request, seat, demand, refusal, ask_at, until, wake_at };
+    let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
     Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
 }

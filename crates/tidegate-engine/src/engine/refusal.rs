@@ -57,7 +57,7 @@ pub(super) fn drained(namespace: &str, class: Class, retry_hint: Duration) -> Re
 
 pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
     let violated = Violated {
-        name: Text::from(shed.name()),
+        name: Text::from_static(shed.name()),
         reason: Reason::OverloadShed,
         retry: Retry::Backoff,
         limit: shed.limit(),

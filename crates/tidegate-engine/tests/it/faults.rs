@@ -10,7 +10,8 @@ fn a_refused_request_that_keeps_its_charges_is_found() {
     let fault = Fault::RefusalKeepsHolds;
     let throttled = order::position_3_the_capacity_plane_throttles_and_the_limits_get_their_charges_back;
     assert!(PlantedFault::is_found_by(fault, throttled));
-    let shed = order::position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back;
+    let shed =
+        order::position_5_a_place_that_others_wait_for_sheds_and_limits_and_capacity_get_their_charges_back;
     assert!(PlantedFault::is_found_by(fault, shed));
 }
 

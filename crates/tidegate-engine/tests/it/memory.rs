@@ -13,13 +13,13 @@ const QUEUED: usize = 100_000;
 /// The bytes of the copy of a request without attributes, with a tenant of 8 bytes.
 const REQUEST_BYTES: u64 = 240;
 
-/// The most bytes of each waiting request beside its copy: about 228 of the room and the fair
-/// queue, 70 of its call and the index of calls, 56 of its demand with a second copy of the tenant,
-/// and 64 of the handle with its seat and instants.
-const BYTES_MAX: u64 = 424;
+/// The most bytes of each waiting request beside its copy. Of the 238 that it takes 64 are its slot
+/// in the room with its call, 48 its slot in the fair queue, 34 the two indexes of slots, 31 the
+/// order of its sub-queue, and 56 the handle with its seat, its demand and its instants.
+const BYTES_MAX: u64 = 256;
 
 #[test]
-fn a_queued_request_takes_at_most_424_bytes_beside_its_copy_and_gives_all_back() {
+fn a_queued_request_takes_at_most_256_bytes_beside_its_copy_and_gives_all_back() {
     let overload = Overload::new(ResourceConfig::new(1).queue(QueueConfig::default()), 7).unwrap();
     let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", [])).overload(overload);
     let engine = engine.build().unwrap();
@@ -47,7 +47,8 @@ fn a_queued_request_takes_at_most_424_bytes_beside_its_copy_and_gives_all_back()
     let taken = info.bytes_current;
     let info = allocation_counter::measure(|| drop((waiting, held)));
     assert_eq!(engine.waiting(), 0);
-    // The index of calls keeps its room for the next ones.
+    // Lists of sub-queues keep their room for the next ones.
     let kept = taken + info.bytes_current;
-    assert!(kept <= 24 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
+    println!("{kept} bytes are kept");
+    assert!(kept <= 2 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
 }

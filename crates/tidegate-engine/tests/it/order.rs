@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use tidegate_core::{Plane, Reason, Retry, Timestamp};
-use tidegate_engine::{Decision, Event, Outcome, Permit};
+use tidegate_engine::{Decision, Event, OfferOutcome, Outcome, Permit};
 
 use crate::world::{NOW, Room, World, request};
 
@@ -105,7 +105,7 @@ fn position_4_a_store_that_does_not_answer_refuses_and_the_rest_get_their_charge
 }
 
 #[test]
-pub(crate) fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back() {
+fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_their_charges_back() {
     let world = World::new(Room { in_flight: 2, ..Room::WIDE });
     let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
     let (local, capacity, ..) = world.state();
@@ -127,6 +127,69 @@ pub(crate) fn position_5_a_full_system_sheds_and_limits_capacity_and_store_get_t
     drop(held);
     // Two were admitted and stay spent; this one is the third, and the refused ones left nothing.
     assert_eq!(left_in_store(&world), 1000 - 3);
+}
+
+#[test]
+pub(crate) fn position_5_a_place_that_others_wait_for_sheds_and_limits_and_capacity_get_their_charges_back() {
+    let world = World::new(Room { in_flight: 1, ..Room::WIDE });
+    let held = admitted(world.decide(&request()));
+    let patient = request().may_wait_until(NOW.saturating_add(Duration::from_secs(1)));
+    let waiting = world.begin(&patient).waits();
+    // The place is free, and called for.
+    drop(held);
+    let before = world.state();
+    for _ in 0..3 {
+        let (plane, reason, name, retry) = refused(world.decide(&request()));
+        assert_eq!(
+            (plane, reason, name.as_str(), retry),
+            (Plane::Overload, Reason::OverloadShed, "in_flight", Retry::Backoff)
+        );
+        assert_eq!(world.state(), before);
+    }
+    drop(world.resume(waiting).admitted());
+}
+
+#[test]
+fn a_full_system_tells_a_caller_over_its_limit_or_throughput_of_that_and_counts_alike() {
+    let over_limit = (Plane::Limits, Reason::RateExceeded, "rate");
+    let over_throughput = (Plane::Capacity, Reason::TableThroughputExceeded, "orders");
+    let both = Room { local: 2, capacity: 2, in_flight: 2, ..Room::WIDE };
+    for (room, expected, outcome) in [
+        (both, over_limit, OfferOutcome::Denied),
+        (Room { local: 1000, ..both }, over_throughput, OfferOutcome::Throttled),
+    ] {
+        let world = World::new(room);
+        let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
+        let (before, demand) = (world.state(), world.stats().demand);
+        for _ in 0..3 {
+            let (plane, reason, name, _) = refused(world.decide(&request()));
+            assert_eq!((plane, reason, name.as_str()), expected);
+        }
+        assert_eq!(world.state(), before);
+        let stats = world.stats();
+        assert_eq!((stats.offered, stats.count(outcome), stats.demand), (5, 3, demand));
+        drop(held);
+    }
+}
+
+#[test]
+fn a_full_system_changes_nothing_but_counts_and_offers_the_access() {
+    let world = World::new(Room { in_flight: 2, ..Room::WIDE });
+    let held: Vec<_> = (0..2).map(|_| admitted(world.decide(&request()))).collect();
+    let before = world.state();
+    let offered = |world: &World| {
+        let mut partitions = world.engine.partition_statuses("api", "orders", world.now()).unwrap();
+        partitions.next().unwrap().write.offered.as_thousandths()
+    };
+    assert_eq!(offered(&world), 2_000, "a unit each");
+    for _ in 0..3 {
+        refused(world.decide(&request()));
+    }
+    assert_eq!(world.state(), before);
+    let stats = world.stats();
+    assert_eq!((stats.offered, stats.count(OfferOutcome::NoPlace), stats.demand), (5, 3, 5));
+    assert_eq!(offered(&world), 5_000);
+    drop(held);
 }
 
 #[test]

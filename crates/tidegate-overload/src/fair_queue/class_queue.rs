@@ -8,33 +8,15 @@
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::Timestamp;
-
-use super::QueueShed;
 use super::flow::{Flow, FlowKey, SHARED_FLOWS, TenantKey, hand_of};
 use crate::fault::Fault;
 use crate::waiting_room::Position;
 
-/// A request that waits.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QueuedRequest {
-    /// The beginning of its wait.
-    pub(super) since: Timestamp,
-    /// The instant from which it is refused.
-    pub(super) until: Timestamp,
-    /// The instant at which its answer is late; [`Timestamp::MAX`] without one.
-    pub(super) deadline: Timestamp,
-    pub(super) tenant: u64,
-    pub(super) cost: u32,
-    pub(super) has_tenant: bool,
-    /// Why it was refused when it asked for its turn; it is about to leave.
-    pub(super) shed: Option<QueueShed>,
-}
-
 /// All requests of one class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassQueue {
-    requests: BTreeMap<(u32, Position), QueuedRequest>,
+    /// The requests of each sub-queue by arrival.
+    requests: BTreeSet<(u32, Position)>,
     flows: Vec<Flow>,
     /// The numbers in `flows` that are free.
     free: Vec<u32>,
@@ -81,23 +63,17 @@ impl ClassQueue {
 
     /// Lets a request wait in the sub-queue of its tenant, or in a shared one unless `may_open`.
     /// The number of the sub-queue.
-    pub(super) fn push(
-        &mut self,
-        position: Position,
-        key: TenantKey,
-        request: QueuedRequest,
-        may_open: bool,
-    ) -> u32 {
+    pub(super) fn push(&mut self, position: Position, key: TenantKey, cost: u32, may_open: bool) -> u32 {
         let number = self.open(self.key_of(key, may_open));
-        self.requests.insert((number, position), request);
-        self.backlog += u64::from(request.cost);
+        self.requests.insert((number, position));
+        self.backlog += u64::from(cost);
         let turn = self.turn();
         self.change(number, |flow| {
             if flow.waiting == 0 {
                 flow.turn = turn;
             }
             flow.waiting += 1;
-            flow.backlog += u64::from(request.cost);
+            flow.backlog += u64::from(cost);
         });
         number
     }
@@ -105,11 +81,7 @@ impl ClassQueue {
     /// The request that is next.
     pub(super) fn next(&self) -> Option<Position> {
         let number = self.next_flow()?;
-        if self.is_lifo {
-            self.newest_of(number)
-        } else {
-            self.oldest_of(number).map(|(position, _)| position)
-        }
+        if self.is_lifo { self.newest_of(number) } else { self.oldest_of(number) }
     }
 
     fn next_flow(&self) -> Option<u32> {
@@ -118,44 +90,32 @@ impl ClassQueue {
 
     fn newest_of(&self, number: u32) -> Option<Position> {
         let newest = self.requests.range((number, Position::new(0))..=(number, Position::new(u64::MAX)));
-        newest.last().map(|((_, position), _)| *position)
+        newest.last().map(|(_, position)| *position)
     }
 
-    fn oldest_of(&self, number: u32) -> Option<(Position, &QueuedRequest)> {
-        let ((of, position), request) = self.requests.range((number, Position::new(0))..).next()?;
-        (*of == number).then_some((*position, request))
+    /// The earliest request of a sub-queue.
+    pub(super) fn oldest_of(&self, number: u32) -> Option<Position> {
+        let (of, position) = self.requests.range((number, Position::new(0))..).next()?;
+        (*of == number).then_some(*position)
     }
 
-    /// The beginning of the longest wait in the sub-queue that is next.
-    pub(super) fn oldest_since(&self) -> Option<Timestamp> {
-        self.next_flow().and_then(|number| self.since_of(number))
+    /// The earliest request of the sub-queue that is next.
+    pub(super) fn oldest(&self) -> Option<Position> {
+        self.next_flow().and_then(|number| self.oldest_of(number))
     }
 
-    /// The beginning of the longest wait in a sub-queue.
-    pub(super) fn since_of(&self, number: u32) -> Option<Timestamp> {
-        self.oldest_of(number).map(|(_, request)| request.since)
-    }
-
-    pub(super) fn get(&self, number: u32, position: Position) -> Option<&QueuedRequest> {
-        self.requests.get(&(number, position))
-    }
-
-    pub(super) fn get_mut(&mut self, number: u32, position: Position) -> Option<&mut QueuedRequest> {
-        self.requests.get_mut(&(number, position))
-    }
-
-    /// Takes a request out.
-    pub(super) fn remove(&mut self, number: u32, position: Position) -> Option<QueuedRequest> {
-        let request = self.requests.remove(&(number, position))?;
-        self.backlog -= u64::from(request.cost);
+    /// Takes a request of this cost out.
+    pub(super) fn remove(&mut self, number: u32, position: Position, cost: u32) {
+        let was_here = self.requests.remove(&(number, position));
+        debug_assert!(was_here, "{position:?} waits in another sub-queue");
+        self.backlog -= u64::from(cost);
         self.change(number, |flow| {
             flow.waiting -= 1;
-            flow.backlog -= u64::from(request.cost);
+            flow.backlog -= u64::from(cost);
         });
         if self.requests.is_empty() {
             self.rest();
         }
-        Some(request)
     }
 
     /// Charges the sub-queue whose request is about to be served.

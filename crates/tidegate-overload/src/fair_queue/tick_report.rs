@@ -11,7 +11,7 @@ impl FairQueue {
     /// Reports the time since the last tick, and begins the next one.
     pub fn tick(&mut self, now: Timestamp) -> QueueTick {
         let is_empty = Class::ALL.map(|class| self.classes[class as usize].is_empty());
-        let tick = core::mem::replace(&mut self.tick, TickState::new(is_empty, self.places.is_empty()));
+        let tick = core::mem::replace(&mut self.tick, TickState::new(is_empty, self.requests.is_empty()));
         let mut observation = QueueTick {
             was_empty: tick.was_empty,
             cost_served: tick.cost_served,
@@ -23,7 +23,10 @@ impl FairQueue {
             self.counts[number].delay = Duration::ZERO;
             let Some(target) = target.filter(|_| !tick.class_was_empty[number]) else { continue };
             // Where none had its turn, the one that is next has waited this long already.
-            let oldest = || self.classes[number].oldest_since().map(|since| now.saturating_since(since));
+            let oldest = || {
+                let oldest = self.requests.get(self.classes[number].oldest()?)?;
+                Some(now.saturating_since(oldest.since))
+            };
             let delay = tick.delay_min[number].or_else(oldest).unwrap_or_default();
             self.counts[number].delay = delay;
             observation.delay = observation.delay.max(delay);

@@ -4,9 +4,9 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use super::class_queue::QueuedRequest;
+use super::FairQueue;
+use super::queued_request::QueuedRequest;
 use super::turn_verdict::{QueueShed, TurnVerdict};
-use super::{FairQueue, PlaceInQueue};
 use crate::fault::Fault;
 use crate::waiting_room::Position;
 
@@ -18,54 +18,46 @@ impl FairQueue {
     ///
     /// After [`TurnVerdict::Shed`] the request counts as shed, and leaves by [`FairQueue::cancel`].
     pub fn turn(&mut self, position: Position, now: Timestamp) -> TurnVerdict {
-        let Some(place) = self.places.get(&position).copied() else { return TurnVerdict::Wait };
-        let class = place.class as usize;
-        let Some(request) = self.classes[class].get(place.flow(), position).copied() else {
-            return TurnVerdict::Wait;
-        };
+        let Some(request) = self.requests.get(position).copied() else { return TurnVerdict::Wait };
+        let class = request.class as usize;
         if let Some(why) = request.shed {
             return TurnVerdict::Shed(why);
         }
         let is_served_anyway = Fault::ExpiredServed.is_planted();
         if (now >= request.until || now >= request.deadline) && !is_served_anyway {
-            return self.shed(position, place, QueueShed::Expired);
+            return self.shed(position, QueueShed::Expired);
         }
         if request.deadline.saturating_since(now) < self.service_time && !is_served_anyway {
-            return self.shed(position, place, QueueShed::TooLate);
+            return self.shed(position, QueueShed::TooLate);
         }
         if self.next() != Some(position) {
             return TurnVerdict::Wait;
         }
-        let (standing, delay) = self.delays_of(place, &request, now);
+        let (standing, delay) = self.delays_of(&request, now);
         let tick_min = &mut self.tick.delay_min[class];
         *tick_min = Some(tick_min.map_or(standing, |least| least.min(standing)));
-        if let Some(target) = self.delay_target(place.class, now)
+        if let Some(target) = self.delay_target(request.class, now)
             && self.delays[class].sheds(standing, delay, target, now)
         {
-            return self.shed(position, place, QueueShed::Delay);
+            return self.shed(position, QueueShed::Delay);
         }
         TurnVerdict::Go
     }
 
     /// The delay of the queue where a request is, and of the request itself.
-    fn delays_of(
-        &self,
-        place: PlaceInQueue,
-        request: &QueuedRequest,
-        now: Timestamp,
-    ) -> (Duration, Duration) {
-        let queue = &self.classes[place.class as usize];
-        let since = if queue.is_lifo { queue.since_of(place.flow()) } else { None };
-        let since = since.map_or(request.since, |since| since.min(request.since));
+    fn delays_of(&self, request: &QueuedRequest, now: Timestamp) -> (Duration, Duration) {
+        let queue = &self.classes[request.class as usize];
+        let oldest = if queue.is_lifo { queue.oldest_of(request.flow) } else { None };
+        let oldest = oldest.and_then(|position| self.requests.get(position));
+        let since = oldest.map_or(request.since, |oldest| oldest.since.min(request.since));
         (now.saturating_since(since), now.saturating_since(request.since))
     }
 
-    fn shed(&mut self, position: Position, place: PlaceInQueue, why: QueueShed) -> TurnVerdict {
-        let class = place.class as usize;
-        if let Some(request) = self.classes[class].get_mut(place.flow(), position) {
+    fn shed(&mut self, position: Position, why: QueueShed) -> TurnVerdict {
+        if let Some(request) = self.requests.get_mut(position) {
             request.shed = Some(why);
+            self.tick.shed[request.class as usize] += 1;
         }
-        self.tick.shed[class] += 1;
         TurnVerdict::Shed(why)
     }
 

@@ -1,5 +1,8 @@
 //! The words of the waiting room, and the function that says which request is next.
 
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::resource_id::ResourceId;
@@ -21,17 +24,34 @@ pub enum Obstacle {
 /// The position of one waiting request: its number by arrival.
 ///
 /// A position is never used again. Positions compare by arrival, the earlier one first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(u64);
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    // Halves rather than one word, whose alignment would pad what is kept beside it. The high one
+    // is first, so that positions compare as their numbers.
+    high: u32,
+    low: u32,
+}
 
 impl Position {
     pub(crate) const fn new(arrival: u64) -> Self {
-        Self(arrival)
+        Self { high: (arrival >> 32) as u32, low: arrival as u32 }
     }
 
     /// The number: positions are counted from 0 in order of arrival.
     pub const fn get(self) -> u64 {
-        self.0
+        (self.high as u64) << 32 | self.low as u64
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Position({})", self.get())
+    }
+}
+
+impl Hash for Position {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.get());
     }
 }
 

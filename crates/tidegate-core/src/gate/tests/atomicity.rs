@@ -54,6 +54,27 @@ fn every_subset_of_refusing_limits_leaves_the_table_byte_for_byte_as_it_was() {
 }
 
 #[test]
+fn a_refusal_that_is_looked_for_is_that_of_a_check_and_charges_nothing() {
+    for subset in 0..1_u32 << NAMES.len() {
+        let gate = gate(one_of_each(3));
+        let mut held = Vec::new();
+        for name in attributes_of(subset).chunks(1) {
+            held.extend((0..3).map(|_| gate.check(name, Cost::ONE, NOW)));
+        }
+        let before = gate.table().fingerprint();
+        for asked in [attributes_of(u32::MAX), attributes_of(1), attributes_of(!subset)] {
+            let found = gate.find_refusal(asked.as_slice(), Cost::ONE, NOW);
+            assert_eq!(gate.table().fingerprint(), before, "subset {subset:#b}");
+            assert_eq!(found, gate.check(asked.as_slice(), Cost::ONE, NOW).into_result().err());
+            if found.is_none() {
+                // It was charged by the check.
+                break;
+            }
+        }
+    }
+}
+
+#[test]
 fn taking_an_admitted_request_back_restores_every_kind_of_state() {
     for limit in one_of_each(3) {
         let name = limit.name.clone();
