@@ -164,7 +164,9 @@ impl AdaptiveLimit {
         };
         controller.limit = if next.is_finite() { next.clamp(min, max) } else { limit };
         let whole = whole(controller.limit);
-        self.limit.store(whole, Ordering::Relaxed);
+        if self.limit.swap(whole, Ordering::Relaxed) != whole {
+            lock(&self.window).restart(now);
+        }
         whole
     }
 
@@ -187,7 +189,7 @@ impl AdaptiveLimit {
             return None;
         }
         let summary = window.summary(age, self.config.samples_min);
-        window.restart(now);
+        window.clear();
         Some(summary)
     }
 }

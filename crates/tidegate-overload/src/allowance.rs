@@ -2,16 +2,18 @@
 //! position of the cursor out.
 //!
 //! A queue that stands longer than its target cuts the allowance in proportion to the excess
-//! (Breakwater, OSDI'20). Three rules keep a steady overload steady:
+//! (Breakwater, OSDI'20). Four rules keep a steady overload steady:
 //!
 //! - the first cut starts from what was served in the last second. Demand says nothing about
 //!   capacity, and from "all of it" the cuts would need a second to have an effect;
 //! - no cut goes below [`SERVED_KEPT`] of what was served. The served cost is what the resource is
 //!   known to bear. `CoDel` bounds the delay meanwhile, so cutting deeper only idles places;
+//! - no raise goes above what was served and some room, which shrinks with the delay of the queue
+//!   and by what the queue itself shed. A request that the queue sheds is one that the cursor let
+//!   in by mistake: it takes a call of a task of several, whose other calls are then wasted;
 //! - the cursor opens in one step only if the demand fits what was served, if capacity grew, or if
 //!   the queue was empty and nobody was shed. An empty queue alone is what a cursor that works
-//!   looks
-//!   like: opening then floods the queue, and the cursor cycles twice a second.
+//!   looks like: opening then floods the queue, and the cursor cycles twice a second.
 
 use crate::cursor::{Cursor, LEVELS};
 use crate::queue_observation::QueueObservation;
@@ -22,7 +24,7 @@ const DECREASE: f64 = 0.5;
 /// The least factor of one tick.
 const FACTOR_MIN: f64 = 0.5;
 /// No cut goes below this part of what was served.
-const SERVED_KEPT: f64 = 0.95;
+const SERVED_KEPT: f64 = 0.99;
 /// Nor below this part of what was served in better times, so that a resource that hung for a
 /// second is not closed to all but the highest class for many more.
 const BEST_KEPT: f64 = 0.1;
@@ -30,9 +32,13 @@ const BEST_KEPT: f64 = 0.1;
 const BEST_DECAY: f64 = 0.99;
 /// The most by which one tick raises the allowance.
 const RAISE_MAX: f64 = 0.1;
-/// No raise goes above this multiple of what was served, so that a pause of the overload by chance
-/// does not swing the cursor; the served cost follows the allowance where there is capacity.
-const SERVED_OVER: f64 = 1.15;
+/// No raise goes above what was served by more than this, so that a pause of the overload by chance
+/// does not swing the cursor; the served cost follows the allowance where there is capacity. The
+/// room is the idle part of the places between these bounds, less the delay of the queue.
+const ROOM_MIN: f64 = 0.09;
+const ROOM_MAX: f64 = 0.15;
+/// Places of which this part is in use are full.
+const FULL: f64 = 0.9;
 /// Newer demand counts as a surge from this multiple of the smoothed demand on.
 const SURGE: f64 = 1.25;
 /// A change of the position up to so many levels is taken as chance, and followed slowly.
@@ -45,9 +51,10 @@ const STEP_LEVELS: u16 = 3;
 const SECOND_TICKS: usize = 10;
 /// The weight of one tick in the smoothed demand: a time constant of a second.
 const DEMAND_GAIN: f32 = 1.0 / 11.0;
-/// Demand is compared with the served cost over at least so many units, or a second. Half of twice
-/// as much is five standard deviations away, so chance does not open the cursor.
-const COMPARED_UNITS: f64 = 50.0;
+/// Demand fits what was served if it does so by this many standard deviations of arrivals by
+/// chance. Tasks of several calls whose first call is shed offer little more than is served, and a
+/// tenth of a second in which that fits by chance must not open the cursor to the calls withheld.
+const DEVIATIONS: f64 = 3.0;
 /// After so many ticks with an empty queue in which nobody was shed the cursor opens.
 const CALM_TICKS: u32 = 2;
 /// The limit that counts as more capacity, relative to that of the last overloaded tick.
@@ -72,10 +79,14 @@ pub(crate) struct TickLoad<'a> {
 pub(crate) struct Allowance {
     /// The cost that one tick may take in; `None`: all that is offered.
     allowed: Option<f64>,
-    /// The offered cost of each level per tick, smoothed.
+    /// The offered cost of each level per tick, smoothed from 0 on.
     demand: Box<[f32; LEVELS]>,
+    /// The part of `demand` that is still the 0 that it began with.
+    unknown: f64,
     /// The offered and the served cost of the last ticks, the newest first.
     recent: [(f64, f64); SECOND_TICKS],
+    /// The requests that the queue shed in each of them.
+    queue_sheds: [u64; SECOND_TICKS],
     /// How many of those have happened.
     ticks: usize,
     /// The most that was served per tick, fading.
@@ -94,7 +105,9 @@ impl Allowance {
         Self {
             allowed: None,
             demand: Box::new([0.0; LEVELS]),
+            unknown: 1.0,
             recent: [(0.0, 0.0); SECOND_TICKS],
+            queue_sheds: [0; SECOND_TICKS],
             ticks: 0,
             best: 0.0,
             places: 0,
@@ -122,11 +135,10 @@ impl Allowance {
             if self.fits() || has_grown || self.calm >= CALM_TICKS {
                 self.allowed = None;
             } else {
-                let spare = (1.0 - load.utilization).clamp(0.0, RAISE_MAX);
+                let idle = (1.0 - load.utilization).clamp(0.0, RAISE_MAX);
                 let served = self.served();
-                // Already above it after a cut: it stays.
-                let most = allowed.max(SERVED_OVER * served);
-                self.allowed = Some((allowed * (1.0 + spare)).min(most).max(SERVED_KEPT * served));
+                let most = self.raised_to(allowed, load);
+                self.allowed = Some((allowed * (1.0 + idle)).min(most).max(SERVED_KEPT * served));
             }
         }
         let position = self.position();
@@ -149,8 +161,11 @@ impl Allowance {
             *smooth += (*cost as f32 - *smooth) * DEMAND_GAIN;
             total += *cost as f64;
         }
+        self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
         self.recent.rotate_right(1);
         self.recent[0] = (total, load.queue.served as f64);
+        self.queue_sheds.rotate_right(1);
+        self.queue_sheds[0] = load.queue.shed;
         self.ticks = (self.ticks + 1).min(SECOND_TICKS);
         self.best = (self.best * BEST_DECAY).max(self.served());
     }
@@ -170,21 +185,110 @@ impl Allowance {
         self.allowed = Some((from * factor).max(least));
     }
 
+    /// The highest allowance to which a raise may lead.
+    fn raised_to(&self, allowed: f64, load: &TickLoad<'_>) -> f64 {
+        let served = self.served();
+        let idle = (1.0 - load.utilization).clamp(ROOM_MIN, ROOM_MAX);
+        let room = idle * (1.0 - load.queue.delay_ratio.clamp(0.0, 1.0));
+        if load.utilization < FULL {
+            // Already above it after a cut: it stays. Idle places say that what the queue shed is
+            // over, and that what is served is too little.
+            return allowed.max(served * (1.0 + room));
+        }
+        let shed: u64 = self.queue_sheds.iter().sum();
+        let shed_share = shed as f64 / (served * self.ticks as f64).max(1.0);
+        served * (1.0 + room - shed_share)
+    }
+
     /// Whether the newest demand fits what was served in the last second.
     fn fits(&self) -> bool {
         let served = self.served();
-        let needed = (1..SECOND_TICKS).find(|ticks| served * *ticks as f64 >= COMPARED_UNITS);
-        let ticks = needed.unwrap_or(SECOND_TICKS);
-        let offered: f64 = self.recent[..ticks].iter().map(|(offered, _)| offered).sum();
-        offered <= served * ticks as f64
+        let mut offered = 0.0;
+        (1..).zip(&self.recent[..self.ticks]).any(|(ticks, (cost, _))| {
+            offered += cost;
+            offered + DEVIATIONS * offered.sqrt() <= served * f64::from(ticks)
+        })
     }
 
     fn position(&self) -> Cursor {
         let Some(allowed) = self.allowed else { return Cursor::OPEN };
-        let smooth: f64 = self.demand.iter().map(|cost| f64::from(*cost)).sum();
+        let known = 1.0 - self.unknown;
+        let smooth = self.demand.iter().map(|cost| f64::from(*cost)).sum::<f64>() / known;
         // A surge is in the last ticks before it is in the smoothed demand.
         let newest = self.recent[..3].iter().map(|(offered, _)| offered).sum::<f64>() / 3.0;
         let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
-        Cursor::for_allowance(|level| f64::from(self.demand[level]) * scale, allowed)
+        Cursor::for_allowance(|level| f64::from(self.demand[level]) / known * scale, allowed)
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    /// The cost that a full resource serves in a tick.
+    const SERVED: u64 = 100;
+
+    /// Cost spread over the lowest 100 levels, in units of a hundredth of it.
+    fn offered(cost: u64) -> [u64; LEVELS] {
+        core::array::from_fn(|level| {
+            if level < 100 { cost / 100 + u64::from((level as u64) < cost % 100) } else { 0 }
+        })
+    }
+
+    fn tick(allowance: &mut Allowance, cost: u64, delay_ratio: f64, shed: u64, utilization: f64) -> Cursor {
+        let queue =
+            QueueObservation { delay_ratio, delay: Duration::ZERO, is_empty: false, shed, served: SERVED };
+        let load = TickLoad { offered: &offered(cost), queue, turned_away: 1, utilization, places: 10 };
+        allowance.tick(&load, true)
+    }
+
+    /// An allowance after two seconds of an overload of a quarter.
+    fn overloaded() -> Allowance {
+        let mut allowance = Allowance::new();
+        for _ in 0..20 {
+            tick(&mut allowance, 125, 1.5, 25, 1.0);
+        }
+        allowance
+    }
+
+    #[test]
+    fn a_tick_whose_demand_fits_by_chance_does_not_open_the_cursor_and_a_fall_by_half_does() {
+        let mut allowance = overloaded();
+        assert_ne!(tick(&mut allowance, 95, 0.5, 0, 1.0), Cursor::OPEN);
+        assert_eq!(tick(&mut allowance, 50, 0.5, 0, 1.0), Cursor::OPEN);
+    }
+
+    #[test]
+    fn the_first_ticks_of_an_overload_are_demand_enough_to_hold_the_cursor() {
+        let mut allowance = Allowance::new();
+        tick(&mut allowance, 140, 0.0, 0, 1.0);
+        let first = tick(&mut allowance, 140, 1.5, 0, 1.0);
+        assert_ne!(first, Cursor::OPEN);
+        for number in 0..20 {
+            assert_ne!(tick(&mut allowance, 140, 0.5, 5, 1.0), Cursor::OPEN, "tick {number}");
+        }
+    }
+
+    #[test]
+    fn what_the_queue_sheds_lowers_the_allowance_while_the_places_are_full() {
+        let served = SERVED as f64;
+        let mut full = overloaded();
+        for _ in 0..10 {
+            tick(&mut full, 125, 0.5, 20, 1.0);
+        }
+        assert!(full.allowed.unwrap() < served, "{:?}", full.allowed);
+        let mut calm = overloaded();
+        for _ in 0..10 {
+            tick(&mut calm, 125, 0.5, 0, 1.0);
+        }
+        assert!(calm.allowed.unwrap() <= served * 1.1, "{:?}", calm.allowed);
+        let mut idle = overloaded();
+        for _ in 0..10 {
+            tick(&mut idle, 125, 0.0, 20, 0.5);
+        }
+        assert!(idle.allowed.is_none_or(|allowed| allowed > served * 1.1), "{:?}", idle.allowed);
     }
 }

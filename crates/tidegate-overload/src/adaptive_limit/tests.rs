@@ -69,6 +69,23 @@ fn a_twentieth_of_timeouts_holds_the_limit_and_one_in_two_hundred_does_not() {
 }
 
 #[test]
+fn work_that_begins_to_hang_does_not_raise_the_limit_before_its_timeouts_are_known() {
+    let start = Timestamp::from_secs(1000);
+    let limit = vegas();
+    let ms = Duration::from_millis;
+    // A hundred requests of 10 ms in a second are one in flight. From 500 ms on nothing ends, and
+    // all twenty places are taken.
+    for number in 0..50 {
+        let admitted = start.saturating_add(ms(10 * number));
+        limit.record(LimitSample::Succeeded { latency: ms(10) }, admitted, admitted.saturating_add(ms(10)));
+    }
+    for tick in 1..=12 {
+        limit.tick(start.saturating_add(ms(100 * tick)), if tick <= 5 { 1 } else { 20 });
+    }
+    assert!(limit.limit() <= 20, "{}", limit.limit());
+}
+
+#[test]
 fn constant_timeouts_raise_gradient2_to_the_maximum() {
     // The maximum of concurrency-limits itself.
     let config = AdaptiveLimitConfig {

@@ -18,6 +18,10 @@ const FAILED_SHARE_MAX: f64 = 0.1;
 /// succeeded is then that of the lucky part. A lower bound would let one slow endpoint among
 /// hundreds hold the limit down for good.
 const FAILED_SHARE_TO_GROW: f64 = 0.01;
+/// With samples that account for a smaller part of the work in flight than this the limit does not
+/// grow: the rest hangs, and its latency is not known yet. The samples are then those of the work
+/// that does not hang.
+const ACCOUNTED_TO_GROW: f64 = 0.5;
 /// The part of the limit that failures leave.
 const BACKOFF: f64 = 0.9;
 /// The least that one cut leaves of the limit.
@@ -90,7 +94,8 @@ impl Vegas {
         window: &WindowSummary,
     ) -> f64 {
         let next = self.follow(limit, floor, ceiling, window);
-        if window.failed_share > FAILED_SHARE_TO_GROW { next.min(limit) } else { next }
+        let is_accounted_for = window.accounted_for >= ACCOUNTED_TO_GROW * window.in_flight;
+        if window.failed_share > FAILED_SHARE_TO_GROW || !is_accounted_for { next.min(limit) } else { next }
     }
 
     fn follow(&mut self, limit: f64, floor: f64, ceiling: Option<f64>, window: &WindowSummary) -> f64 {

@@ -29,6 +29,9 @@ pub(super) struct WindowSummary {
     pub in_flight: f64,
     /// The highest work in flight of a tick.
     pub in_flight_peak: f64,
+    /// The average work in flight that the samples account for, by Little's law: the sum of their
+    /// latencies divided by the age of the window.
+    pub accounted_for: f64,
 }
 
 /// The open window; 5 KiB, allocated once.
@@ -132,11 +135,19 @@ impl SampleWindow {
             throughput: f64::from(self.succeeded) / age.as_secs_f64().max(1e-9),
             in_flight: self.in_flight_sum / f64::from(self.ticks.max(1)),
             in_flight_peak: self.in_flight_peak,
+            accounted_for: self.latency_sum / age.as_secs_f64().max(1e-9),
         }
     }
 
     /// Starts the next window, for requests admitted from `now` on.
     pub(super) fn restart(&mut self, now: Timestamp) {
+        self.clear();
+        self.opened = now;
+    }
+
+    /// Starts the next window under the same limit: requests admitted before count as well. Without
+    /// them a window that is shorter than the work would see the shortest work only.
+    pub(super) fn clear(&mut self) {
         self.buckets.fill(0);
         self.succeeded = 0;
         self.failed = 0;
@@ -145,7 +156,6 @@ impl SampleWindow {
         self.in_flight_sum = 0.0;
         self.in_flight_peak = 0.0;
         self.ticks = 0;
-        self.opened = now;
         self.began = None;
     }
 

@@ -2,16 +2,15 @@
 
 use tidegate_core::Class;
 use tidegate_engine::ResourceStats;
-use tidegate_overload::{Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share};
+use tidegate_overload::{
+    AdaptiveLimitConfig, Overload, OverloadError, QueueConfig, ResourceConfig, RoomBounds, RoomUse, Share,
+};
 
 use super::scenario::OverloadScenario;
 use super::service::ServiceSpec;
 
 /// The most requests that wait for one service.
 const WAITING_MAX: usize = 1000;
-
-/// Whether the plane can find its limit of places itself.
-pub(crate) const HAS_ADAPTIVE_LIMITS: bool = false;
 
 /// The plane with a resource for each service. It draws from the seed alone.
 pub(crate) fn overload_plane(scenario: &OverloadScenario) -> Result<Overload, OverloadError> {
@@ -24,9 +23,18 @@ pub(crate) fn overload_plane(scenario: &OverloadScenario) -> Result<Overload, Ov
 /// The settings of one service: the defaults of the plane but for what the service names.
 fn resource_config(service: &ServiceSpec) -> ResourceConfig {
     let places = service.places.unwrap_or(service.workers);
-    ResourceConfig::new(places.into())
-        .waiting_max(RoomUse::new(WAITING_MAX, 64 << 20))
-        .queue(queue_config(service))
+    let config = if service.is_adaptive {
+        let defaults = AdaptiveLimitConfig::default();
+        ResourceConfig::adaptive(AdaptiveLimitConfig {
+            initial: places,
+            min: defaults.min.min(places),
+            max: defaults.max.max(places),
+            ..defaults
+        })
+    } else {
+        ResourceConfig::new(places.into())
+    };
+    config.waiting_max(RoomUse::new(WAITING_MAX, 64 << 20)).queue(queue_config(service))
 }
 
 /// The fair queue of one service.

@@ -212,8 +212,13 @@ impl AdmissionControl for TidegateControl {
     fn end(&mut self, end: JobEnd, now: u64, out: &mut Vec<Verdict>) {
         // A permit of an engine before a restart is gone.
         let Some(permit) = self.permits.remove(&end.job) else { return };
-        let outcome = if end.has_failed { Outcome::Failed } else { Outcome::Succeeded };
-        let settled = self.engine.settle(permit, Completion::from(outcome), at(now));
+        // The services of the world fail in one way only: the work takes too long.
+        let completion = if end.has_failed {
+            Completion::from(Outcome::Failed).timed_out()
+        } else {
+            Completion::from(Outcome::Succeeded)
+        };
+        let settled = self.engine.settle(permit, completion, at(now));
         debug_assert!(settled.batches.is_empty(), "there is no store");
         self.resume_called(now, out);
     }
@@ -273,7 +278,7 @@ impl AdmissionControl for TidegateControl {
             queued: self.waiting_counts[service] + lost,
             in_flight: stats.in_flight as usize,
             limit: Some(limit),
-            is_adaptive: super::plane_settings::HAS_ADAPTIVE_LIMITS && spec.is_adaptive,
+            is_adaptive: spec.is_adaptive,
             cursor: Some(f64::from(stats.cursor.level()) / f64::from(Cursor::CLOSED.level())),
             level: Some(super::plane_settings::load_level(&stats)),
         }
