@@ -98,7 +98,7 @@ fn with_elephant(seed: u64, draw: u64, has_elephant: bool) -> OverloadScenario {
     let elephant = ClientSpec { name_salt, ..tenant("elephant", Class::Sheddable, 100.0 * each) };
     let clients = if has_elephant { vec![mice, elephant] } else { vec![mice] };
     let variant = draw_name(draw, has_elephant);
-    let scenario = scenario(&variant, seed, 15, ServiceSpec::reference("main"), clients);
+    let scenario = scenario(&variant, seed, 60, ServiceSpec::reference("main"), clients);
     let designs = if draw == 0 { DESIGNS.to_vec() } else { vec![OverloadDesign::Tidegate] };
     OverloadScenario { pins_cursor_open: false, warm_up: 0.1, designs, ..scenario }
 }
