@@ -219,7 +219,7 @@ fn the_file_keeps_to_the_bound_of_its_counters() {
     assert!(full > 15_000, "{full}");
     store.close().unwrap();
     let file = std::fs::metadata(place.config().path.join("counters.redb")).unwrap().len();
-    // redb doubles a file that is full, and the pages of the last commit come on top; all keys would
-    // take 50 MB.
+    // redb doubles a file that is full, and the pages of the last commit come on top. Without the
+    // bound the keys would take 50 MB.
     assert!(file < 4 * disk, "{file} bytes for a bound of {disk}");
 }
