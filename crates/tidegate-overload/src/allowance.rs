@@ -135,10 +135,7 @@ impl Allowance {
             if self.fits() || has_grown || self.calm >= CALM_TICKS {
                 self.allowed = None;
             } else {
-                let idle = (1.0 - load.utilization).clamp(0.0, RAISE_MAX);
-                let served = self.served();
-                let most = self.raised_to(allowed, load);
-                self.allowed = Some((allowed * (1.0 + idle)).min(most).max(SERVED_KEPT * served));
+                self.allowed = Some(self.raised(allowed, load));
             }
         }
         let position = self.position();
@@ -185,19 +182,21 @@ impl Allowance {
         self.allowed = Some((from * factor).max(least));
     }
 
-    /// The highest allowance to which a raise may lead.
-    fn raised_to(&self, allowed: f64, load: &TickLoad<'_>) -> f64 {
-        let served = self.served();
-        let idle = (1.0 - load.utilization).clamp(ROOM_MIN, ROOM_MAX);
-        let room = idle * (1.0 - load.queue.delay_ratio.clamp(0.0, 1.0));
-        if load.utilization < FULL {
+    /// The allowance after a tick without a standing queue: higher by the idle part of the places,
+    /// within the room above what is served.
+    fn raised(&self, allowed: f64, load: &TickLoad<'_>) -> f64 {
+        let (served, idle) = (self.served(), 1.0 - load.utilization);
+        let room = idle.clamp(ROOM_MIN, ROOM_MAX) * (1.0 - load.queue.delay_ratio.clamp(0.0, 1.0));
+        let most = if load.utilization < FULL {
             // Already above it after a cut: it stays. Idle places say that what the queue shed is
             // over, and that what is served is too little.
-            return allowed.max(served * (1.0 + room));
-        }
-        let shed: u64 = self.queue_sheds.iter().sum();
-        let shed_share = shed as f64 / (served * self.ticks as f64).max(1.0);
-        served * (1.0 + room - shed_share)
+            allowed.max(served * (1.0 + room))
+        } else {
+            let shed: u64 = self.queue_sheds.iter().sum();
+            let shed_share = shed as f64 / (served * self.ticks as f64).max(1.0);
+            served * (1.0 + room - shed_share)
+        };
+        (allowed * (1.0 + idle.clamp(0.0, RAISE_MAX))).min(most).max(SERVED_KEPT * served)
     }
 
     /// Whether the newest demand fits what was served in the last second.

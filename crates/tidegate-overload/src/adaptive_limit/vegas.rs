@@ -94,8 +94,9 @@ impl Vegas {
         window: &WindowSummary,
     ) -> f64 {
         let next = self.follow(limit, floor, ceiling, window);
-        let is_accounted_for = window.accounted_for >= ACCOUNTED_TO_GROW * window.in_flight;
-        if window.failed_share > FAILED_SHARE_TO_GROW || !is_accounted_for { next.min(limit) } else { next }
+        let may_grow = window.failed_share <= FAILED_SHARE_TO_GROW
+            && window.accounted_for >= ACCOUNTED_TO_GROW * window.in_flight;
+        if may_grow { next } else { next.min(limit) }
     }
 
     fn follow(&mut self, limit: f64, floor: f64, ceiling: Option<f64>, window: &WindowSummary) -> f64 {
