@@ -240,7 +240,7 @@ impl Engine {
                 return Ok(throttled_by(gate.namespace(), &throttled, now));
             }
         }
-        let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+        let is_claimed = is_claimed(plane, resource, request, waited);
         let overload = &plane.overload;
         let shed = if is_claimed { overload.refuse_place(resource) } else { overload.turn_away(resource) };
         Ok(shed_by(gate.namespace(), &shed, request.class))
@@ -310,7 +310,7 @@ impl Engine {
         }
         let placed = resource.filter(|_| request.end_known);
         if let (Some(plane), Some(resource)) = (&self.planes.overload, placed) {
-            let is_claimed = plane.room.count() > 0 && self.is_claimed(resource, request, waited);
+            let is_claimed = is_claimed(plane, resource, request, waited);
             let acquired = if is_claimed {
                 Err(plane.overload.refuse_place(resource))
             } else {
@@ -334,14 +334,6 @@ impl Engine {
     fn wait_for_leases(&self, holds: &mut Holds, flights: Flights, now: Timestamp) -> Passage {
         self.put_back(&core::mem::take(&mut holds.leased), now);
         Passage::Waits(flights)
-    }
-
-    /// Whether requests of the same class or a higher one wait for the places of a resource, so
-    /// that a free one is theirs.
-    #[cold]
-    fn is_claimed(&self, resource: ResourceId, request: &Request<'_>, waited: Waited<'_>) -> bool {
-        let place = Obstacle::Place(resource);
-        waited.next_of != Some(place) && self.shared.room.waits_from(place, request.class)
     }
 
     /// Returns what a request holds that has not passed.
@@ -386,4 +378,19 @@ impl Engine {
             offer.end(overload, request.cost, outcome, now);
         }
     }
+}
+
+/// Whether requests of the same class or a higher one wait for the places of a resource, so that a
+/// free one is theirs.
+#[inline]
+fn is_claimed(
+    plane: &OverloadPlane,
+    resource: ResourceId,
+    request: &Request<'_>,
+    waited: Waited<'_>,
+) -> bool {
+    let obstacle = Obstacle::Place(resource);
+    plane.room.count() > 0
+        && waited.next_of != Some(obstacle)
+        && plane.room.waits_from(obstacle, request.class)
 }
