@@ -5,6 +5,7 @@
 //! anything in front of it, it answers nobody in time once its queue is longer than the deadline of
 //! its clients. Its work is sleep: it takes no processor time from the daemon that is measured.
 
+use std::collections::VecDeque;
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,12 @@ pub const COUNTS_PATH: &str = "/counts";
 /// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// The requests of a service: those served and those present.
+/// How late the end of a connection may be noticed. The proxy gives a place back and closes the
+/// connection of the request at the same time, so the request that gets the place may be read
+/// first: 44 of 1776 times under load, and by 0.8 ms at most.
+const NOTICE_LATENESS: Duration = Duration::from_millis(5);
+
+/// The requests of a service: those served, present and attended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceCounts {
     /// Requests that it has worked on to the end.
@@ -33,6 +39,57 @@ pub struct ServiceCounts {
     pub present: u64,
     /// The most requests that were present at a time.
     pub present_max: u64,
+    /// The most requests at a time whose clients waited for the answer. A request ends before the
+    /// first byte of its answer is sent, so a client that sends the next request only after an
+    /// answer or after leaving never makes this larger than its bound on requests in flight.
+    /// Arrivals of the last [`NOTICE_LATENESS`] are not counted yet.
+    pub attended_max: u64,
+    /// Requests whose clients left before the answer. The service works on them to the end.
+    pub departed: u64,
+}
+
+/// The requests whose clients wait for the answer.
+#[derive(Debug, Default)]
+struct Attendance {
+    count: u64,
+    /// The highest count that an arrival has made, but for the recent ones.
+    max: u64,
+    departed: u64,
+    /// The arrivals of the last [`NOTICE_LATENESS`], each with the count that it made. The count
+    /// falls if the client of an earlier request had left by then and that is noticed afterwards.
+    recent: VecDeque<(Instant, u64)>,
+}
+
+impl Attendance {
+    fn arrive(&mut self, now: Instant) {
+        self.settle(now);
+        self.count += 1;
+        self.recent.push_back((now, self.count));
+    }
+
+    fn answer(&mut self) {
+        self.count -= 1;
+    }
+
+    /// The client of a request that came at `arrived` has left.
+    fn depart(&mut self, arrived: Instant, now: Instant) {
+        self.settle(now);
+        self.count -= 1;
+        self.departed += 1;
+        for (_, count) in self.recent.iter_mut().filter(|(later, _)| *later > arrived) {
+            *count -= 1;
+        }
+    }
+
+    /// Takes the counts that can no longer fall.
+    fn settle(&mut self, now: Instant) {
+        while let Some((arrived, count)) = self.recent.front()
+            && now.saturating_duration_since(*arrived) > NOTICE_LATENESS
+        {
+            self.max = self.max.max(*count);
+            self.recent.pop_front();
+        }
+    }
 }
 
 /// The workers, and what they have done.
@@ -45,7 +102,10 @@ struct Workers {
 
 #[derive(Debug, Default)]
 struct WorkState {
-    counts: ServiceCounts,
+    served: u64,
+    present: u64,
+    present_max: u64,
+    attendance: Attendance,
     /// How much longer workers slept than their work took. Timers are a millisecond late on
     /// average; without this the service would have a few per cent less capacity than it says.
     overslept: Duration,
@@ -56,10 +116,23 @@ impl Workers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn arrive(&self) {
-        let counts = &mut self.state().counts;
-        counts.present += 1;
-        counts.present_max = counts.present_max.max(counts.present);
+    fn counts(&self, now: Instant) -> ServiceCounts {
+        let WorkState { served, present, present_max, attendance, .. } = &mut *self.state();
+        attendance.settle(now);
+        ServiceCounts {
+            served: *served,
+            present: *present,
+            present_max: *present_max,
+            attended_max: attendance.max,
+            departed: attendance.departed,
+        }
+    }
+
+    fn arrive(&self, now: Instant) {
+        let state = &mut *self.state();
+        state.present += 1;
+        state.present_max = state.present_max.max(state.present);
+        state.attendance.arrive(now);
     }
 
     /// Waits for a worker and lets it do `work`.
@@ -77,8 +150,8 @@ impl Workers {
         }
         let state = &mut *self.state();
         state.overslept += began.elapsed().saturating_sub(planned);
-        state.counts.served += 1;
-        state.counts.present -= 1;
+        state.served += 1;
+        state.present -= 1;
     }
 }
 
@@ -114,15 +187,22 @@ async fn serve_connection(mut stream: TcpStream, workers: &Arc<Workers>) -> Resu
         let head: Vec<u8> = received.drain(..end + 4).collect();
         let head = String::from_utf8_lossy(&head);
         if head.split(' ').nth(1) == Some(COUNTS_PATH) {
-            let ServiceCounts { served, present, present_max } = workers.state().counts;
-            let body = json!({ "served": served, "present": present, "present_max": present_max });
+            let counts = workers.counts(Instant::now());
+            let body = json!({
+                "served": counts.served,
+                "present": counts.present,
+                "present_max": counts.present_max,
+                "attended_max": counts.attended_max,
+                "departed": counts.departed,
+            });
             answer(&mut stream, &body.to_string()).await?;
             continue;
         }
         let work = header_in(&head, "x-work-us").and_then(|work| work.parse().ok());
         let work = Duration::from_micros(work.unwrap_or(0));
         let (done, mut is_done) = oneshot::channel();
-        workers.arrive();
+        let arrived = Instant::now();
+        workers.arrive(arrived);
         let of_request = Arc::clone(workers);
         tokio::spawn(async move {
             of_request.serve(work).await;
@@ -132,9 +212,14 @@ async fn serve_connection(mut stream: TcpStream, workers: &Arc<Workers>) -> Resu
         loop {
             tokio::select! {
                 _ = &mut is_done => break,
-                read = stream.read_buf(&mut received) => if read? == 0 { return Ok(()) },
+                read = stream.read_buf(&mut received) => if !matches!(read, Ok(1..)) {
+                    workers.state().attendance.depart(arrived, Instant::now());
+                    return read.map(drop);
+                },
             }
         }
+        // Before the answer, or the client could send the next request before this one has ended.
+        workers.state().attendance.answer();
         answer(&mut stream, "ok\n").await?;
     }
 }
@@ -162,7 +247,7 @@ mod tests {
             let mut requests = tokio::task::JoinSet::new();
             for _ in 0..count {
                 let workers = Arc::clone(workers);
-                workers.arrive();
+                workers.arrive(began);
                 requests.spawn(async move { workers.serve(WORK).await });
             }
             requests.join_all().await;
@@ -176,7 +261,7 @@ mod tests {
         let took = drained(&workers, 40);
         // 10 rounds of 25 ms. Late timers are made up for, so it is not much longer either.
         assert!(took >= WORK * 9, "{took:?}");
-        let counts = workers.state().counts;
+        let counts = workers.counts(Instant::now());
         assert_eq!((counts.served, counts.present, counts.present_max), (40, 0, 40));
     }
 
@@ -186,5 +271,62 @@ mod tests {
         workers.state().overslept = WORK * 3;
         let took = drained(&workers, 3);
         assert!(took < WORK * 2, "{took:?}");
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Two requests, of which the client of the first leaves, and a third one.
+    fn departure(departs: Duration, arrives: Duration) -> u64 {
+        let (mut attendance, start) = (Attendance::default(), Instant::now());
+        attendance.arrive(start);
+        attendance.arrive(start);
+        let mut events = [(departs, true), (arrives, false)];
+        events.sort_unstable();
+        for (at, is_departure) in events {
+            if is_departure {
+                attendance.depart(start, start + at);
+            } else {
+                attendance.arrive(start + at);
+            }
+        }
+        attendance.settle(start + Duration::from_secs(1));
+        attendance.max
+    }
+
+    #[test]
+    fn a_request_whose_client_has_left_is_not_attended_even_if_that_is_noticed_late() {
+        let second = Duration::from_secs(1);
+        assert_eq!(departure(second, second + MS), 2);
+        assert_eq!(departure(second + NOTICE_LATENESS, second), 2);
+        assert_eq!(departure(second + NOTICE_LATENESS + MS, second), 3);
+    }
+
+    #[test]
+    fn a_request_too_many_is_counted_even_if_its_own_client_leaves_at_once() {
+        let (mut attendance, start) = (Attendance::default(), Instant::now());
+        for request in 0..3 {
+            attendance.arrive(start + MS * request);
+        }
+        attendance.depart(start + 2 * MS, start + 3 * MS);
+        attendance.answer();
+        attendance.arrive(start + 3 * MS);
+        attendance.settle(start + Duration::from_secs(1));
+        assert_eq!((attendance.max, attendance.count, attendance.departed), (3, 2, 1));
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_counted_and_its_request_is_worked_on() {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let workers = workers(1);
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nx-work-us: 60000000\r\n\r\n").await.unwrap();
+            client.shutdown().await.unwrap();
+            serve_connection(stream, &workers).await.unwrap();
+            let counts = workers.counts(Instant::now() + Duration::from_secs(1));
+            assert_eq!((counts.served, counts.present, counts.attended_max, counts.departed), (0, 1, 1, 1));
+        });
     }
 }

@@ -51,6 +51,8 @@ impl ServiceProcess {
             served: count("served"),
             present: count("present"),
             present_max: count("present_max"),
+            attended_max: count("attended_max"),
+            departed: count("departed"),
         })
     }
 

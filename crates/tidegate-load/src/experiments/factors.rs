@@ -70,9 +70,12 @@ pub(crate) fn run(settings: &Settings, findings: &mut Findings) -> Result<(), Fa
         let (run, counts) = through_proxy(settings, AppPlaces::Fixed, &schedule)?;
         let name = format!("{factor}x");
         judge(findings, &name, window, &run, least);
-        let note = format!("at most {} at a time at the upstream", counts.present_max);
-        let present = counts.present_max as f64;
-        findings.gated(&format!("{name}: places kept"), present, "", Gate::AtMost(APP_WORKERS as f64), &note);
+        // A place is free when its client has left, while the upstream goes on with the request. So
+        // only requests whose clients wait are bounded by the places.
+        let ServiceCounts { present_max, attended_max, departed, .. } = counts;
+        let note = format!("at most {present_max} at the upstream, {departed} clients left");
+        let gate = Gate::AtMost(APP_WORKERS as f64);
+        findings.gated(&format!("{name}: places kept"), attended_max as f64, "", gate, &note);
         judge_gold(settings, findings, &name, window, &run, alone_p99);
     }
     for (factor, _) in FACTORS {
