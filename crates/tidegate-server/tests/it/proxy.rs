@@ -3,6 +3,7 @@
 
 mod answers;
 mod bodies;
+mod cancellation;
 mod connection_header;
 mod forward;
 mod hostile;
