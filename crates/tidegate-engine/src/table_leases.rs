@@ -4,7 +4,7 @@
 //! The limits of a table on demand follow the units that this member admits, so each member counts
 //! such a table by itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tidegate_capacity::{AccessOperation, Capacity, TableMode, TokenTerms, Units};
 use tidegate_core::algorithm::Bucket;
@@ -26,6 +26,8 @@ pub(crate) struct TableLeases {
     leases: Box<[Option<[TableLease; 2]>]>,
     /// The position and the direction of each leased table by the fingerprint of its key.
     by_number: HashMap<u64, (u32, AccessOperation)>,
+    /// The namespaces with leased tables.
+    namespaces: HashSet<Box<str>>,
 }
 
 /// How one direction of a table is leased.
@@ -59,7 +61,13 @@ impl TableLeases {
             .flat_map(|(table, pair)| pair.iter().flatten().map(move |one| (table, one)));
         let by_number =
             of_directions.map(|(table, lease)| (lease.number, (table, lease.operation))).collect();
-        Self { leases, by_number }
+        let namespaces = leases.iter().flatten().map(|[read, _]| read.namespace.clone()).collect();
+        Self { leases, by_number, namespaces }
+    }
+
+    /// Whether any table of a namespace is leased.
+    pub(crate) fn has_any_of(&self, namespace: &str) -> bool {
+        self.namespaces.contains(namespace)
     }
 
     /// The position of the table that this key belongs to, and its direction; `None` for the key of

@@ -163,7 +163,7 @@ impl Engine {
         if let (Some(plane), Some(resource)) = (&self.planes.overload, resource)
             && request.end_known
             && !plane.overload.has_place(resource, request.class)
-            && self.shared.leases.is_none()
+            && !self.may_spend_leases(gate, request)
         {
             return match self.refuse_unplaced(gate, request, resource, plane, waited, now) {
                 Ok(refusal) => Ok(refused(refusal, offered)),
@@ -219,8 +219,9 @@ impl Engine {
     }
 
     /// The refusal of a request for which there is no place: by the first plane that refuses, as
-    /// steps 2 to 4 would, but for what they charge and take back. Of leases this cannot be said
-    /// without spending them.
+    /// steps 2 to 4 would, but for what they charge and take back. Only for requests that
+    /// [spend no leases](Engine::may_spend_leases): whether a lease refuses is known after it is
+    /// spent.
     #[cold]
     fn refuse_unplaced(
         &self,

@@ -69,6 +69,14 @@ impl Engine {
         if gate.has_leased() { self.shared.leases.as_ref() } else { None }
     }
 
+    /// Whether a request may spend leases: of a limit, or of a table of its access. `false` is
+    /// certain; `true` is said of every request in a namespace with leased limits, and of every
+    /// access in one with leased tables.
+    pub(super) fn may_spend_leases(&self, gate: &Gate, request: &Request<'_>) -> bool {
+        gate.has_leased()
+            || (request.access.is_some() && self.planes.table_leases.has_any_of(request.namespace))
+    }
+
     /// Takes what a request costs from the leases of its keys: from all, or from none.
     pub(super) fn lease<'g>(
         &self,

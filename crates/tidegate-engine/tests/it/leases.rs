@@ -17,6 +17,7 @@ use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, StoreError};
 
 use crate::world::{NOW, SEED, bucket, config};
 
+mod no_place;
 mod operations;
 mod retry_times;
 mod silence;
