@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
-use tidegate_core::{Class, Reason, Refusal, Timestamp};
+use tidegate_core::{Class, Refusal, Timestamp};
 
 use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;
@@ -57,14 +57,14 @@ pub struct OlderHeaders {
     pub x_ratelimit: bool,
 }
 
-/// The headers of a refusal, the same with and without a body.
+/// The headers of a refusal, the same with and without a body. The `RateLimit` fields show the
+/// violated limits; a refusal that did not come from a limit (as [`Allowance::violated`] says) has
+/// none of these fields.
 pub fn refusal_headers(headers: &mut HeaderMap, refusal: &Refusal, now: Timestamp, older: OlderHeaders) {
     if let Some(seconds) = retry_after::of(refusal, now) {
         headers.insert(RETRY_AFTER, seconds.into());
     }
-    // A request that lacks an attribute has no counter to speak of.
-    let counted = refusal.violated.iter().filter(|violated| violated.reason != Reason::AttributeMissing);
-    let allowances = counted.map(|violated| Allowance::violated(violated, now));
+    let allowances = refusal.violated.iter().filter_map(|violated| Allowance::violated(violated, now));
     limit_headers(headers, allowances, older);
     headers.insert(REASON, HeaderValue::from_static(refusal.reason().as_str()));
     if let Ok(name) = HeaderValue::from_str(&policy_name(refusal.name())) {

@@ -17,7 +17,7 @@
 use core::time::Duration;
 use std::borrow::Cow;
 
-use tidegate_core::{LimitStatus, Timestamp, Violated};
+use tidegate_core::{LimitStatus, Plane, Reason, Timestamp, Violated};
 
 use crate::retry_after::{seconds, seconds_up};
 
@@ -52,15 +52,21 @@ impl<'a> Allowance<'a> {
         }
     }
 
-    /// Of a limit that was violated.
-    pub fn violated(violated: &'a Violated, now: Timestamp) -> Self {
-        Self {
-            name: &violated.name,
-            limit: violated.limit,
-            remaining: violated.remaining,
-            wait_seconds: seconds(violated.retry, now),
-            window: violated.window,
+    /// Of a limit that was violated; `None` if the refusal did not come from a quota.
+    ///
+    /// The overload plane has no quota of a caller: the position of a cursor or the number of
+    /// places of a resource is not what a caller may use. A request that lacks an attribute has no
+    /// counter. A refusal that cannot name its limit (a store that does not say which, a key that
+    /// cannot be stored) has 0 units and no window.
+    pub fn violated(violated: &'a Violated, now: Timestamp) -> Option<Self> {
+        let Violated { name, reason, retry, limit, remaining, window } = violated;
+        let is_unnamed =
+            *limit == 0 && window.is_none() && matches!(reason, Reason::StoreUnavailable | Reason::Blocked);
+        if reason.plane() == Plane::Overload || *reason == Reason::AttributeMissing || is_unnamed {
+            return None;
         }
+        let wait_seconds = seconds(*retry, now);
+        Some(Self { name, limit: *limit, remaining: *remaining, wait_seconds, window: *window })
     }
 }
 
@@ -150,6 +156,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use sfv::{BareItem, KeyRef, ListEntry, Parser};
+    use tidegate_core::Retry;
 
     fn allowance(name: &str) -> Allowance<'_> {
         Allowance {
@@ -166,6 +173,40 @@ mod tests {
         write_policy(allowances.iter().copied(), &mut policy);
         write_ratelimit(allowances.iter().copied(), &mut current);
         (policy, current)
+    }
+
+    #[test]
+    fn a_refusal_shows_an_allowance_only_where_a_quota_refused() {
+        let now = Timestamp::from_secs(1_800_000_000);
+        let violated = |reason, limit, window| Violated {
+            name: "some".into(),
+            reason,
+            retry: Retry::Backoff,
+            limit,
+            remaining: 0,
+            window,
+        };
+        for reason in Reason::ALL {
+            let has_quota = !matches!(
+                reason,
+                Reason::AttributeMissing
+                    | Reason::OverloadShed
+                    | Reason::QueueFull
+                    | Reason::Deferred
+                    | Reason::FeatureDisabled
+                    | Reason::DeadlineUnmeetable
+            );
+            for (limit, window) in [(4, None), (0, Some(Duration::from_secs(1)))] {
+                let violated = violated(reason, limit, window);
+                assert_eq!(Allowance::violated(&violated, now).is_some(), has_quota, "{violated:?}");
+            }
+        }
+        // Not a limit of parallel requests, but no limit at all.
+        for reason in [Reason::StoreUnavailable, Reason::Blocked] {
+            assert_eq!(Allowance::violated(&violated(reason, 0, None), now), None);
+        }
+        let closed = violated(Reason::ConcurrencyExceeded, 0, None);
+        assert_eq!(Allowance::violated(&closed, now).unwrap().limit, 0);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tidegate_server::{Handle, ManualClock, from_policy};
 use tokio::net::TcpStream;
 
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, post};
 use crate::grpc::{Envoy, descriptor, request};
 use crate::proxy::upstream::{answering, well};
 use crate::resp;
@@ -279,6 +279,67 @@ async fn a_resource_bounds_what_is_in_flight_until_permits_are_released_and_answ
     }
     assert_eq!(offered, outcomes, "every offer has one outcome");
     assert!(offered >= 8, "{offered}");
+}
+
+/// The header fields of an answer that speak of a quota.
+fn quota_fields(answer: &Answer) -> Vec<&str> {
+    answer.headers.iter().map(|(name, _)| name.as_str()).filter(|name| name.contains("ratelimit")).collect()
+}
+
+#[tokio::test]
+async fn a_refusal_that_no_limit_made_shows_no_quota_at_any_door() {
+    let daemon = Daemon::start(
+        "
+http: { legacy_headers: [rate_limit, x_rate_limit] }
+namespaces:
+  shop: { limits: [] }
+  blog: { limits: [{ name: per-user, key: [user], rate: 5/s }] }
+resources: { app: { concurrency: 1 } }
+",
+    )
+    .await;
+    let app = json!({"namespace": "shop", "resource": "app"});
+    let critical = json!({"namespace": "shop", "resource": "app", "class": "critical"});
+    assert_eq!(daemon.post("/v1/check", &app).await.status, 200);
+    let names = |answer: &Answer, limit: &str, reason: &str| {
+        assert_eq!(quota_fields(answer), [""; 0], "{answer:?}");
+        assert_eq!(answer.header("x-tidegate-reason"), Some(reason), "{answer:?}");
+        assert_eq!(answer.header("x-tidegate-limit"), Some(limit), "{answer:?}");
+        assert_eq!(answer.header("retry-after").is_some(), reason == "overload_shed", "{answer:?}");
+    };
+    let reserve = json!({"namespace": "shop", "resource": "app", "expires_ms": 1000});
+    for (path, body) in [("/v1/check", &app), ("/v1/reserve", &reserve)] {
+        names(&daemon.post(path, body).await, "in_flight", "overload_shed");
+    }
+    // The page for people and the problem for programs.
+    let address = daemon.handle.proxy().unwrap().tcp().unwrap();
+    for accept in ["text/html", "application/json"] {
+        let mut client = Client::connect(address).await;
+        client.send(format!("GET / HTTP/1.1\r\nhost: t\r\nx-user: ada\r\naccept: {accept}\r\n\r\n")).await;
+        names(&client.answer().await.unwrap(), "in_flight", "overload_shed");
+    }
+    let late = post("/v1/check", r#"{"namespace":"shop"}"#);
+    let mut client = daemon.client().await;
+    client.send(late.replace("\r\n\r\n", "\r\ntidegate-deadline-ms: 0\r\n\r\n")).await;
+    names(&client.answer().await.unwrap(), "deadline", "deadline_unmeetable");
+    // Gateways' requests take no place. They are shed once more important requests lack places.
+    let gateway = "/v1/authorize?namespace=shop&resource=app";
+    let mut shed = daemon.get(gateway).await;
+    for _ in 0..600 {
+        if shed.status != 200 {
+            break;
+        }
+        daemon.clock.advance(Duration::from_millis(100));
+        assert_eq!(daemon.post("/v1/check", &critical).await.status, 503);
+        shed = daemon.get(gateway).await;
+    }
+    names(&shed, "admission_cursor", "overload_shed");
+    let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let answer = envoy.call(request("shop", &[descriptor(&[("resource", "app")])])).await.unwrap();
+    assert_eq!((answer.overall_code, &answer.statuses[0].current_limit), (2, &None), "{answer:?}");
+    let headers = answer.response_headers_to_add.iter().map(|header| header.key.as_str());
+    let expected = ["retry-after", "x-tidegate-reason", "x-tidegate-limit", "content-type"];
+    assert!(headers.eq(expected), "{answer:?}");
 }
 
 #[tokio::test]

@@ -166,8 +166,9 @@ async fn each_plane_has_its_own_grpc_status() {
     let mut late = grpc();
     late.headers_mut().insert("grpc-timeout", "0S".parse().unwrap());
     let response = ask(&world, late).await;
-    let names = ["grpc-status", "x-tidegate-reason", "retry-after"];
-    assert_eq!(shown(response.headers(), &names), [Some("4"), Some("deadline_unmeetable"), None]);
+    let names = ["grpc-status", "x-tidegate-reason", "retry-after", "ratelimit", "ratelimit-policy"];
+    let late = [Some("4"), Some("deadline_unmeetable"), None, None, None];
+    assert_eq!(shown(response.headers(), &names), late, "a deadline is no limit");
     assert_eq!(world.left(), left(2, 1));
     // UNAVAILABLE.
     let overload = Overload::new(ResourceConfig::new(1), 5).unwrap();
@@ -175,7 +176,8 @@ async fn each_plane_has_its_own_grpc_status() {
     let held = world.layer.layer(service_fn(hanging)).oneshot(request()).await.unwrap();
     let response = ask(&world, grpc()).await;
     // The hint of 1 s is scattered by less than half, and rounded up.
-    assert_eq!(shown(response.headers(), &names), [Some("14"), Some("overload_shed"), Some("2")]);
+    let shed = [Some("14"), Some("overload_shed"), Some("2"), None, None];
+    assert_eq!(shown(response.headers(), &names), shed, "the places are not the caller's limit");
     drop(held);
 }
 
@@ -304,6 +306,9 @@ async fn a_shed_request_is_answered_with_the_state_of_its_resource() {
     }
     let response = ask(&world, user("d")).await;
     assert_eq!(response.status(), 503);
+    let names = ["x-tidegate-reason", "x-tidegate-limit", "ratelimit", "ratelimit-policy"];
+    let expected = [Some("overload_shed"), Some("in_flight"), None, None];
+    assert_eq!(shown(response.headers(), &names), expected);
     let body: Value = serde_json::from_str(&text(response).await).unwrap();
     assert_eq!(body["limit"], "in_flight");
     assert_eq!(body["overload"], json!({ "cursor": 0, "binding_signal": "in_flight" }));

@@ -21,6 +21,7 @@ async fn no_more_is_under_way_than_may_be_until_an_answer_has_ended() {
         (refused.status().as_u16(), &refused.headers()["x-tidegate-reason"]),
         (503, &"overload_shed".parse().unwrap())
     );
+    assert!(!refused.headers().contains_key("ratelimit-policy"), "the places are nobody's quota");
     drop(one);
     assert_eq!(ask().await.status(), 200);
     drop(two);

@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderName};
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
-use tidegate_core::{Refusal, Retry, Timestamp, Violated};
+use tidegate_core::{Refusal, Retry, Timestamp};
 
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
@@ -17,7 +17,7 @@ use crate::headers::{OlderHeaders, ShownLoad, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::problem_details::details_of;
 use crate::ratelimit::Allowance;
-use crate::retry_after::{millis_of, seconds, seconds_up};
+use crate::retry_after::{millis_of, seconds_up};
 
 /// The status that a client of Envoy gets for every refusal.
 const TOO_MANY_REQUESTS: u16 = 429;
@@ -75,12 +75,13 @@ impl Outcome {
                 }
             }
             Self::Over(refusal) => {
-                let Violated { name, limit, remaining, window, retry, .. } = &refusal.violated[0];
+                // Envoy makes `X-RateLimit-*` of this, which only a limit has.
+                let shown = refusal.violated.iter().find_map(|one| Allowance::violated(one, now));
                 DescriptorStatus {
                     code: Code::OverLimit.into(),
-                    current_limit: Some(current_limit(name, *limit, *window)),
-                    limit_remaining: saturated(*remaining),
-                    duration_until_reset: seconds(*retry, now).map(whole_seconds),
+                    current_limit: shown.map(|one| current_limit(one.name, one.limit, one.window)),
+                    limit_remaining: shown.map_or(0, |one| saturated(one.remaining)),
+                    duration_until_reset: shown.and_then(|one| one.wait_seconds).map(whole_seconds),
                     quota: None,
                 }
             }

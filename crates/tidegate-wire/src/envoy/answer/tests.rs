@@ -1,7 +1,7 @@
 //! The answers that Envoy and its clients get.
 
 use smallvec::smallvec;
-use tidegate_core::Reason;
+use tidegate_core::{Reason, Violated};
 
 use super::*;
 use crate::envoy::Unit;
@@ -128,6 +128,47 @@ fn a_refusal_for_ever_outlasts_all_others_and_names_no_wait() {
     assert_eq!(answer.statuses[0].duration_until_reset, None);
     assert!(!headers(&answer).iter().any(|(name, _)| *name == "retry-after"));
     assert!(!answer.dynamic_metadata.unwrap().fields.contains_key("retry_after_ms"));
+}
+
+#[test]
+fn a_refusal_that_no_limit_made_shows_no_limit_to_envoy() {
+    let violated = |name: &'static str, reason, limit| Violated {
+        name: name.into(),
+        reason,
+        retry: Retry::Backoff,
+        limit,
+        remaining: 0,
+        window: None,
+    };
+    let mut shed = Refusal::new("api", smallvec![], violated("admission_cursor", Reason::OverloadShed, 256));
+    shed.retry_hint = Some(Duration::from_secs(2));
+    let older = OlderHeaders { ratelimit: true, x_ratelimit: true };
+    let answer_to = |refusal: &Refusal| answer(&[Outcome::Over(refusal.clone())], NOW, older);
+    let answered = answer_to(&shed);
+    let expected = DescriptorStatus { code: Code::OverLimit.into(), ..DescriptorStatus::default() };
+    assert_eq!(answered.statuses, [expected]);
+    assert_eq!(
+        headers(&answered),
+        [
+            ("retry-after", "2"),
+            ("x-tidegate-reason", "overload_shed"),
+            ("x-tidegate-limit", "admission_cursor"),
+            ("content-type", "application/problem+json"),
+        ]
+    );
+    // A limit of parallel requests is one.
+    let parallel = Refusal::new("api", smallvec![], violated("parallel", Reason::ConcurrencyExceeded, 4));
+    let answered = answer_to(&parallel);
+    assert_eq!(answered.statuses[0].current_limit.as_ref().unwrap().requests_per_unit, 4);
+    let policy = ("ratelimit-policy", r#""parallel";q=4;qu="concurrent-requests""#);
+    assert!(headers(&answered).contains(&policy), "{answered:?}");
+    // The limits that refused beside an attribute that is missing are shown.
+    let missing = Violated { retry: Retry::Never, ..violated("per-account", Reason::AttributeMissing, 0) };
+    let mut refusal = Refusal::new("api", smallvec![], missing);
+    refusal.violated.push(violated("parallel", Reason::ConcurrencyExceeded, 4));
+    let answered = answer_to(&refusal);
+    assert_eq!(answered.statuses[0].current_limit.as_ref().unwrap().name, "parallel");
+    assert!(headers(&answered).contains(&policy), "{answered:?}");
 }
 
 #[test]
