@@ -1,5 +1,11 @@
 //! The requests of one class: start-time fair queuing over the sub-queues of its tenants.
 //!
+//! The virtual time is that of the fluid: it advances by a served cost, divided among the sub-queues
+//! that would still be served if all were served at once. The start of what was served last, which
+//! start-time fair queuing takes for it, stands still while new tenants keep coming: each of them
+//! then is before every tenant that was served a moment ago, and the later calls of a task wait for
+//! the first calls of all others.
+//!
 //! The tags belong to the sub-queues rather than to the requests, so that a cancelled request costs
 //! its tenant nothing, and the cost of a served one can be corrected later. A sub-queue that has
 //! nothing to serve keeps its tag while the tag is ahead of the virtual time, and is forgotten as
@@ -11,6 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::flow::{Flow, FlowKey, SHARED_FLOWS, TenantKey, hand_of};
 use crate::fault::Fault;
 use crate::waiting_room::Position;
+
+/// The virtual time that a unit of cost takes one sub-queue.
+const SCALE: u128 = 1 << 32;
 
 /// All requests of one class.
 #[derive(Clone, Debug, Default)]
@@ -27,10 +36,14 @@ pub(super) struct ClassQueue {
     idle: BTreeSet<(u128, u32)>,
     /// The sub-queues that have requests by namespace, the longest one first.
     longest: BTreeSet<(u32, Reverse<u32>, u32)>,
-    /// The start of what was served last.
     virtual_time: u128,
     next_turn: u64,
     backlog: u64,
+    /// The cost of what was served last, by which the virtual time advances when the next request
+    /// is served: that much later.
+    in_service: u64,
+    /// The least cost of a request since the class was empty.
+    cheapest: u32,
     /// The sub-queues that are a tenant's own.
     exact: usize,
     /// Whether the newest request of a sub-queue is the first.
@@ -67,6 +80,7 @@ impl ClassQueue {
         let number = self.open(self.key_of(key, may_open));
         self.requests.insert((number, position));
         self.backlog += u64::from(cost);
+        self.cheapest = if self.requests.len() == 1 { cost } else { self.cheapest.min(cost) };
         let turn = self.turn();
         self.change(number, |flow| {
             if flow.waiting == 0 {
@@ -120,14 +134,46 @@ impl ClassQueue {
 
     /// Charges the sub-queue whose request is about to be served.
     pub(super) fn charge(&mut self, number: u32, cost: u64) {
+        let in_service = core::mem::replace(&mut self.in_service, cost);
+        self.advance(u128::from(in_service) * SCALE);
         let start = self.flows[number as usize].start;
         let first = self.ready.first().map_or(start, |(first, _, _)| *first);
         self.virtual_time = self.virtual_time.max(start.min(first));
         let turn = self.turn();
         self.change(number, |flow| {
-            flow.start = start.saturating_add(u128::from(cost));
+            flow.start = start.saturating_add(u128::from(cost) * SCALE);
             flow.turn = turn;
         });
+    }
+
+    /// Advances the virtual time by what each sub-queue gets of a cost that all of them share: those
+    /// that have requests, and the idle ones until their tag.
+    ///
+    /// It does not pass the instant at which the next request would be done, however cheap it is. A
+    /// sub-queue that is empty once this one is served would otherwise start later than it ended,
+    /// and a tenant that sends one request after the other would lose to one that has many.
+    ///
+    /// Each idle sub-queue that is passed is forgotten, so that the steps cost no more than opening
+    /// the sub-queues did.
+    fn advance(&mut self, mut cost: u128) {
+        let done = |start: u128| start.saturating_add(u128::from(self.cheapest) * SCALE);
+        let end = self.ready.first().map_or(u128::MAX, |(start, _, _)| done(*start));
+        while let Some((start, number)) = self.idle.first().copied()
+            && start <= end
+        {
+            let sharing = (self.ready.len() + self.idle.len()) as u128;
+            let to_share = start.saturating_sub(self.virtual_time).saturating_mul(sharing);
+            if to_share > cost {
+                break;
+            }
+            cost -= to_share;
+            self.virtual_time = self.virtual_time.max(start);
+            self.idle.remove(&(start, number));
+            self.close(number);
+        }
+        let sharing = (self.ready.len() + self.idle.len()).max(1) as u128;
+        let fluid = self.virtual_time.saturating_add(cost / sharing);
+        self.virtual_time = self.virtual_time.max(fluid.min(end));
     }
 
     /// Corrects what a tenant was charged. A tenant without a sub-queue owed nothing any more, and
@@ -141,8 +187,8 @@ impl ClassQueue {
         };
         let now = self.virtual_time;
         self.change(number, |flow| {
-            let start = flow.start.saturating_add(u128::from(cost.saturating_sub(charged)));
-            flow.start = start.saturating_sub(u128::from(charged.saturating_sub(cost))).max(now);
+            let start = flow.start.saturating_add(u128::from(cost.saturating_sub(charged)) * SCALE);
+            flow.start = start.saturating_sub(u128::from(charged.saturating_sub(cost)) * SCALE).max(now);
         });
     }
 
@@ -179,6 +225,7 @@ impl ClassQueue {
 
     /// A busy period has ended: nobody owes anything.
     fn rest(&mut self) {
+        self.in_service = 0;
         if let Some((last, _)) = self.idle.last() {
             self.virtual_time = self.virtual_time.max(*last);
         }

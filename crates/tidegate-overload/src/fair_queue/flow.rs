@@ -40,7 +40,7 @@ impl FlowKey {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
-    /// The virtual time of the class, in units of cost, at which its next request starts.
+    /// The virtual time of the class at which its next request starts.
     pub(super) start: u128,
     /// Its turn among sub-queues with the same start: the one that has waited longest is first.
     pub(super) turn: u64,

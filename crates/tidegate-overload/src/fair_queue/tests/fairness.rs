@@ -29,6 +29,29 @@ fn tenants_get_equal_costs_whatever_one_request_costs() {
 }
 
 #[test]
+fn the_later_calls_of_a_task_are_not_behind_the_first_calls_of_all_others() {
+    let mut line = Line::without_delay_control(QueueConfig::default());
+    for tenant in 0..30 {
+        line.push(entrant(Class::Critical, tenant), START);
+    }
+    let task = entrant(Class::Critical, 7);
+    let (mut calls, mut since) = (0, 0);
+    // With each request that is served a new tenant comes.
+    for fresh in 1_000..1_500 {
+        let (_, served) = line.serve(START).unwrap();
+        line.push(entrant(Class::Critical, fresh), START);
+        since += 1;
+        if served == task {
+            line.push(task, START);
+            calls += 1;
+            since = 0;
+        }
+        assert!(since < 100, "{since} requests were served after call {calls}");
+    }
+    assert!(calls > 5, "{calls} calls");
+}
+
+#[test]
 fn classes_of_different_costs_get_their_weights() {
     let config = QueueConfig::default().weight(Class::Sheddable, 1).weight(Class::Critical, 3);
     let mut line = Line::without_delay_control(config);
