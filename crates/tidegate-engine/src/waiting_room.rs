@@ -9,8 +9,8 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    ClassThenArrival, Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick, ResourceId,
-    RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
+    ArrivalShed, ClassThenArrival, Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick,
+    ResourceId, RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -172,9 +172,9 @@ impl Room {
         Some(Class::ALL.map(|class| queue.counts(class)))
     }
 
-    /// Whether it is of no use that a request waits at its obstacle.
-    pub(crate) fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
-        self.state().room.is_hopeless(entrant, now)
+    /// Why a request is to be refused rather than wait at its obstacle, if it is.
+    pub(crate) fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
+        self.state().room.sheds_on_arrival(entrant, now)
     }
 
     /// Corrects what a served request was charged in the fair queue of its resource. While nothing

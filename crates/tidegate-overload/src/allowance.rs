@@ -2,20 +2,25 @@
 //! position of the cursor out.
 //!
 //! A queue that stands longer than its target cuts the allowance in proportion to the excess
-//! (Breakwater, OSDI'20). Four rules keep a steady overload steady:
+//! (Breakwater, OSDI'20). The rules that keep a steady overload steady compare it with the
+//! *capacity*: what was served in the last second, divided by the part of the places that were in
+//! use for it. Divided, because a second in which some places were idle by chance would otherwise
+//! lower the allowance, and so idle more of them in the next one.
 //!
-//! - the first cut starts from what was served in the last second. Demand says nothing about
-//!   capacity, and from "all of it" the cuts would need a second to have an effect;
-//! - no cut goes below [`SERVED_KEPT`] of what was served. The served cost is what the resource is
-//!   known to bear. `CoDel` bounds the delay meanwhile, so cutting deeper only idles places;
-//! - no raise goes above what was served and some room, which shrinks with the delay of the queue
-//!   and by what the queue itself shed. A request that the queue sheds is one that the cursor let
-//!   in by mistake: it takes a call of a task of several, whose other calls are then wasted;
-//! - the cursor opens in one step only if the demand fits what was served, if capacity grew, or if
+//! - The first cut starts from the capacity. Demand says nothing about it, and from "all of it" the
+//!   cuts would need a second to have an effect.
+//! - No cut goes below the capacity and a little more ([`CAPACITY_KEPT`]): of exactly the capacity,
+//!   arriving by chance, some is always missing where a place is free. What queues up for it is
+//!   bounded meanwhile by what the queue sheds.
+//! - No raise goes above the capacity and some room, which shrinks with the delay of the queue and
+//!   by what the queue itself shed. A request that the queue sheds is one that the cursor let in by
+//!   mistake: it takes a call of a task of several, whose other calls are then wasted.
+//! - The cursor opens in one step only if the demand fits the capacity, if places were added, or if
 //!   the queue was empty and nobody was shed. An empty queue alone is what a cursor that works
 //!   looks like: opening then floods the queue, and the cursor cycles twice a second.
 
 use crate::cursor::{Cursor, LEVELS};
+use crate::marginal_rank::MARGINAL_PART;
 use crate::queue_observation::QueueObservation;
 
 /// The part of the excess over the target that one tick takes away; Breakwater's proportional
@@ -23,20 +28,22 @@ use crate::queue_observation::QueueObservation;
 const DECREASE: f64 = 0.5;
 /// The least factor of one tick.
 const FACTOR_MIN: f64 = 0.5;
-/// No cut goes below this part of what was served.
-const SERVED_KEPT: f64 = 0.99;
-/// Nor below this part of what was served in better times, so that a resource that hung for a
+/// No cut goes below this multiple of the capacity.
+const CAPACITY_KEPT: f64 = 1.05;
+/// Nor below this part of the capacity in better times, so that a resource that hung for a
 /// second is not closed to all but the highest class for many more.
 const BEST_KEPT: f64 = 0.1;
 /// The part that a tick leaves of the memory of better times: a tenth after 23 s.
 const BEST_DECAY: f64 = 0.99;
 /// The most by which one tick raises the allowance.
 const RAISE_MAX: f64 = 0.1;
-/// No raise goes above what was served by more than this, so that a pause of the overload by chance
-/// does not swing the cursor; the served cost follows the allowance where there is capacity. The
-/// room is the idle part of the places between these bounds, less the delay of the queue.
-const ROOM_MIN: f64 = 0.09;
-const ROOM_MAX: f64 = 0.15;
+/// No raise goes above the capacity by more than this, so that a pause of the overload by chance
+/// does not swing the cursor; the served cost follows the allowance where there is more capacity.
+/// The room is less the longer the queue delay is.
+const ROOM: f64 = 0.1;
+/// The least use of the places from which a capacity is inferred: a resource that works on two
+/// requests at a time may not be able to work on a hundred.
+const UTILIZATION_MIN: f64 = 0.5;
 /// Places of which this part is in use are full.
 const FULL: f64 = 0.9;
 /// Newer demand counts as a surge from this multiple of the smoothed demand on.
@@ -51,8 +58,8 @@ const STEP_LEVELS: u16 = 3;
 const SECOND_TICKS: usize = 10;
 /// The weight of one tick in the smoothed demand: a time constant of a second.
 const DEMAND_GAIN: f32 = 1.0 / 11.0;
-/// Demand fits what was served if it does so by this many standard deviations of arrivals by
-/// chance. Tasks of several calls whose first call is shed offer little more than is served, and a
+/// Demand fits the capacity if it does so by this many standard deviations of arrivals by
+/// chance. Tasks of several calls whose first call is shed offer little more than that, and a
 /// tenth of a second in which that fits by chance must not open the cursor to the calls withheld.
 const DEVIATIONS: f64 = 3.0;
 /// After so many ticks with an empty queue in which nobody was shed the cursor opens.
@@ -74,6 +81,19 @@ pub(crate) struct TickLoad<'a> {
     pub(crate) places: u64,
 }
 
+/// The measures of a tick that are looked at for a second.
+#[derive(Clone, Copy, Debug, Default)]
+struct PastTick {
+    /// The offered cost.
+    offered: f64,
+    /// The served cost.
+    served: f64,
+    /// The average of the places in use, as a part of all.
+    utilization: f64,
+    /// The requests that the queue shed.
+    queue_sheds: u64,
+}
+
 /// The allowance of one resource, and the demand that it is compared with.
 #[derive(Debug)]
 pub(crate) struct Allowance {
@@ -83,13 +103,11 @@ pub(crate) struct Allowance {
     demand: Box<[f32; LEVELS]>,
     /// The part of `demand` that is still the 0 that it began with.
     unknown: f64,
-    /// The offered and the served cost of the last ticks, the newest first.
-    recent: [(f64, f64); SECOND_TICKS],
-    /// The requests that the queue shed in each of them.
-    queue_sheds: [u64; SECOND_TICKS],
+    /// The ticks of the last second, the newest first.
+    recent: [PastTick; SECOND_TICKS],
     /// How many of those have happened.
     ticks: usize,
-    /// The most that was served per tick, fading.
+    /// The highest capacity, fading.
     best: f64,
     /// The places at the last overloaded tick.
     places: u64,
@@ -106,8 +124,7 @@ impl Allowance {
             allowed: None,
             demand: Box::new([0.0; LEVELS]),
             unknown: 1.0,
-            recent: [(0.0, 0.0); SECOND_TICKS],
-            queue_sheds: [0; SECOND_TICKS],
+            recent: [PastTick::default(); SECOND_TICKS],
             ticks: 0,
             best: 0.0,
             places: 0,
@@ -160,53 +177,66 @@ impl Allowance {
         }
         self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
         self.recent.rotate_right(1);
-        self.recent[0] = (total, load.queue.served as f64);
-        self.queue_sheds.rotate_right(1);
-        self.queue_sheds[0] = load.queue.shed;
+        self.recent[0] = PastTick {
+            offered: total,
+            served: load.queue.served as f64,
+            utilization: load.utilization,
+            queue_sheds: load.queue.shed,
+        };
         self.ticks = (self.ticks + 1).min(SECOND_TICKS);
-        self.best = (self.best * BEST_DECAY).max(self.served());
+        self.best = (self.best * BEST_DECAY).max(self.capacity());
     }
 
-    /// The cost served per tick, in the last second.
-    fn served(&self) -> f64 {
-        let sum: f64 = self.recent.iter().map(|(_, served)| served).sum();
-        sum / self.ticks.max(1) as f64
+    /// The cost that the resource serves in a tick with all of its places in use, by the last
+    /// second.
+    fn capacity(&self) -> f64 {
+        let served: f64 = self.recent.iter().map(|tick| tick.served).sum();
+        let in_use: f64 = self.recent.iter().map(|tick| tick.utilization).sum();
+        served / in_use.max(UTILIZATION_MIN * self.ticks.max(1) as f64)
     }
 
     fn cut(&mut self, delay_ratio: f64) {
         let factor = (1.0 - DECREASE * (delay_ratio - 1.0)).max(FACTOR_MIN);
-        let served = self.served();
-        let from = self.allowed.unwrap_or(served);
+        let capacity = self.capacity();
+        let from = self.allowed.unwrap_or(capacity);
         // At least one unit: the most important level that is offered is never shed by chance.
-        let least = (SERVED_KEPT * served).max(BEST_KEPT * self.best).max(1.0);
+        let least = (CAPACITY_KEPT * capacity).max(BEST_KEPT * self.best).max(1.0);
         self.allowed = Some((from * factor).max(least));
     }
 
     /// The allowance after a tick without a standing queue: higher by the idle part of the places,
-    /// within the room above what is served.
+    /// within the room above the capacity.
     fn raised(&self, allowed: f64, load: &TickLoad<'_>) -> f64 {
-        let (served, idle) = (self.served(), 1.0 - load.utilization);
-        let room = idle.clamp(ROOM_MIN, ROOM_MAX) * (1.0 - load.queue.delay_ratio.clamp(0.0, 1.0));
+        let (capacity, idle) = (self.capacity(), 1.0 - load.utilization);
+        let room = ROOM * (1.0 - load.queue.delay_ratio.clamp(0.0, 1.0));
         let most = if load.utilization < FULL {
             // Already above it after a cut: it stays. Idle places say that what the queue shed is
-            // over, and that what is served is too little.
-            allowed.max(served * (1.0 + room))
+            // over, and that the allowance is too little.
+            allowed.max(capacity * (1.0 + room))
         } else {
-            let shed: u64 = self.queue_sheds.iter().sum();
-            let shed_share = shed as f64 / (served * self.ticks as f64).max(1.0);
-            served * (1.0 + room - shed_share)
+            let shed: u64 = self.recent.iter().map(|tick| tick.queue_sheds).sum();
+            let shed_share = shed as f64 / (capacity * self.ticks as f64).max(1.0);
+            capacity * (1.0 + room - shed_share)
         };
-        (allowed * (1.0 + idle.clamp(0.0, RAISE_MAX))).min(most).max(SERVED_KEPT * served)
+        (allowed * (1.0 + idle.clamp(0.0, RAISE_MAX))).min(most).max(CAPACITY_KEPT * capacity)
     }
 
-    /// Whether the newest demand fits what was served in the last second.
+    /// Whether the newest demand fits the capacity.
     fn fits(&self) -> bool {
-        let served = self.served();
+        let capacity = self.capacity();
         let mut offered = 0.0;
-        (1..).zip(&self.recent[..self.ticks]).any(|(ticks, (cost, _))| {
-            offered += cost;
-            offered + DEVIATIONS * offered.sqrt() <= served * f64::from(ticks)
+        (1..).zip(&self.recent[..self.ticks]).any(|(ticks, tick)| {
+            offered += tick.offered;
+            offered + DEVIATIONS * offered.sqrt() <= capacity * f64::from(ticks)
         })
+    }
+
+    /// The position up to which the requests that a cursor lets in are marginal: the least
+    /// important [`MARGINAL_PART`] of the demand that it lets in.
+    pub(crate) fn marginal_end(&self, cursor: Cursor) -> Cursor {
+        let admitted: f32 = self.demand[usize::from(cursor.level())..].iter().sum();
+        let kept = f64::from(admitted) * (1.0 - MARGINAL_PART);
+        Cursor::for_allowance(|level| f64::from(self.demand[level]), kept)
     }
 
     fn position(&self) -> Cursor {
@@ -214,7 +244,7 @@ impl Allowance {
         let known = 1.0 - self.unknown;
         let smooth = self.demand.iter().map(|cost| f64::from(*cost)).sum::<f64>() / known;
         // A surge is in the last ticks before it is in the smoothed demand.
-        let newest = self.recent[..3].iter().map(|(offered, _)| offered).sum::<f64>() / 3.0;
+        let newest = self.recent[..3].iter().map(|tick| tick.offered).sum::<f64>() / 3.0;
         let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
         Cursor::for_allowance(|level| f64::from(self.demand[level]) / known * scale, allowed)
     }
@@ -223,8 +253,6 @@ impl Allowance {
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
-    use core::time::Duration;
-
     use super::*;
 
     /// The cost that a full resource serves in a tick.
@@ -238,8 +266,18 @@ mod tests {
     }
 
     fn tick(allowance: &mut Allowance, cost: u64, delay_ratio: f64, shed: u64, utilization: f64) -> Cursor {
-        let queue =
-            QueueObservation { delay_ratio, delay: Duration::ZERO, is_empty: false, shed, served: SERVED };
+        tick_serving(SERVED, allowance, cost, delay_ratio, shed, utilization)
+    }
+
+    fn tick_serving(
+        served: u64,
+        allowance: &mut Allowance,
+        cost: u64,
+        delay_ratio: f64,
+        shed: u64,
+        utilization: f64,
+    ) -> Cursor {
+        let queue = QueueObservation { delay_ratio, shed, served, ..QueueObservation::NONE };
         let load = TickLoad { offered: &offered(cost), queue, turned_away: 1, utilization, places: 10 };
         allowance.tick(&load, true)
     }
@@ -261,6 +299,31 @@ mod tests {
     }
 
     #[test]
+    fn places_that_are_idle_by_chance_do_not_lower_the_allowance() {
+        let mut allowance = overloaded();
+        for _ in 0..10 {
+            tick_serving(80, &mut allowance, 125, 1.5, 0, 0.8);
+        }
+        assert!(allowance.allowed.unwrap() >= SERVED as f64, "{:?}", allowance.allowed);
+        // A service that is slower with all of its places in use is: its capacity has fallen.
+        for _ in 0..10 {
+            tick_serving(80, &mut allowance, 125, 1.5, 0, 1.0);
+        }
+        assert!(allowance.allowed.unwrap() < 90.0, "{:?}", allowance.allowed);
+    }
+
+    #[test]
+    fn the_least_important_fifth_of_what_the_cursor_lets_in_is_marginal() {
+        let mut allowance = Allowance::new();
+        for _ in 0..50 {
+            tick(&mut allowance, 100, 0.0, 0, 0.5);
+        }
+        assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::at(20));
+        assert_eq!(allowance.marginal_end(Cursor::at(20)), Cursor::at(36));
+        assert_eq!(Allowance::new().marginal_end(Cursor::OPEN), Cursor::OPEN, "there is no demand");
+    }
+
+    #[test]
     fn the_first_ticks_of_an_overload_are_demand_enough_to_hold_the_cursor() {
         let mut allowance = Allowance::new();
         tick(&mut allowance, 140, 0.0, 0, 1.0);
@@ -274,16 +337,17 @@ mod tests {
     #[test]
     fn what_the_queue_sheds_lowers_the_allowance_while_the_places_are_full() {
         let served = SERVED as f64;
-        let mut full = overloaded();
-        for _ in 0..10 {
-            tick(&mut full, 125, 0.5, 20, 1.0);
-        }
-        assert!(full.allowed.unwrap() < served, "{:?}", full.allowed);
         let mut calm = overloaded();
         for _ in 0..10 {
-            tick(&mut calm, 125, 0.5, 0, 1.0);
+            tick(&mut calm, 125, 0.0, 0, 0.95);
         }
-        assert!(calm.allowed.unwrap() <= served * 1.1, "{:?}", calm.allowed);
+        let most = calm.allowed.unwrap();
+        assert!((served * 1.05..=served * 1.16).contains(&most), "{most}");
+        let mut full = overloaded();
+        for _ in 0..10 {
+            tick(&mut full, 125, 0.0, 20, 0.95);
+        }
+        assert!(full.allowed.unwrap() < most, "{:?} of {most}", full.allowed);
         let mut idle = overloaded();
         for _ in 0..10 {
             tick(&mut idle, 125, 0.0, 20, 0.5);

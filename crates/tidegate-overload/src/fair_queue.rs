@@ -27,6 +27,7 @@
 //! work and for shuffle sharding; `folly::Codel` and "Fail at Scale" (Maurer, 2015) for the control
 //! of delay and the newest request first.
 
+mod arrival_shed;
 mod class_queue;
 mod class_schedule;
 mod delay_control;
@@ -48,6 +49,7 @@ use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::position_map::PositionMap;
 use crate::waiting_room::{Entrant, Position};
+pub use arrival_shed::ArrivalShed;
 use class_queue::ClassQueue;
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
@@ -111,6 +113,8 @@ pub struct FairQueue {
     /// The instants since which each class, and the whole queue, has never been empty.
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
+    /// The last tick at which each class stood.
+    stood_at: [Option<Timestamp>; 4],
     counts: [QueueCounts; 4],
     tick: TickState,
 }
@@ -122,12 +126,13 @@ struct TickState {
     class_was_empty: [bool; 4],
     was_empty: bool,
     cost_served: u64,
+    departures: u64,
     shed: [u64; 4],
 }
 
 impl TickState {
     const fn new(class_was_empty: [bool; 4], was_empty: bool) -> Self {
-        Self { delay_min: [None; 4], class_was_empty, was_empty, cost_served: 0, shed: [0; 4] }
+        Self { delay_min: [None; 4], class_was_empty, was_empty, cost_served: 0, departures: 0, shed: [0; 4] }
     }
 }
 
@@ -146,6 +151,7 @@ impl FairQueue {
             service_time: Duration::ZERO,
             busy_since: [None; 4],
             queue_busy_since: None,
+            stood_at: [None; 4],
             counts: [QueueCounts::default(); 4],
             tick: TickState::new([true; 4], true),
         }
@@ -257,6 +263,7 @@ impl FairQueue {
     fn departed(&mut self, cost: u64, now: Timestamp) {
         self.rate.departed(cost, now);
         self.tick.cost_served = self.tick.cost_served.saturating_add(cost);
+        self.tick.departures += 1;
     }
 
     /// Charges a request that is still in the queue.

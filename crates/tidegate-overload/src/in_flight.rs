@@ -39,8 +39,9 @@ pub(crate) struct PlaceUse {
     /// The places wanted at the peak, those of requests turned away included, divided by all.
     pub(crate) wanted: f64,
     /// The average of the places in use, as a part of all: 0.0 to 1.0. It is what arrivals saw on
-    /// average, which for arrivals by chance is the average over time (PASTA), and needs no clock;
-    /// without arrivals what is in use now.
+    /// average, which for arrivals by chance is the average over time (PASTA), and needs no clock.
+    /// Without arrivals it is full use where requests were served from a queue, else what is in use
+    /// now.
     pub(crate) utilization: f64,
 }
 
@@ -93,8 +94,7 @@ impl InFlight {
             self.turn_away();
             return false;
         };
-        let part = (before * FULL + max / 2) / max;
-        self.seen.fetch_add((1 << SEEN_BITS) | part, Ordering::Relaxed);
+        self.seen.fetch_add((1 << SEEN_BITS) | part_of(before, max), Ordering::Relaxed);
         // Almost always the peak is higher, and a load takes nothing from other cores.
         if self.peak.load(Ordering::Relaxed) <= before {
             self.peak.fetch_max(before + 1, Ordering::Relaxed);
@@ -117,21 +117,32 @@ impl InFlight {
         debug_assert!(before > 0, "more places are returned than were taken");
     }
 
-    /// The use of the places since the last call.
+    /// The use of the places since the last call. Of the places that were taken, `from_queue` were
+    /// by requests that had waited: they are counted where they arrived, and each of them sees the
+    /// place that was free for it.
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53, and shares are rough numbers")]
-    pub(crate) fn take_use(&self) -> PlaceUse {
-        let max = self.max() as f64;
+    pub(crate) fn take_use(&self, from_queue: u64) -> PlaceUse {
+        let places = self.max();
+        let max = places as f64;
         let count = self.count.load(Ordering::Relaxed);
         let peak = self.peak.swap(count, Ordering::Relaxed).max(count);
         let wanted = peak + self.turned_away.swap(0, Ordering::Relaxed);
         let seen = self.seen.swap(0, Ordering::Relaxed);
-        let (arrivals, parts) = (seen >> SEEN_BITS, seen & ((1 << SEEN_BITS) - 1));
+        let arrivals = (seen >> SEEN_BITS).saturating_sub(from_queue);
+        let parts_of_queue = from_queue.saturating_mul(part_of(places - 1, places));
+        let parts = (seen & ((1 << SEEN_BITS) - 1)).saturating_sub(parts_of_queue);
         let utilization = match arrivals {
+            0 if from_queue > 0 => 1.0,
             0 => count as f64 / max,
             _ => parts as f64 / (arrivals * FULL) as f64,
         };
         PlaceUse { wanted: wanted as f64 / max, utilization: utilization.min(1.0) }
     }
+}
+
+/// The part of the places in use, in [`FULL`]ths.
+fn part_of(count: u64, max: u64) -> u64 {
+    (count * FULL + max / 2) / max
 }
 
 #[cfg(test)]
@@ -147,17 +158,35 @@ mod tests {
             assert!(places.acquire(Class::Sheddable));
         }
         (0..9).for_each(|_| places.give_back());
-        assert_eq!(places.take_use().wanted, 0.9);
+        assert_eq!(places.take_use(0).wanted, 0.9);
         for _ in 0..100 {
             assert!(places.acquire(Class::Sheddable));
             places.give_back();
         }
-        assert_eq!(places.take_use(), PlaceUse { wanted: 0.1, utilization: 0.0 });
+        assert_eq!(places.take_use(0), PlaceUse { wanted: 0.1, utilization: 0.0 });
         (0..10).for_each(|_| assert!(places.acquire(Class::Sheddable)));
-        let _ = places.take_use();
-        assert_eq!(places.take_use().utilization, 1.0, "without arrivals what is in use counts");
+        let _ = places.take_use(0);
+        assert_eq!(places.take_use(0).utilization, 1.0, "without arrivals what is in use counts");
         (0..50).for_each(|_| assert!(!places.acquire(Class::Sheddable)));
-        assert_eq!(places.take_use(), PlaceUse { wanted: 6.0, utilization: 1.0 });
+        assert_eq!(places.take_use(0), PlaceUse { wanted: 6.0, utilization: 1.0 });
+    }
+
+    #[test]
+    fn requests_that_waited_count_once_whatever_the_number_of_places() {
+        for max in [1, 2, 8, 1000] {
+            let places = InFlight::new(max);
+            (0..max).for_each(|_| assert!(places.acquire(Class::Sheddable)));
+            let _ = places.take_use(0);
+            for _ in 0..50 {
+                assert!(!places.acquire(Class::Sheddable));
+                places.give_back();
+                assert!(places.acquire(Class::Sheddable));
+            }
+            assert_eq!(places.take_use(50).utilization, 1.0, "{max} places");
+            places.give_back();
+            assert!(places.acquire(Class::Sheddable));
+            assert_eq!(places.take_use(1).utilization, 1.0, "{max} places, without arrivals");
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ mod instances;
 mod latency;
 mod level_control;
 mod load_level;
+mod marginal_rank;
 mod outcome;
 mod overload;
 mod pacer;
@@ -73,13 +74,14 @@ pub use concurrency::Concurrency;
 pub use cursor::{COHORTS, Cursor, RequestLevel};
 pub use cursor_control::TICK;
 pub use fair_queue::{
-    DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick, Share,
-    TurnVerdict,
+    ArrivalShed, DelayControl, FairQueue, QueueConfig, QueueConfigError, QueueCounts, QueueShed, QueueTick,
+    Share, TurnVerdict,
 };
 pub use fleet_share::FleetShare;
 pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, InstanceError, InstanceState};
 pub use latency::{LatencySample, LatencyStats};
 pub use load_level::LoadLevel;
+pub use marginal_rank::MarginalRank;
 pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;

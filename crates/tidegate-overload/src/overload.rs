@@ -14,6 +14,7 @@ use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
 use crate::latency::{LatencySample, LatencyStats};
 use crate::load_level::LoadLevel;
+use crate::marginal_rank::MarginalRank;
 use crate::outcome::OfferOutcome;
 use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
@@ -265,6 +266,12 @@ impl Overload {
         let resource = self.resource(resource);
         let (level, cursor) = (self.request_level(class, tenant, now).number(), resource.cursor());
         (level < cursor.level()).then(|| resource.below_cursor(level, cursor))
+    }
+
+    /// The rank of a request of this level, if it is one of the least important that the cursor of
+    /// `resource` lets in: if it must wait, it is the first to be shed by the queue.
+    pub fn marginal_rank(&self, resource: ResourceId, level: RequestLevel) -> Option<MarginalRank> {
+        self.resource(resource).marginal_rank(level.number())
     }
 
     /// Takes back the demand of a request: a limit denied it, the capacity plane throttled it, it

@@ -9,7 +9,14 @@ use core::time::Duration;
 /// # use tidegate_overload::QueueObservation;
 /// // The shortest wait of the tick was three times the target: there is a standing queue.
 /// let delay = Duration::from_millis(15);
-/// let observation = QueueObservation { delay_ratio: 3.0, delay, is_empty: false, shed: 4, served: 90 };
+/// let observation = QueueObservation {
+///     delay_ratio: 3.0,
+///     delay,
+///     is_empty: false,
+///     shed: 4,
+///     served: 90,
+///     departures: 60,
+/// };
 /// assert!(observation.is_overloaded());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +33,8 @@ pub struct QueueObservation {
     pub shed: u64,
     /// The cost of the requests that began to be served in the tick, with and without a wait.
     pub served: u64,
+    /// The requests that left the queue in the tick to be served.
+    pub departures: u64,
 }
 
 impl QueueObservation {
@@ -43,10 +52,11 @@ impl QueueObservation {
             is_empty: self.is_empty || later.is_empty,
             shed: self.shed.saturating_add(later.shed),
             served: self.served.saturating_add(later.served),
+            departures: self.departures.saturating_add(later.departures),
         }
     }
 
     /// No request, and no queue.
     pub(crate) const NONE: Self =
-        Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, served: 0 };
+        Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, served: 0, departures: 0 };
 }

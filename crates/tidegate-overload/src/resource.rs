@@ -18,6 +18,7 @@ use crate::instances::{InstanceError, InstanceSet, InstanceState};
 use crate::latency::{LatencyAverages, LatencySample};
 use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
+use crate::marginal_rank::MarginalRank;
 use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
@@ -181,6 +182,9 @@ pub(crate) struct Resource {
     slow_answers: SlowAnswers,
     pub(crate) pacer: Pacer,
     cursor: AtomicU16,
+    /// The level below which the requests that the cursor lets in are marginal. Relaxed, like the
+    /// cursor: between two stores a request is judged by one old and one new position.
+    marginal_end: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
     binding_signal: AtomicU8,
@@ -268,6 +272,7 @@ impl Resource {
             hints: AtomicU64::new(0),
             hint_key,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
+            marginal_end: AtomicU16::new(Cursor::OPEN.level()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
@@ -348,6 +353,11 @@ impl Resource {
     pub(crate) fn cursor(&self) -> Cursor {
         // Relaxed: one word, ordered with nothing.
         Cursor::at(self.cursor.load(Ordering::Relaxed))
+    }
+
+    /// The rank of a request at this level; `None` if it is not marginal.
+    pub(crate) fn marginal_rank(&self, level: u16) -> Option<MarginalRank> {
+        MarginalRank::new(level, self.cursor(), Cursor::at(self.marginal_end.load(Ordering::Relaxed)))
     }
 
     /// The hint before it is scattered.
@@ -478,13 +488,13 @@ impl Resource {
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
-        let places = self.in_flight.take_use();
         let is_adaptive = self.adaptive.is_present();
         let served = self.served.swap(0, Ordering::Relaxed);
         let queue = control
             .queue
             .take()
             .map(|queue| QueueObservation { served: queue.served.saturating_add(served), ..queue });
+        let places = self.in_flight.take_use(queue.map_or(0, |queue| queue.departures));
         let measures = TickMeasures {
             offered: &offered,
             wanted: places.wanted,
@@ -595,6 +605,7 @@ impl Resource {
     fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
         self.binding_signal.store(number_of(control.binding_signal(now)), Ordering::Relaxed);
         self.cursor.store(cursor.level(), Ordering::Relaxed);
+        self.marginal_end.store(control.marginal_end(cursor).level(), Ordering::Relaxed);
     }
 }
 

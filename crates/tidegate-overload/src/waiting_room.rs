@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
-use crate::fair_queue::{Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
+use crate::fair_queue::{ArrivalShed, Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
@@ -103,7 +103,7 @@ impl Waiter {
     const fn entrant(&self, aside: &QueueTerms) -> Entrant {
         let Self { group, class, bytes, obstacle } = *self;
         let QueueTerms { tenant, cost, until, deadline, .. } = *aside;
-        Entrant { group, class, bytes, obstacle, tenant, cost, until, deadline }
+        Entrant { group, class, bytes, obstacle, tenant, cost, until, deadline, marginal: None }
     }
 }
 
@@ -248,10 +248,10 @@ impl<O: Order, B> WaitingRoom<O, B> {
         queue.next().filter(|next| Some(*next) != before)
     }
 
-    /// Whether it is of no use that a request waits at its obstacle; see
-    /// [`FairQueue::is_hopeless`]. `false` for lines other than fair queues.
-    pub fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
-        self.queue_of(entrant.obstacle).is_some_and(|queue| queue.is_hopeless(entrant, now))
+    /// Why a request is to be refused rather than wait at its obstacle, if it is; see
+    /// [`FairQueue::sheds_on_arrival`]. `None` for lines other than fair queues.
+    pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
+        self.queue_of(entrant.obstacle)?.sheds_on_arrival(entrant, now)
     }
 
     /// Gives a request a position, at the end of its class in its line, or where the fair queue of

@@ -9,8 +9,8 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{
-    Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, ResourceId, RoomBounds,
-    RoomUse, Shed, TurnVerdict,
+    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, ResourceId,
+    RoomBounds, RoomUse, Shed, TurnVerdict,
 };
 
 use super::lease_plane::Waited;
@@ -154,8 +154,8 @@ impl Engine {
         if until <= now || self.is_below_cursor(request, now) {
             return None;
         }
-        let entrant = self.entrant(gate, request, obstacle);
-        if self.shared.room.is_hopeless(&entrant, now) {
+        let entrant = self.new_entrant(gate, request, obstacle, now);
+        if self.shared.room.sheds_on_arrival(&entrant, now).is_some() {
             return None;
         }
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
@@ -203,6 +203,15 @@ impl Engine {
         Some(self.entrant(gate, request, Obstacle::Place(resource)))
     }
 
+    /// A request that is about to wait, with its rank if it is one of the least important.
+    fn new_entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle, now: Timestamp) -> Entrant {
+        let rank = self.overload().zip(self.resource_of(request)).and_then(|(overload, resource)| {
+            let level = overload.request_level(request.class, request.tenant, now);
+            overload.marginal_rank(resource, level)
+        });
+        self.entrant(gate, request, obstacle).marginal(rank)
+    }
+
     fn entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle) -> Entrant {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
@@ -230,9 +239,15 @@ impl Engine {
             seat.moved(obstacle, returns, now);
             Some(seat)
         } else {
-            let entrant = self.entrant(gate, request, obstacle);
-            if self.shared.room.is_hopeless(&entrant, now) {
-                return refuse_finally(self.hopeless(request, until), demand, None);
+            let entrant = self.new_entrant(gate, request, obstacle, now);
+            match self.shared.room.sheds_on_arrival(&entrant, now) {
+                Some(ArrivalShed::Hopeless) => {
+                    return refuse_finally(self.hopeless(request, until), demand, None);
+                }
+                Some(ArrivalShed::Marginal) => {
+                    return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand);
+                }
+                None => {}
             }
             Room::enter(&self.shared.room, entrant, returns, now)
         };

@@ -21,6 +21,8 @@ pub struct QueueTick {
     pub was_empty: bool,
     /// The cost that left the queue to be served.
     pub cost_served: u64,
+    /// The requests that left the queue to be served.
+    pub departures: u64,
     /// The requests of each class that were shed when their turn came, in the order of
     /// [`Class::ALL`].
     pub shed: [u64; 4],
@@ -37,6 +39,7 @@ impl QueueTick {
             is_empty: self.was_empty,
             shed,
             served: 0,
+            departures: self.departures,
         }
     }
 }

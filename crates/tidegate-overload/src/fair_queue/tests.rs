@@ -13,6 +13,7 @@ use super::*;
 use crate::resource_id::ResourceId;
 use crate::waiting_room::{Group, Obstacle};
 
+mod arrival;
 mod delay;
 mod fairness;
 #[cfg(tidegate_planted_faults)]

@@ -15,6 +15,7 @@ impl FairQueue {
         let mut observation = QueueTick {
             was_empty: tick.was_empty,
             cost_served: tick.cost_served,
+            departures: tick.departures,
             shed: tick.shed,
             ..QueueTick::default()
         };
@@ -31,6 +32,9 @@ impl FairQueue {
             self.counts[number].delay = delay;
             observation.delay = observation.delay.max(delay);
             let ratio = delay.as_secs_f64() / target.as_secs_f64();
+            if ratio > 1.0 {
+                self.stood_at[number] = Some(now);
+            }
             if ratio > observation.delay_ratio {
                 (observation.delay_ratio, observation.slowest) = (ratio, Some(class));
             }

@@ -27,6 +27,13 @@ impl FairQueue {
         self.rate.time_for(in_class.min(all as f64))
     }
 
+    /// How long a request of a tenant that has nothing else here would wait at least: one round, in
+    /// which each tenant of its class that waits is served once.
+    pub(super) fn round_time(&self, class: Class) -> Duration {
+        let tenants = u32::try_from(self.classes[class as usize].ready_flows()).unwrap_or(u32::MAX);
+        self.rate.interval().unwrap_or_default().saturating_mul(tenants)
+    }
+
     /// The part of the service that a class gets while these classes wait, 0 to 1.
     fn part_of(&self, class: Class) -> f64 {
         let weight = |class: Class| f64::from(self.config.weights[class as usize]);

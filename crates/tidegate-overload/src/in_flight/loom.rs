@@ -76,9 +76,9 @@ fn a_reading_of_the_pressure_loses_no_request_that_was_turned_away() {
             let in_flight = Arc::clone(&in_flight);
             move || assert!(Held::take(&in_flight).is_none())
         });
-        let first = in_flight.take_use().wanted;
+        let first = in_flight.take_use(0).wanted;
         other.join().unwrap();
-        let second = in_flight.take_use().wanted;
+        let second = in_flight.take_use(0).wanted;
         // Each reading has the place that is held; one of the two has the request turned away.
         assert!((first + second - 3.0).abs() < 0.001, "{first} and {second}");
         drop(held);

@@ -5,6 +5,7 @@ use core::hash::{Hash, Hasher};
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::marginal_rank::MarginalRank;
 use crate::resource_id::ResourceId;
 
 /// The thing that a waiting request lacks.
@@ -84,6 +85,9 @@ pub struct Entrant {
     pub until: Timestamp,
     /// The instant at which its answer is late; `None` if it is never.
     pub deadline: Option<Timestamp>,
+    /// Its rank, if it is one of the least important requests that the admission cursor of its
+    /// resource lets in; see [`FairQueue::sheds_on_arrival`](crate::FairQueue::sheds_on_arrival).
+    pub marginal: Option<MarginalRank>,
 }
 
 impl Entrant {
@@ -98,6 +102,7 @@ impl Entrant {
             cost: Cost::ONE,
             until: Timestamp::MAX,
             deadline: None,
+            marginal: None,
         }
     }
 
@@ -126,6 +131,13 @@ impl Entrant {
     #[must_use]
     pub const fn until(mut self, until: Timestamp) -> Self {
         self.until = until;
+        self
+    }
+
+    /// The same, with its rank among the least important requests.
+    #[must_use]
+    pub const fn marginal(mut self, rank: Option<MarginalRank>) -> Self {
+        self.marginal = rank;
         self
     }
 

@@ -89,6 +89,52 @@ fn a_slow_service_with_one_place_is_not_emptied() {
 }
 
 #[test]
+fn the_target_leaves_a_slow_service_twelve_departures_but_not_more_than_two_service_times() {
+    let target = |gap_ms: u64, service_ms: u64| {
+        let mut line = Line::without_delay_control(QueueConfig::default());
+        line.queue.reconfigure(QueueConfig::default());
+        line.queue.set_service_time(Duration::from_millis(service_ms));
+        for number in 0..20 {
+            line.push(entrant(Class::Sheddable, number), START);
+        }
+        (1..10).for_each(|number| drop(line.serve(after(number * gap_ms))));
+        line.queue.delay_target(Class::Sheddable, after(10 * gap_ms)).unwrap().as_millis()
+    };
+    assert_eq!(target(1, 10), 20, "the configured one is longer");
+    assert_eq!(target(3, 40), 36, "eight places of 24 ms each");
+    assert_eq!(target(3, 10), 20);
+    assert_eq!(target(3, 12), 24);
+}
+
+#[test]
+fn a_queue_of_many_tenants_stands_although_each_new_one_is_served_soon() {
+    let config = QueueConfig::default().delay_target(Class::Sheddable, Some(Duration::from_millis(100)));
+    let mut line = Line::new(config);
+    let mut now = 0;
+    // 150 tenants that have a request each, and new ones that are ahead of those served lately.
+    for tenant in 0..150 {
+        line.push(entrant(Class::Sheddable, tenant), START);
+    }
+    for _ in 0..150 {
+        now += 1;
+        let (_, served) = line.serve(after(now)).unwrap();
+        line.push(served, after(now));
+    }
+    line.queue.tick(after(now));
+    let mut shortest = u64::MAX;
+    for fresh in 1_000..1_100 {
+        now += 1;
+        let arrived = line.push(entrant(Class::Sheddable, fresh), after(now));
+        if line.serve(after(now)).unwrap().0 == arrived {
+            shortest = 0;
+        }
+    }
+    assert_eq!(shortest, 0, "a new tenant was served at once");
+    let ratio = line.queue.tick(after(now)).delay_ratio;
+    assert!(ratio > 1.0, "{ratio}");
+}
+
+#[test]
 pub(super) fn after_a_suspension_everything_is_refused_and_nothing_served() {
     let mut line = Line::new(QueueConfig::default());
     let until = after(500);

@@ -91,6 +91,7 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
             is_empty: false,
             shed: 1,
             served: 10,
+            departures: 0,
         };
         overload.observe_queue(ONLY, standing);
         overload.tick(tick_at(step));

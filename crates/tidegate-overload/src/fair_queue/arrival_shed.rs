@@ -1,0 +1,66 @@
+//! Requests that are refused on arrival rather than wait.
+//!
+//! Delay control sheds whoever is next in a queue that stands: one call of a task here, one there,
+//! and the other calls of each were in vain. It also needs an interval to find out that the queue
+//! stands. The admission cursor sheds by importance, but moves once a tick. Between its ticks the
+//! *marginal* requests, the least important of those that it lets in, are refused when they would
+//! join a queue that is too long: none of them up to [`SHED_FROM`] targets, all from
+//! [`SHED_ALL_FROM`] targets on, where delay control sheds as well, and between the two as many,
+//! from the least important on, as the wait is long.
+//!
+//! A queue that drains soon is a burst, and harmless. Where the class has not stood lately, marginal
+//! requests are therefore refused only once it has been over its target for [`BURST`].
+
+use core::time::Duration;
+
+use tidegate_core::{Class, Timestamp};
+
+use super::FairQueue;
+use crate::waiting_room::Entrant;
+
+/// The least wait, in targets, with which a marginal request is refused.
+const SHED_FROM: f64 = 1.25;
+/// The wait, in targets, with which all marginal requests are.
+const SHED_ALL_FROM: f64 = 2.0;
+/// A wait above the target that is shorter than this is a burst.
+const BURST: Duration = Duration::from_millis(30);
+/// After a class has stood, no wait counts as a burst for so long.
+const STOOD_RECENTLY: Duration = Duration::from_secs(2);
+
+/// Why a request is refused on arrival rather than wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrivalShed {
+    /// It would wait for longer than it may, or than leaves time for its work.
+    Hopeless,
+    /// The queue is over its delay target, and the request is one of the least important.
+    Marginal,
+}
+
+impl FairQueue {
+    /// Why a request is to be refused on arrival, if it is.
+    pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
+        if self.is_hopeless(entrant, now) {
+            return Some(ArrivalShed::Hopeless);
+        }
+        self.sheds_marginal(entrant, now).then_some(ArrivalShed::Marginal)
+    }
+
+    fn sheds_marginal(&self, entrant: &Entrant, now: Timestamp) -> bool {
+        let (Some(rank), Some(target)) = (entrant.marginal, self.delay_target(entrant.class, now)) else {
+            return false;
+        };
+        let wait = self.estimated_wait(entrant).unwrap_or_default();
+        let excess = wait.as_secs_f64() / target.as_secs_f64() - SHED_FROM;
+        excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant.class, now)
+    }
+
+    fn is_burst(&self, class: Class, now: Timestamp) -> bool {
+        let stood = self.stood_at[class as usize];
+        if stood.is_some_and(|stood| now.saturating_since(stood) < STOOD_RECENTLY) {
+            return false;
+        }
+        let busy =
+            self.busy_since[class as usize].map_or(Duration::ZERO, |since| now.saturating_since(since));
+        self.delays[class as usize].above_target_for(now).min(busy) < BURST
+    }
+}
