@@ -10,10 +10,12 @@ use std::task::{Context, Wake};
 use tidegate_capacity::Access;
 use tidegate_core::algorithm::Concurrency;
 use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
-use tidegate_engine::{NamespaceConfig, OfferOutcome, Outcome, Pending, Request, RoomBounds, RoomUse};
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_engine::{
+    Engine, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit, Request, RoomBounds, RoomUse,
+};
+use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
 
-use crate::world::{NOW, Room, Stage, USER, World, bucket, request, stored, turn};
+use crate::world::{NOW, Room, Stage, USER, World, bucket, config, request, stored, turn};
 
 const MS: Duration = Duration::from_millis(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -130,6 +132,59 @@ fn at_ten_times_the_load_the_store_is_asked_once_for_each_admitted_request() {
     drop((running, waiting));
     let stats = world.stats();
     assert_eq!((stats.in_flight, stats.undecided(), world.engine.waiting()), (0, 0, 0));
+}
+
+#[test]
+fn a_queue_that_is_too_long_refuses_the_least_important_tenants_before_it_sheds_any_other() {
+    let overload = Overload::new(ResourceConfig::new(1).queue(QueueConfig::default()), 7).unwrap();
+    let level_of = |tenant: &str| overload.request_level(Class::Sheddable, Some(tenant), NOW).number();
+    let tenants: Vec<String> = (0..300).map(|tenant| tenant.to_string()).collect();
+    let levels: Vec<u16> = tenants.iter().map(|tenant| level_of(tenant)).collect();
+    let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", [])).overload(overload);
+    let world = World::of(engine.build().unwrap());
+    let mut running: Option<Permit> = None;
+    let mut waiting: Vec<Pending> = Vec::new();
+    let (mut refused, mut let_in) = (Vec::new(), Vec::new());
+    // Each millisecond a request ends, and two new tenants come. Delay control sheds from the 140th
+    // on: the delay is above the target after 40 ms, and 100 ms later the queue stands.
+    for millis in 0..135 {
+        let now = world.now();
+        if millis % 100 == 0 {
+            let _ = world.engine.tick(now);
+        }
+        if let Some(permit) = running.take() {
+            world.finish(world.engine.settle(permit, Outcome::Succeeded, now));
+        }
+        for called in waiting.extract_if(.., |pending| is_called(pending)).collect::<Vec<_>>() {
+            match world.resume(called) {
+                Stage::Admitted(permit) => running = Some(permit),
+                other => panic!("it was its turn: {other:?}"),
+            }
+        }
+        for arrival in [2 * millis, 2 * millis + 1] {
+            let request = Request::new("api", tidegate_core::Attributes::default());
+            let request = request.class(Class::Sheddable).tenant(&tenants[arrival]);
+            match world.begin(&request.may_wait_until(after(MINUTE))) {
+                Stage::Admitted(permit) => running = Some(permit),
+                Stage::Refused(denied) => refused.push((levels[arrival], denied)),
+                Stage::Waits(pending) => {
+                    waiting.push(pending);
+                    if millis >= 100 {
+                        let_in.push(levels[arrival]);
+                    }
+                }
+            }
+        }
+        world.advance(MS);
+    }
+    assert!((8..=25).contains(&refused.len()), "a fifth of 70 arrivals: {}", refused.len());
+    let highest = refused.iter().map(|(level, _)| *level).max().unwrap();
+    let lowest = let_in.iter().copied().min().unwrap();
+    assert!(highest < lowest, "refused up to level {highest}, let in from {lowest} on");
+    for (_, denied) in refused {
+        let refusal = denied.into_refusal();
+        assert_eq!((refusal.reason(), refusal.name()), (Reason::OverloadShed, "queue_delay"));
+    }
 }
 
 /// The refusal names the instant, so it is known when the request comes that no turn is in time.

@@ -185,8 +185,9 @@ pub(crate) struct WeightsForm {
 }
 
 /// The delay of the queue above which requests of a class are shed, 1ms to 1h, or `off`. A queue
-/// that is shorter at some moment of every 100 ms sheds nothing; and the delay is never less than
-/// twice the time between two places that come free.
+/// that is shorter at some moment of every 100 ms sheds at most its least important requests; and
+/// the delay is never less than twice the time between two places that come free, nor than twelve
+/// times this time or twice the typical service time, whichever is less.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "delay_target")]
