@@ -35,7 +35,6 @@ impl MarginalRank {
 
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
-#[expect(clippy::float_cmp, reason = "parts of 256 are exact")]
 mod tests {
     use super::*;
 

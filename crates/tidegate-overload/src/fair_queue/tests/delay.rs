@@ -91,19 +91,21 @@ fn a_slow_service_with_one_place_is_not_emptied() {
 #[test]
 fn the_target_leaves_a_slow_service_twelve_departures_but_not_more_than_two_service_times() {
     let target = |gap_ms: u64, service_ms: u64| {
-        let mut line = Line::without_delay_control(QueueConfig::default());
-        line.queue.reconfigure(QueueConfig::default());
+        let mut line = Line::new(QueueConfig::default());
         line.queue.set_service_time(Duration::from_millis(service_ms));
         for number in 0..20 {
             line.push(entrant(Class::Sheddable, number), START);
         }
-        (1..10).for_each(|number| drop(line.serve(after(number * gap_ms))));
-        line.queue.delay_target(Class::Sheddable, after(10 * gap_ms)).unwrap().as_millis()
+        for number in 1..4 {
+            assert!(line.serve(after(number * gap_ms)).is_some());
+        }
+        line.queue.delay_target(Class::Sheddable, after(4 * gap_ms)).unwrap().as_millis()
     };
     assert_eq!(target(1, 10), 20, "the configured one is longer");
-    assert_eq!(target(3, 40), 36, "eight places of 24 ms each");
-    assert_eq!(target(3, 10), 20);
-    assert_eq!(target(3, 12), 24);
+    assert_eq!(target(3, 40), 36, "twelve departures");
+    assert_eq!(target(3, 12), 24, "twice the service time");
+    assert_eq!(target(30, 30), 60, "twice the time between two departures is as much");
+    assert_eq!(target(30, 20), 60, "and here the least that is left");
 }
 
 #[test]
