@@ -10,8 +10,8 @@
 //! - The first cut starts from the capacity. Demand says nothing about it, and from "all of it" the
 //!   cuts would need a second to have an effect.
 //! - No cut goes below the capacity and a little more ([`CAPACITY_KEPT`]): of exactly the capacity,
-//!   arriving by chance, some is always missing where a place is free. What queues up for it is
-//!   bounded meanwhile by what the queue sheds.
+//!   arriving by chance, some is always missing where a place is free. The queue that this builds
+//!   up sheds by itself, and so stays short.
 //! - No raise goes above the capacity and some room, which shrinks with the delay of the queue and
 //!   by what the queue itself shed. A request that the queue sheds is one that the cursor let in by
 //!   mistake: it takes a call of a task of several, whose other calls are then wasted.

@@ -1,15 +1,16 @@
 //! Requests that are refused on arrival rather than wait.
 //!
-//! Delay control sheds whoever is next in a queue that stands: one call of a task here, one there,
-//! and the other calls of each were in vain. It also needs an interval to find out that the queue
-//! stands. The admission cursor sheds by importance, but moves once a tick. Between its ticks the
-//! *marginal* requests, the least important of those that it lets in, are refused when they would
-//! join a queue that is too long: none of them up to [`SHED_FROM`] targets, all from
-//! [`SHED_ALL_FROM`] targets on, where delay control sheds as well, and between the two as many,
-//! from the least important on, as the wait is long.
+//! Delay control sheds the next request of a queue that stands, whatever request that is: one call
+//! of a task here, one there, and the other calls of each task were in vain. It also needs an
+//! interval to find out that the queue stands. The admission cursor sheds by importance, but moves
+//! once a tick. Between its ticks the *marginal* requests, the least important of those that it
+//! lets in, are refused when they would join a queue that is too long: none of them up to
+//! [`SHED_FROM`] targets, all of them from [`SHED_ALL_FROM`] targets on, where delay control sheds
+//! as well. Between the two the longer the wait is the more are refused, from the least important
+//! level on.
 //!
-//! A queue that drains soon is a burst, and harmless. Where the class has not stood lately, marginal
-//! requests are therefore refused only once it has been over its target for [`BURST`].
+//! A queue that drains soon is a burst, and harmless. Where the class has not stood lately, the
+//! marginal requests are therefore refused only once it has been over its target for [`BURST`].
 
 use core::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The requests of one class: start-time fair queuing over the sub-queues of its tenants.
 //!
-//! The virtual time is that of the fluid: it advances by a served cost, divided among the sub-queues
-//! that would still be served if all were served at once. The start of what was served last, which
-//! start-time fair queuing takes for it, stands still while new tenants keep coming: each of them
-//! then is before every tenant that was served a moment ago, and the later calls of a task wait for
-//! the first calls of all others.
+//! The virtual time is that of the fluid: it advances by a served cost, divided among the
+//! sub-queues that would still be served if all were served at once. The start of what was served
+//! last, which start-time fair queuing takes for it, stands still while new tenants keep coming:
+//! each of them then is before every tenant that was served a moment ago, and the later calls of a
+//! task wait for the first calls of all others.
 //!
 //! The tags belong to the sub-queues rather than to the requests, so that a cancelled request costs
 //! its tenant nothing, and the cost of a served one can be corrected later. A sub-queue that has
@@ -146,8 +146,8 @@ impl ClassQueue {
         });
     }
 
-    /// Advances the virtual time by what each sub-queue gets of a cost that all of them share: those
-    /// that have requests, and the idle ones until their tag.
+    /// Advances the virtual time by what each sub-queue gets of a cost that all of them share:
+    /// those that have requests, and the idle ones until their tag.
     ///
     /// It does not pass the instant at which the next request would be done, however cheap it is. A
     /// sub-queue that is empty once this one is served would otherwise start later than it ended,

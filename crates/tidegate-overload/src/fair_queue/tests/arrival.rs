@@ -37,7 +37,7 @@ impl Growing {
         }
     }
 
-    /// What happens to the arrival of a new tenant of this level of 100 marginal ones.
+    /// The answer to the arrival of a new tenant of this level of 100 marginal ones.
     fn shed(&self, level: u16) -> Option<ArrivalShed> {
         let rank = MarginalRank::new(level, Cursor::OPEN, Cursor::at(100));
         let arrival = entrant(Class::Sheddable, u64::MAX).marginal(rank);
