@@ -20,6 +20,7 @@
 //!   looks like: opening then floods the queue, and the cursor cycles twice a second.
 
 use crate::cursor::{Cursor, LEVELS};
+use crate::fair_demand::FairDemand;
 use crate::marginal_rank::MARGINAL_PART;
 use crate::queue_observation::QueueObservation;
 
@@ -84,7 +85,7 @@ pub(crate) struct TickLoad<'a> {
 /// The measures of a tick that are looked at for a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct PastTick {
-    /// The offered cost.
+    /// The offered cost that counts.
     offered: f64,
     /// The served cost.
     served: f64,
@@ -101,6 +102,8 @@ pub(crate) struct Allowance {
     allowed: Option<f64>,
     /// The offered cost of each level per tick, smoothed from 0 on.
     demand: Box<[f32; LEVELS]>,
+    /// The part of `demand` that counts for the position.
+    fair: FairDemand,
     /// The part of `demand` that is still the 0 that it began with.
     unknown: f64,
     /// The ticks of the last second, the newest first.
@@ -123,6 +126,7 @@ impl Allowance {
         Self {
             allowed: None,
             demand: Box::new([0.0; LEVELS]),
+            fair: FairDemand::new(),
             unknown: 1.0,
             recent: [PastTick::default(); SECOND_TICKS],
             ticks: 0,
@@ -170,11 +174,13 @@ impl Allowance {
     }
 
     fn learn(&mut self, load: &TickLoad<'_>) {
-        let mut total = 0.0;
         for (smooth, cost) in self.demand.iter_mut().zip(load.offered) {
             *smooth += (*cost as f32 - *smooth) * DEMAND_GAIN;
-            total += *cost as f64;
         }
+        self.fair.update(&self.demand);
+        let counted =
+            |level: usize| load.offered[level] as f64 * self.fair.counted_part(level, self.demand[level]);
+        let total = (0..LEVELS).map(counted).sum();
         self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
         self.recent.rotate_right(1);
         self.recent[0] = PastTick {
@@ -232,21 +238,24 @@ impl Allowance {
     }
 
     /// The position up to which the requests that a cursor lets in are marginal: the least
-    /// important [`MARGINAL_PART`] of the demand that it lets in.
+    /// important [`MARGINAL_PART`] of the demand that it lets in; the cursor itself if what was
+    /// offered in the last tick is no more than the capacity.
     pub(crate) fn marginal_end(&self, cursor: Cursor) -> Cursor {
-        let admitted: f32 = self.demand[usize::from(cursor.level())..].iter().sum();
-        let kept = f64::from(admitted) * (1.0 - MARGINAL_PART);
-        Cursor::for_allowance(|level| f64::from(self.demand[level]), kept)
+        if self.recent[0].offered <= self.capacity() {
+            return cursor;
+        }
+        let kept = self.fair.from(usize::from(cursor.level())) * (1.0 - MARGINAL_PART);
+        Cursor::for_allowance(|level| self.fair.at(level), kept)
     }
 
     fn position(&self) -> Cursor {
         let Some(allowed) = self.allowed else { return Cursor::OPEN };
         let known = 1.0 - self.unknown;
-        let smooth = self.demand.iter().map(|cost| f64::from(*cost)).sum::<f64>() / known;
+        let smooth = self.fair.from(0) / known;
         // A surge is in the last ticks before it is in the smoothed demand.
         let newest = self.recent[..3].iter().map(|tick| tick.offered).sum::<f64>() / 3.0;
         let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
-        Cursor::for_allowance(|level| f64::from(self.demand[level]) / known * scale, allowed)
+        Cursor::for_allowance(|level| self.fair.at(level) / known * scale, allowed)
     }
 }
 
@@ -316,11 +325,26 @@ mod tests {
     fn the_least_important_fifth_of_what_the_cursor_lets_in_is_marginal() {
         let mut allowance = Allowance::new();
         for _ in 0..50 {
-            tick(&mut allowance, 100, 0.0, 0, 0.5);
+            tick(&mut allowance, 200, 0.0, 0, 1.0);
         }
         assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::at(20));
         assert_eq!(allowance.marginal_end(Cursor::at(20)), Cursor::at(36));
+        tick(&mut allowance, 100, 0.0, 0, 1.0);
+        assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::OPEN, "what is offered fits");
         assert_eq!(Allowance::new().marginal_end(Cursor::OPEN), Cursor::OPEN, "there is no demand");
+    }
+
+    #[test]
+    fn a_tenant_far_above_all_others_does_not_move_the_cursor_that_sheds_the_others() {
+        let mut offered = offered(80);
+        offered[100] = 80;
+        let mut allowance = Allowance::new();
+        for _ in 0..30 {
+            let queue = QueueObservation { delay_ratio: 1.5, served: SERVED, ..QueueObservation::NONE };
+            let load = TickLoad { offered: &offered, queue, turned_away: 1, utilization: 1.0, places: 10 };
+            assert_eq!(allowance.tick(&load, true), Cursor::OPEN);
+            assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::OPEN);
+        }
     }
 
     #[test]

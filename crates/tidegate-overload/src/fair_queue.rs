@@ -113,6 +113,8 @@ pub struct FairQueue {
     /// The instants since which each class, and the whole queue, has never been empty.
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
+    /// The last turn of each class at which nobody had to wait for longer than its target.
+    within_target_at: [Option<Timestamp>; 4],
     /// The last tick at which each class stood.
     stood_at: [Option<Timestamp>; 4],
     counts: [QueueCounts; 4],
@@ -151,6 +153,7 @@ impl FairQueue {
             service_time: Duration::ZERO,
             busy_since: [None; 4],
             queue_busy_since: None,
+            within_target_at: [None; 4],
             stood_at: [None; 4],
             counts: [QueueCounts::default(); 4],
             tick: TickState::new([true; 4], true),

@@ -41,6 +41,7 @@ mod cursor;
     reason = "costs are far below 2^53, and an allowance is a rough number"
 )]
 mod cursor_control;
+mod fair_demand;
 mod fair_queue;
 mod fault;
 mod fleet_share;

@@ -60,8 +60,7 @@ impl FairQueue {
         if stood.is_some_and(|stood| now.saturating_since(stood) < STOOD_RECENTLY) {
             return false;
         }
-        let busy =
-            self.busy_since[class as usize].map_or(Duration::ZERO, |since| now.saturating_since(since));
-        self.delays[class as usize].above_target_for(now).min(busy) < BURST
+        let since = self.busy_since[class as usize].max(self.within_target_at[class as usize]);
+        since.is_none_or(|since| now.saturating_since(since) < BURST)
     }
 }

@@ -72,15 +72,6 @@ impl DelayControl {
         self.is_overloaded && delay > target.saturating_mul(2)
     }
 
-    /// The time since the delay was last within the target; [`Duration::MAX`] while the queue
-    /// stands.
-    pub(super) fn above_target_for(&self, now: Timestamp) -> Duration {
-        if self.is_overloaded {
-            return Duration::MAX;
-        }
-        now.saturating_since(self.interval_end.saturating_sub(Self::INTERVAL))
-    }
-
     /// Whether the shortest delay of the last interval was above the target.
     pub const fn is_overloaded(&self) -> bool {
         self.is_overloaded

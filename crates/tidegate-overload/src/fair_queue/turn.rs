@@ -45,7 +45,11 @@ impl FairQueue {
         let shortest = standing.max(self.round_time(request.class));
         let tick_min = &mut self.tick.delay_min[class];
         *tick_min = Some(tick_min.map_or(shortest, |least| least.min(shortest)));
-        if let Some(target) = self.delay_target(request.class, now)
+        let target = self.delay_target(request.class, now);
+        if target.is_some_and(|target| shortest <= target) {
+            self.within_target_at[class] = Some(now);
+        }
+        if let Some(target) = target
             && self.delays[class].sheds(standing, delay, target, now)
         {
             return self.shed(position, QueueShed::Delay);

@@ -63,12 +63,12 @@ fn the_longer_the_wait_the_more_of_the_least_important_requests_are_shed() {
 #[test]
 fn a_burst_sheds_nobody_unless_the_queue_has_stood_lately() {
     let mut queue = Growing::new();
-    // From 40 ms on, requests that are served have waited for longer than the target.
-    queue.grow_until(30);
+    // From 20 ms on, a new tenant waits for longer than the target.
+    queue.grow_until(25);
     queue.line.queue.tick(after(queue.now));
-    queue.grow_until(65);
+    queue.grow_until(45);
     assert_eq!(queue.shed(0), None, "it may drain soon");
-    queue.grow_until(72);
+    queue.grow_until(55);
     assert_eq!(queue.shed(0), SHED);
     queue.line.queue.tick(after(queue.now));
     queue.drain_to(0);
