@@ -237,15 +237,21 @@ impl Allowance {
         })
     }
 
-    /// The position up to which the requests that a cursor lets in are marginal: the least
-    /// important [`MARGINAL_PART`] of the demand that it lets in; the cursor itself if what was
-    /// offered in the last tick is no more than the capacity.
-    pub(crate) fn marginal_end(&self, cursor: Cursor) -> Cursor {
+    /// The level below which the requests that a cursor lets in are marginal: after the one in
+    /// which the least important [`MARGINAL_PART`] of the demand that it lets in ends. 0, none, if
+    /// what was offered in the last tick is no more than the capacity.
+    pub(crate) fn marginal_end(&self, cursor: Cursor) -> u16 {
         if self.recent[0].offered <= self.capacity() {
-            return cursor;
+            return 0;
         }
-        let kept = self.fair.from(usize::from(cursor.level())) * (1.0 - MARGINAL_PART);
-        Cursor::for_allowance(|level| self.fair.at(level), kept)
+        let cursor = usize::from(cursor.level());
+        let kept = self.fair.from(cursor) * (1.0 - MARGINAL_PART);
+        let mut more_important = 0.0;
+        let last = (cursor..LEVELS).rev().find(|level| {
+            more_important += self.fair.at(*level);
+            more_important >= kept && kept > 0.0
+        });
+        last.map_or(0, |last| last as u16 + 1)
     }
 
     fn position(&self) -> Cursor {
@@ -327,11 +333,19 @@ mod tests {
         for _ in 0..50 {
             tick(&mut allowance, 200, 0.0, 0, 1.0);
         }
-        assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::at(20));
-        assert_eq!(allowance.marginal_end(Cursor::at(20)), Cursor::at(36));
+        assert_eq!(allowance.marginal_end(Cursor::OPEN), 21);
+        assert_eq!(allowance.marginal_end(Cursor::at(20)), 37);
         tick(&mut allowance, 100, 0.0, 0, 1.0);
-        assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::OPEN, "what is offered fits");
-        assert_eq!(Allowance::new().marginal_end(Cursor::OPEN), Cursor::OPEN, "there is no demand");
+        assert_eq!(allowance.marginal_end(Cursor::OPEN), 0, "what is offered fits");
+        assert_eq!(Allowance::new().marginal_end(Cursor::OPEN), 0, "there is no demand");
+        // The demand of a tenant that is alone in its class ends in its own level.
+        let mut offered = [0; LEVELS];
+        (offered[50], offered[300]) = (160, 40);
+        let mut allowance = Allowance::new();
+        let queue = QueueObservation { served: SERVED, ..QueueObservation::NONE };
+        let load = TickLoad { offered: &offered, queue, turned_away: 1, utilization: 1.0, places: 10 };
+        allowance.tick(&load, true);
+        assert_eq!(allowance.marginal_end(Cursor::OPEN), 51);
     }
 
     #[test]
@@ -343,7 +357,7 @@ mod tests {
             let queue = QueueObservation { delay_ratio: 1.5, served: SERVED, ..QueueObservation::NONE };
             let load = TickLoad { offered: &offered, queue, turned_away: 1, utilization: 1.0, places: 10 };
             assert_eq!(allowance.tick(&load, true), Cursor::OPEN);
-            assert_eq!(allowance.marginal_end(Cursor::OPEN), Cursor::OPEN);
+            assert_eq!(allowance.marginal_end(Cursor::OPEN), 0);
         }
     }
 

@@ -109,10 +109,10 @@ impl CursorControl {
         self.pin.filter(|pin| now < pin.until).map_or(self.cursor, |pin| pin.cursor)
     }
 
-    /// The position up to which the requests that a cursor lets in are marginal; the cursor itself
-    /// where no queue is observed.
-    pub(crate) fn marginal_end(&self, cursor: Cursor) -> Cursor {
-        self.allowance.as_ref().map_or(cursor, |allowance| allowance.marginal_end(cursor))
+    /// The level below which the requests that a cursor lets in are marginal; 0 where no queue is
+    /// observed.
+    pub(crate) fn marginal_end(&self, cursor: Cursor) -> u16 {
+        self.allowance.as_ref().map_or(0, |allowance| allowance.marginal_end(cursor))
     }
 
     /// The signal that put the cursor where it is at `now`.

@@ -7,29 +7,31 @@ use crate::cursor::Cursor;
 pub(crate) const MARGINAL_PART: f64 = 0.2;
 
 /// The rank of a marginal request: 0 for the least important level that the cursor lets in, 255 for
-/// the most important one of those that make up the least important fifth of the demand.
+/// the level in which the least important fifth of the demand ends.
 ///
 /// All requests of a tenant have the same rank until the cursor moves or the hour ends, so that
 /// what is shed by rank is shed of the same tenants: their tasks fail as a whole, rather than one
-/// call of everybody's.
+/// call of everybody's. The last level is marginal only in part. Its rank is the highest, with
+/// which a request is shed where delay control would shed it as well, and sooner: so are the
+/// requests of a tenant that is alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MarginalRank(u8);
 
 impl MarginalRank {
-    /// The rank of a request at `level` if all from `cursor` on are let in, and those below `end`
-    /// are marginal; `None` if the request is not.
-    pub(crate) fn new(level: u16, cursor: Cursor, end: Cursor) -> Option<Self> {
-        let (from, end) = (cursor.level(), end.level());
-        if level >= end {
-            return None;
+    /// The rank of a request at `level` if all from `cursor` on are let in, and those at levels
+    /// below `end` are marginal; `None` if the request is not.
+    pub(crate) fn new(level: u16, cursor: Cursor, end: u16) -> Option<Self> {
+        let last = end.checked_sub(1)?;
+        if level >= last {
+            return (level == last).then_some(Self(u8::MAX));
         }
-        let (distance, width) = (u32::from(level.saturating_sub(from)), u32::from(end.abs_diff(from)));
-        Some(Self((distance * 256 / width.max(1)).min(255) as u8))
+        let (distance, width) = (level.saturating_sub(cursor.level()), last.abs_diff(cursor.level()));
+        Some(Self((u32::from(distance) * 255 / u32::from(width.max(1))).min(254) as u8))
     }
 
-    /// The rank as a part of all ranks, 0.0 to less than 1.0.
+    /// The rank as a part of the highest, 0.0 to 1.0.
     pub fn as_ratio(self) -> f64 {
-        f64::from(self.0) / 256.0
+        f64::from(self.0) / f64::from(u8::MAX)
     }
 }
 
@@ -39,18 +41,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_divide_the_levels_between_the_cursor_and_the_end() {
-        let rank =
-            |level| MarginalRank::new(level, Cursor::at(40), Cursor::at(80)).map(MarginalRank::as_ratio);
-        assert_eq!([39, 40, 50, 60].map(rank), [Some(0.0), Some(0.0), Some(0.25), Some(0.5)]);
-        assert!(rank(79).is_some_and(|ratio| ratio < 1.0));
-        assert_eq!([80, 100].map(rank), [None, None]);
+    fn ranks_divide_the_levels_between_the_cursor_and_the_last_one() {
+        let rank = |level| MarginalRank::new(level, Cursor::at(40), 92).map(MarginalRank::as_ratio);
+        assert_eq!([39, 40, 91, 92].map(rank), [Some(0.0), Some(0.0), Some(1.0), None]);
+        assert_eq!(rank(57), Some(1.0 / 3.0));
+        assert!(rank(90).is_some_and(|ratio| (0.95..1.0).contains(&ratio)));
     }
 
     #[test]
-    fn without_an_end_above_the_cursor_no_request_that_is_let_in_is_marginal() {
-        assert_eq!(MarginalRank::new(0, Cursor::OPEN, Cursor::OPEN), None);
-        assert_eq!(MarginalRank::new(50, Cursor::at(50), Cursor::at(50)), None);
-        assert_eq!(MarginalRank::new(50, Cursor::at(50), Cursor::at(20)), None);
+    fn a_level_that_is_alone_has_the_highest_rank_and_without_an_end_none_has_one() {
+        assert_eq!(MarginalRank::new(50, Cursor::OPEN, 51).map(MarginalRank::as_ratio), Some(1.0));
+        assert_eq!(MarginalRank::new(50, Cursor::at(50), 51).map(MarginalRank::as_ratio), Some(1.0));
+        assert_eq!(MarginalRank::new(0, Cursor::OPEN, 0), None);
+        assert_eq!(MarginalRank::new(50, Cursor::at(50), 20), None);
     }
 }

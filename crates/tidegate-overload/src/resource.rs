@@ -182,8 +182,8 @@ pub(crate) struct Resource {
     slow_answers: SlowAnswers,
     pub(crate) pacer: Pacer,
     cursor: AtomicU16,
-    /// The level below which the requests that the cursor lets in are marginal. Relaxed, like the
-    /// cursor: between two stores a request is judged by one old and one new position.
+    /// The level below which the requests that the cursor lets in are marginal; 0: none. Relaxed,
+    /// like the cursor: between two stores a request is judged by one old and one new position.
     marginal_end: AtomicU16,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
@@ -272,7 +272,7 @@ impl Resource {
             hints: AtomicU64::new(0),
             hint_key,
             cursor: AtomicU16::new(Cursor::OPEN.level()),
-            marginal_end: AtomicU16::new(Cursor::OPEN.level()),
+            marginal_end: AtomicU16::new(0),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
@@ -357,7 +357,7 @@ impl Resource {
 
     /// The rank of a request at this level; `None` if it is not marginal.
     pub(crate) fn marginal_rank(&self, level: u16) -> Option<MarginalRank> {
-        MarginalRank::new(level, self.cursor(), Cursor::at(self.marginal_end.load(Ordering::Relaxed)))
+        MarginalRank::new(level, self.cursor(), self.marginal_end.load(Ordering::Relaxed))
     }
 
     /// The hint before it is scattered.
@@ -605,7 +605,7 @@ impl Resource {
     fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
         self.binding_signal.store(number_of(control.binding_signal(now)), Ordering::Relaxed);
         self.cursor.store(cursor.level(), Ordering::Relaxed);
-        self.marginal_end.store(control.marginal_end(cursor).level(), Ordering::Relaxed);
+        self.marginal_end.store(control.marginal_end(cursor), Ordering::Relaxed);
     }
 }
 

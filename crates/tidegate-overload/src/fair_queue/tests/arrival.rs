@@ -39,7 +39,7 @@ impl Growing {
 
     /// The answer to the arrival of a new tenant of this level of 100 marginal ones.
     fn shed(&self, level: u16) -> Option<ArrivalShed> {
-        let rank = MarginalRank::new(level, Cursor::OPEN, Cursor::at(100));
+        let rank = MarginalRank::new(level, Cursor::OPEN, 100);
         let arrival = entrant(Class::Sheddable, u64::MAX).marginal(rank);
         self.line.queue.sheds_on_arrival(&arrival, after(self.now))
     }
