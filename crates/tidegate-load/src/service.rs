@@ -42,7 +42,7 @@ pub struct ServiceCounts {
     /// The most requests at a time whose clients waited for the answer. A request ends before the
     /// first byte of its answer is sent, so a client that sends the next request only after an
     /// answer or after leaving never makes this larger than its bound on requests in flight.
-    /// Arrivals of the last [`NOTICE_LATENESS`] are not counted yet.
+    /// Arrivals of the last 5 ms are not counted yet.
     pub attended_max: u64,
     /// Requests whose clients left before the answer. The service works on them to the end.
     pub departed: u64,

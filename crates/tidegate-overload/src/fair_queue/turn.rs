@@ -75,7 +75,7 @@ impl FairQueue {
     }
 
     /// The delay target in force: the configured one, or twice the time between two departures if
-    /// that is longer, or the time of [`DEPARTURES`] of them, but at most twice the typical time of
+    /// that is longer, or the time of twelve of them, but at most twice the typical time of
     /// one request. `None`: the class is not shed by delay.
     pub fn delay_target(&self, class: Class, now: Timestamp) -> Option<Duration> {
         let configured = self.config.delay_targets[class as usize]?;
