@@ -151,10 +151,11 @@ impl Engine {
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
-        if until <= now || self.is_below_cursor(request, now) {
+        let offer = self.offer_of(request, now);
+        if until <= now || self.is_below_cursor(offer) {
             return None;
         }
-        let entrant = self.new_entrant(gate, request, obstacle, now);
+        let entrant = self.new_entrant(gate, request, obstacle, offer);
         if self.shared.room.sheds_on_arrival(&entrant, now).is_some() {
             return None;
         }
@@ -166,28 +167,32 @@ impl Engine {
             return None;
         }
         let seat = Room::enter(&self.shared.room, entrant, returns, now)?;
-        let demand = demand.take().or_else(|| self.offer(request, now));
+        let demand = demand.take().or_else(|| self.offer(request, offer, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         let ask_at = Timestamp::MIN;
         Some(queued(owned, seat, demand, None, ask_at, until))
     }
 
+    /// The resource that a request is for, and its level there; `None` without one, and without an
+    /// overload plane.
+    fn offer_of(&self, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+        let (overload, resource) = (self.overload()?, self.resource_of(request)?);
+        Some(Offer { resource, level: overload.request_level(request.class, request.tenant, now) })
+    }
+
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
-    /// attempt, and without an overload plane.
-    fn offer(&self, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
-        let resource = self.resource_of(request).filter(|_| request.attempt == 0)?;
-        let overload = self.overload()?;
-        let level = overload.request_level(request.class, request.tenant, now);
-        overload.offer_at(resource, level, request.cost);
-        self.demand(Some(Offer { resource, level }), request, now)
+    /// attempt.
+    fn offer(&self, request: &Request<'_>, offer: Option<Offer>, now: Timestamp) -> Option<Demand> {
+        let offer = offer.filter(|_| request.attempt == 0)?;
+        self.overload()?.offer_at(offer.resource, offer.level, request.cost);
+        self.demand(Some(offer), request, now)
     }
 
     /// Whether the cursor of its resource sheds a request, so that it does not wait.
-    fn is_below_cursor(&self, request: &Request<'_>, now: Timestamp) -> bool {
-        let resource = self.overload().zip(self.resource_of(request));
-        resource.is_some_and(|(overload, resource)| {
-            overload.would_shed(resource, request.class, request.tenant, now).is_some()
-        })
+    fn is_below_cursor(&self, offer: Option<Offer>) -> bool {
+        self.overload()
+            .zip(offer)
+            .is_some_and(|(overload, offer)| offer.level.number() < overload.cursor(offer.resource).level())
     }
 
     /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
@@ -204,11 +209,15 @@ impl Engine {
     }
 
     /// A request that is about to wait, with its rank if it is one of the least important.
-    fn new_entrant(&self, gate: &Gate, request: &Request<'_>, obstacle: Obstacle, now: Timestamp) -> Entrant {
-        let rank = self.overload().zip(self.resource_of(request)).and_then(|(overload, resource)| {
-            let level = overload.request_level(request.class, request.tenant, now);
-            overload.marginal_rank(resource, level)
-        });
+    fn new_entrant(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        obstacle: Obstacle,
+        offer: Option<Offer>,
+    ) -> Entrant {
+        let rank = self.overload().zip(offer);
+        let rank = rank.and_then(|(overload, offer)| overload.marginal_rank(offer.resource, offer.level));
         self.entrant(gate, request, obstacle).marginal(rank)
     }
 
@@ -239,7 +248,7 @@ impl Engine {
             seat.moved(obstacle, returns, now);
             Some(seat)
         } else {
-            let entrant = self.new_entrant(gate, request, obstacle, now);
+            let entrant = self.new_entrant(gate, request, obstacle, self.offer_of(request, now));
             match self.shared.room.sheds_on_arrival(&entrant, now) {
                 Some(ArrivalShed::Hopeless) => {
                     return refuse_finally(self.hopeless(request, until), demand, None);
