@@ -100,10 +100,7 @@ struct PastTick {
 pub(crate) struct Allowance {
     /// The cost that one tick may take in; `None`: all that is offered.
     allowed: Option<f64>,
-    /// The offered cost of each level per tick, smoothed from 0 on.
-    demand: Box<[f32; LEVELS]>,
-    /// The part of `demand` that counts for the position.
-    fair: FairDemand,
+    demand: FairDemand,
     /// The part of `demand` that is still the 0 that it began with.
     unknown: f64,
     /// The ticks of the last second, the newest first.
@@ -125,8 +122,7 @@ impl Allowance {
     pub(crate) fn new() -> Self {
         Self {
             allowed: None,
-            demand: Box::new([0.0; LEVELS]),
-            fair: FairDemand::new(),
+            demand: FairDemand::new(),
             unknown: 1.0,
             recent: [PastTick::default(); SECOND_TICKS],
             ticks: 0,
@@ -174,17 +170,11 @@ impl Allowance {
     }
 
     fn learn(&mut self, load: &TickLoad<'_>) {
-        for (smooth, cost) in self.demand.iter_mut().zip(load.offered) {
-            *smooth += (*cost as f32 - *smooth) * DEMAND_GAIN;
-        }
-        self.fair.update(&self.demand);
-        let counted =
-            |level: usize| load.offered[level] as f64 * self.fair.counted_part(level, self.demand[level]);
-        let total = (0..LEVELS).map(counted).sum();
+        let offered = self.demand.learn(load.offered, DEMAND_GAIN);
         self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
         self.recent.rotate_right(1);
         self.recent[0] = PastTick {
-            offered: total,
+            offered,
             served: load.queue.served as f64,
             utilization: load.utilization,
             queue_sheds: load.queue.shed,
@@ -245,10 +235,10 @@ impl Allowance {
             return 0;
         }
         let cursor = usize::from(cursor.level());
-        let kept = self.fair.from(cursor) * (1.0 - MARGINAL_PART);
+        let kept = self.demand.from(cursor) * (1.0 - MARGINAL_PART);
         let mut more_important = 0.0;
         let last = (cursor..LEVELS).rev().find(|level| {
-            more_important += self.fair.at(*level);
+            more_important += self.demand.at(*level);
             more_important >= kept && kept > 0.0
         });
         last.map_or(0, |last| last as u16 + 1)
@@ -257,11 +247,11 @@ impl Allowance {
     fn position(&self) -> Cursor {
         let Some(allowed) = self.allowed else { return Cursor::OPEN };
         let known = 1.0 - self.unknown;
-        let smooth = self.fair.from(0) / known;
+        let smooth = self.demand.from(0) / known;
         // A surge is in the last ticks before it is in the smoothed demand.
         let newest = self.recent[..3].iter().map(|tick| tick.offered).sum::<f64>() / 3.0;
         let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
-        Cursor::for_allowance(|level| self.fair.at(level) / known * scale, allowed)
+        Cursor::for_allowance(|level| self.demand.at(level) / known * scale, allowed)
     }
 }
 

@@ -14,10 +14,11 @@ use crate::cursor::{COHORTS, LEVELS};
 /// have any. Tenants spread over the levels by chance: of a hundred, some level has five.
 const MEDIANS_MAX: f32 = 8.0;
 
-/// The demand of each level, bounded for each class.
+/// The demand of each level, smoothed, and how much of it counts.
 #[derive(Debug)]
 pub(crate) struct FairDemand {
-    demand: Box<[f32; LEVELS]>,
+    /// The offered cost per tick, smoothed from 0 on.
+    smoothed: Box<[f32; LEVELS]>,
     /// The most that counts of a level of each class, in the order of [`Class::ALL`].
     most: [f32; Class::ALL.len()],
 }
@@ -25,33 +26,36 @@ pub(crate) struct FairDemand {
 impl FairDemand {
     /// No demand.
     pub(crate) fn new() -> Self {
-        Self { demand: Box::new([0.0; LEVELS]), most: [f32::INFINITY; Class::ALL.len()] }
+        Self { smoothed: Box::new([0.0; LEVELS]), most: [f32::INFINITY; Class::ALL.len()] }
     }
 
-    /// Takes in the demand of each level.
-    pub(crate) fn update(&mut self, demand: &[f32; LEVELS]) {
-        for (most, levels) in self.most.iter_mut().zip(demand.chunks(usize::from(COHORTS))) {
+    /// Takes in the cost that one tick offered at each level, with the weight `gain`. Returns the
+    /// part of it that counts.
+    pub(crate) fn learn(&mut self, offered: &[u64; LEVELS], gain: f32) -> f64 {
+        for (smoothed, cost) in self.smoothed.iter_mut().zip(offered) {
+            *smoothed += (*cost as f32 - *smoothed) * gain;
+        }
+        for (most, levels) in self.most.iter_mut().zip(self.smoothed.chunks(usize::from(COHORTS))) {
             *most = median(levels).map_or(f32::INFINITY, |median| MEDIANS_MAX * median);
         }
-        for (level, (fair, demand)) in self.demand.iter_mut().zip(demand).enumerate() {
-            *fair = demand.min(self.most[level / usize::from(COHORTS)]);
-        }
+        (0..LEVELS).map(|level| offered[level] as f64 * self.counted_part(level)).sum()
     }
 
     /// The demand of a level that counts.
     pub(crate) fn at(&self, level: usize) -> f64 {
-        f64::from(self.demand[level])
+        f64::from(self.smoothed[level].min(self.most[level / usize::from(COHORTS)]))
     }
 
     /// The demand that counts of all levels from `level` on.
     pub(crate) fn from(&self, level: usize) -> f64 {
-        self.demand[level..].iter().map(|demand| f64::from(*demand)).sum()
+        (level..LEVELS).map(|level| self.at(level)).sum()
     }
 
-    /// The part of a cost offered at a level that counts: 1.0 unless the demand of the level, as it
-    /// was last taken in, is above the bound.
-    pub(crate) fn counted_part(&self, level: usize, demand: f32) -> f64 {
-        if demand > self.demand[level] { f64::from(self.demand[level] / demand) } else { 1.0 }
+    /// The part of the cost offered at a level that counts: 1.0 unless its demand is above the
+    /// bound.
+    fn counted_part(&self, level: usize) -> f64 {
+        let most = self.most[level / usize::from(COHORTS)];
+        if self.smoothed[level] > most { f64::from(most / self.smoothed[level]) } else { 1.0 }
     }
 }
 
@@ -68,31 +72,33 @@ fn median(levels: &[f32]) -> Option<f32> {
 mod tests {
     use super::*;
 
-    fn fair(levels: impl IntoIterator<Item = (usize, f32)>) -> (FairDemand, [f32; LEVELS]) {
-        let mut demand = [0.0; LEVELS];
+    /// A demand of these costs in each tick, and the part of a tick's cost that counts.
+    fn fair(levels: impl IntoIterator<Item = (usize, u64)>) -> (FairDemand, f64) {
+        let mut offered = [0; LEVELS];
         for (level, cost) in levels {
-            demand[level] = cost;
+            offered[level] = cost;
         }
         let mut fair = FairDemand::new();
-        fair.update(&demand);
-        (fair, demand)
+        let counted = fair.learn(&offered, 1.0);
+        (fair, counted)
     }
 
     #[test]
     fn a_level_far_above_the_others_of_its_class_counts_up_to_a_multiple_of_the_median() {
-        let others = (0..100).map(|level| (level, 2.0));
-        let (fair, demand) = fair(others.chain([(100, 800.0), (384, 500.0)]));
+        let others = (0..100).map(|level| (level, 2));
+        let (fair, counted) = fair(others.chain([(100, 800), (384, 500)]));
         assert_eq!((fair.at(0), fair.at(100), fair.at(384)), (2.0, 16.0, 500.0));
         assert_eq!(fair.from(0), 200.0 + 16.0 + 500.0);
-        assert!((fair.counted_part(100, demand[100]) - 0.02).abs() < 1e-6);
-        assert_eq!(fair.counted_part(0, demand[0]), 1.0);
+        assert!((fair.counted_part(100) - 0.02).abs() < 1e-6);
+        assert_eq!(fair.counted_part(0), 1.0);
+        assert!((counted - fair.from(0)).abs() < 1e-3, "{counted}");
     }
 
     #[test]
     fn a_level_that_is_alone_in_its_class_or_one_of_two_counts_whole() {
-        let (alone, _) = fair([(5, 800.0)]);
+        let (alone, _) = fair([(5, 800)]);
         assert_eq!(alone.from(0), 800.0);
-        let (two, _) = fair([(5, 800.0), (6, 700.0)]);
+        let (two, _) = fair([(5, 800), (6, 700)]);
         assert_eq!(two.from(0), 1500.0);
         assert_eq!(FairDemand::new().from(0), 0.0);
     }

@@ -41,6 +41,10 @@ mod cursor;
     reason = "costs are far below 2^53, and an allowance is a rough number"
 )]
 mod cursor_control;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "costs are far below 2^53, and a smoothed demand is a rough number"
+)]
 mod fair_demand;
 mod fair_queue;
 mod fault;
