@@ -11,20 +11,23 @@
 //!
 //! A queue that drains soon is a burst, and harmless. Where the class has not stood lately, the
 //! marginal requests are therefore refused only once it has been over its target for [`BURST`].
+//!
+//! Where few tenants have most of what waits, the queue is long because of them, and fair queuing
+//! makes them wait for it. A tenant that has nothing else in the queue is not refused then.
 
 use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use super::FairQueue;
+use super::{FairQueue, tenant_of};
 use crate::waiting_room::Entrant;
 
 /// The least wait, in targets, with which a marginal request is refused.
-const SHED_FROM: f64 = 1.25;
+const SHED_FROM: f64 = 1.1;
 /// The wait, in targets, with which all marginal requests are.
 const SHED_ALL_FROM: f64 = 2.0;
 /// A wait above the target that is shorter than this is a burst.
-const BURST: Duration = Duration::from_millis(30);
+const BURST: Duration = Duration::from_millis(20);
 /// After a class has stood, no wait counts as a burst for so long.
 const STOOD_RECENTLY: Duration = Duration::from_secs(2);
 
@@ -50,9 +53,21 @@ impl FairQueue {
         let (Some(rank), Some(target)) = (entrant.marginal, self.delay_target(entrant.class, now)) else {
             return false;
         };
+        if self.is_flooded_by_others(entrant) {
+            return false;
+        }
         let wait = self.estimated_wait(entrant).unwrap_or_default();
         let excess = wait.as_secs_f64() / target.as_secs_f64() - SHED_FROM;
         excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant.class, now)
+    }
+
+    /// Whether at least a third of what waits are second and later requests of their tenants, and
+    /// none of it is of this request's tenant.
+    fn is_flooded_by_others(&self, entrant: &Entrant) -> bool {
+        let queue = &self.classes[entrant.class as usize];
+        let (tenants, requests) = (queue.ready_flows(), queue.count());
+        let (own, _) = queue.own_backlog(tenant_of(entrant), self.may_open());
+        own == 0 && 2 * requests >= 3 * tenants.max(1)
     }
 
     fn is_burst(&self, class: Class, now: Timestamp) -> bool {

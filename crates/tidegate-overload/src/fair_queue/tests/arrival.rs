@@ -53,10 +53,10 @@ fn the_longer_the_wait_the_more_of_the_least_important_requests_are_shed() {
     queue.grow_until(80);
     // The wait is 80 ms, four times the target.
     assert_eq!([0, 50, 99, 100].map(|level| queue.shed(level)), [SHED, SHED, SHED, None]);
-    // 1.5 times the target is a third of the way from 1.25 to 2.
+    // 1.5 times the target is four ninths of the way from 1.1 to 2.
     queue.drain_to(30);
-    assert_eq!([0, 30, 40, 100].map(|level| queue.shed(level)), [SHED, SHED, None, None]);
-    queue.drain_to(24);
+    assert_eq!([0, 40, 50, 100].map(|level| queue.shed(level)), [SHED, SHED, None, None]);
+    queue.drain_to(20);
     assert_eq!([0, 100].map(|level| queue.shed(level)), [None, None]);
 }
 
@@ -66,9 +66,9 @@ fn a_burst_sheds_nobody_unless_the_queue_has_stood_lately() {
     // From 20 ms on, a new tenant waits for longer than the target.
     queue.grow_until(25);
     queue.line.queue.tick(after(queue.now));
-    queue.grow_until(45);
+    queue.grow_until(38);
     assert_eq!(queue.shed(0), None, "it may drain soon");
-    queue.grow_until(55);
+    queue.grow_until(45);
     assert_eq!(queue.shed(0), SHED);
     queue.line.queue.tick(after(queue.now));
     queue.drain_to(0);
@@ -78,6 +78,23 @@ fn a_burst_sheds_nobody_unless_the_queue_has_stood_lately() {
     queue.now += 2_000;
     (0..60).for_each(|_| queue.arrive());
     assert_eq!(queue.shed(0), None, "a burst after a long time");
+}
+
+#[test]
+fn a_tenant_with_nothing_in_the_queue_is_not_shed_because_another_floods_it() {
+    let mut queue = Growing::new();
+    queue.grow_until(60);
+    let flood = |queue: &mut Growing, requests| {
+        for _ in 0..requests {
+            queue.line.push(entrant(Class::Sheddable, 1_000), after(queue.now));
+        }
+    };
+    flood(&mut queue, 30);
+    assert_eq!((queue.line.queue.count(), queue.shed(0)), (90, SHED), "most tenants have one request");
+    flood(&mut queue, 2);
+    assert_eq!(queue.shed(0), None, "a third of what waits are second and later requests");
+    let own = entrant(Class::Sheddable, 1_000).marginal(MarginalRank::new(0, Cursor::OPEN, 100));
+    assert_eq!(queue.line.queue.sheds_on_arrival(&own, after(queue.now)), SHED);
 }
 
 #[test]
