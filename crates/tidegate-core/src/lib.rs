@@ -62,7 +62,9 @@ pub use matcher::Matcher;
 pub use namespace::NamespaceConfig;
 pub use rate::{Rate, RateError};
 pub use refusal::{Plane, Reason, Refusal, RefusalFields, Retry, Violated};
-pub use refusal_details::{AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, RefusalDetails};
+pub use refusal_details::{
+    AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, OverloadMechanism, RefusalDetails,
+};
 pub use table::{KeyTable, TableConfig, TableStats, WhenFull, full_retry, random_seed};
 pub use text::Text;
 pub use time::Timestamp;

@@ -108,16 +108,15 @@ impl AccessOperation {
     }
 }
 
-/// The state of the resource that shed a request. [`crate::Refusal::name`] is the mechanism:
-/// `admission_cursor` or `in_flight`.
+/// The state of the resource that shed a request. [`crate::Refusal::name`] is the name of the
+/// mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverloadDetails {
     /// The name of the resource; `None` for the default resource.
     pub resource: Option<Arc<str>>,
-    /// The level of the request, if the cursor shed it: its class (0 is the least important) times
-    /// 128, plus the cohort of its tenant. `None` where the level played no part.
-    pub level: Option<u16>,
+    /// What refused the request.
+    pub mechanism: OverloadMechanism,
     /// The position of the resource's admission cursor, on the scale of levels: requests of a lower
     /// level are shed. 0 is open.
     pub cursor: u16,
@@ -129,11 +128,50 @@ impl OverloadDetails {
     /// The details of a request that was shed by `resource`.
     pub const fn new(
         resource: Option<Arc<str>>,
-        level: Option<u16>,
+        mechanism: OverloadMechanism,
         cursor: u16,
         binding_signal: BindingSignal,
     ) -> Self {
-        Self { resource, level, cursor, binding_signal }
+        Self { resource, mechanism, cursor, binding_signal }
+    }
+}
+
+/// The mechanism of the overload plane that refuses a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OverloadMechanism {
+    /// The request's level is below the cursor.
+    AdmissionCursor {
+        /// The level of the request: its class (0 is the least important) times 128, plus the
+        /// cohort of its tenant.
+        level: u16,
+    },
+    /// All places in flight are taken, or claimed by requests that wait for one.
+    InFlight,
+    /// The end of the request's work will not be reported, and it came ahead of the pace at which
+    /// the places could serve such requests.
+    Pace,
+    /// The request has waited for longer than its class should in a queue that stands, or would.
+    QueueDelay,
+}
+
+impl OverloadMechanism {
+    /// `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AdmissionCursor { .. } => "admission_cursor",
+            Self::InFlight => "in_flight",
+            Self::Pace => "pace",
+            Self::QueueDelay => "queue_delay",
+        }
+    }
+
+    /// The level of the request that the cursor shed; `None` where the level played no part.
+    pub const fn level(self) -> Option<u16> {
+        match self {
+            Self::AdmissionCursor { level } => Some(level),
+            Self::InFlight | Self::Pace | Self::QueueDelay => None,
+        }
     }
 }
 
@@ -208,7 +246,7 @@ impl fmt::Display for OverloadDetails {
             Some(resource) => write!(f, "resource \"{resource}\"")?,
             None => f.write_str("default resource")?,
         }
-        if let Some(level) = self.level {
+        if let Some(level) = self.mechanism.level() {
             write!(f, ", level {level}")?;
         }
         write!(f, ", cursor {}, binding signal {}", self.cursor, self.binding_signal.as_str())
@@ -246,12 +284,14 @@ mod tests {
         capacity.index = Some("by-user".into());
         let of_index = more.replace("\"orders\", write", "\"orders\", index \"by-user\", write");
         assert_eq!(RefusalDetails::Capacity(capacity).to_string(), of_index);
-        let shed = OverloadDetails::new(Some("checkout".into()), Some(12), 129, BindingSignal::Pressure);
+        let by_cursor = OverloadMechanism::AdmissionCursor { level: 12 };
+        let shed = OverloadDetails::new(Some("checkout".into()), by_cursor, 129, BindingSignal::Pressure);
         assert_eq!(
             RefusalDetails::Overload(shed).to_string(),
             "resource \"checkout\", level 12, cursor 129, binding signal pressure"
         );
-        let full = RefusalDetails::Overload(OverloadDetails::new(None, None, 0, BindingSignal::InFlight));
+        let full = OverloadDetails::new(None, OverloadMechanism::InFlight, 0, BindingSignal::InFlight);
+        let full = RefusalDetails::Overload(full);
         assert_eq!(full.to_string(), "default resource, cursor 0, binding signal in_flight");
         assert!(full.capacity().is_none() && full.overload().is_some());
     }

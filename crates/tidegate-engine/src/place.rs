@@ -3,8 +3,8 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, Reason, Refusal, Timestamp};
-use tidegate_overload::{Binding, Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
+use tidegate_core::{Cost, OverloadMechanism, Refusal, RefusalDetails, Timestamp};
+use tidegate_overload::{Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
 use crate::waiting_room::Room;
@@ -13,7 +13,8 @@ use crate::waiting_room::Room;
 /// claimed by requests that wait for one. The return of a place ends this, so that the refusal has
 /// no instant to retry at.
 pub fn lacks_in_flight_place(refusal: &Refusal) -> bool {
-    refusal.reason() == Reason::OverloadShed && refusal.name() == Binding::InFlight.as_str()
+    let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
+    details.is_some_and(|details| details.mechanism == OverloadMechanism::InFlight)
 }
 
 /// The overload plane with the room in which requests wait for its places.

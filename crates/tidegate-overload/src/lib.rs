@@ -92,7 +92,7 @@ pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
-pub use shed::{Binding, Shed};
+pub use shed::Shed;
 pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
 pub use waiting_room::{

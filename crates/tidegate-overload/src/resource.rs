@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Class, Cost, Timestamp};
+use tidegate_core::{BindingSignal, Class, Cost, OverloadMechanism, Timestamp};
 
 use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::{Backoff, scattered};
@@ -23,7 +23,7 @@ use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
-use crate::shed::{Binding, Shed};
+use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
 use crate::slow_answers::SlowAnswers;
@@ -395,31 +395,31 @@ impl Resource {
     #[cold]
     pub(crate) fn below_cursor(&self, level: u16, cursor: Cursor) -> Shed {
         let signal = signal_of(self.binding_signal.load(Ordering::Relaxed));
-        self.refusal(Binding::AdmissionCursor { level }, signal, cursor)
+        self.refusal(OverloadMechanism::AdmissionCursor { level }, signal, cursor)
     }
 
     /// The refusal where all places are taken.
     #[cold]
     pub(crate) fn no_place(&self) -> Shed {
-        self.refusal(Binding::InFlight, BindingSignal::InFlight, self.cursor())
+        self.refusal(OverloadMechanism::InFlight, BindingSignal::InFlight, self.cursor())
     }
 
     /// The refusal of a request whose end is not reported and that is ahead of the pace.
     #[cold]
     pub(crate) fn ahead_of_pace(&self) -> Shed {
-        self.refusal(Binding::Pace, BindingSignal::InFlight, self.cursor())
+        self.refusal(OverloadMechanism::Pace, BindingSignal::InFlight, self.cursor())
     }
 
     /// The refusal of a request that has waited for too long, or would.
     #[cold]
     pub(crate) fn delayed(&self) -> Shed {
-        self.refusal(Binding::QueueDelay, BindingSignal::QueueDelay, self.cursor())
+        self.refusal(OverloadMechanism::QueueDelay, BindingSignal::QueueDelay, self.cursor())
     }
 
-    fn refusal(&self, binding: Binding, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
+    fn refusal(&self, mechanism: OverloadMechanism, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),
-            binding,
+            mechanism,
             binding_signal,
             cursor,
             in_flight_max: self.in_flight.max(),

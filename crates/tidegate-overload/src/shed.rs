@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Class, OverloadDetails, RefusalDetails};
+use tidegate_core::{BindingSignal, Class, OverloadDetails, OverloadMechanism, RefusalDetails};
 
 use crate::cursor::Cursor;
 
@@ -14,7 +14,7 @@ pub struct Shed {
     /// The name of the resource; `None` for the default resource.
     pub resource: Option<Arc<str>>,
     /// The mechanism that refuses.
-    pub binding: Binding,
+    pub mechanism: OverloadMechanism,
     /// The signal that made that mechanism refuse.
     pub binding_signal: BindingSignal,
     /// The position of the resource's cursor.
@@ -25,55 +25,17 @@ pub struct Shed {
     pub retry_after_hint: Duration,
 }
 
-/// The mechanism that refuses a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Binding {
-    /// The request's level is below the cursor.
-    AdmissionCursor {
-        /// The level of the request: its class, and the cohort of its tenant.
-        level: u16,
-    },
-    /// All places in flight are taken.
-    InFlight,
-    /// The end of the request's work will not be reported, and it came ahead of the pace at which
-    /// the places could serve such requests.
-    Pace,
-    /// The request has waited for longer than its class should in a queue that stands, or would.
-    QueueDelay,
-}
-
-impl Binding {
-    /// `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AdmissionCursor { .. } => "admission_cursor",
-            Self::InFlight => "in_flight",
-            Self::Pace => "pace",
-            Self::QueueDelay => "queue_delay",
-        }
-    }
-}
-
 impl Shed {
     /// The mechanism that refuses: `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
     pub const fn name(&self) -> &'static str {
-        self.binding.as_str()
+        self.mechanism.as_str()
     }
 
     /// The number of places in flight, or the level of the cursor.
     pub fn limit(&self) -> u64 {
-        match self.binding {
-            Binding::AdmissionCursor { .. } => u64::from(self.cursor.level()),
-            Binding::InFlight | Binding::Pace | Binding::QueueDelay => self.in_flight_max,
-        }
-    }
-
-    /// The level of the request that the cursor shed.
-    pub const fn level(&self) -> Option<u16> {
-        match self.binding {
-            Binding::AdmissionCursor { level } => Some(level),
-            Binding::InFlight | Binding::Pace | Binding::QueueDelay => None,
+        match self.mechanism {
+            OverloadMechanism::AdmissionCursor { .. } => u64::from(self.cursor.level()),
+            _ => self.in_flight_max,
         }
     }
 
@@ -87,7 +49,7 @@ impl Shed {
         let resource = self.resource.clone();
         RefusalDetails::Overload(OverloadDetails::new(
             resource,
-            self.level(),
+            self.mechanism,
             self.cursor.level(),
             self.binding_signal,
         ))

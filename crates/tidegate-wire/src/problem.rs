@@ -11,7 +11,9 @@ use core::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use tidegate_core::display::{CivilInstant, HumanDuration, Quantity};
-use tidegate_core::{CapacityDetails, OverloadDetails, Reason, Refusal, RefusalDetails, Retry, Timestamp};
+use tidegate_core::{
+    CapacityDetails, OverloadDetails, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
+};
 
 use crate::problem_details::{CapacityBody, OverloadBody};
 use crate::reason::{Meaning, RetryKind};
@@ -193,7 +195,7 @@ impl fmt::Display for Sentence<'_> {
             }
             (None, reason) => match refusal.details.as_deref() {
                 Some(RefusalDetails::Capacity(details)) => capacity(f, details, reason)?,
-                Some(RefusalDetails::Overload(details)) => overload(f, details, reason)?,
+                Some(RefusalDetails::Overload(details)) => overload(f, details, first.limit, reason)?,
                 _ => write!(f, "\"{name}\" refused: {}", words(reason))?,
             },
         }
@@ -217,17 +219,27 @@ fn capacity(f: &mut fmt::Formatter<'_>, details: &CapacityDetails, reason: Reaso
 }
 
 /// Why a resource shed.
-fn overload(f: &mut fmt::Formatter<'_>, details: &OverloadDetails, reason: Reason) -> fmt::Result {
+fn overload(
+    f: &mut fmt::Formatter<'_>,
+    details: &OverloadDetails,
+    in_flight_max: u64,
+    reason: Reason,
+) -> fmt::Result {
     match &details.resource {
         Some(resource) => write!(f, "resource \"{resource}\"")?,
         None => f.write_str("the service")?,
     }
-    match (reason, details.level) {
-        (Reason::OverloadShed, None) => f.write_str(" has no place for another request"),
-        (Reason::OverloadShed, Some(_)) => {
+    match details.mechanism {
+        OverloadMechanism::AdmissionCursor { .. } => {
             write!(f, " sheds requests of this importance: {}", details.binding_signal.as_str())
         }
-        (reason, _) => write!(f, " refused: {}", words(reason)),
+        OverloadMechanism::InFlight if in_flight_max == 1 => f.write_str(": the only place is taken"),
+        OverloadMechanism::InFlight => write!(f, ": all {in_flight_max} places are taken"),
+        OverloadMechanism::Pace => {
+            write!(f, ": requests come faster than {} can serve", Quantity(in_flight_max, "place"))
+        }
+        OverloadMechanism::QueueDelay => f.write_str(": requests of this class wait too long for a place"),
+        _ => write!(f, " refused: {}", words(reason)),
     }
 }
 

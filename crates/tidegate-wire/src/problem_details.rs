@@ -87,7 +87,7 @@ pub struct OverloadBody<'a> {
     level: Option<u16>,
     /// The position of the admission cursor: requests of a lower level are shed. 0 is open.
     cursor: u16,
-    /// The signal that made the resource refuse: `in_flight`, `pressure` or `pin`.
+    /// The signal that made the resource refuse: `in_flight`, `pressure`, `queue_delay` or `pin`.
     #[cfg_attr(feature = "api", schema(value_type = String, example = "pressure"))]
     binding_signal: &'static str,
 }
@@ -96,7 +96,7 @@ impl<'a> OverloadBody<'a> {
     pub(crate) fn of(details: &'a OverloadDetails) -> Self {
         Self {
             resource: details.resource.as_deref(),
-            level: details.level,
+            level: details.mechanism.level(),
             cursor: details.cursor,
             binding_signal: details.binding_signal.as_str(),
         }

@@ -101,10 +101,10 @@ fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_tha
     world.engine.event(pin(Some(cursor), NOW.saturating_add(TICK)), NOW).unwrap();
     let details = overload_of(&refusal_everywhere(&world, &shed));
     assert_eq!(details.resource.as_deref(), Some("checkout"));
-    assert_eq!(details.level.map(|level| level / COHORTS), Some(Class::SheddablePlus as u16));
+    assert_eq!(details.mechanism.level().map(|level| level / COHORTS), Some(Class::SheddablePlus as u16));
     assert_eq!((details.cursor, details.binding_signal), (cursor, BindingSignal::Pin));
     let again = overload_of(&refusal(&world, &shed));
-    assert_eq!(again.level, details.level, "a tenant stays in its cohort");
+    assert_eq!(again.mechanism.level(), details.mechanism.level(), "a tenant stays in its cohort");
 
     // Pressure from outside takes over when the pin has ended.
     let mut refused = None;
@@ -119,7 +119,7 @@ fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_tha
     }
     let details = overload_of(&refused.unwrap());
     assert_eq!(details.binding_signal, BindingSignal::Pressure);
-    assert!(details.level.unwrap() < details.cursor, "{details:?}");
+    assert!(details.mechanism.level().unwrap() < details.cursor, "{details:?}");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_request_without_a_place_shows_that_places_bind_and_later_that_they_moved_th
     let refused = refusal_everywhere(&world, &request);
     let details = overload_of(&refused);
     assert_eq!((refused.name(), details.binding_signal), ("in_flight", BindingSignal::InFlight));
-    assert_eq!((details.level, details.cursor), (None, 0), "its level played no part");
+    assert_eq!((details.mechanism.level(), details.cursor), (None, 0), "its level played no part");
     let mut last = refused;
     for _ in 0..20 {
         for _ in 0..10 {

@@ -9,12 +9,12 @@ mod signals;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tidegate_core::OverloadMechanism;
 
 use super::*;
 use crate::builder::{OverloadBuilder, OverloadError};
 use crate::cursor::COHORTS;
 use crate::resource::ResourceConfig;
-use crate::shed::Binding;
 
 /// The only resource of a plane that `overload` makes.
 const ONLY: ResourceId = ResourceId(0);
@@ -264,13 +264,13 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     ];
     let shed = overload.acquire(checkout, Class::Critical, START).unwrap_err();
     assert_eq!(
-        (shed.resource.as_deref(), shed.binding, shed.limit()),
-        (Some("checkout"), Binding::InFlight, 2)
+        (shed.resource.as_deref(), shed.mechanism, shed.limit()),
+        (Some("checkout"), OverloadMechanism::InFlight, 2)
     );
     let looked = overload.would_lack_place(checkout, Class::Critical).unwrap();
     assert_eq!(
-        (looked.binding, looked.limit(), looked.resource),
-        (shed.binding, shed.limit(), shed.resource)
+        (looked.mechanism, looked.limit(), looked.resource),
+        (shed.mechanism, shed.limit(), shed.resource)
     );
     assert!(!overload.has_place(checkout, Class::Critical) && overload.has_place(other, Class::Critical));
     for step in 0..10 {
@@ -290,7 +290,7 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     let shed = overload.would_shed(checkout, Class::Sheddable, None, tick_at(10)).unwrap();
     assert_eq!(shed.resource.as_deref(), Some("checkout"));
     assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.cursor(checkout)));
-    assert!(shed.level().is_some_and(|level| level < COHORTS), "a level of the lowest class");
+    assert!(shed.mechanism.level().is_some_and(|level| level < COHORTS), "a level of the lowest class");
     assert_eq!(overload.would_shed(other, Class::Sheddable, None, tick_at(10)), None);
     for permit in held {
         overload.give_back(permit);

@@ -218,7 +218,7 @@ async fn explain_says_which_plane_would_refuse_and_charges_nothing() {
     let plane = &explained["planes"][0];
     assert_eq!((&plane["plane"], &plane["overload"]["resource"]), (&json!("overload"), &json!("other")));
     let because = plane["because"].as_str().unwrap();
-    assert!(because.starts_with("resource \"other\" has no place for another request"), "{because}");
+    assert!(because.starts_with("resource \"other\": the only place is taken"), "{because}");
 }
 
 #[tokio::test]

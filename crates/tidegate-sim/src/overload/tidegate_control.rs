@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use tidegate_core::{Cost, NamespaceConfig, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{
+    Cost, NamespaceConfig, OverloadMechanism, Reason, Refusal, RefusalDetails, Retry, Timestamp,
+};
 use tidegate_engine::{
     Answered, Completion, Decision, Engine, EngineConfig, Event, Outcome, Pending, Permit, Request, Step,
     Wants, lacks_in_flight_place,
 };
-use tidegate_overload::{Binding, Cursor};
+use tidegate_overload::Cursor;
 
 use super::control::{AdmissionControl, ArrivedRequest, ControlView, JobEnd, JobId, RefusalCause, Verdict};
 use super::plane_settings::{overload_plane, waiting_bounds};
@@ -182,13 +184,16 @@ impl TidegateControl {
 
 /// The cause of a refusal of the engine.
 fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
+    let overload = refusal.details.as_deref().and_then(RefusalDetails::overload);
     match refusal.reason() {
         Reason::QueueFull => RefusalCause::QueueFull,
         Reason::DeadlineUnmeetable => RefusalCause::DeadlineUnmeetable,
         Reason::OverloadShed if is_wait_over => RefusalCause::WaitedTooLong,
         Reason::OverloadShed if lacks_in_flight_place(refusal) => RefusalCause::LimitReached,
-        Reason::OverloadShed if refusal.name() == Binding::QueueDelay.as_str() => RefusalCause::QueueDelay,
-        Reason::OverloadShed => RefusalCause::Cursor,
+        Reason::OverloadShed => match overload.map(|details| details.mechanism) {
+            Some(OverloadMechanism::QueueDelay) => RefusalCause::QueueDelay,
+            _ => RefusalCause::Cursor,
+        },
         _ => RefusalCause::Other,
     }
 }

@@ -11,7 +11,10 @@ impl Fault {
     /// `body` is read once more to find the path of the value that is wrong; the first reading does
     /// not keep track.
     pub fn of_body<'a, T: Deserialize<'a>>(error: &serde_json::Error, body: &'a [u8]) -> Self {
-        let mut fault = Self::new(FaultCode::MalformedBody, sentence(error));
+        let word = word_at(error, body);
+        let found = word.as_deref().map(|word| format!(", found `{}`", shortened(word, 32)));
+        let detail = sentence(error) + &found.unwrap_or_default();
+        let mut fault = Self::new(FaultCode::MalformedBody, detail);
         if error.line() > 0 {
             fault.position = Some((error.line(), error.column()));
         }
@@ -22,7 +25,10 @@ impl Fault {
                 fault.field = Some(shortened(&path, 200).into_owned());
             }
         }
-        fault.fix = suggestion(error);
+        fault.fix = match word.as_deref().map(is_no_finite_number) {
+            Some(true) => Some("send a finite number: JSON has none for NaN and Infinity".to_owned()),
+            _ => suggestion(error),
+        };
         fault
     }
 }
@@ -34,6 +40,28 @@ fn sentence(error: &serde_json::Error) -> String {
         Some(end) if error.line() > 0 => message[..end].to_owned(),
         _ => message,
     }
+}
+
+/// The word that stands where JSON has a value, such as `NaN`. `None` without one, and for other
+/// errors.
+fn word_at(error: &serde_json::Error, body: &[u8]) -> Option<String> {
+    let message = error.to_string();
+    if !["expected value", "expected ident", "invalid number"].iter().any(|one| message.starts_with(one)) {
+        return None;
+    }
+    let line = body.split(|byte| *byte == b'\n').nth(error.line().checked_sub(1)?)?;
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'+' | b'-' | b'.');
+    let at = error.column().checked_sub(1)?;
+    let before = line.get(..at)?.iter().rev().take_while(|byte| is_part(byte)).count();
+    let word: Vec<u8> = line[at - before..].iter().copied().take_while(is_part).collect();
+    let is_word = word.iter().any(u8::is_ascii_alphabetic);
+    String::from_utf8(word).ok().filter(|_| is_word)
+}
+
+/// Whether a word is how other formats than JSON write a number that is not finite.
+fn is_no_finite_number(word: &str) -> bool {
+    let unsigned = word.trim_start_matches(['+', '-']);
+    ["nan", "inf", "infinity"].iter().any(|name| unsigned.eq_ignore_ascii_case(name))
 }
 
 /// For an unknown key: the known one that it resembles most.

@@ -181,3 +181,21 @@ fn a_class_that_does_not_exist_is_told_the_ones_that_do() {
     let fault = fault::<Check<'_>>(r#"{"namespace":"api","class":"urgent"}"#);
     assert!(fault.detail.contains("use critical_plus, critical"), "{}", fault.detail);
 }
+
+#[test]
+fn a_word_in_the_place_of_a_value_is_shown_and_numbers_that_are_not_finite_are_explained() {
+    for (word, is_explained) in
+        [("NaN", true), ("-NaN", true), ("-Infinity", true), ("inf", true), ("None", false), ("0x10", false)]
+    {
+        let fault = fault::<Check<'_>>(&format!("{{\"namespace\": \"api\",\n \"wait_ms\": {word}}}"));
+        let detail = &fault.detail;
+        assert!(word == "0x10" || detail.ends_with(&format!(", found `{word}`")), "{detail}");
+        let fix = fault.fix.unwrap_or_default();
+        assert_eq!(fix.contains("finite number"), is_explained, "{word}: {detail}; {fix}");
+    }
+    let long = "x".repeat(10_000);
+    let of_long = fault::<Check<'_>>(&format!("{{\"wait_ms\": {long}}}")).detail;
+    assert!(of_long.len() < 100, "{of_long}");
+    let in_text = fault::<Check<'_>>(r#"{"namespace": "a\qNaN"}"#).detail;
+    assert!(!in_text.contains("found"), "{in_text}");
+}

@@ -1,5 +1,7 @@
 use smallvec::smallvec;
-use tidegate_core::{AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, Violated};
+use tidegate_core::{
+    AccessOperation, BindingSignal, CapacityDetails, OverloadDetails, OverloadMechanism, Violated,
+};
 
 use super::*;
 
@@ -184,17 +186,48 @@ fn a_refusal_by_the_capacity_plane_shows_the_part_of_the_table_that_throttled() 
 #[test]
 fn a_refusal_by_the_overload_plane_shows_the_cursor_and_the_signal_that_binds() {
     let mut shed = refusal(Reason::OverloadShed, Retry::Backoff);
-    let details = OverloadDetails::new(Some("checkout".into()), Some(12), 129, BindingSignal::Pressure);
+    let by_cursor = OverloadMechanism::AdmissionCursor { level: 12 };
+    let details = OverloadDetails::new(Some("checkout".into()), by_cursor, 129, BindingSignal::Pressure);
     shed.details = Some(Box::new(RefusalDetails::Overload(details)));
     let expected = serde_json::json!({
         "resource": "checkout", "level": 12, "cursor": 129, "binding_signal": "pressure",
     });
     assert_eq!(json(&shed)["overload"], expected);
     assert!(json(&shed).get("capacity").is_none());
-    let details = OverloadDetails::new(None, None, 0, BindingSignal::InFlight);
+    let details = OverloadDetails::new(None, OverloadMechanism::InFlight, 0, BindingSignal::InFlight);
     shed.details = Some(Box::new(RefusalDetails::Overload(details)));
     let expected = serde_json::json!({ "cursor": 0, "binding_signal": "in_flight" });
     assert_eq!(json(&shed)["overload"], expected, "the default resource has no name");
+}
+
+#[test]
+fn the_sentence_of_an_overload_refusal_says_which_mechanism_refused() {
+    let told = |mechanism, places| {
+        let mut shed = refusal(Reason::OverloadShed, Retry::Backoff);
+        shed.violated[0].limit = places;
+        let details = OverloadDetails::new(Some("app".into()), mechanism, 0, BindingSignal::QueueDelay);
+        shed.details = Some(Box::new(RefusalDetails::Overload(details)));
+        let sentence = sentence(&shed, NOW);
+        sentence.split("; ").next().unwrap().to_owned()
+    };
+    let cases = [
+        (OverloadMechanism::InFlight, 8, "resource \"app\": all 8 places are taken"),
+        (OverloadMechanism::InFlight, 1, "resource \"app\": the only place is taken"),
+        (OverloadMechanism::Pace, 8, "resource \"app\": requests come faster than 8 places can serve"),
+        (
+            OverloadMechanism::QueueDelay,
+            8,
+            "resource \"app\": requests of this class wait too long for a place",
+        ),
+        (
+            OverloadMechanism::AdmissionCursor { level: 3 },
+            64,
+            "resource \"app\" sheds requests of this importance: queue_delay",
+        ),
+    ];
+    for (mechanism, places, expected) in cases {
+        assert_eq!(told(mechanism, places), expected);
+    }
 }
 
 fn json(refusal: &Refusal) -> serde_json::Value {
