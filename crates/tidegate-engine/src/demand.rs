@@ -63,7 +63,7 @@ impl Offer {
     pub(crate) fn end(self, overload: &Overload, cost: Cost, outcome: OfferOutcome, offered_at: Timestamp) {
         overload.record(self.resource, self.level.class(), outcome);
         if is_withdrawn(outcome) {
-            overload.withdraw_at(self.resource, self.level, cost, offered_at);
+            overload.withdraw(self.resource, self.level, cost, offered_at);
         }
     }
 }

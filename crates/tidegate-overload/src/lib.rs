@@ -16,7 +16,8 @@
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(ResourceConfig::new(1), 7)?;
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
-//! let shed = overload.shed(resource, Class::Critical, Some("tenant"), Cost::ONE, true, now);
+//! let level = overload.request_level(Class::Critical, Some("tenant"), now);
+//! let shed = overload.shed(resource, level, Cost::ONE, true);
 //! assert!(shed.is_none());
 //! let permit = overload.acquire(resource, Class::Critical, now).expect("one place is free");
 //! assert!(overload.acquire(resource, Class::Critical, now).is_err());

@@ -34,7 +34,8 @@ use crate::waiting_room::RoomUse;
 /// let overload = Overload::new(ResourceConfig::new(100), 7)?;
 /// let resource = overload.find(None).expect("it is the default resource");
 /// overload.tick(now);
-/// overload.shed(resource, Class::Sheddable, Some("acme"), Cost::ONE, true, now);
+/// let level = overload.request_level(Class::Sheddable, Some("acme"), now);
+/// overload.shed(resource, level, Cost::ONE, true);
 /// // Twice the pressure that the system should bear: the next tick sheds part of the demand.
 /// overload.event(Signal::on_all(2.0), now);
 /// overload.tick(now.saturating_add(TICK));
@@ -74,7 +75,8 @@ impl Signal {
 /// let checkout = overload.find(Some("checkout")).expect("it is configured");
 /// // An operator closes one resource for a minute: only its most important class is served.
 /// overload.pin(checkout, Some(Cursor::CLOSED), now.saturating_add(Duration::from_mins(1)), now);
-/// let is_shed = |class| overload.would_shed(checkout, class, Some("acme"), now).is_some();
+/// let level = |class| overload.request_level(class, Some("acme"), now);
+/// let is_shed = |class| overload.would_shed(checkout, level(class)).is_some();
 /// assert!(is_shed(Class::Critical) && !is_shed(Class::CriticalPlus));
 /// let others = overload.find(Some("search")).expect("the default resource takes it");
 /// assert_eq!(overload.cursor(others), Cursor::OPEN);
@@ -190,8 +192,8 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
-    /// The level of a request at `now`, for the functions that take it in place of class and tenant
-    /// so that it is computed once.
+    /// The level of a request at `now`: its class, and the cohort of its tenant, which changes every
+    /// hour.
     #[inline]
     pub fn request_level(&self, class: Class, tenant: Option<&str>, now: Timestamp) -> RequestLevel {
         RequestLevel::of(class, tenant, self.seed, now)
@@ -199,19 +201,7 @@ impl Overload {
 
     /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
     /// attempts are then repeated ones.
-    pub fn offer(
-        &self,
-        resource: ResourceId,
-        class: Class,
-        tenant: Option<&str>,
-        cost: Cost,
-        now: Timestamp,
-    ) {
-        self.offer_at(resource, self.request_level(class, tenant, now), cost);
-    }
-
-    /// [`Overload::offer`] for a request of this level.
-    pub fn offer_at(&self, resource: ResourceId, level: RequestLevel, cost: Cost) {
+    pub fn offer(&self, resource: ResourceId, level: RequestLevel, cost: Cost) {
         self.resource(resource).offer(level.class(), level.number(), cost);
     }
 
@@ -223,20 +213,6 @@ impl Overload {
     /// [withdrawn](Overload::withdraw) if it turns out not to be demand.
     #[inline]
     pub fn shed(
-        &self,
-        resource: ResourceId,
-        class: Class,
-        tenant: Option<&str>,
-        cost: Cost,
-        is_first_attempt: bool,
-        now: Timestamp,
-    ) -> Option<Shed> {
-        self.shed_at(resource, self.request_level(class, tenant, now), cost, is_first_attempt)
-    }
-
-    /// [`Overload::shed`] for a request of this level.
-    #[inline]
-    pub fn shed_at(
         &self,
         resource: ResourceId,
         level: RequestLevel,
@@ -256,15 +232,9 @@ impl Overload {
     }
 
     /// The answer that [`Overload::shed`] would give; counts nothing.
-    pub fn would_shed(
-        &self,
-        resource: ResourceId,
-        class: Class,
-        tenant: Option<&str>,
-        now: Timestamp,
-    ) -> Option<Shed> {
+    pub fn would_shed(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
         let resource = self.resource(resource);
-        let (level, cursor) = (self.request_level(class, tenant, now).number(), resource.cursor());
+        let (level, cursor) = (level.number(), resource.cursor());
         (level < cursor.level()).then(|| resource.below_cursor(level, cursor))
     }
 
@@ -276,24 +246,12 @@ impl Overload {
 
     /// Takes back the demand of a request: a limit denied it, the capacity plane throttled it, it
     /// could not be decided, or it left before it was served. Called at most once for each request,
-    /// with the arguments of its first attempt.
+    /// with the level and the cost of its first attempt.
     ///
     /// Without this call a caller that is far over its limits would use up the cursor's allowance
     /// for its class, and lower classes would be shed for work that is never done. After a tick
     /// since `offered_at` nothing changes: that tick has taken the demand into account.
-    pub fn withdraw(
-        &self,
-        resource: ResourceId,
-        class: Class,
-        tenant: Option<&str>,
-        cost: Cost,
-        offered_at: Timestamp,
-    ) {
-        self.withdraw_at(resource, self.request_level(class, tenant, offered_at), cost, offered_at);
-    }
-
-    /// [`Overload::withdraw`] for a request that had this level when it was offered.
-    pub fn withdraw_at(&self, resource: ResourceId, level: RequestLevel, cost: Cost, offered_at: Timestamp) {
+    pub fn withdraw(&self, resource: ResourceId, level: RequestLevel, cost: Cost, offered_at: Timestamp) {
         let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
             self.resource(resource).withdraw(level.number(), cost);

@@ -156,7 +156,7 @@ impl Engine {
         if let (Some(overload), Some(resource)) = (self.overload(), resource) {
             let level = overload.request_level(request.class, request.tenant, now);
             offered = is_first.then_some(Offer { resource, level });
-            if let Some(shed) = overload.shed_at(resource, level, request.cost, is_first) {
+            if let Some(shed) = overload.shed(resource, level, request.cost, is_first) {
                 return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
             }
         }

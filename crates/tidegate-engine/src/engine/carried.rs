@@ -136,7 +136,7 @@ impl Engine {
             let is_first = request.attempt == 0;
             let level = overload.request_level(request.class, request.tenant, now);
             hold.demand = self.demand(is_first.then_some(Offer { resource, level }), request, now);
-            if let Some(shed) = overload.shed_at(resource, level, request.cost, is_first) {
+            if let Some(shed) = overload.shed(resource, level, request.cost, is_first) {
                 return Ok(Some(shed_by(request.namespace, &shed, request.class)));
             }
         }

@@ -102,7 +102,8 @@ impl Engine {
         }
         if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);
-            let shed = || overload.would_shed(resource, request.class, request.tenant, now).map(by);
+            let level = overload.request_level(request.class, request.tenant, now);
+            let shed = || overload.would_shed(resource, level).map(by);
             beside.before = beside.before.or_else(shed);
             if request.end_known {
                 beside.after =

@@ -184,7 +184,7 @@ impl Engine {
     /// attempt.
     fn offer(&self, request: &Request<'_>, offer: Option<Offer>, now: Timestamp) -> Option<Demand> {
         let offer = offer.filter(|_| request.attempt == 0)?;
-        self.overload()?.offer_at(offer.resource, offer.level, request.cost);
+        self.overload()?.offer(offer.resource, offer.level, request.cost);
         self.demand(Some(offer), request, now)
     }
 

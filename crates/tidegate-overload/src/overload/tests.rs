@@ -34,7 +34,8 @@ fn tick_at(number: u64) -> Timestamp {
 fn offer(overload: &Overload, tenants: u32, now: Timestamp) -> [u32; 4] {
     Class::ALL.map(|class| {
         let served = (0..tenants).filter(|tenant| {
-            overload.shed(ONLY, class, Some(&tenant.to_string()), Cost::ONE, true, now).is_none()
+            let level = overload.request_level(class, Some(&tenant.to_string()), now);
+            overload.shed(ONLY, level, Cost::ONE, true).is_none()
         });
         u32::try_from(served.count()).unwrap()
     })
@@ -128,10 +129,10 @@ fn requests_that_limits_deny_are_no_demand_and_shed_no_others() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         for _ in 0..100_000 {
-            let flood = (Class::Critical, Some("over its limits"), Cost::ONE);
-            assert_eq!(overload.shed(ONLY, flood.0, flood.1, flood.2, true, START), None);
+            let flood = overload.request_level(Class::Critical, Some("over its limits"), START);
+            assert_eq!(overload.shed(ONLY, flood, Cost::ONE, true), None);
             if withdrawn {
-                overload.withdraw(ONLY, flood.0, flood.1, flood.2, START);
+                overload.withdraw(ONLY, flood, Cost::ONE, START);
             }
         }
         offer(&overload, 1000, START);
@@ -164,9 +165,15 @@ fn the_largest_costs_do_not_wrap_what_was_offered() {
     // Two of these would add up to nothing.
     let largest = Cost::new(1 << 63).unwrap();
     for _ in 0..2 {
-        assert_eq!(overload.shed(ONLY, Class::Critical, None, largest, true, START), None);
+        assert_eq!(
+            overload.shed(ONLY, overload.request_level(Class::Critical, None, START), largest, true),
+            None
+        );
     }
-    assert_eq!(overload.shed(ONLY, Class::Sheddable, None, Cost::ONE, true, START), None);
+    assert_eq!(
+        overload.shed(ONLY, overload.request_level(Class::Sheddable, None, START), Cost::ONE, true),
+        None
+    );
     overload.event(Signal::on_all(1.5), START);
     overload.tick(START);
     assert!(overload.cursor(ONLY).class() >= Class::Critical, "{:?}", overload.cursor(ONLY));
@@ -277,8 +284,8 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
         for resource in [other, checkout] {
             for tenant in 0..100_u32 {
                 let tenant = tenant.to_string();
-                let _ =
-                    overload.shed(resource, Class::default(), Some(&tenant), Cost::ONE, true, tick_at(step));
+                let level = overload.request_level(Class::default(), Some(&tenant), tick_at(step));
+                let _ = overload.shed(resource, level, Cost::ONE, true);
             }
         }
         overload.event(Signal { resource: Some(checkout), pressure: 2.0 }, tick_at(step));
@@ -287,11 +294,12 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     assert_eq!(overload.cursor(other), Cursor::OPEN);
     assert!(overload.cursor(checkout) > Cursor::at(COHORTS));
     assert!(overload.retry_after_hint(checkout) > overload.retry_after_hint(other));
-    let shed = overload.would_shed(checkout, Class::Sheddable, None, tick_at(10)).unwrap();
+    let lowest = overload.request_level(Class::Sheddable, None, tick_at(10));
+    let shed = overload.would_shed(checkout, lowest).unwrap();
     assert_eq!(shed.resource.as_deref(), Some("checkout"));
     assert_eq!((shed.name(), shed.cursor), ("admission_cursor", overload.cursor(checkout)));
     assert!(shed.mechanism.level().is_some_and(|level| level < COHORTS), "a level of the lowest class");
-    assert_eq!(overload.would_shed(other, Class::Sheddable, None, tick_at(10)), None);
+    assert_eq!(overload.would_shed(other, lowest), None);
     for permit in held {
         overload.give_back(permit);
     }
@@ -302,9 +310,10 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
 fn a_repeated_attempt_is_not_offered_again_and_a_look_is_not_offered_at_all() {
     let cursor_after = |attempts: u32| {
         let overload = overload(100);
+        let level = overload.request_level(Class::Critical, None, START);
         for attempt in 0..attempts {
-            let _ = overload.shed(ONLY, Class::Critical, None, Cost::ONE, attempt == 0, START);
-            let _ = overload.would_shed(ONLY, Class::Critical, None, START);
+            let _ = overload.shed(ONLY, level, Cost::ONE, attempt == 0);
+            let _ = overload.would_shed(ONLY, level);
         }
         assert_eq!(overload.stats(ONLY, START).offered, 1);
         offer(&overload, 10, START);
@@ -320,11 +329,12 @@ fn a_withdrawal_takes_nothing_from_the_demand_of_a_later_tick() {
     let cursor_after = |is_withdrawn: bool| {
         let overload = overload(100);
         let cost = Cost::new(1000).unwrap();
-        let _ = overload.shed(ONLY, Class::Critical, None, cost, true, START);
+        let level = overload.request_level(Class::Critical, None, START);
+        let _ = overload.shed(ONLY, level, cost, true);
         overload.tick(tick_at(1));
-        let _ = overload.shed(ONLY, Class::Critical, None, cost, true, tick_at(1));
+        let _ = overload.shed(ONLY, level, cost, true);
         if is_withdrawn {
-            overload.withdraw(ONLY, Class::Critical, None, cost, START);
+            overload.withdraw(ONLY, level, cost, START);
         }
         offer(&overload, 1000, tick_at(1));
         overload.event(Signal::on_all(1.5), tick_at(1));
@@ -395,16 +405,17 @@ proptest! {
         let mut offered = [[0_u64; 4]; 2];
         for (step, (index, action, class, pressure)) in steps.into_iter().enumerate() {
             let (resource, now) = (resources[index], tick_at(step as u64));
+            let level = overload.request_level(Class::ALL[class], Some("t"), now);
             match OfferOutcome::ALL.get(action) {
                 Some(outcome) if undecided[index][class] > 0 => {
                     // A repeated attempt, and its end.
-                    let _ = overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, false, now);
+                    let _ = overload.shed(resource, level, Cost::ONE, false);
                     overload.record(resource, Class::ALL[class], *outcome);
                     undecided[index][class] -= 1;
                 }
                 _ => {
                     offered[index][class] += 1;
-                    match overload.shed(resource, Class::ALL[class], Some("t"), Cost::ONE, true, now) {
+                    match overload.shed(resource, level, Cost::ONE, true) {
                         Some(_) => overload.record(resource, Class::ALL[class], OfferOutcome::Shed),
                         None => undecided[index][class] += 1,
                     }

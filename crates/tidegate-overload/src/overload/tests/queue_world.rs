@@ -148,7 +148,8 @@ impl World {
             Bronze::ManyTenants => (Class::Sheddable, number.to_string()),
             Bronze::AllClasses => (Class::ALL[number as usize % 3], number.to_string()),
         };
-        if self.overload.shed(ONLY, class, Some(&tenant), Cost::ONE, true, Self::at(now)).is_some() {
+        let level = self.overload.request_level(class, Some(&tenant), Self::at(now));
+        if self.overload.shed(ONLY, level, Cost::ONE, true).is_some() {
             self.second.refused += 1;
             return;
         }
