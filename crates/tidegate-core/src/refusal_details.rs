@@ -115,7 +115,7 @@ impl AccessOperation {
 pub struct OverloadDetails {
     /// The name of the resource; `None` for the default resource.
     pub resource: Option<Arc<str>>,
-    /// What refused the request.
+    /// The mechanism that refused the request.
     pub mechanism: OverloadMechanism,
     /// The position of the resource's admission cursor, on the scale of levels: requests of a lower
     /// level are shed. 0 is open.

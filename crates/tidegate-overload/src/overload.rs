@@ -192,8 +192,8 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
-    /// The level of a request at `now`: its class, and the cohort of its tenant, which changes every
-    /// hour.
+    /// The level of a request at `now`: its class, and the cohort of its tenant, which changes
+    /// every hour.
     #[inline]
     pub fn request_level(&self, class: Class, tenant: Option<&str>, now: Timestamp) -> RequestLevel {
         RequestLevel::of(class, tenant, self.seed, now)

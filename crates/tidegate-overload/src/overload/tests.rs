@@ -149,7 +149,8 @@ fn withdrawing_after_the_tick_changes_nothing() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         if withdrawn {
-            overload.withdraw(ONLY, Class::Critical, None, Cost::new(7).unwrap(), START);
+            let level = overload.request_level(Class::Critical, None, START);
+            overload.withdraw(ONLY, level, Cost::new(7).unwrap(), START);
         }
         offer(&overload, 1000, START);
         overload.event(Signal::on_all(1.2), START);
