@@ -19,6 +19,7 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
+use super::wait_estimate::is_hopeless_after;
 use super::{FairQueue, tenant_of};
 use crate::waiting_room::Entrant;
 
@@ -43,20 +44,20 @@ pub enum ArrivalShed {
 impl FairQueue {
     /// Why a request is to be refused on arrival, if it is.
     pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
-        if self.is_hopeless(entrant, now) {
+        let wait = self.estimated_wait(entrant)?;
+        if is_hopeless_after(wait, entrant, now) {
             return Some(ArrivalShed::Hopeless);
         }
-        self.sheds_marginal(entrant, now).then_some(ArrivalShed::Marginal)
+        self.sheds_marginal(entrant, wait, now).then_some(ArrivalShed::Marginal)
     }
 
-    fn sheds_marginal(&self, entrant: &Entrant, now: Timestamp) -> bool {
+    fn sheds_marginal(&self, entrant: &Entrant, wait: Duration, now: Timestamp) -> bool {
         let (Some(rank), Some(target)) = (entrant.marginal, self.delay_target(entrant.class, now)) else {
             return false;
         };
         if self.is_flooded_by_others(entrant) {
             return false;
         }
-        let wait = self.estimated_wait(entrant).unwrap_or_default();
         let excess = wait.as_secs_f64() / target.as_secs_f64() - SHED_FROM;
         excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant.class, now)
     }

@@ -56,8 +56,13 @@ impl FairQueue {
     /// or than half the time to its deadline, of which the other half is for the work. `false`
     /// before the rate of service was measured.
     pub fn is_hopeless(&self, entrant: &Entrant, now: Timestamp) -> bool {
-        let patience = entrant.until.saturating_since(now);
-        let remaining = entrant.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_since(now));
-        self.estimated_wait(entrant).is_some_and(|wait| wait > patience.min(remaining / 2))
+        self.estimated_wait(entrant).is_some_and(|wait| is_hopeless_after(wait, entrant, now))
     }
+}
+
+/// [`FairQueue::is_hopeless`] with this estimated wait.
+pub(super) fn is_hopeless_after(wait: Duration, entrant: &Entrant, now: Timestamp) -> bool {
+    let patience = entrant.until.saturating_since(now);
+    let remaining = entrant.deadline.map_or(Duration::MAX, |deadline| deadline.saturating_since(now));
+    wait > patience.min(remaining / 2)
 }
