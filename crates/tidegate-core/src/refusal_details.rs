@@ -153,16 +153,19 @@ pub enum OverloadMechanism {
     Pace,
     /// The request has waited for longer than its class should in a queue that stands, or would.
     QueueDelay,
+    /// The queue has no room for the request.
+    QueueFull,
 }
 
 impl OverloadMechanism {
-    /// `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
+    /// `admission_cursor`, `in_flight`, `pace`, `queue_delay` or `queue`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AdmissionCursor { .. } => "admission_cursor",
             Self::InFlight => "in_flight",
             Self::Pace => "pace",
             Self::QueueDelay => "queue_delay",
+            Self::QueueFull => "queue",
         }
     }
 
@@ -170,7 +173,7 @@ impl OverloadMechanism {
     pub const fn level(self) -> Option<u16> {
         match self {
             Self::AdmissionCursor { level } => Some(level),
-            Self::InFlight | Self::Pace | Self::QueueDelay => None,
+            Self::InFlight | Self::Pace | Self::QueueDelay | Self::QueueFull => None,
         }
     }
 }

@@ -337,10 +337,9 @@ impl Overload {
         tenant.map(|tenant| keyed_hash([self.seed, 1], Some(tenant)))
     }
 
-    /// The refusal for want of a place, which counts nothing: for requests that are refused beside
-    /// the resource, such as by a full queue, and say as much about it.
-    pub fn refusal_of_place(&self, resource: ResourceId) -> Shed {
-        self.resource(resource).no_place()
+    /// The refusal of a request for which the queue of the resource has no room; counts nothing.
+    pub fn refusal_of_full_queue(&self, resource: ResourceId) -> Shed {
+        self.resource(resource).queue_full()
     }
 
     /// Returns a place in flight.

@@ -416,6 +416,12 @@ impl Resource {
         self.refusal(OverloadMechanism::QueueDelay, BindingSignal::QueueDelay, self.cursor())
     }
 
+    /// The refusal of a request for which the queue has no room.
+    #[cold]
+    pub(crate) fn queue_full(&self) -> Shed {
+        self.refusal(OverloadMechanism::QueueFull, BindingSignal::InFlight, self.cursor())
+    }
+
     fn refusal(&self, mechanism: OverloadMechanism, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
         Shed {
             resource: self.name.clone(),

@@ -26,7 +26,8 @@ pub struct Shed {
 }
 
 impl Shed {
-    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `pace` or `queue_delay`.
+    /// The mechanism that refuses: `admission_cursor`, `in_flight`, `pace`, `queue_delay` or
+    /// `queue`.
     pub const fn name(&self) -> &'static str {
         self.mechanism.as_str()
     }

@@ -386,7 +386,7 @@ impl Engine {
         let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
         // Its resource may answer with a status of its own.
         if let Some((id, overload)) = self.resource_of(request).zip(self.overload()) {
-            refusal.details = Some(Box::new(overload.refusal_of_place(id).details()));
+            refusal.details = Some(Box::new(overload.refusal_of_full_queue(id).details()));
         }
         refusal
     }

@@ -12,6 +12,7 @@ use tidegate_core::algorithm::Concurrency;
 use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{
     Engine, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit, Request, RoomBounds, RoomUse,
+    lacks_in_flight_place,
 };
 use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
 
@@ -394,6 +395,7 @@ fn in_a_full_room_a_higher_class_displaces_the_lowest_that_waits() {
     assert_eq!((displaced.plane(), displaced.reason()), (Plane::Overload, Reason::QueueFull));
     assert_eq!(displaced.retry(), Retry::Backoff);
     assert!(displaced.retry_hint.is_some());
+    assert!(!lacks_in_flight_place(&displaced), "it is refused for the queue, not for a place");
 
     let equal = world.begin(&patient(&USER, Class::SheddablePlus)).refused();
     assert_eq!(equal.reason(), Reason::QueueFull, "an equal class displaces nothing");

@@ -202,8 +202,8 @@ fn a_refusal_by_the_overload_plane_shows_the_cursor_and_the_signal_that_binds() 
 
 #[test]
 fn the_sentence_of_an_overload_refusal_says_which_mechanism_refused() {
-    let told = |mechanism, places| {
-        let mut shed = refusal(Reason::OverloadShed, Retry::Backoff);
+    let told = |reason, mechanism, places| {
+        let mut shed = refusal(reason, Retry::Backoff);
         shed.violated[0].limit = places;
         let details = OverloadDetails::new(Some("app".into()), mechanism, 0, BindingSignal::QueueDelay);
         shed.details = Some(Box::new(RefusalDetails::Overload(details)));
@@ -226,8 +226,10 @@ fn the_sentence_of_an_overload_refusal_says_which_mechanism_refused() {
         ),
     ];
     for (mechanism, places, expected) in cases {
-        assert_eq!(told(mechanism, places), expected);
+        assert_eq!(told(Reason::OverloadShed, mechanism, places), expected);
     }
+    let of_full_queue = told(Reason::QueueFull, OverloadMechanism::QueueFull, 0);
+    assert_eq!(of_full_queue, "resource \"app\" refused: queue full");
 }
 
 fn json(refusal: &Refusal) -> serde_json::Value {

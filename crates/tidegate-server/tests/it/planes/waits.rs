@@ -211,6 +211,8 @@ async fn a_thousand_waits_of_clients_that_leave_give_everything_back_and_more_ar
     let refused = daemon.client().await.post("/v1/check", PLACE).await;
     assert_eq!(refused.status, 529, "the status of the resource: {refused:?}");
     assert_eq!(refused.json()["reason"], "queue_full");
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("refused: queue full"), "{detail}");
     // The client's library ends a connection when the last request on it is gone.
     for (client, asked) in clients {
         asked.iter().for_each(JoinHandle::abort);
