@@ -172,6 +172,7 @@ mod tests {
             tokio::task::yield_now().await;
             clock.advance(Duration::from_secs(1));
         };
+        // Sleeps: on a manual clock, which the other future moves.
         tokio::join!(clock.sleep_until(at), mover);
         assert_eq!(clock.now(), at);
         clock.set(Timestamp::from_secs(1));

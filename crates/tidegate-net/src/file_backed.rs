@@ -257,6 +257,7 @@ mod tests {
         fs::write(&fine.source().0, "two").unwrap();
         let all = [Arc::clone(&broken) as Arc<dyn Refresh>, Arc::clone(&fine) as Arc<dyn Refresh>];
         let looking = tokio::spawn(look_at(move || all.to_vec()));
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(LOOK_EVERY * 3 / 2).await;
         looking.abort();
         assert_eq!((broken.get(), fine.get()), ("one".to_owned(), "two".to_owned()));

@@ -66,10 +66,10 @@ fn is_silence(error: &StoreError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command, Stdio};
     use std::sync::Arc;
 
     use tidegate_core::{Algorithm, Cost, Rate};
+    use tidegate_redis_server::{RedisServer, skip};
     use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 
     use super::*;
@@ -100,39 +100,16 @@ mod tests {
         }
     }
 
-    /// A Redis that is killed when dropped.
-    struct Redis(Child);
-
-    impl Drop for Redis {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
     #[tokio::test]
     async fn a_store_out_of_memory_is_logged_with_the_setting_to_raise() {
         let name = "a_store_out_of_memory_is_logged_with_the_setting_to_raise";
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--maxmemory", "1"]);
-        command.current_dir(std::env::temp_dir()).stdout(Stdio::null());
-        let Ok(server) = command.spawn() else {
-            return println!("skipped: {name}: redis-server is not installed");
-        };
-        let _server = Redis(server);
-        let since = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(since.elapsed() < Duration::from_secs(20), "redis-server does not listen");
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let Some(server) = RedisServer::start(&["--maxmemory", "1"]) else { return skip(name) };
         let written = Written::default();
         let writer = written.clone();
         let subscriber =
             tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         let _subscribed = tracing::subscriber::set_default(subscriber);
-        let store =
-            SharedStoreHandle(Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap()));
+        let store = SharedStoreHandle(Arc::new(SharedStore::at(&server.url()).unwrap()));
         let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
         let operation = Operation::new(
             Key::new("api", b"limit", b"ada").unwrap(),

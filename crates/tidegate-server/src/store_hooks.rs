@@ -75,12 +75,10 @@ mod tests {
     use tidegate_core::{Algorithm, Cost};
     use tidegate_driver::Driver;
     use tidegate_engine::{Engine, EngineConfig};
+    use tidegate_redis_server::{RedisServer, free_port, skip};
     use tidegate_store::{Key, Kind, Operation, RequestId, Store as _};
 
     use super::*;
-
-    /// The first pause after an undo that failed.
-    const PAUSE_MIN: Duration = Duration::from_millis(200);
 
     fn batch(kind: Kind) -> Batch {
         let quota = Fixed::new(10, Duration::from_hours(24), WindowStart::Epoch).unwrap();
@@ -106,37 +104,12 @@ mod tests {
         assert_eq!((shared.stats().undo_failed, shared.stats().undone), (3, 0));
     }
 
-    /// A Redis that is killed when dropped.
-    struct Redis(std::process::Child);
-
-    impl Drop for Redis {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
-
-    fn redis(port: u16) -> Option<Redis> {
-        let mut command = std::process::Command::new("redis-server");
-        command.args([
-            "--port",
-            &port.to_string(),
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-        ]);
-        command.current_dir(std::env::temp_dir()).stdout(std::process::Stdio::null());
-        command.spawn().ok().map(Redis)
-    }
-
     /// Waits until `holds`, and not for ever.
     async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let since = Instant::now();
         while !holds().await {
-            assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+            assert!(since.elapsed() < Duration::from_secs(30), "{what}");
+            // Sleeps: between two looks at a state that announces nothing.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -144,16 +117,14 @@ mod tests {
     #[tokio::test]
     async fn an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing() {
         let name = "an_undo_is_sent_again_until_the_store_answers_and_its_batch_then_charges_nothing";
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let shared = Arc::new(SharedStore::at(&format!("redis://127.0.0.1:{port}")).unwrap());
         let driver = driver(&shared);
         // The store is away when the undo begins.
         driver.undo(batch(Kind::Undo { batch: RequestId(1) }));
-        tokio::time::sleep(PAUSE_MIN).await;
+        until("it was sent in vain and is sent again", async || shared.stats().calls >= 2).await;
         assert_eq!((shared.stats().undone, shared.stats().undo_failed), (0, 0));
-        let Some(_redis) = redis(port) else {
-            return println!("skipped: {name}: redis-server is not installed");
-        };
+        let Some(_redis) = RedisServer::start_on(port, &[]) else { return skip(name) };
         until("it is undone", async || shared.stats().undone == 1).await;
         // The batch arrives only now.
         let store = crate::shared_store::SharedStoreHandle(shared);

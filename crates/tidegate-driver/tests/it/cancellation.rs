@@ -90,6 +90,7 @@ async fn a_permit_in_the_store_is_returned_if_its_answer_is_lost_and_the_request
     world.set_health(Health::LosesAnswers);
     world.admission.admit(&request()).await.unwrap().into_result().unwrap().succeeded();
     world.set_health(Health::Good);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(SECOND).await;
     assert_eq!(world.left(), [2]);
 }
@@ -116,6 +117,7 @@ async fn a_request_whose_store_call_hangs_is_decided_at_the_deadline_and_undone_
     assert_eq!(refusal.refusal().unwrap().reason(), tidegate_core::Reason::StoreUnavailable);
     assert_eq!(world.left(), [5, 2, 0], "the store has charged, for nothing");
     world.store.answers.add_permits(MANY);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(SECOND).await;
     assert_eq!(world.left(), [5, 3, 1]);
 }
@@ -129,6 +131,7 @@ async fn a_dropped_request_is_undone_even_if_the_second_call_does_not_reach_the_
     assert_eq!(world.left(), [5, 2, 0], "the first call has charged");
     world.set_health(Health::Good);
     world.store.answers.add_permits(MANY);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(SECOND).await;
     assert_eq!(world.left(), [5, 3, 1]);
 }

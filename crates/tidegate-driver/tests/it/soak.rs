@@ -45,12 +45,14 @@ async fn call(admission: Admission, mut caller: CallerRequest) {
     let Verdict::Admit(hold) = verdict else { return caller.stage = Stage::Over };
     caller.stage = Stage::AtWork;
     let work = caller.random.under_ms(20);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(work).await;
     if caller.random.one_in(10) {
         panic_as_planned();
     }
     caller.stage = Stage::InBody;
     let body = caller.random.under_ms(10);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(body).await;
     match caller.random.below(5) {
         0 => hold.succeeded(),

@@ -90,6 +90,7 @@ impl Clock for VirtualClock {
         Timestamp::from_secs(1_800_000_000).saturating_add(self.start.elapsed())
     }
 
+    // Sleeps: on tokio's paused clock, no real time passes.
     fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(at.saturating_since(self.now())))
     }
@@ -121,14 +122,17 @@ impl Store for SoakStore {
             let (health, random) = &mut *self.state.lock().unwrap();
             (*health, [random.under_ms(4), random.under_ms(4)])
         };
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(on_the_way).await;
         if health == StoreHealth::Refuses {
             return Err(away(false));
         }
         let answer = self.memory.run_now(batch);
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(on_the_way_back).await;
         match health {
             StoreHealth::LosesAnswers => return Err(away(true)),
+            // Sleeps: on tokio's paused clock, no real time passes.
             StoreHealth::Late => tokio::time::sleep(Duration::from_millis(200)).await,
             StoreHealth::Good | StoreHealth::Refuses => {}
         }
@@ -254,6 +258,7 @@ where
                 world.drained += engine.waiting();
                 engine.drain_waiting();
             }
+            // Sleeps: on tokio's paused clock, no real time passes.
             tokio::time::sleep(world.random.under_ms(4)).await;
             let mut random = world.random.fork();
             let leaves_after = random.one_in(2).then(|| random.under_ms(60));
@@ -390,6 +395,7 @@ impl SoakWorld {
     /// Lets everything end that is going on in the background, and checks that nothing stays held.
     async fn come_to_rest(&mut self) {
         self.set_health(StoreHealth::Good);
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(QUIET).await;
         self.reload_to(limits());
         let (engine, now) = (self.engine.engine(), self.clock.now());

@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::authority::{Authority, Issued};
 use crate::client::{Answer, Client};
+use crate::eventually::{eventually, eventually_some};
 use crate::restartable_daemon::Folder;
 use crate::world::START;
 
@@ -272,13 +273,9 @@ async fn a_reload_gives_and_takes_away_what_tokens_permit() {
     let checkout = bearer(CHECKOUT);
     assert_eq!(daemon.ask("POST /v1/check", &checkout, &body("web")).await.status, 403);
     let until = async |line: &str, namespace: &str, status: u16| {
-        for _ in 0..2000 {
-            if daemon.ask(line, &checkout, &body(namespace)).await.status == status {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{line} in {namespace} never answers {status}");
+        let what = format!("{line} in {namespace} answers {status}");
+        let holds = async || daemon.ask(line, &checkout, &body(namespace)).await.status == status;
+        eventually(&what, holds).await;
     };
     daemon.reload("authorization: [{ token_file: FOLDER/checkout, namespaces: [web] }]\n");
     until("POST /v1/check", "web", 200).await;
@@ -301,14 +298,11 @@ async fn a_reload_cannot_take_the_grants_from_a_listener_that_other_machines_rea
     let in_force = async || daemon.ask("GET /v1/limits", &bearer(OPS), "").await.json()["policy"].clone();
     let reloaded = async |rest: &str, is_done: &dyn Fn(&serde_json::Value) -> bool| {
         daemon.reload(rest);
-        for _ in 0..2000 {
+        eventually_some("the reload ends", async || {
             let policy = in_force().await;
-            if is_done(&policy) {
-                return policy;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("the reload never ends");
+            is_done(&policy).then_some(policy)
+        })
+        .await
     };
     let without = "listen: { grpc: \"127.0.0.1:8081\" }\n";
     let refused = reloaded(without, &|policy| policy.get("last_error").is_some()).await;

@@ -4,24 +4,13 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tidegate_server::ServerConfig;
 use tokio::net::TcpStream;
 
 use crate::client::{Client, post};
+use crate::paused_clock::at_this_instant;
 use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
-
-/// Bounds so short that a test need not wait for them, and so long that a slow machine keeps within
-/// them.
-fn impatient() -> ServerConfig {
-    let mut config = loopback();
-    config.bounds.header_timeout = Duration::from_millis(100);
-    config.bounds.body_timeout = Duration::from_millis(100);
-    config.bounds.idle_timeout = Duration::from_millis(200);
-    config.bounds.linger = Duration::from_millis(50);
-    config
-}
 
 #[tokio::test]
 async fn a_body_of_a_hundred_megabytes_is_refused_and_the_connection_can_go_on() {
@@ -108,7 +97,10 @@ async fn a_target_longer_than_the_bound_is_refused() {
 
 #[tokio::test]
 async fn a_client_that_never_ends_its_headers_is_closed_and_others_are_not() {
-    let world = World::with([api()], impatient()).await;
+    let mut config = loopback();
+    // The heads of the other client arrive whole, so that no bound of time concerns them.
+    config.bounds.header_timeout = Duration::from_millis(100);
+    let world = World::with([api()], config).await;
     let mut slow = world.client().await;
     slow.send("POST /v1/check HTTP/1.1\r\nhost: t\r\nx-slow: ").await;
     let mut good = world.client().await;
@@ -129,27 +121,33 @@ async fn a_client_that_never_ends_its_headers_is_closed_and_others_are_not() {
     assert_eq!(good.get("/healthz").await.status, 200);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_come_is_answered_with_408_and_charges_nothing() {
-    let world = World::with([api()], impatient()).await;
+    let world = World::api().await;
     let mut slow = world.client().await;
     slow.send("POST /v1/check HTTP/1.1\r\nhost: t\r\ncontent-length: 47\r\n\r\n{\"namespace\"").await;
     let answer = slow.answer().await.unwrap();
     assert_eq!((answer.status, answer.json()["error"].as_str()), (408, Some("body_timeout")));
     assert_eq!(answer.header("connection"), Some("close"));
     assert!(slow.is_ended().await);
-    assert_eq!(world.check(r#"{"user":"ada"}"#).await.json()["remaining"], 2);
+    let answer = at_this_instant("an answer", world.check(r#"{"user":"ada"}"#)).await;
+    assert_eq!(answer.json()["remaining"], 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_closed() {
-    let world = World::with([api()], impatient()).await;
+    let world = World::api().await;
     let mut fresh = world.client().await;
     assert!(fresh.is_ended().await, "one that never asked anything");
-    let mut used = world.client().await;
-    assert_eq!(used.get("/healthz").await.status, 200);
+    let asked = async {
+        let mut used = world.client().await;
+        assert_eq!(used.get("/healthz").await.status, 200);
+        used
+    };
+    let mut used = at_this_instant("an answer", asked).await;
     assert!(used.is_ended().await, "one that asked before");
-    let page = world.client().await.get("/metrics").await.body;
+    let page = async { world.client().await.get("/metrics").await.body };
+    let page = at_this_instant("the page", page).await;
     assert!(page.contains("tidegate_connections_timed_out_total 2"), "{page}");
 }
 

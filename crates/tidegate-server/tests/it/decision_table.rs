@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::client::{Answer, Client};
+use crate::eventually::eventually_some;
 use crate::grpc::{Envoy, descriptor, request};
 use crate::proxy::log::{Written, listen};
 use crate::proxy::upstream::well;
@@ -210,17 +211,18 @@ proxy:
 
     /// The next lines of the decision log.
     async fn decision_lines(&mut self, count: usize) -> Vec<Value> {
-        let path = self.folder.path().join("decisions.jsonl");
-        for _ in 0..2000 {
+        let (path, read) = (self.folder.path().join("decisions.jsonl"), self.lines);
+        let lines = eventually_some("the lines of the decision log", async || {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let lines: Vec<&str> = text.lines().skip(self.lines).collect();
-            if lines.len() >= count {
-                self.lines += count;
-                return lines[..count].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        panic!("{count} lines of the decision log are missing");
+            // The last line may not be whole yet.
+            let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let lines: Vec<&str> = whole.skip(read).take(count).collect();
+            let parse = |line: &&str| -> Value { serde_json::from_str(line).unwrap() };
+            (lines.len() == count).then(|| lines.iter().map(parse).collect::<Vec<_>>())
+        })
+        .await;
+        self.lines += count;
+        lines
     }
 
     /// Everything but the answer says the same of the last refusal.

@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
 use crate::client::{Answer, Client, post};
+use crate::eventually::{eventually, eventually_some};
 use crate::grpc::{Envoy, descriptor, request};
 use crate::proxy::upstream::{answering, well};
 use crate::resp;
@@ -75,18 +76,16 @@ proxy:
         let head = std::fs::read_to_string(self.folder.path().join("head")).unwrap();
         std::fs::write(self.folder.path().join("new"), head + policy).unwrap();
         std::fs::rename(self.folder.path().join("new"), self.folder.path().join("policy.yaml")).unwrap();
-        for _ in 0..2000 {
+        eventually_some("the policy is taken over or rejected", async || {
             self.handle.reload();
-            tokio::time::sleep(Duration::from_millis(2)).await;
             let now = self.get("/v1/limits").await.json();
             if version(&now) != version(&before) {
-                return None;
+                return Some(None);
             }
-            if let Some(problems) = now["policy"]["last_error"]["problems"].as_str() {
-                return Some(problems.to_owned());
-            }
-        }
-        panic!("the policy was not looked at");
+            let problems = now["policy"]["last_error"]["problems"].as_str();
+            problems.map(|problems| Some(problems.to_owned()))
+        })
+        .await
     }
 
     async fn client(&self) -> Client {
@@ -609,9 +608,7 @@ proxy:
         };
         let first = get().await;
         assert_eq!((first.status, first.header("tidegate-units")), (200, None), "{header}: {first:?}");
-        while handle.proxy_in_flight() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually("the proxy holds no permit", async || handle.proxy_in_flight() == 0).await;
         let status = if is_refused { 429 } else { 200 };
         assert_eq!(get().await.status, status, "{header}");
     }

@@ -36,6 +36,7 @@ use tidegate_policy::policy::proxy::{Proxy, Route, Upstream};
 use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
+use crate::eventually::eventually;
 use crate::world::{World, api, loopback};
 
 /// `api` and `parallel`: one request at a time for each user.
@@ -87,13 +88,15 @@ impl World {
 
     /// Waits until no permit is held and no request waits.
     async fn settled(&self) {
-        for _ in 0..1000 {
-            if self.handle.proxy_in_flight() == 0 && self.handle.proxy_waiting() == 0 {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        panic!("{} held, {} waiting", self.handle.proxy_in_flight(), self.handle.proxy_waiting());
+        eventually("no permit is held and no request waits", async || {
+            self.handle.proxy_in_flight() == 0 && self.handle.proxy_waiting() == 0
+        })
+        .await;
+    }
+
+    /// Waits until a request is passed on.
+    async fn until_in_flight(&self) {
+        eventually("a request is in flight", async || self.handle.proxy_in_flight() > 0).await;
     }
 
     /// Whether a user of `parallel` has its permit.

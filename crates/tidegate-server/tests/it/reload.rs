@@ -1,10 +1,7 @@
 //! Another policy while requests go on: what is used stays used, and a policy with problems changes
 //! nothing.
 
-use std::time::Duration;
-
-use tidegate_server::policy_file::LOOK_EVERY;
-
+use crate::eventually::eventually;
 use crate::restartable_daemon::{Kept, RestartableDaemon};
 use crate::world::START;
 
@@ -147,13 +144,8 @@ async fn a_file_is_followed_without_being_told_and_its_old_series_are_dropped() 
     let path = daemon.folder.path().join("policy.yaml");
     let other = "namespaces: { api: { limits: [{ name: per-app, key: [app], rate: 1/s }] } }\n";
     std::fs::write(&path, other).unwrap();
-    // A few looks: the file must be unchanged for a while first. Nothing else advances this.
-    let mut looks = 0;
-    while daemon.policy_in_force().await["version"] == 1 {
-        tokio::time::sleep(LOOK_EVERY.min(Duration::from_millis(50))).await;
-        looks += 1;
-        assert!(looks < 200, "it is not followed");
-    }
+    // The daemon takes a few looks: the file must be unchanged for a while first.
+    eventually("the file is followed", async || daemon.policy_in_force().await["version"] != 1).await;
     let page = daemon.get("/metrics").await.body;
     assert!(page.contains("limit=\"per-app\"") && !page.contains("limit=\"per-user\""), "{page}");
     // The file no longer says how large the table is to be; the one there is stays.

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::client::Client;
+use crate::eventually::{PATIENCE, eventually};
 use crate::world::{World, api, loopback};
 
 const CHECK: &str = r#"{"namespace":"api","attributes":{"user":"ada"}}"#;
@@ -49,12 +50,12 @@ async fn a_request_of_http_1_1_names_its_host_once_at_every_listener() {
     assert!(page.contains("tidegate_faults_total{error=\"malformed_host\"} 12\n"), "{page}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_method_called_pri_gets_no_more_time_for_its_headers_than_another() {
     let mut config = config();
     config.bounds.header_timeout = Duration::from_millis(100);
     let world = World::with([api()], config).await;
-    let began = std::time::Instant::now();
+    let began = tokio::time::Instant::now();
     for address in listeners(&world) {
         for begun in ["PRI /x HTTP/1.1\r\nhost: t\r\nx-slow: ", "PRI * HTTP/2.0\r\n\r\nS", "P"] {
             let mut client = Client::connect(address).await;
@@ -65,14 +66,19 @@ async fn a_method_called_pri_gets_no_more_time_for_its_headers_than_another() {
     assert!(began.elapsed() < Duration::from_secs(30), "the time without a request is 75 s");
 }
 
-/// Sends a request in pieces, with a pause after each in which the server can answer and close, and
-/// reads the answer only afterwards. A connection that was reset fails the sending, as a gateway
-/// sees it.
+/// Sends the first half of a request in pieces, waits until the server has answered, sends the
+/// other half, and reads the answer only afterwards. After each piece the server can close. A
+/// connection that was reset fails the sending, as a gateway sees it.
 async fn send_in_pieces(address: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    for piece in request.chunks(request.len() / 16) {
+    for (number, piece) in request.chunks(request.len() / 16).enumerate() {
+        if number == 8 {
+            let answered = tokio::time::timeout(PATIENCE, stream.readable()).await;
+            answered.expect("the answer comes before the whole request").unwrap();
+        }
         stream.write_all(piece).await.expect("the server still reads");
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        // The server runs on the same thread, and has its turn now.
+        tokio::task::yield_now().await;
     }
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await.expect("the answer is not taken away by a reset");
@@ -106,12 +112,7 @@ async fn a_connection_that_was_answered_early_is_not_read_for_ever() {
     let world = World::with([api()], config).await;
     let mut client = world.client().await;
     client.send(format!("GET / HTTP/1.1\r\nhost: t\r\nx-filler: {}", "x".repeat(20 << 10))).await;
-    let trickle = async {
-        while client.try_send("x").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), trickle).await.expect("the connection is closed");
+    eventually("the connection is closed", async || client.try_send("x").await.is_err()).await;
 }
 
 #[tokio::test]
@@ -143,9 +144,7 @@ async fn heads_that_are_not_whole_are_bounded_together_and_go_on_when_there_is_r
         client.send("\r\n\r\n").await;
         assert_eq!(client.answer().await.unwrap().status, 200);
     }
-    while held().await > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("nothing is held any more", async || held().await == 0).await;
 }
 
 /// A request to the API with these headers.

@@ -12,6 +12,7 @@ use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ManualClock, from_policy};
 
 use crate::client::{Answer, Client};
+use crate::eventually::{eventually, eventually_some};
 
 /// A folder that is gone when the test is.
 pub(crate) struct Folder(PathBuf);
@@ -92,6 +93,8 @@ impl RestartableDaemon {
         let mut config = from_policy::server_config(&policy).unwrap();
         config.http = vec!["127.0.0.1:0".parse().unwrap()];
         config.bounds.drain_grace = Duration::ZERO;
+        // The disk may be busy with other programs.
+        config.bounds.store_timeout = Duration::from_mins(1);
         let clock = Arc::clone(&self.clock);
         let mut handle = from_policy::serve_on(&policy, &text, config, clock).await.unwrap();
         handle.follow(file, policy);
@@ -116,18 +119,17 @@ impl RestartableDaemon {
     pub(crate) async fn reload(&self, namespaces: &str) -> Option<String> {
         let before = self.policy_in_force().await;
         self.write(namespaces);
-        loop {
+        eventually_some("the policy is taken over or rejected", async || {
             self.handle.as_ref().unwrap().reload();
-            tokio::time::sleep(Duration::from_millis(2)).await;
             let now = self.policy_in_force().await;
             if now["version"] != before["version"] {
-                return None;
+                return Some(None);
             }
             let error = &now["last_error"]["problems"];
-            if let Some(error) = error.as_str().filter(|_| *error != before["last_error"]["problems"]) {
-                return Some(error.to_owned());
-            }
-        }
+            let problems = error.as_str().filter(|_| *error != before["last_error"]["problems"]);
+            problems.map(|problems| Some(problems.to_owned()))
+        })
+        .await
     }
 
     pub(crate) async fn policy_in_force(&self) -> Value {
@@ -142,9 +144,7 @@ impl RestartableDaemon {
     /// Waits until its reverse proxy holds no permit.
     pub(crate) async fn settled(&self) {
         let handle = self.handle.as_ref().unwrap();
-        while handle.proxy_in_flight() > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        eventually("the proxy holds no permit", async || handle.proxy_in_flight() == 0).await;
     }
 
     /// Where its gRPC listener listens.

@@ -1,15 +1,17 @@
 //! Bounds that all connections share, and what one peer or listener can take of them from the
 //! others.
 
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidegate_server::ServerConfig;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::authorization::{CHECKOUT, Guarded};
-use crate::client::{Client, post};
+use crate::client::Client;
+use crate::eventually::{PATIENCE, eventually, eventually_some};
 use crate::grpc::hostile::{exchange, framed};
 use crate::restartable_daemon::Folder;
 use crate::world::{World, api, loopback};
@@ -47,6 +49,7 @@ async fn page(world: &World) -> String {
 async fn a_flood_of_busy_connections_at_one_listener_leaves_the_others_theirs() {
     let mut config = config();
     config.bounds.connections = 48;
+    config.bounds.body_timeout = Duration::from_mins(5);
     let world = World::with([api()], config).await;
     // A quarter of 48 among three listeners is 4 for each: one can have 40.
     let mut busy = Vec::new();
@@ -57,9 +60,10 @@ async fn a_flood_of_busy_connections_at_one_listener_leaves_the_others_theirs() 
         stream.write_all(begun.as_bytes()).await.unwrap();
         busy.push(stream);
     }
-    while value(&page(&world).await, "tidegate_listener_connections{listener=\"http\"}") < 40 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("40 connections are accepted", async || {
+        value(&page(&world).await, "tidegate_listener_connections{listener=\"http\"}") >= 40
+    })
+    .await;
     for _ in 0..4 {
         let mut resp = TcpStream::connect(world.handle.resp().unwrap().tcp().unwrap()).await.unwrap();
         resp.write_all(b"PING\r\n").await.unwrap();
@@ -109,19 +113,35 @@ async fn idle_connections_stay_open_while_the_listener_is_full_and_nobody_waits(
     assert_eq!(value(&page(&world).await, "tidegate_connections_evicted_total"), 0);
 }
 
+/// The bytes that are held for slow peers, and how often one was refused room for more.
+async fn buffered(world: &World) -> (u64, u64) {
+    let page = page(world).await;
+    (value(&page, "tidegate_buffered_bytes"), value(&page, "tidegate_buffer_refusals_total"))
+}
+
 /// Begins requests to `/json` whose bodies are all but the last byte of what one may have; how many
 /// were refused for it.
-async fn unfinished_bodies(address: SocketAddr, last: u8, count: usize) -> (Vec<TcpStream>, usize) {
+async fn unfinished_bodies(world: &World, last: u8, count: usize) -> (Vec<TcpStream>, usize) {
     let body = vec![b' '; (256 << 10) - 1];
-    let head = format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", body.len() + 1);
+    let request = format!("POST /json HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n\r\n", body.len() + 1);
     let (mut open, mut refused) = (Vec::new(), 0);
     for _ in 0..count {
-        let mut stream = connect_from(last, address).await;
-        stream.write_all(head.as_bytes()).await.unwrap();
+        let (held, refusals) = buffered(world).await;
+        let mut stream = connect_from(last, world.address()).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
         stream.write_all(&body).await.unwrap();
-        let mut said = vec![0; 12];
-        let answer = tokio::time::timeout(Duration::from_millis(20), stream.read_exact(&mut said)).await;
-        refused += usize::from(answer.is_ok() && said == *b"HTTP/1.1 503");
+        let is_refused = eventually_some("all of the body is held, or it is refused", async || {
+            let (held_now, refusals_now) = buffered(world).await;
+            let is_refused = refusals_now > refusals;
+            (is_refused || held_now >= held + body.len() as u64).then_some(is_refused)
+        })
+        .await;
+        if is_refused {
+            let mut said = [0; 12];
+            stream.read_exact(&mut said).await.unwrap();
+            assert_eq!(&said, b"HTTP/1.1 503");
+            refused += 1;
+        }
         open.push(stream);
     }
     (open, refused)
@@ -131,10 +151,12 @@ async fn unfinished_bodies(address: SocketAddr, last: u8, count: usize) -> (Vec<
 async fn unfinished_bodies_of_one_peer_are_bounded_together_and_others_are_served() {
     let mut config = config();
     config.bounds.body_timeout = Duration::from_mins(5);
+    // The rest of a body that was refused is read for as long.
+    config.bounds.linger = Duration::from_mins(5);
     let world = World::with([api()], config).await;
     // A third of 64 MiB is what one peer gets: 80 bodies of 256 KiB, with 16 KiB each for what
     // waits for them.
-    let (open, refused) = unfinished_bodies(world.address(), 3, 110).await;
+    let (open, refused) = unfinished_bodies(&world, 3, 110).await;
     let held = value(&page(&world).await, "tidegate_buffered_bytes");
     assert!(refused >= 20, "{refused} of 110 were refused");
     assert!((16 << 20..=22 << 20).contains(&held), "{held} bytes are held");
@@ -142,16 +164,19 @@ async fn unfinished_bodies_of_one_peer_are_bounded_together_and_others_are_serve
     // not.
     assert_eq!(world.post("/v1/check", CHECK).await.status, 200);
     let mut slow = Client::over(connect_from(4, world.address()).await);
-    let request = post("/v1/check", CHECK);
-    let (begin, end) = request.split_at(request.len() - 5);
+    let length = CHECK.len();
+    let request = "POST /v1/check HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\n";
+    slow.send(format!("{request}content-length: {length}\r\n\r\n")).await;
+    assert_eq!(slow.answer().await.unwrap().status, 100, "the server waits for the body");
+    let (begin, end) = CHECK.split_at(length - 5);
     slow.send(begin).await;
-    tokio::time::sleep(Duration::from_millis(20)).await;
     slow.send(end).await;
     assert_eq!(slow.answer().await.unwrap().status, 200);
     drop(open);
-    while value(&page(&world).await, "tidegate_buffered_bytes") > 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually("nothing is held any more", async || {
+        value(&page(&world).await, "tidegate_buffered_bytes") == 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -172,28 +197,52 @@ async fn half_commands_of_one_peer_are_bounded_together_and_others_are_served() 
     assert!(held <= 23 << 20, "{held} bytes are held");
     assert!(value(&page, "tidegate_buffer_refusals_total") > 0);
     let mut other = connect_from(4, address).await;
-    other.write_all(b"*2\r\n$4\r\nECHO\r\n$16384\r\n").await.unwrap();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    other.write_all(b"PING\r\n*2\r\n$4\r\nECHO\r\n$16384\r\n").await.unwrap();
+    // The server has read the half command, which came with the one that it answers.
+    let mut pong = [0; 7];
+    other.read_exact(&mut pong).await.unwrap();
+    assert_eq!(&pong, b"+PONG\r\n");
     other.write_all(&[vec![b'y'; 16_384], b"\r\n".to_vec()].concat()).await.unwrap();
     let mut reply = vec![0; 8 + 16_384 + 2];
     other.read_exact(&mut reply).await.unwrap();
     assert!(reply.starts_with(b"$16384\r\nyyy"));
 }
 
+/// Writes commands until the RESP listener has closed the connection, or holds as many replies as
+/// it may and takes nothing more in five turns.
+async fn write_until_full(world: &World, stream: &TcpStream, commands: &[u8]) {
+    /// The charge of a connection with 1 MiB of replies, of which 8 KiB are free.
+    const FULL: u64 = (1 << 20) - (8 << 10);
+    let (since, (held, _)) = (Instant::now(), buffered(world).await);
+    let (mut sent, mut turns_in_vain) = (0, 0);
+    while turns_in_vain < 5 {
+        match stream.try_write(&commands[sent % commands.len()..]) {
+            Ok(written) => (sent, turns_in_vain) = (sent + written, 0),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                // The page comes after the turn of the server.
+                let is_full = buffered(world).await.0 >= held + FULL;
+                turns_in_vain = if is_full { turns_in_vain + 1 } else { 0 };
+            }
+            Err(_) => return,
+        }
+        assert!(since.elapsed() < PATIENCE, "the server neither takes more nor holds all that it may");
+    }
+}
+
 #[tokio::test]
 async fn replies_that_a_peer_does_not_read_are_bounded_together() {
-    let world = World::with([api()], config()).await;
+    let mut config = config();
+    // None of them is closed for being stuck.
+    config.bounds.idle_timeout = Duration::from_mins(5);
+    let world = World::with([api()], config).await;
     let address = world.handle.resp().unwrap().tcp().unwrap();
     let echo = [b"*2\r\n$4\r\nECHO\r\n$65536\r\n".as_slice(), &vec![b'x'; 65_536], b"\r\n"].concat();
     let mut open = Vec::new();
     for _ in 0..60 {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(4 << 10).unwrap();
-        let mut stream = socket.connect(address).await.unwrap();
-        // Until the server reads no more of it, or has closed it.
-        while let Ok(Ok(())) = tokio::time::timeout(Duration::from_millis(50), stream.write_all(&echo)).await
-        {
-        }
+        let stream = socket.connect(address).await.unwrap();
+        write_until_full(&world, &stream, &echo).await;
         open.push(stream);
     }
     let page = page(&world).await;

@@ -9,6 +9,7 @@ use tidegate_server::ManualClock;
 use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::eventually::PATIENCE;
 use crate::world::{START, World, bucket, fixed, loopback, memory_store};
 
 /// One limit decided here, one by the store.
@@ -62,7 +63,7 @@ impl Store for Slow {
 
 /// Waits until the store is asked, and not for ever.
 pub(crate) async fn next(asked: &mut mpsc::UnboundedReceiver<()>) {
-    let asked = tokio::time::timeout(Duration::from_secs(10), asked.recv());
+    let asked = tokio::time::timeout(PATIENCE, asked.recv());
     asked.await.expect("the store is asked").unwrap();
 }
 
@@ -103,7 +104,9 @@ async fn a_wait_counts_from_the_answer_however_long_the_store_took() {
     let (store, mut asked, lets) = Slow::new(&clock);
     let exact = fixed("exact", 1, Duration::from_mins(1)).key(["user"]).consistency(Consistency::Exact);
     let namespaces = [NamespaceConfig::new("api", [exact])];
-    let world = World::asking(namespaces, loopback(), clock, store).await;
+    let mut config = loopback();
+    config.bounds.store_timeout = Duration::from_mins(1);
+    let world = World::asking(namespaces, config, clock, store).await;
     lets.add_permits(1);
     assert_eq!(world.check(r#"{"user":"ada"}"#).await.status, 200);
     next(&mut asked).await;

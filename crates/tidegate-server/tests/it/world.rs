@@ -111,6 +111,18 @@ impl World {
         Self::start(engine(namespaces, true), config, clock, store).await
     }
 
+    /// The daemon reads `time`, which `clock` moves.
+    pub(crate) async fn timed_by(
+        namespaces: impl IntoIterator<Item = NamespaceConfig>,
+        config: ServerConfig,
+        clock: Arc<ManualClock>,
+        time: Arc<dyn Clock>,
+    ) -> Self {
+        let (engine, store) = (engine(namespaces, false), memory_store(&clock));
+        let handle = Server::start(config, Arc::clone(&engine), store, time).await.unwrap();
+        Self { handle, clock, engine }
+    }
+
     async fn start(
         engine: Arc<Engine>,
         config: ServerConfig,

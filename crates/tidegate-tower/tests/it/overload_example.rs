@@ -31,6 +31,7 @@ impl Clock for TokioClock {
         NOW.saturating_add(self.start.elapsed())
     }
 
+    // Sleeps: on tokio's paused clock, no real time passes.
     fn sleep_until(&self, at: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep_until(self.start + at.saturating_since(NOW)))
     }
@@ -75,6 +76,7 @@ async fn run(seconds: u32, bronze_rate: u32) -> Vec<Sample> {
     arrivals.sort_unstable();
     let mut tasks = JoinSet::new();
     for (at, tier, tenant) in arrivals {
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep_until(start + at).await;
         tasks.spawn(ask(app.clone(), tier, tenant));
     }

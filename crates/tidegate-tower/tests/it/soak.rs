@@ -55,6 +55,7 @@ impl Body for SlowBody {
             });
         }
         self.frames -= 1;
+        // Sleeps: on tokio's paused clock, no real time passes.
         self.pause = Box::pin(tokio::time::sleep(self.random.under_ms(8)));
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
     }
@@ -73,12 +74,14 @@ fn serve(
         panic_as_planned();
     }
     async move {
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(random.under_ms(20)).await;
         match random.below(20) {
             0 => panic_as_planned(),
             1 => Err("the service failed"),
             cost => {
                 caller.lock().unwrap().stage = Stage::InBody;
+                // Sleeps: on tokio's paused clock, no real time passes.
                 let (frames, pause) = (random.below(3), Box::pin(tokio::time::sleep(random.under_ms(8))));
                 let response = Response::builder().header("x-cost", cost % 4);
                 Ok(response.body(SlowBody { frames, pause, random }).unwrap())

@@ -14,6 +14,7 @@ use tidegate_store::{Answer, Batch, DynStore, Note, NoteKind, Store, StoreError}
 use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitUnit};
 
 use super::{Envoy, app, config, descriptor, header, lefts, under, user};
+use crate::eventually::eventually;
 use crate::world::{START, World, bucket, fixed, memory_store};
 
 /// A store in memory that counts how often it is asked, and may be away or stall.
@@ -59,7 +60,10 @@ impl Counted {
         });
         let namespace = NamespaceConfig::new("api", limits);
         let kept = Arc::clone(&store) as Arc<dyn DynStore>;
-        let world = World::asking([namespace], config(), clock, kept).await;
+        let mut config = config();
+        // A store that stalls is waited for until its caller hangs up.
+        config.bounds.store_timeout = Duration::from_mins(1);
+        let world = World::asking([namespace], config, clock, kept).await;
         let envoy = Envoy::of(&world).await;
         store.asked.store(0, Ordering::Relaxed);
         Self { world, store, envoy }
@@ -76,16 +80,6 @@ impl Counted {
     fn is_away(&self, is_away: bool) {
         self.store.is_away.store(is_away, Ordering::Relaxed);
     }
-}
-
-/// Lets other tasks run until a condition holds, for ten seconds at most.
-async fn until(holds: impl Fn() -> bool) {
-    let held = async {
-        while !holds() {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), held).await.expect("the condition holds in time");
 }
 
 fn quota(key: &str, limit: u64) -> Limit {
@@ -180,13 +174,15 @@ async fn a_limit_of_the_request_that_refuses_takes_back_what_the_policy_charged_
 async fn a_caller_that_hangs_up_before_its_own_limit_has_answered_is_not_charged_by_the_policy() {
     let mut world = Counted::of(vec![quota("user", 9)]).await;
     world.store.stalls_at.store(2, Ordering::Relaxed);
+    let store = Arc::clone(&world.store);
+    let calls = || store.asked.load(Ordering::Relaxed);
     let asked = [user("ada"), under(5, RateLimitUnit::Day, descriptor(&[("path", "/a")]))];
     tokio::select! {
         left = world.envoy.left(&asked) => panic!("answered although the store stalls: {left:?}"),
-        () = until(|| world.store.asked.load(Ordering::Relaxed) == 2) => {}
+        () = eventually("the store is asked twice", async || calls() >= 2) => {}
     }
-    // The undo is the third call.
-    until(|| world.store.asked.load(Ordering::Relaxed) == 3).await;
+    eventually("the store is asked to undo", async || calls() >= 3).await;
+    assert_eq!(calls(), 3, "the undo is the third call");
     assert_eq!(world.ask(&[look(&user("ada"))]).await.0, [(false, 9)]);
 }
 

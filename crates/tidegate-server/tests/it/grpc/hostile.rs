@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tonic::Code;
 
 use super::{Envoy, config, descriptor, lefts, request, under, user, weighing, world};
+use crate::paused_clock::at_this_instant;
 use crate::world::{World, api};
 
 /// Sends bytes as a message, with the five before it that say how long it is; what is told in
@@ -172,7 +173,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Settings without any.
 const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_connection_that_stops_half_way_is_closed_and_others_are_not() {
     let mut config = config();
     config.bounds.header_timeout = Duration::from_millis(100);
@@ -189,17 +190,20 @@ async fn a_connection_that_stops_half_way_is_closed_and_others_are_not() {
         stream.write_all(begun).await.unwrap();
         let mut said = Vec::new();
         let _ = stream.read_to_end(&mut said).await;
-        assert_eq!(Envoy::of(&world).await.left(&[descriptor(&[("colour", "red")])]).await, [(false, 0)]);
+        let other = async { Envoy::of(&world).await.left(&[descriptor(&[("colour", "red")])]).await };
+        assert_eq!(at_this_instant("an answer", other).await, [(false, 0)]);
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_that_never_ends_is_answered_and_charges_nothing() {
     let mut config = config();
     config.bounds.body_timeout = Duration::from_millis(100);
     let world = World::with([api()], config).await;
     let address = world.handle.grpc().unwrap().tcp().unwrap();
     let stream = TcpStream::connect(address).await.unwrap();
+    // Nothing of what is sent waits in the kernel while the clock moves.
+    stream.set_nodelay(true).unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let connection = tokio::spawn(connection);
@@ -219,7 +223,8 @@ async fn a_message_that_never_ends_is_answered_and_charges_nothing() {
     drop((pieces, body, sender));
     connection.abort();
     let _ = connection.await;
-    assert_eq!(Envoy::of(&world).await.left(&[user("ada")]).await, [(false, 2)]);
+    let other = async { Envoy::of(&world).await.left(&[user("ada")]).await };
+    assert_eq!(at_this_instant("an answer", other).await, [(false, 2)]);
 }
 
 #[tokio::test]

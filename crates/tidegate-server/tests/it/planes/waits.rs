@@ -2,7 +2,7 @@
 //! requests that take no place.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -12,11 +12,18 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::Daemon;
 use crate::client::{Client, post};
+use crate::eventually::eventually;
 use crate::grpc::{Envoy, descriptor, request};
+use crate::paused_clock::at_this_instant;
 use crate::resp;
+
+/// Within this time a client that has left is out of the queue, also where unread bytes hide its
+/// end.
+const NOTICED_WITHIN: Duration = Duration::from_millis(100);
 
 const QUEUED: &str = "
 namespaces:
@@ -51,13 +58,18 @@ impl Daemon {
     }
 
     pub(super) async fn until_waiting(&self, count: usize) {
-        for _ in 0..10_000 {
-            if self.handle.proxy_waiting() == count {
-                return;
+        let what = format!("{count} wait");
+        eventually(&what, async || self.handle.proxy_waiting() == count).await;
+    }
+
+    /// The same, before any timer fires.
+    async fn until_waiting_now(&self, count: usize, how: &str) {
+        let waiting = async {
+            while self.handle.proxy_waiting() != count {
+                tokio::task::yield_now().await;
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        panic!("{} wait, not {count}", self.handle.proxy_waiting());
+        };
+        at_this_instant(&format!("{how}: {count} wait"), waiting).await;
     }
 
     async fn in_flight(&self) -> String {
@@ -137,44 +149,49 @@ async fn a_check_waits_no_longer_than_its_class_may_for_the_resource() {
     daemon.release(&held).await;
 }
 
-#[tokio::test]
+/// The clock moves for [`NOTICED_WITHIN`] at most, and the sweep, which looks once a second, has
+/// just looked: it ends no wait.
+#[tokio::test(start_paused = true)]
 async fn a_client_that_leaves_is_out_of_the_queue_at_once_however_it_leaves() {
+    let begun = Instant::now();
     let daemon = Daemon::start(QUEUED).await;
     let held = daemon.take("app").await;
     for how in ["half-close", "close", "reset", "half-close behind another request", "http2"] {
+        let next_look = begun + Duration::from_secs(begun.elapsed().as_secs() + 1);
+        // Sleeps: on tokio's paused clock, until the sweep has looked.
+        tokio::time::sleep_until(next_look + NOTICED_WITHIN).await;
         let address = daemon.handle.http()[0].tcp().unwrap();
-        let left = if how == "http2" {
+        if how == "http2" {
             let client = Http2::connect(address).await;
             let asked = client.ask(PLACE);
-            daemon.until_waiting(1).await;
+            daemon.until_waiting_now(1, how).await;
             asked.abort();
-            let left = Instant::now();
-            daemon.until_waiting(0).await;
-            left
-        } else {
-            let mut stream = TcpStream::connect(address).await.unwrap();
+            daemon.until_waiting_now(0, how).await;
+            continue;
+        }
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(post("/v1/check", PLACE).as_bytes()).await.unwrap();
+        daemon.until_waiting_now(1, how).await;
+        if how.contains("behind") {
             stream.write_all(post("/v1/check", PLACE).as_bytes()).await.unwrap();
-            daemon.until_waiting(1).await;
-            if how.contains("behind") {
-                stream.write_all(post("/v1/check", PLACE).as_bytes()).await.unwrap();
+            // The daemon has seen it when it answers another client.
+            at_this_instant("an answer", daemon.get("/healthz")).await;
+        }
+        match how {
+            "close" => drop(stream),
+            "reset" => {
+                stream.set_zero_linger().unwrap();
+                drop(stream);
             }
-            let left = Instant::now();
-            match how {
-                "close" => drop(stream),
-                "reset" => {
-                    stream.set_zero_linger().unwrap();
-                    drop(stream);
-                }
-                _ => {
-                    stream.shutdown().await.unwrap();
-                    daemon.until_waiting(0).await;
+            _ => {
+                stream.shutdown().await.unwrap();
+                if how.contains("behind") {
+                    // Sleeps: on tokio's paused clock, for as long as the end may stay hidden.
+                    tokio::time::sleep(NOTICED_WITHIN).await;
                 }
             }
-            daemon.until_waiting(0).await;
-            left
-        };
-        // Promised are 100 ms; the sweep, which is slower, looks once a second.
-        assert!(left.elapsed() < Duration::from_millis(400), "{how}: {:?}", left.elapsed());
+        }
+        daemon.until_waiting_now(0, how).await;
     }
     assert_eq!(daemon.in_flight().await, "1");
     daemon.release(&held).await;

@@ -18,15 +18,13 @@ use tidegate_server::ProxyConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::upstream::serve;
 use super::{get, route, to};
 use crate::client::Client;
+use crate::paused_clock::at_this_instant;
 use crate::world::{World, loopback};
 
-/// How long the upstream may take to learn that a request was given up.
-const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 /// The time of a route after which its requests are given up.
 const TIME: Duration = Duration::from_millis(50);
 
@@ -258,7 +256,8 @@ impl World {
     }
 }
 
-#[tokio::test]
+/// The clock moves only for the time of the route: no other bound ends the work of the upstream.
+#[tokio::test(start_paused = true)]
 async fn an_upstream_learns_that_a_request_was_given_up_and_its_place_is_free() {
     let versions = [Version::Http1, Version::Http2];
     for (client, upstream) in versions.into_iter().flat_map(|one| versions.map(|other| (one, other))) {
@@ -268,20 +267,18 @@ async fn an_upstream_learns_that_a_request_was_given_up_and_its_place_is_free() 
                 let (server, mut news) = endless(upstream, moment).await;
                 let world = world_of(server, upstream, moment, cause).await;
                 let mut asked = Asked::new(&world, client, moment).await;
-                assert_eq!(news.recv().await, Some(News::Begun), "{case}");
-                if cause == Cause::ClientLeaves {
-                    if moment == Moment::Answer {
-                        asked.is_answered().await;
-                    }
-                    assert_eq!(world.places_taken(), 1, "{case}");
-                    drop(asked);
-                    let ended = timeout(NOTICED_WITHIN, news.recv()).await;
-                    assert_eq!(ended, Ok(Some(News::Ended)), "{case}");
-                } else {
-                    let ended = timeout(NOTICED_WITHIN, news.recv()).await;
-                    assert_eq!(ended, Ok(Some(News::Ended)), "{case}");
-                    drop(asked);
+                assert_eq!(at_this_instant(&case, news.recv()).await, Some(News::Begun), "{case}");
+                if moment == Moment::Answer {
+                    at_this_instant(&case, asked.is_answered()).await;
                 }
+                assert_eq!(world.places_taken(), 1, "{case}");
+                let mut asked = Some(asked);
+                match cause {
+                    Cause::ClientLeaves => drop(asked.take()),
+                    Cause::Timeout => tokio::time::advance(2 * TIME).await,
+                }
+                assert_eq!(at_this_instant(&case, news.recv()).await, Some(News::Ended), "{case}");
+                drop(asked);
                 world.settled().await;
                 assert_eq!(world.places_taken(), 0, "{case}");
             }

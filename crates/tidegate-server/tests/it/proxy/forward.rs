@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use super::upstream::{answering, nobody, serve, well};
 use super::{get, route, to, world};
 use crate::client::post;
+use crate::eventually::eventually;
 
 #[tokio::test]
 async fn a_request_goes_on_as_it_is_with_who_sent_it() {
@@ -286,9 +287,7 @@ async fn a_server_that_says_it_is_unwell_gets_no_requests() {
     health.interval = Duration::from_millis(5);
     config.upstreams[0].health = Some(health);
     let world = world(config).await;
-    while unwell_seen.lock().unwrap().len() < 2 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("it was asked twice", async || unwell_seen.lock().unwrap().len() >= 2).await;
     for _ in 0..6 {
         assert_eq!(world.through("/", "").await.status, 200);
     }

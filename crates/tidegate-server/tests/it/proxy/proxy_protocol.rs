@@ -1,7 +1,5 @@
 //! Balancers that say by the PROXY protocol who the client is, and others that would like to.
 
-use std::time::Duration;
-
 use tidegate_policy::policy::proxy::Route;
 use tokio::io::AsyncReadExt;
 
@@ -10,6 +8,8 @@ use super::{get, namespaces, route, to};
 use tidegate_server::ProxyConfig;
 
 use crate::client::{Answer, Client};
+use crate::eventually::eventually;
+use crate::paused_clock::at_this_instant;
 use crate::world::{World, loopback};
 
 /// Three requests a second for each address.
@@ -24,7 +24,6 @@ fn by_address() -> Route {
 async fn behind(trusted: &[&str]) -> (World, Seen) {
     let (server, seen) = well().await;
     let mut config = loopback();
-    config.bounds.header_timeout = Duration::from_millis(80);
     config.proxy = Some("127.0.0.1:0".parse().unwrap());
     config.proxy_protocol = true;
     let mut proxy = to(&[server], by_address());
@@ -118,7 +117,7 @@ async fn what_the_named_client_says_of_others_counts_only_if_it_is_trusted_itsel
     assert_eq!((senders[0].as_str(), senders[3].as_str()), ("203.0.113.9", "6.6.6.6, 192.0.2.7"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn connections_that_do_not_begin_so_are_closed_and_counted() {
     let (world, seen) = behind(&["127.0.0.0/8"]).await;
     let long = [&second(0x21, [1, 2, 3, 4])[..14], &[0xff, 0xff]].concat();
@@ -146,7 +145,8 @@ async fn connections_that_do_not_begin_so_are_closed_and_counted() {
     assert_eq!(reset.read(&mut [0]).await.unwrap(), 0);
     assert_eq!(faults(&world, "proxy_protocol").await, before, "whoever only looks whether we are there");
     assert_eq!(seen.lock().unwrap().len(), 0);
-    assert!(behind_preamble(&world, b"PROXY UNKNOWN\r\n", "").await.is_some(), "nobody else is disturbed");
+    let other = at_this_instant("an answer", behind_preamble(&world, b"PROXY UNKNOWN\r\n", "")).await;
+    assert!(other.is_some(), "nobody else is disturbed");
 }
 
 #[tokio::test]
@@ -164,9 +164,10 @@ async fn a_daemon_that_ends_does_not_wait_for_a_preamble() {
     let (world, _) = behind(&["127.0.0.0/8"]).await;
     let mut client = world.proxied().await;
     client.send("PROXY TCP4").await;
-    while world.client().await.get("/metrics").await.body.contains("tidegate_connections 1\n") {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("its connection is accepted", async || {
+        !world.client().await.get("/metrics").await.body.contains("tidegate_connections 1\n")
+    })
+    .await;
     assert_eq!(world.handle.shutdown().await.cut_off, 0);
     assert!(client.is_ended().await);
 }

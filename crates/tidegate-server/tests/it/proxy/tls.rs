@@ -16,6 +16,7 @@ use super::upstream::{serve, serve_tls, well, well_tls};
 use super::{get, route, to, world};
 use crate::authority::{Authority, Issued};
 use crate::client::Client;
+use crate::eventually::eventually;
 use crate::restartable_daemon::Folder;
 use crate::world::{START, World};
 
@@ -179,10 +180,11 @@ async fn a_renewed_file_of_roots_counts_for_new_connections_and_a_broken_one_cha
     let world = world(https(&[server], trusting(&old, &folder), "api")).await;
     assert_eq!(world.through("/", "x-user: a\r\n").await.status, 502);
     trusting(&new, &folder);
+    // Sleeps: on tokio's paused clock, no real time passes.
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert_eq!(world.through("/", "x-user: b\r\n").await.status, 200);
     std::fs::write(folder.path().join("ca.pem"), "half").unwrap();
-    // Longer than an idle connection is kept.
+    // Sleeps: on tokio's paused clock, for longer than an idle connection is kept.
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.through("/", "x-user: c\r\n").await.status, 200);
 }
@@ -279,9 +281,7 @@ async fn servers_are_asked_over_tls_whether_they_are_well() {
     free.routes[0].retry = Retry::Off;
     let world = world(free).await;
     // Two rounds: the first has asked all of them by then.
-    while seen.lock().unwrap().len() < 2 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    eventually("all were asked", async || seen.lock().unwrap().len() >= 2).await;
     for _ in 0..6 {
         assert_eq!(world.through("/", "").await.status, 200, "only the one that is well gets requests");
     }

@@ -55,12 +55,15 @@ async fn keys_that_change_are_taken_up_without_a_reload_and_broken_ones_leave_th
         };
         assert_eq!(statuses().await, (200, 401));
         std::fs::write(&path, written(NEW)).unwrap();
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(statuses().await, (401, 200));
         std::fs::write(&path, "short").unwrap();
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(statuses().await, (401, 200));
         std::fs::remove_file(&path).unwrap();
+        // Sleeps: on tokio's paused clock, no real time passes.
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(statuses().await, (401, 200));
     }

@@ -25,7 +25,8 @@ async fn commands_that_were_sent_but_not_read_when_the_daemon_was_told_to_end_ar
     let later = words("CL.THROTTLE k 9999 1 60").repeat(1000);
     client.send([&later[..], b"*1\r\n$4\r\nPI"].concat()).await;
     let shutdown = tokio::spawn(world.handle.shutdown());
-    // The clock moves on when all have done what they can: by now every connection is told to end.
+    // Afterwards every connection is told to end.
+    // Sleeps: on tokio's paused clock, which moves on when all have done what they can.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!shutdown.is_finished());
     lets.add_permits(1);
