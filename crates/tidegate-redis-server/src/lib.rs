@@ -1,4 +1,4 @@
-//! Redis servers that tests start and stop.
+//! Redis servers that tests start and stop, and a clock for bounds on what they do.
 //!
 //! A [`RedisServer`] listens on loopback, on a port that nobody else listens on, and writes only to
 //! a folder of its own. It is stopped by the id of its process, and its folder removed, when it is
@@ -11,6 +11,8 @@
 //! assert!(std::net::TcpStream::connect(("127.0.0.1", server.port())).is_ok());
 //! ```
 
+mod machine_time;
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,8 +21,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use machine_time::MachineInstant;
+
 /// How long a server may take until it listens.
-const START_MAX: Duration = Duration::from_secs(20);
+const START_MAX: Duration = Duration::from_secs(30);
 
 /// How often a new server is asked whether it listens.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -74,7 +78,7 @@ impl RedisServer {
     ///
     /// # Panics
     ///
-    /// If it does not listen within 20 seconds, as each function that starts one.
+    /// If it does not listen within 30 seconds, as each function that starts one.
     pub fn start(arguments: &[&str]) -> Option<Self> {
         Self::start_on(free_port(), arguments)
     }
@@ -126,6 +130,7 @@ impl RedisServer {
         let since = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             assert!(since.elapsed() < START_MAX, "redis-server does not listen on {}", self.port);
+            // Sleeps: between two looks at the port; a server that starts announces nothing.
             std::thread::sleep(LOOK_EVERY);
         }
     }

@@ -10,18 +10,23 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate_store::conformance::Random;
 
 use crate::command::{TemporaryFile, TemporaryFolder};
+use crate::gateways::stand::PATIENCE;
 use crate::process::{Daemon, try_answer};
 use crate::seed::seed;
 
 const LIMIT: u64 = 1_000_000_000;
 const USERS: u64 = 3;
 const CLIENTS: u64 = 6;
+
+/// A life lasts until a random number of answers, less than this, has come: on a busy machine its
+/// time alone may be too short for any.
+const ANSWERS_AWAITED: u64 = 5;
 
 /// One counter, as its callers know it.
 #[derive(Default)]
@@ -250,12 +255,20 @@ fn killed_at_two_hundred_random_moments_no_charge_is_lost_or_doubled_and_no_refu
             break;
         }
         let alive = Duration::from_micros(1_000 + draws.below(120_000));
+        // Counters; the sum alone matters.
+        let enough = answered.load(Ordering::Relaxed) + draws.below(ANSWERS_AWAITED);
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 let client = client(draws.next_u64());
                 scope.spawn(|| client.work());
             }
+            let since = Instant::now();
+            // Sleeps: the daemon lives for a random time before it is killed.
             std::thread::sleep(alive);
+            while answered.load(Ordering::Relaxed) < enough && since.elapsed() < PATIENCE {
+                // Sleeps: between two looks at a counter, which announces nothing.
+                std::thread::sleep(Duration::from_millis(1));
+            }
             // SIGKILL, by its id.
             daemon.child.kill().unwrap();
             daemon.child.wait().unwrap();

@@ -58,10 +58,7 @@ fn a_request_in_flight_at_sigterm_is_answered_whole_before_the_end() {
     stream.read_exact(&mut proceed).unwrap();
     assert_eq!(&proceed, b"HTTP/1.1 100 Continue\r\n\r\n");
     daemon.signal("TERM");
-    // Once it accepts no more, it is draining.
-    while TcpStream::connect(&address).is_ok() {
-        std::thread::yield_now();
-    }
+    until("it accepts no more, since it is draining", || TcpStream::connect(&address).is_err());
     send(&mut stream, &check);
     let (status, text) = answer(&mut stream);
     assert_eq!(status, 200, "{text}");
@@ -84,9 +81,7 @@ fn a_second_signal_ends_it_at_once() {
     );
     stream.read_exact(&mut [0; 25]).unwrap();
     daemon.signal("INT");
-    while TcpStream::connect(&address).is_ok() {
-        std::thread::yield_now();
-    }
+    until("it accepts no more", || TcpStream::connect(&address).is_err());
     daemon.signal("INT");
     assert_eq!(daemon.end().0, Some(5));
 }
@@ -144,14 +139,10 @@ fn every_decision_gets_a_line_in_the_decision_log_also_after_the_file_was_moved_
     assert_eq!(post(&address, "/v1/check", check).0, 200);
     // As logrotate does it: renamed, then told.
     let lines = |path: &std::path::Path| std::fs::read_to_string(path).unwrap_or_default().lines().count();
-    while lines(&log) == 0 {
-        std::thread::yield_now();
-    }
+    until("the line is written", || lines(&log) > 0);
     std::fs::rename(&log, &moved).unwrap();
     daemon.signal("HUP");
-    while !log.exists() {
-        std::thread::yield_now();
-    }
+    until("the log is opened anew", || log.exists());
     assert_eq!(post(&address, "/v1/check", check).0, 429);
     daemon.signal("TERM");
     let (code, err) = daemon.end();

@@ -11,11 +11,15 @@ use serde_json::Value;
 use tidegate_store::conformance::Random;
 
 use crate::command::{TemporaryFolder, tidegate};
+use crate::gateways::stand::until;
 use crate::process::{Daemon, answer};
 use crate::seed::seed;
 
 const LIMIT: u64 = 1_000_000_000;
 const USERS: usize = 4;
+
+/// Each policy with such a number is valid, and the next one comes when it is in force.
+const AWAITED_EVERY: u64 = 10;
 
 /// The policies of the tests, in a folder.
 struct Folder(TemporaryFolder);
@@ -51,6 +55,15 @@ fn request(stream: &mut TcpStream, head: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap())
 }
 
+/// Tells the clients to end when it is dropped, also by a failed assertion.
+struct EndOfLoad<'a>(&'a AtomicBool);
+
+impl Drop for EndOfLoad<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_no_counter() {
     let seconds = std::env::var("TIDEGATE_SWAP_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5);
@@ -65,6 +78,7 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
     let mut draws = Random::new(seed("TIDEGATE_SWAP_SEED"));
     let last_valid = seconds * 10 + 1;
     std::thread::scope(|scope| {
+        let _end = EndOfLoad(&is_over);
         for client in 0..4 {
             let (mut stream, mut draws) = (connect(), Random::new(client));
             let (is_over, charged) = (&is_over, &charged);
@@ -78,34 +92,39 @@ fn a_policy_replaced_ten_times_a_second_under_load_fails_no_request_and_forgets_
                 }
             });
         }
+        let mut operator = connect();
+        let mut is_in_force = |version: u64| {
+            let limits = request(&mut operator, "GET /v1/limits", "").1;
+            limits["namespaces"][0]["limits"][0]["limit"] == LIMIT + version
+        };
         let begin = Instant::now();
         for version in 1..=seconds * 10 {
+            let is_awaited = version % AWAITED_EVERY == 0;
             // Two versions of eight are invalid: a truncated policy, and a policy with a rate of 0.
             match draws.below(8) {
-                0 => {
+                0 if !is_awaited => {
                     let text = folder.policy(version);
                     folder.swap(version, &text[..text.len() * 2 / 3]);
                 }
-                1 => folder.swap(version, "namespaces: { api: { limits: [{ name: here, rate: 0/s }] } }\n"),
+                1 if !is_awaited => {
+                    folder.swap(version, "namespaces: { api: { limits: [{ name: here, rate: 0/s }] } }\n");
+                }
                 _ => folder.swap(version, &folder.policy(version)),
             }
-            if draws.below(5) == 0 {
+            if draws.below(5) == 0 || is_awaited {
                 daemon.signal("HUP");
             }
+            if is_awaited {
+                until("the policy is in force", || is_in_force(version));
+            }
             let next = begin + Duration::from_millis(100) * version as u32;
+            // Sleeps: the policy is replaced ten times a second, in real time.
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
         // Whatever came last, a valid one ends it.
         folder.swap(last_valid, &folder.policy(last_valid));
         daemon.signal("HUP");
-        let mut operator = connect();
-        while request(&mut operator, "GET /v1/limits", "").1["namespaces"][0]["limits"][0]["limit"]
-            != LIMIT + last_valid
-        {
-            std::thread::sleep(Duration::from_millis(20));
-            assert!(begin.elapsed() < Duration::from_secs(seconds + 30), "the last policy is not in force");
-        }
-        is_over.store(true, Ordering::Relaxed);
+        until("the last policy is in force", || is_in_force(last_valid));
     });
     let mut stream = connect();
     let (_, limits) = request(&mut stream, "GET /v1/limits", "");

@@ -10,7 +10,7 @@ use tidegate_store::{Batch, Key, Kind, Note, NoteChange, NoteKind, Operation, Re
 use tidegate_store_redis::{RedisConfig, RedisStore};
 
 use crate::conformance::Harness;
-use crate::engine::{Server, patient, skip};
+use crate::engine::{PATIENCE, Server, patient, skip, within};
 
 /// The settings that make a server the node of a cluster.
 const ARGUMENTS: [&str; 6] =
@@ -53,13 +53,18 @@ impl Cluster {
     fn wait(&self, holds: impl Fn(&Self) -> bool) {
         let since = Instant::now();
         while !holds(self) {
-            assert!(
-                since.elapsed() < Duration::from_secs(30),
-                "the cluster does not come up: {}",
-                self.info(0)
-            );
+            assert!(since.elapsed() < PATIENCE, "the cluster does not come up: {}", self.info(0));
+            // Sleeps: between two looks at the nodes, which announce nothing.
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// A number of a node about its replication.
+    fn replication(&self, node: usize, name: &str) -> u64 {
+        let client = &mut self.nodes[node].client();
+        let info: String = redis::cmd("INFO").arg("replication").query(client).unwrap();
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("no {name} in {info}")).trim().parse().unwrap()
     }
 
     fn try_ask<T: redis::FromRedisValue>(&self, node: usize, arguments: &[&str]) -> Option<T> {
@@ -115,6 +120,12 @@ fn check(name: &str, limit: u64) -> Operation {
 async fn used(store: &RedisStore, name: &str, limit: u64) -> u64 {
     let peek = Operation { kind: Kind::Peek { cost: Cost::ONE }, ..check(name, limit) };
     store.run(&Batch::each(RequestId(0), [peek])).await.unwrap().outcomes[0].used
+}
+
+/// Sends a batch until it is answered: the first calls connect, which may take longer than their
+/// deadline. Under its id the batch is charged once.
+async fn answered(store: &RedisStore, batch: &Batch) {
+    within(PATIENCE, async || store.run(batch).await.map(drop).map_err(|error| format!("{error:?}"))).await;
 }
 
 #[test]
@@ -194,7 +205,7 @@ async fn a_slot_that_moves_takes_its_counters_along() {
     config.deadline = Duration::from_millis(500);
     let store = RedisStore::open(config).unwrap();
     for id in 1..=3 {
-        store.run(&Batch::all_or_nothing(RequestId(id), [check("moves", 9)])).await.unwrap();
+        answered(&store, &Batch::all_or_nothing(RequestId(id), [check("moves", 9)])).await;
     }
     let (from, names) = (0..3)
         .map(|node| {
@@ -252,28 +263,24 @@ async fn a_primary_that_dies_is_followed_by_its_replica() {
     let names: Vec<_> = (0..12).map(|name| format!("key {name}")).collect();
     let mut counted = BTreeMap::new();
     for (id, name) in names.iter().enumerate() {
-        store.run(&Batch::all_or_nothing(RequestId(1 + id as u128), [check(name, 99)])).await.unwrap();
+        answered(&store, &Batch::all_or_nothing(RequestId(1 + id as u128), [check(name, 99)])).await;
         counted.insert(name, 1);
     }
     // Data that is not replicated yet would be lost, by design of the engine.
-    let _: i64 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut cluster.nodes[0].client()).unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let written = cluster.replication(0, "master_repl_offset");
+    cluster.wait(|cluster| cluster.replication(3, "slave_repl_offset") >= written);
     drop(cluster.nodes.remove(0));
     let since = Instant::now();
     for (id, name) in names.iter().enumerate() {
-        loop {
-            match store.run(&Batch::all_or_nothing(RequestId(100 + id as u128), [check(name, 99)])).await {
-                Ok(answer) => {
-                    assert_eq!(answer.outcomes[0].used, 2, "{name}");
-                    break;
-                }
-                Err(error) => {
-                    assert!(error.is_transient(), "{error:?}");
-                    assert!(since.elapsed() < Duration::from_secs(30), "{error:?} {:?}", store.stats());
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            }
-        }
+        let batch = Batch::all_or_nothing(RequestId(100 + id as u128), [check(name, 99)]);
+        let answer = within(PATIENCE, async || {
+            store.run(&batch).await.map_err(|error| {
+                assert!(error.is_transient(), "{error:?}");
+                format!("{error:?} {:?}", store.stats())
+            })
+        })
+        .await;
+        assert_eq!(answer.outcomes[0].used, 2, "{name}");
     }
     println!("after the death of a primary all slots served again within {:?}", since.elapsed());
     assert_eq!(store.stats().lost, 0);

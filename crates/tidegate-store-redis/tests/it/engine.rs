@@ -4,11 +4,11 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_redis_server::RedisServer;
-pub(crate) use tidegate_redis_server::{free_port, program, skip};
+pub(crate) use tidegate_redis_server::{MachineInstant, free_port, program, skip};
 use tidegate_store_redis::{Circuit, Clock, RedisConfig, RedisStore};
 
 /// One server, with connections of the client and the store to it.
@@ -111,16 +111,37 @@ impl Stand {
     }
 }
 
+/// How long a test waits for what must come: much longer than it takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks until there is a result, for so long at most by the clock of the machine; then panics with
+/// what was seen last.
+pub(crate) async fn within<T>(time: Duration, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let since = MachineInstant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(since.elapsed() < time, "not within {time:?}: {seen}"),
+        }
+        // Sleeps: between two looks at a state that announces nothing.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// How often a store probes a server that does not answer.
+pub(crate) const PROBE_EVERY: Duration = Duration::from_millis(250);
+
 /// How soon a store is used again once it can be.
 pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(1);
 
 /// Waits, without traffic, until the store has been found again, which takes no longer than a
 /// second.
 pub(crate) async fn is_found_within_a_second(store: &RedisStore) {
-    let since = Instant::now();
-    while store.stats().circuit != Circuit::Closed {
-        assert!(since.elapsed() < FOUND_WITHIN, "{:?}", store.stats());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let since = MachineInstant::now();
+    within(FOUND_WITHIN, async || {
+        let stats = store.stats();
+        if stats.circuit == Circuit::Closed { Ok(()) } else { Err(format!("{stats:?}")) }
+    })
+    .await;
     println!("found again after {:?}", since.elapsed());
 }

@@ -12,6 +12,8 @@ use tidegate_store_redis::{Circuit, RedisConfig, RedisStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::engine::{PATIENCE, within};
+
 /// How much a hostile server tries to send over one connection.
 const SENT_MAX: usize = 256 << 20;
 
@@ -115,17 +117,13 @@ async fn a_reply_beyond_its_bounds_ends_its_connection_before_it_takes_memory() 
     ];
     for (name, lets_in, first, more, says) in cases {
         let server = Hostile::start(lets_in, first, more).await;
-        let store = server.store();
-        let (since, mut id) = (Instant::now(), 0);
-        loop {
+        let (store, mut id) = (server.store(), 0);
+        within(PATIENCE, async || {
             id += 1;
-            let error = store.run(&check(id)).await.unwrap_err();
-            if error_chain(&error).contains(says) {
-                break;
-            }
-            assert!(since.elapsed() < Duration::from_secs(20), "{name}: {}", error_chain(&error));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+            let text = error_chain(&store.run(&check(id)).await.unwrap_err());
+            if text.contains(says) { Ok(()) } else { Err(format!("{name}: {text}")) }
+        })
+        .await;
         let sent = server.sent.load(Ordering::Relaxed);
         println!("{name}: {} KiB sent", sent >> 10);
         assert!(sent <= TAKEN_MAX, "{name}: {sent} bytes were taken");
@@ -140,7 +138,7 @@ async fn a_server_that_answers_scripts_with_something_else_opens_the_breaker() {
     while store.stats().circuit == Circuit::Closed {
         let error = store.run(&check(1)).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. } | StoreError::Timeout { .. }), "{error}");
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", store.stats());
+        assert!(since.elapsed() < PATIENCE, "{:?}", store.stats());
     }
     let text = error_chain(&store.run(&check(2)).await.unwrap_err());
     assert!(text.contains("not one of the script's"), "{text}");
@@ -179,7 +177,8 @@ async fn a_scan_that_never_ends_is_given_up_at_the_bound_of_notes() {
         }
     });
     let mut config = RedisConfig::new([format!("redis://127.0.0.1:{port}")]);
-    config.deadline = Duration::from_secs(5);
+    // Neither the first call nor a page of the scan is to be late.
+    (config.deadline, config.connect_timeout) = (PATIENCE, PATIENCE);
     let store = RedisStore::open(config).unwrap();
     let error = store.notes(NoteKind::Override).await.unwrap_err();
     assert!(error_chain(&error).contains("which no fleet writes"), "{}", error_chain(&error));

@@ -2,19 +2,25 @@
 //! fault.
 
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store};
 use tidegate_store_redis::{RedisConfig, RedisStore, Secret};
+use tokio::sync::Semaphore;
+use tokio::task::block_in_place;
 
-use crate::engine::{Server, skip};
+use crate::engine::{MachineInstant, PATIENCE, Server, skip};
 use crate::relay::{OldConnections, Relay, Traffic};
 
-/// How soon a store is used again after the end of a fault.
+/// How soon a store is used again after the end of a fault, by the clock of the machine.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a fault lasts.
+/// How many cases run at once. Each has two servers and a load of its own.
+const CASES_AT_ONCE: usize = 6;
+
+/// How long a fault lasts at least: also until its error was seen.
 const FAULT: Duration = Duration::from_millis(2500);
 
 fn check(id: u128) -> Batch {
@@ -149,7 +155,8 @@ enum Opened {
 
 async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Result<Duration, String> {
     let password: &[&str] = if fault == Fault::WrongPassword { &["--requirepass", "first"] } else { &[] };
-    let (server, other) = (Server::start(password).unwrap(), Server::start(&[]).unwrap());
+    let servers = || (Server::start(password).unwrap(), Server::start(&[]).unwrap());
+    let (server, other) = block_in_place(servers);
     let relay = Relay::start(Traffic::To(server.port())).await;
     let secret = if fault == Fault::WrongPassword { ":first@" } else { "" };
     let operator = redis::Client::open(format!("redis://{secret}127.0.0.1:{}", server.port())).unwrap();
@@ -163,27 +170,30 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
     let store = RedisStore::open(config).unwrap();
     let mut id = 0;
     if opened == Opened::Before {
-        let since = Instant::now();
+        let since = MachineInstant::now();
         while let Err(error) = store.run(&check(id)).await {
             id += 1;
             if since.elapsed() > RECOVERED_WITHIN {
                 return Err(format!("{name}: not reached at first: {}", error_chain(&error)));
             }
+            // Sleeps: between two looks at the server, which announces nothing.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
     stage.begin(fault);
     let (since, mut said) = (Instant::now(), String::new());
-    while since.elapsed() < FAULT {
+    while since.elapsed() < FAULT || (!said.contains(says) && since.elapsed() < PATIENCE) {
         id += 1;
         if let Err(error) = store.run(&check(id)).await
             && (said.is_empty() || !said.contains(says))
         {
             said = error_chain(&error);
         }
+        // Sleeps: the fault lasts for some real time, under load.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    stage.end(fault);
-    let since = Instant::now();
+    block_in_place(|| stage.end(fault));
+    let since = MachineInstant::now();
     loop {
         id += 1;
         match store.run(&check(id)).await {
@@ -198,6 +208,7 @@ async fn recovers(name: &str, fault: Fault, says: &str, opened: Opened) -> Resul
                 let made = stage.relay.accepted();
                 return Err(format!("{name}: {made} connections made; {}", error_chain(&error)));
             }
+            // Sleeps: between two looks at the server, which announces nothing.
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
@@ -210,9 +221,12 @@ async fn the_link_recovers_within_five_seconds_of_the_end_of_each_fault() {
         return skip(name);
     }
     let mut cases = tokio::task::JoinSet::new();
+    let places = Arc::new(Semaphore::new(CASES_AT_ONCE));
     for opened in [Opened::Before, Opened::During] {
         for (name, fault, says) in FAULTS.iter().copied() {
+            let places = Arc::clone(&places);
             cases.spawn(async move {
+                let _place = places.acquire().await.unwrap();
                 let name = format!("{name}, opened {opened:?}");
                 (recovers(&name, fault, says, opened).await, name)
             });

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
-use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
+use tidegate_store_redis::{BreakerConfig, Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
-use crate::engine::{Server, free_port, is_found_within_a_second, patient, skip};
+use crate::engine::{
+    MachineInstant, PATIENCE, PROBE_EVERY, Server, free_port, is_found_within_a_second, patient, skip, within,
+};
 
 fn check(id: u128) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
@@ -21,8 +23,7 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
         return skip("a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_second");
     };
     let port = server.port();
-    let mut config = RedisConfig::new([server.url()]);
-    config.deadline = Duration::from_millis(500);
+    let config = server.config();
     drop(server);
     let store = RedisStore::open(config).unwrap();
     let text = error_chain(&store.run(&check(0)).await.unwrap_err());
@@ -32,22 +33,24 @@ async fn a_server_that_is_away_opens_the_breaker_and_is_found_again_within_a_sec
     }
     let stats = store.stats();
     assert!(matches!(stats.circuit, Circuit::Open { .. }) && stats.opened >= 1, "{stats:?}");
-    // While the breaker is open, a batch costs nothing.
-    let since = Instant::now();
-    let mut error = store.run(&check(9)).await.unwrap_err();
-    for id in 0..1000 {
-        error = store.run(&check(id)).await.unwrap_err();
+    // While the breaker is open, a batch costs nothing: after a cool-down one of them is a call,
+    // and the store is probed every quarter of a second.
+    let (since, machine, mut rejected) = (Instant::now(), MachineInstant::now(), 0);
+    for id in 0..1001 {
+        let error = store.run(&check(id)).await.unwrap_err();
+        let text = error_chain(&error);
+        assert!(!error.is_outcome_unknown() && text.contains("nothing listens there"), "{text}");
+        rejected += u64::from(text.contains("circuit breaker is open"));
     }
-    assert!(since.elapsed() < Duration::from_millis(900), "1000 batches took {:?}", since.elapsed());
-    assert!(
-        !error.is_outcome_unknown()
-            && error_chain(&error).contains("circuit breaker is open")
-            && error_chain(&error).contains("nothing listens there"),
-        "{}",
-        error_chain(&error)
-    );
-
-    assert!(store.stats().rejected.circuit_open >= 1001, "{:?}", store.stats());
+    let (now, took) = (store.stats(), machine.elapsed());
+    assert!(took < Duration::from_millis(900), "1001 batches took {took:?}");
+    let elapsed = since.elapsed().as_millis();
+    let tries = elapsed / BreakerConfig::default().cool_down.as_millis() + 1;
+    let probes = elapsed / PROBE_EVERY.as_millis() + 1;
+    assert_eq!(now.rejected.circuit_open - stats.rejected.circuit_open, rejected, "{now:?}");
+    assert!(u128::from(1001 - rejected) <= tries, "{rejected} of 1001 in {elapsed} ms, {now:?}");
+    let calls = now.calls - stats.calls;
+    assert!(u128::from(calls) <= tries + probes, "{calls} calls in {elapsed} ms, {now:?}");
     let _server = Server::start_on(port, &[]).unwrap();
     is_found_within_a_second(&store).await;
 }
@@ -73,7 +76,9 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     let mut config = server.config();
     config.deadline = Duration::from_millis(200);
     let store = RedisStore::open(config).unwrap();
-    store.run(&check(1)).await.unwrap();
+    // The first call connects. Under its id the batch is charged once.
+    within(PATIENCE, async || store.run(&check(1)).await.map(drop).map_err(|error| error_chain(&error)))
+        .await;
     signal("STOP", &server);
     let since = Instant::now();
     let error = store.run(&check(2)).await.unwrap_err();
@@ -83,13 +88,8 @@ async fn a_server_that_hangs_is_waited_for_until_the_deadline_and_the_outcome_is
     assert!((150..10_000).contains(&waited.as_millis()), "waited {waited:?}");
     // It was carried out when the server went on; sent again under its id it is answered, not
     // charged twice.
-    let used = loop {
-        match store.run(&check(2)).await {
-            Ok(answer) => break answer.outcomes[0].used,
-            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-        }
-    };
-    assert_eq!(used, 2);
+    let answer = within(PATIENCE, async || store.run(&check(2)).await.map_err(|error| error_chain(&error)));
+    assert_eq!(answer.await.outcomes[0].used, 2);
     assert_eq!(store.run(&check(3)).await.unwrap().outcomes[0].used, 3);
 }
 

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tidegate_core::{Algorithm, Cost, Rate, error_chain};
 use tidegate_store::{Batch, Key, Kind, Operation, RequestId, Store, StoreError};
 use tidegate_store_redis::{Circuit, OpenError, RedisConfig, RedisStore, Secret};
 
 use crate::cluster::Cluster;
-use crate::engine::{FOUND_WITHIN, Server, is_found_within_a_second, skip};
+use crate::engine::{
+    FOUND_WITHIN, PATIENCE, PROBE_EVERY, Server, is_found_within_a_second, patient, skip, within,
+};
 
 fn check(id: u128, name: &str) -> Batch {
     let algorithm = Algorithm::bucket(Rate::per_minute(1000).unwrap()).unwrap();
@@ -20,11 +23,9 @@ fn check(id: u128, name: &str) -> Batch {
     Batch::all_or_nothing(RequestId(id), [Operation::new(key, algorithm, Kind::Check { cost: Cost::ONE })])
 }
 
+/// A configuration under which a call fails for what the server says, and not for being late.
 fn config(url: String) -> RedisConfig {
-    let mut config = RedisConfig::new([url]);
-    // Other tests run beside this one.
-    config.deadline = Duration::from_millis(500);
-    config
+    patient(RedisConfig::new([url]))
 }
 
 fn ask(server: &Server, command: &[&str]) {
@@ -35,25 +36,32 @@ fn ask(server: &Server, command: &[&str]) {
 
 /// Asks until an answer is an error, which is to say what is wrong and that nothing was charged.
 async fn fails(store: &RedisStore, says: &str) {
-    let since = Instant::now();
     let mut id = 1_000_000;
-    let error = loop {
+    let error = within(PATIENCE, async || {
         id += 1;
         match store.run(&check(id, "ada")).await {
             // While the breaker is open the error says what the last call met.
-            Err(error) if error_chain(&error).contains(says) => break error,
-            Err(error) => assert!(since.elapsed() < Duration::from_secs(10), "{}", error_chain(&error)),
-            Ok(_) => assert!(since.elapsed() < Duration::from_secs(10), "nothing fails"),
+            Err(error) if error_chain(&error).contains(says) => Ok(error),
+            Err(error) => Err(error_chain(&error)),
+            Ok(_) => Err("nothing fails".to_owned()),
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    })
+    .await;
     let StoreError::Unavailable { sent, .. } = &error else { panic!("{}", error_chain(&error)) };
     assert!(error.is_transient() && !sent, "{}", error_chain(&error));
-    // And for long enough that the breaker has opened where it does.
+    keeps_failing(store, |_| true).await;
+}
+
+/// Asks for long enough that the breaker has opened where it does. Every answer is an error, and
+/// the expected one.
+async fn keeps_failing(store: &RedisStore, is_expected: impl Fn(&StoreError) -> bool) {
     let since = Instant::now();
+    let mut id = 3_000_000;
     while since.elapsed() < Duration::from_millis(700) {
         id += 1;
-        assert!(store.run(&check(id, "ada")).await.is_err());
+        let error = store.run(&check(id, "ada")).await.unwrap_err();
+        assert!(is_expected(&error), "{}", error_chain(&error));
+        // Sleeps: the breaker opens, cools down and tries again in real time.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -62,14 +70,12 @@ async fn fails(store: &RedisStore, says: &str) {
 async fn is_used_again(store: &RedisStore) {
     let since = Instant::now();
     let mut id = 2_000_000;
-    loop {
+    within(FOUND_WITHIN, async || {
         id += 1;
-        match store.run(&check(id, "ada")).await {
-            Ok(_) => break,
-            Err(error) => assert!(since.elapsed() < FOUND_WITHIN, "{}", error_chain(&error)),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        let answer = store.run(&check(id, "ada")).await;
+        answer.map(drop).map_err(|error| error_chain(&error))
+    })
+    .await;
     println!("used again after {:?}", since.elapsed());
 }
 
@@ -142,16 +148,7 @@ async fn a_server_with_too_many_clients_says_so_and_serves_again_when_there_is_r
     let _: () = redis::cmd("CONFIG").arg(&["SET", "maxclients", "1"]).query(&mut operator).unwrap();
     let store = RedisStore::open(config(server.url())).unwrap();
     // The server closes the connection, and what it says before may be lost with it.
-    let since = Instant::now();
-    while since.elapsed() < Duration::from_millis(700) {
-        let error = store.run(&check(1, "ada")).await.unwrap_err();
-        assert!(
-            error.is_transient() && error_chain(&error).contains("`maxclients`"),
-            "{}",
-            error_chain(&error)
-        );
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    keeps_failing(&store, |error| error.is_transient() && error_chain(error).contains("`maxclients`")).await;
     let _: () = redis::cmd("CONFIG").arg(&["SET", "maxclients", "100"]).query(&mut operator).unwrap();
     is_used_again(&store).await;
 }
@@ -169,28 +166,23 @@ async fn a_cluster_without_a_node_for_a_slot_says_so_and_serves_when_there_is_on
     assert!(says && !error.is_outcome_unknown(), "{text}");
     let mut config = config(server.url());
     config.cluster = true;
+    // A call that the client library holds back is given up, and the next one tries again.
+    config.deadline = Duration::from_millis(500);
     let store = RedisStore::open(config).unwrap();
-    let since = Instant::now();
-    loop {
+    within(PATIENCE, async || {
         let error = store.run(&check(1, "ada")).await.unwrap_err();
-        assert!(error.is_transient(), "{}", error_chain(&error));
-        if error_chain(&error).contains("no primary for the slot (CLUSTERDOWN)") {
-            break;
-        }
-        assert!(since.elapsed() < Duration::from_secs(5), "{}", error_chain(&error));
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        let text = error_chain(&error);
+        assert!(error.is_transient(), "{text}");
+        if text.contains("no primary for the slot (CLUSTERDOWN)") { Ok(()) } else { Err(text) }
+    })
+    .await;
     ask(&server, &["CLUSTER", "ADDSLOTS", "16383"]);
     // The cluster itself takes a moment to say that its state is ok.
-    let since = Instant::now();
-    loop {
+    within(PATIENCE, async || {
         let info: String = redis::cmd("CLUSTER").arg("INFO").query(&mut server.client()).unwrap();
-        if info.contains("cluster_state:ok") {
-            break;
-        }
-        assert!(since.elapsed() < Duration::from_secs(20), "{info}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        if info.contains("cluster_state:ok") { Ok(()) } else { Err(info) }
+    })
+    .await;
     is_used_again(&store).await;
 }
 
@@ -221,13 +213,13 @@ async fn a_key_of_another_type_fails_its_own_batches_and_none_that_share_a_call_
     let names: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*c:*").query(&mut client).unwrap();
     let _: () = redis::cmd("DEL").arg(&names[0]).query(&mut client).unwrap();
     let _: () = redis::cmd("RPUSH").arg(&names[0]).arg("stranger").query(&mut client).unwrap();
-    let mut callers = tokio::task::JoinSet::new();
-    for id in 0..200_u128 {
-        let store = store.clone();
+    // One task asks all of them before it waits, so that they wait together for the first call.
+    let callers = (0..200_u128).map(|id| {
+        let store = &store;
         let name = if id % 50 == 7 { "planted".to_owned() } else { format!("user {}", id % 20) };
-        callers.spawn(async move { (name.clone(), store.run(&check(100 + id, &name)).await) });
-    }
-    for (name, answer) in callers.join_all().await {
+        async move { (name.clone(), store.run(&check(100 + id, &name)).await) }
+    });
+    for (name, answer) in join_all(callers).await {
         match answer {
             Ok(_) => assert_ne!(name, "planted"),
             Err(error) => {
@@ -238,7 +230,7 @@ async fn a_key_of_another_type_fails_its_own_batches_and_none_that_share_a_call_
     }
     let stats = store.stats();
     assert_eq!((stats.failed, stats.circuit), (0, Circuit::Closed), "{stats:?}");
-    // How many share a call depends on the load; each alone would take 201.
+    // Each alone would take 201.
     assert!(stats.calls < 150, "{stats:?}");
 }
 
@@ -299,12 +291,18 @@ async fn a_server_from_which_nothing_comes_back_is_found_again_over_another_conn
     // The first connection swallows everything for ever, as one whose packets are dropped.
     let stub = Stub::before(&server, "");
     let mut config = config(stub.url());
-    config.deadline = Duration::from_millis(50);
+    // Less than a probe waits for its answer, and much more than an answer takes.
+    config.deadline = Duration::from_millis(200);
     let store = RedisStore::open(config).unwrap();
     for id in 0..10 {
         assert!(store.run(&check(id, "ada")).await.is_err());
     }
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    // Another connection was tried, and swallows everything as well.
+    within(PATIENCE, async || {
+        let (_, connections) = stub.counts();
+        if connections >= 2 { Ok(()) } else { Err(format!("{connections} connections")) }
+    })
+    .await;
     stub.lets_through();
     is_found_within_a_second(&store).await;
 }
@@ -314,19 +312,28 @@ async fn a_server_that_is_killed_and_started_again_is_found_within_a_second_with
     let name = "a_server_that_is_killed_and_started_again_is_found_within_a_second_without_traffic";
     let Some(server) = Server::start(&[]) else { return skip(name) };
     let port = server.port();
-    let mut config = config(server.url());
-    config.deadline = Duration::from_millis(50);
-    let store = RedisStore::open(config).unwrap();
-    store.now().await.ok();
+    let store = RedisStore::open(config(server.url())).unwrap();
+    store.now().await.unwrap();
     drop(server);
     // One request meets the silence, and none comes after it.
+    let since = Instant::now();
     assert!(store.run(&check(1, "ada")).await.is_err());
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let calls = store.stats().calls;
+    // Nothing listens there, so that each probe fails at once.
+    let probes = within(Duration::from_secs(3), async || {
+        let probes = store.stats().calls - calls;
+        if probes >= 8 { Ok(probes) } else { Err(format!("{probes} probes")) }
+    })
+    .await;
+    let quarters = since.elapsed().as_millis() / PROBE_EVERY.as_millis();
+    assert!(u128::from(probes) <= quarters + 1, "{probes} probes in {quarters} quarters of a second");
     assert!(matches!(store.stats().circuit, Circuit::Open { .. } | Circuit::HalfOpen), "{:?}", store.stats());
-    let probes = store.stats().calls;
-    assert!((8..=20).contains(&probes), "{probes} calls in three seconds of silence");
     let _server = Server::start_on(port, &[]).unwrap();
+    let calls = store.stats().calls;
     is_found_within_a_second(&store).await;
+    // One probe may have been under way. The next one finds the server, and that it is another one.
+    let more = store.stats().calls - calls;
+    assert!(more <= 4, "{more} calls until the server was found");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -338,13 +345,19 @@ async fn a_cluster_that_is_killed_and_started_again_is_found_within_a_second_of_
     let store = RedisStore::open(config).unwrap();
     let since = Instant::now();
     while store.run(&check(1, "ada")).await.is_err() {
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", store.stats());
+        assert!(since.elapsed() < PATIENCE, "{:?}", store.stats());
     }
     cluster.stop();
     for id in 2..8 {
         assert!(store.run(&check(id, "ada")).await.is_err());
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    // Eight probes, one each quarter of a second, meet nobody.
+    let calls = store.stats().calls;
+    within(PATIENCE, async || {
+        let probes = store.stats().calls - calls;
+        if probes >= 8 { Ok(()) } else { Err(format!("{probes} probes")) }
+    })
+    .await;
     cluster.start_again();
     is_used_again(&store).await;
 }
@@ -378,9 +391,9 @@ impl Stub {
         let reply = reply.replace("{port}", &port.to_string());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                made.fetch_add(1, Ordering::Relaxed);
-                let (open, counted, reply) = (Arc::clone(&open), Arc::clone(&counted), reply.clone());
-                std::thread::spawn(move || serve(stream, server, &reply, &open, &counted));
+                let (open, reply) = (Arc::clone(&open), reply.clone());
+                let (counted, made) = (Arc::clone(&counted), Arc::clone(&made));
+                std::thread::spawn(move || serve(stream, server, &reply, &open, &counted, &made));
             }
         });
         Self { port, lets_through, commands, connections }
@@ -406,9 +419,18 @@ impl Stub {
 }
 
 /// Serves one connection to its end.
-fn serve(stream: TcpStream, server: Option<u16>, reply: &str, open: &AtomicBool, counted: &AtomicUsize) {
+fn serve(
+    stream: TcpStream,
+    server: Option<u16>,
+    reply: &str,
+    open: &AtomicBool,
+    counted: &AtomicUsize,
+    made: &AtomicUsize,
+) {
     let is_silent = reply.is_empty();
     let began_silent = is_silent && !open.load(Ordering::Relaxed);
+    // Only now, so that letting everything through changes nothing for a connection that counts.
+    made.fetch_add(1, Ordering::Relaxed);
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut stream = stream;
     let mut upstream = None;

@@ -13,7 +13,7 @@ use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store_redis::RedisStore;
 use tokio::task::JoinSet;
 
-use crate::engine::{Server, skip};
+use crate::engine::{PATIENCE, Server, skip, within};
 
 /// The places of the resource.
 const PLACES: usize = 8;
@@ -67,12 +67,11 @@ async fn used(admission: &Admission) -> u64 {
 
 /// Waits until so many requests wait for their turn.
 async fn until_waiting(admission: &Admission, count: usize) {
-    let waits = async {
-        while admission.driver().engine().waiting() != count {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), waits).await.expect("they all wait");
+    within(PATIENCE, async || {
+        let waiting = admission.driver().engine().waiting();
+        if waiting == count { Ok(()) } else { Err(format!("{waiting} wait, not {count}")) }
+    })
+    .await;
 }
 
 /// Waits for a place as long as it takes.
@@ -106,6 +105,7 @@ async fn at_ten_times_the_load_a_server_sees_one_call_for_each_admitted_request(
                     admission.admit(&request()).await.unwrap()
                 };
                 let hold = verdict.into_result().ok();
+                // Sleeps: the work of a request holds its place, while the server is a real one.
                 tokio::time::sleep(WORK).await;
                 if let Some(hold) = hold {
                     admitted.fetch_add(1, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{ADA, body, get, is_ready, member, redis_or_skip};
 use crate::command::{TemporaryFile, run};
-use crate::gateways::stand::until;
+use crate::gateways::stand::{PATIENCE, until};
 use crate::process::{Daemon, answer, post, send};
 
 /// Asks one after the other over one connection.
@@ -52,20 +52,27 @@ fn leases(address: &str) -> Value {
     body(&get(address, "/v1/leases").1)
 }
 
-/// Asks all until so many are admitted or nothing has been for three seconds.
-fn use_up(callers: &mut [Caller], enough: u64) -> u64 {
-    let (mut admitted, mut last) = (0, Instant::now());
-    while admitted < enough && last.elapsed() < Duration::from_secs(3) {
+/// Nothing more comes if nothing has come for so long.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Asks all until `enough` are admitted, or at least `least` and then nothing for [`SILENCE`].
+fn use_up(callers: &mut [Caller], least: impl Fn() -> u64, enough: u64) -> u64 {
+    let (mut admitted, mut last_admission) = (0, Instant::now());
+    loop {
+        let patience = if admitted < least() { PATIENCE } else { SILENCE };
+        if admitted >= enough || last_admission.elapsed() >= patience {
+            return admitted;
+        }
         let before = admitted;
         for caller in &mut *callers {
             admitted += caller.burst();
         }
         if admitted > before {
-            last = Instant::now();
+            last_admission = Instant::now();
         }
+        // Sleeps: between two rounds of asking; a lease that comes announces nothing.
         thread::sleep(Duration::from_millis(20));
     }
-    admitted
 }
 
 const DAY: &str = "{ name: day, key: [user], fixed: { limit: 600, window: 24h }, consistency: leased }";
@@ -88,7 +95,7 @@ fn a_quota_leased_by_three_members_is_used_to_the_last_unit_and_shown_meanwhile(
         (&me["leases"][0]["limit"], &me["leases"][0]["scope"]["user"]),
         (&"day".into(), &"ada".into())
     );
-    assert_eq!(use_up(&mut callers, 600) + 1, 600);
+    assert_eq!(use_up(&mut callers, || 599, 600) + 1, 600);
     // No member admits one more.
     for caller in &mut callers {
         let refusal = caller.ask().unwrap_err();
@@ -120,9 +127,15 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
         (Caller::new(&address), Caller::new(&stopping), Caller::new(&dying));
     assert!(one.ask().is_ok() && other.ask().is_ok());
     until("all members are known", || leases(&address)["count"] == 3);
-    let mut before = 2;
+    let (mut before, mut asked, since) = (2, 0, Instant::now());
     until("the third has something in hand", || {
-        before += u64::from(third.ask().is_ok());
+        // A hundred a second, also where a look takes long: a member with few requests is lent none
+        // in advance.
+        let due = (since.elapsed().as_millis() / 10).saturating_sub(asked).clamp(1, 8);
+        for _ in 0..due {
+            before += u64::from(third.ask().is_ok());
+        }
+        asked += due;
         leases_in_hand(&dying) > 2
     });
     let really = leases_in_hand(&dying);
@@ -135,10 +148,12 @@ fn a_member_that_stops_gives_its_leases_back_and_one_that_is_killed_is_missed() 
     assert_eq!(leases(&address)["gone"], 1);
     let metrics = get(&address, "/metrics").1;
     assert!(metrics.contains("\ntidegate_members_gone_total 1\n"), "{metrics}");
-    // Short by what the dead one had in hand at most, and never over.
-    let admitted = before + use_up(std::slice::from_mut(&mut one), 600 - before - really);
-    // The ledger reports the bound: the granted tokens that no member gave back.
-    let gone = leases(&address)["gone_tokens"].as_u64().unwrap();
+    // Short by what the dead one had in hand at most, which is less than 300, and never over. The
+    // ledger reports the bound: the granted tokens that no member gave back.
+    let gone_tokens = || leases(&address)["gone_tokens"].as_u64().unwrap();
+    let least = || 600_u64.saturating_sub(before + gone_tokens().min(300));
+    let admitted = before + use_up(std::slice::from_mut(&mut one), least, 600 - before - really);
+    let gone = gone_tokens();
     assert!((really..300).contains(&gone) && gone > 2, "{gone} gone, {really} in hand");
     assert!((600 - gone..=600).contains(&admitted), "{admitted}, {gone} gone");
     let (_, said, _) = run(&["leases", "--at", &format!("http://{address}")]);
@@ -163,12 +178,14 @@ fn a_leased_rate_goes_on_without_the_store_and_a_quota_spends_what_it_has() {
     assert!(day.ask().is_ok());
     redis.kill();
     let started = Instant::now();
-    let mut admitted = 0;
-    while started.elapsed() < Duration::from_secs(2) {
+    let (mut asked, mut admitted) = (0, 0);
+    while started.elapsed() < Duration::from_secs(2) || asked <= 100 {
+        asked += 1;
         admitted += u64::from(rate.ask().is_ok());
+        // Sleeps: a lease ends in real time, which the callers outlast at a moderate load.
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(admitted > 50, "{admitted} in two seconds without the store");
+    assert!(admitted > 50 && admitted * 2 >= asked, "{admitted} of {asked} without the store");
     let spent = day.burst();
     assert!(spent < 599, "{spent}");
     let refusal = day.ask().unwrap_err();

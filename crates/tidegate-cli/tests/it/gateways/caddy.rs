@@ -21,7 +21,7 @@ pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Opt
     for variable in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
         command.env(variable, stand.file(""));
     }
-    stand.start_gateway(&mut command);
+    stand.start_gateway(command);
     Some(stand)
 }
 

@@ -17,7 +17,7 @@ pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Opt
     let mut stand = make();
     let mut command = Command::new(program);
     command.args(["-c", file, "--concurrency", "2", "--disable-hot-restart", "-l", "warning"]);
-    stand.start_gateway(&mut command);
+    stand.start_gateway(command);
     Some(stand)
 }
 

@@ -17,7 +17,7 @@ pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Opt
     let mut stand = make();
     let mut command = Command::new(program);
     command.args(["-db", "-f", file]);
-    stand.start_gateway(&mut command);
+    stand.start_gateway(command);
     Some(stand)
 }
 

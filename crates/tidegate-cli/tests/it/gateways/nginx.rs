@@ -25,7 +25,7 @@ pub(super) fn start(make: impl FnOnce() -> Stand, file: &str, test: &str) -> Opt
     fs::write(stand.file("nginx.conf"), main).unwrap();
     let mut command = Command::new(program);
     command.arg("-p").arg(stand.file("")).args(["-c", "nginx.conf", "-e", "stderr", "-g", "daemon off;"]);
-    stand.start_gateway(&mut command);
+    stand.start_gateway(command);
     Some(stand)
 }
 

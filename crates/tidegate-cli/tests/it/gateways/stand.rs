@@ -11,6 +11,10 @@
 //! | `127.0.0.1:8079` | what the gateway listens on for itself |
 //!
 //! Envoy's files write them as `address: 127.0.0.1, port_value: 8080`.
+//!
+//! The recipes give Tidegate a quarter of a second to take a connection and a second to answer. On
+//! a busy machine Tidegate may take longer, so the copies give it more. Claims about a silent
+//! Tidegate are checked with the second of the recipe.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -24,13 +28,36 @@ use crate::command::{TemporaryFolder, tidegate};
 use crate::process::Daemon;
 
 /// After this long without what it waits for a test fails rather than hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a gateway that was asked to end may take before it is killed.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// How long each gateway waits for a connection to Tidegate: in the recipe, and in the copy of it.
+const PATIENT_CONNECT: &[(&str, &str)] = &[
+    ("dial_timeout 250ms", "dial_timeout 15s"),
+    ("connect_timeout: 0.25s", "connect_timeout: 15s"),
+    ("timeout connect 250ms", "timeout connect 15s"),
+    ("proxy_connect_timeout 250ms", "proxy_connect_timeout 15s"),
+];
+
+/// The same for an answer of Tidegate.
+const PATIENT_READ: &[(&str, &str)] = &[
+    ("response_header_timeout 1s", "response_header_timeout 15s"),
+    (" timeout: 1s", " timeout: 15s"),
+    ("timeout server 1s", "timeout server 15s"),
+    ("proxy_read_timeout 1s", "proxy_read_timeout 15s"),
+];
 
 pub(crate) struct Stand {
     // Before the folder, so that no program outlives its files.
     gateway: Option<Gateway>,
+    /// Starts the gateway.
+    command: Option<Command>,
     daemon: Option<Daemon>,
     folder: TemporaryFolder,
+    /// The copied files of the recipe.
+    files: Vec<PathBuf>,
     pub(crate) service: Service,
     /// Where callers come.
     pub(crate) public: String,
@@ -62,13 +89,18 @@ impl Stand {
             ("127.0.0.1:8079", &inner),
         ];
         let recipes = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateways"));
+        let mut files = Vec::new();
         for file in fs::read_dir(recipes.join(recipe)).unwrap().map(Result::unwrap) {
             let text = fs::read_to_string(file.path()).unwrap();
             let text = exchanged.iter().fold(text, |text, (from, to)| exchange(&text, from, to));
-            fs::write(folder.path().join(file.file_name()), text).unwrap();
+            let times = PATIENT_CONNECT.iter().chain(PATIENT_READ);
+            let text = times.fold(text, |text, (theirs, ours)| text.replace(theirs, ours));
+            let copy = folder.path().join(file.file_name());
+            fs::write(&copy, text).unwrap();
+            files.push(copy);
         }
         let asked = if recipe == "envoy" { grpc } else { api.clone() };
-        Self { gateway: None, daemon: None, folder, service, public, api, asked }
+        Self { gateway: None, command: None, daemon: None, folder, files, service, public, api, asked }
     }
 
     /// A file of the recipe, or the place for another one beside it.
@@ -104,9 +136,25 @@ impl Stand {
     }
 
     /// Starts the gateway in the folder, and returns when it takes connections.
-    pub(crate) fn start_gateway(&mut self, command: &mut Command) {
+    pub(crate) fn start_gateway(&mut self, mut command: Command) {
         self.gateway = None;
-        self.gateway = Some(Gateway::start(command, self.folder.path(), &self.public));
+        self.gateway = Some(Gateway::start(&mut command, self.folder.path(), &self.public));
+        self.command = Some(command);
+    }
+
+    /// Starts the gateway again. It waits for an answer of Tidegate no longer than the recipe says.
+    pub(crate) fn wait_as_the_recipe_says(&mut self) {
+        let mut changed = 0;
+        for file in &self.files {
+            let patient = fs::read_to_string(file).unwrap();
+            let text =
+                PATIENT_READ.iter().fold(patient.clone(), |text, (theirs, ours)| text.replace(ours, theirs));
+            changed += usize::from(text != patient);
+            fs::write(file, text).unwrap();
+        }
+        assert!(changed > 0, "the recipe says no time to wait for an answer");
+        let command = self.command.take().unwrap();
+        self.start_gateway(command);
     }
 
     /// The output of the gateway.
@@ -153,12 +201,9 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         // By its id, and kindly: nginx takes its workers with it only when it is asked.
         let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
-        let began = Instant::now();
-        while asked.is_ok() && began.elapsed() < Duration::from_secs(5) {
-            if matches!(self.0.try_wait(), Ok(Some(_)) | Err(_)) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        let is_over = || matches!(self.0.try_wait(), Ok(Some(_)) | Err(_));
+        if asked.is_ok() && holds_within(END_MAX, is_over) {
+            return;
         }
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -166,10 +211,21 @@ impl Drop for Gateway {
 }
 
 /// Looks until it holds.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    assert!(holds_within(PATIENCE, holds), "waited in vain: {what}");
+}
+
+/// Looks until it holds, for so long at most; whether it does.
+fn holds_within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+    loop {
+        if holds() {
+            return true;
+        }
+        if began.elapsed() >= patience {
+            return false;
+        }
+        // Sleeps: between two looks at a state that announces nothing.
         std::thread::sleep(Duration::from_millis(5));
     }
 }

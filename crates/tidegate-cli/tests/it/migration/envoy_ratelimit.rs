@@ -10,7 +10,7 @@ use std::process::Command;
 use tidegate_redis_server::RedisServer;
 
 use super::side_by_side::service;
-use super::workshop::{Section, Workshop, exchanges, until_the_minute_has};
+use super::workshop::{Section, Workshop, exchanges, until_the_hour_has};
 use crate::gateways::exchange::Answer;
 use crate::gateways::stand::until;
 use crate::gateways::tools::{fetched_or_skip, find_or_skip};
@@ -68,7 +68,7 @@ fn strict_filter(cluster: &str, more: &str) -> String {
         "    typed_config:
       \"@type\": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
       domain: shop
-      timeout: 1s
+      timeout: 20s
       failure_mode_deny: true
 {more}      rate_limit_service:
         transport_api_version: V3
@@ -81,7 +81,10 @@ fn strict_filter(cluster: &str, more: &str) -> String {
 fn write_envoy(workshop: &Workshop, filters: &str) {
     let recipe = std::fs::read_to_string(workshop.file("docs/gateways/envoy/fail-closed.yaml")).unwrap();
     let (_, cluster) = recipe.split_once("    - name: tidegate\n").unwrap();
-    let cluster = format!("    - name: tidegate\n{cluster}");
+    // Tidegate may be late on a busy machine.
+    let patient = cluster.replace("connect_timeout: 0.25s", "connect_timeout: 20s");
+    assert_ne!(patient, cluster);
+    let cluster = format!("    - name: tidegate\n{patient}");
     let old = cluster.replace("tidegate", "ratelimit").replace("8081", &OLD_GRPC.to_string());
     let filters: String = filters.lines().flat_map(|line| ["                ", line, "\n"]).collect();
     let file = ENVOY.replace("FILTERS\n", &filters).replace("CLUSTERS", &(cluster + &old));
@@ -96,6 +99,21 @@ fn start_envoy(program: &Path, workshop: &mut Workshop) {
 
 fn ask(workshop: &Workshop, key: &str) -> Answer {
     workshop.get(8000, "/", &[("x-api-key", key)])
+}
+
+/// Has the limit of five a minute count by the hour, which does not end while a busy machine takes
+/// its time.
+fn count_by_the_hour(workshop: &Workshop) {
+    workshop.edit("config/shop.yaml", "unit: minute", "unit: hour");
+    until_the_hour_has(3);
+}
+
+/// Waits until the daemon at port 8080 of the page has taken over so many changed policies.
+fn until_reloaded(workshop: &Workshop, times: u32) {
+    until("the policy is taken over", || {
+        let metrics = workshop.run("curl -s http://127.0.0.1:8080/metrics");
+        metrics.contains(&format!("\ntidegate_policy_reloads_total {times}\n"))
+    });
 }
 
 /// Carries out the steps 1 and 3: the files of the peer, checked, and served in shadow mode.
@@ -119,6 +137,8 @@ fn envoy_moves_from_the_old_service_to_tidegate_as_the_page_says() {
     let mut workshop = Workshop::new(&[8080, 8081, 9901, 8000, OLD_HTTP, OLD_GRPC]);
     workshop.set_address(3000, &service());
     serve_in_shadow(&page, &mut workshop);
+    count_by_the_hour(&workshop);
+    until_reloaded(&workshop, 1);
     workshop.write(
         "old.yaml",
         "listen: { http: 127.0.0.1:8090, grpc: 127.0.0.1:8091 }\n\
@@ -129,10 +149,10 @@ fn envoy_moves_from_the_old_service_to_tidegate_as_the_page_says() {
 
     // Steps 4 and 5: Envoy asks both.
     let filters = page.block("name: tidegate-shadow").text;
+    assert!(filters.contains("timeout: 0.25s"), "{filters}");
+    let filters = filters.replace("timeout: 0.25s", "timeout: 20s");
     write_envoy(&workshop, &(filters + &strict_filter("ratelimit", "")));
     start_envoy(&envoy, &mut workshop);
-    // All that follows is of one window.
-    until_the_minute_has(20);
     let statuses: Vec<u16> = (0..8).map(|_| ask(&workshop, "ada").status).collect();
     assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429, 429]);
     assert_eq!(ask(&workshop, "partner").status, 200);
@@ -145,9 +165,7 @@ fn envoy_moves_from_the_old_service_to_tidegate_as_the_page_says() {
     // Step 6: Tidegate enforces, and Envoy asks the old service no more.
     page.assert_says("Set `shadow: false` and `headers: { enabled: true }`");
     workshop.edit("tidegate.yaml", "shadow: true", "shadow: false\n  headers: { enabled: true }");
-    until("the policy is taken over", || {
-        workshop.run("curl -s http://127.0.0.1:8080/metrics").contains("\ntidegate_policy_reloads_total 1\n")
-    });
+    until_reloaded(&workshop, 2);
     page.assert_says("`status_on_error: { code: ServiceUnavailable }`");
     let name = "  - name: envoy.filters.http.ratelimit\n";
     let status_on_error = "      status_on_error: { code: ServiceUnavailable }\n";
@@ -183,10 +201,10 @@ fn envoy_moves_from_the_old_service_to_tidegate_as_the_page_says() {
     assert_eq!(ask(&workshop, "grace").status, 500);
 }
 
-/// Whether the line is `ratelimit-reset` with seconds of a minute.
+/// Whether the line is `ratelimit-reset` with seconds of an hour.
 fn is_reset(line: &str) -> bool {
     let seconds = line.strip_prefix("ratelimit-reset: ").and_then(|value| value.parse::<u32>().ok());
-    seconds.is_some_and(|seconds| (1..=60).contains(&seconds))
+    seconds.is_some_and(|seconds| (1..=3600).contains(&seconds))
 }
 
 /// Asserts that every metric of the mapping table is there.
@@ -223,9 +241,10 @@ fn every_kind_of_hits_of_the_mapping_table_is_counted() {
         "config/shadow.yaml",
         "domain: mail\ndescriptors: [{ key: to, rate_limit: { unit: hour, requests_per_unit: 1 }, shadow_mode: true }]\n",
     );
-    for text in ["# config/shop.yaml", "# tidegate.yaml", "serve tidegate.yaml"] {
-        workshop.follow(&page.block(text));
-    }
+    workshop.follow(&page.block("# config/shop.yaml"));
+    count_by_the_hour(&workshop);
+    workshop.follow(&page.block("# tidegate.yaml"));
+    workshop.follow(&page.block("serve tidegate.yaml"));
     let table = page.rows(MAPPING);
     let entry = |key: &str, more: &str| format!(r#"[{{"entries":[{{"key":"{key}","value":"ada"}}]{more}}}]"#);
     for (domain, descriptors, times) in [
@@ -267,6 +286,7 @@ fn two_daemons_on_one_redis_admit_together_what_the_file_allows() {
     let store = store.replace("..", &redis.url()).replace('N', "2, deadline: 10s");
     let mut workshop = Workshop::new(&[8080, 8081, OLD_HTTP, OLD_GRPC]);
     workshop.follow(&page.block("# config/shop.yaml"));
+    count_by_the_hour(&workshop);
     for (name, http, grpc) in [("one.yaml", 8080, 8081), ("two.yaml", OLD_HTTP, OLD_GRPC)] {
         let policy = format!(
             "listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc} }}\n{store}\n\
@@ -276,7 +296,6 @@ fn two_daemons_on_one_redis_admit_together_what_the_file_allows() {
         workshop.serve(name);
         until("it has the store", || workshop.get(http, "/readyz", &[]).status == 200);
     }
-    until_the_minute_has(10);
     let statuses: Vec<u16> = (0..20)
         .map(|number| {
             let address = workshop.address(if number % 2 == 0 { 8080 } else { OLD_HTTP });

@@ -32,6 +32,7 @@ fn answer(mut stream: &TcpStream) -> Option<()> {
     let first = lines.next()?.ok()?;
     lines.map_while(Result::ok).find(String::is_empty)?;
     if first.contains(" /download/") {
+        // Sleeps: a download takes as long as in the trial of the page, whose times are compared.
         std::thread::sleep(DOWNLOAD);
     }
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello\n").ok()
@@ -111,16 +112,4 @@ pub(super) fn at_once(workshop: &Workshop, count: usize, path: &str, header: &st
         })
         .collect();
     Answers { statuses, took: began.elapsed() }
-}
-
-/// Tries until it holds, at most three times: on a busy machine the requests of a burst may not
-/// come at once, and the limits have room for one more meanwhile.
-pub(super) fn tried<T>(mut attempt: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -> T {
-    for _ in 0..2 {
-        let found = attempt();
-        if holds(&found) {
-            return found;
-        }
-    }
-    attempt()
 }

@@ -214,14 +214,15 @@ pub(super) fn exchanges(text: &str) -> Vec<(&str, String)> {
     exchanges
 }
 
-/// Waits until the present minute lasts for so many seconds, for counters that begin anew with the
+/// Waits until the present hour lasts for so many minutes, for counters that begin anew with the
 /// next one.
-pub(super) fn until_the_minute_has(seconds: u64) {
+pub(super) fn until_the_hour_has(minutes: u64) {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let left = Duration::from_mins(1).saturating_sub(Duration::from_nanos(
-        u64::try_from(since_epoch.as_nanos() % Duration::from_mins(1).as_nanos()).unwrap(),
+    let left = Duration::from_hours(1).saturating_sub(Duration::from_nanos(
+        u64::try_from(since_epoch.as_nanos() % Duration::from_hours(1).as_nanos()).unwrap(),
     ));
-    if left < Duration::from_secs(seconds) {
+    if left < Duration::from_mins(minutes) {
+        // Sleeps: until the next hour of the wall clock, with which the counters begin anew.
         std::thread::sleep(left);
     }
 }
