@@ -32,6 +32,15 @@ use crate::listener_role::{ListenerProtocol, ListenerRole};
 use crate::request_connection::RequestConnection;
 use crate::resp;
 
+/// The bytes of a connection: over TCP or a Unix socket, with TLS or without.
+trait ConnectionStream: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin> ConnectionStream for S {}
+
+/// All kinds of connections in one type, so that each protocol is compiled once and not four times.
+/// A read or a write costs an indirect call.
+type BoxedStream = Box<dyn ConnectionStream>;
+
 /// Serves an accepted connection to its end, after the TLS handshake if its listener has one.
 pub(crate) fn serve_accepted<S>(
     daemon: Arc<Daemon>,
@@ -45,11 +54,13 @@ where
     S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
 {
     // In boxes, so that a connection takes the memory of its own kind and not that of the largest.
-    let Some(tls) = tls else { return Either::Left(Box::pin(serve(daemon, serves, peer, stream, open))) };
+    let Some(tls) = tls else {
+        return Either::Left(Box::pin(serve(daemon, serves, peer, Box::new(stream), open)));
+    };
     Either::Right(Box::pin(async move {
         if let Some(stream) = Box::pin(shake_hands(&daemon.context, &tls, &open.line, stream)).await {
             open.names = names_shown(&stream);
-            Box::pin(serve(daemon, serves, peer, stream, open)).await;
+            Box::pin(serve(daemon, serves, peer, Box::new(stream), open)).await;
         }
     }))
 }
@@ -145,10 +156,13 @@ impl HttpProtocol for ReverseProxy<DaemonContext> {
 }
 
 /// Serves one connection to its end.
-async fn serve<S>(daemon: Arc<Daemon>, serves: ListenerRole, peer: Peer, stream: S, open: OpenConnection)
-where
-    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
-{
+async fn serve(
+    daemon: Arc<Daemon>,
+    serves: ListenerRole,
+    peer: Peer,
+    stream: BoxedStream,
+    open: OpenConnection,
+) {
     let context = &*daemon.context;
     let on =
         || RequestConnection { line: Arc::clone(&open.line), names: Arc::clone(&open.names), peer, serves };
@@ -161,11 +175,12 @@ where
 }
 
 /// Serves one connection of a protocol over HTTP to its end.
-async fn serve_http<P, S>(context: &DaemonContext, protocol: &Arc<P>, on: RequestConnection, stream: S)
-where
-    P: HttpProtocol,
-    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
-{
+async fn serve_http<P: HttpProtocol>(
+    context: &DaemonContext,
+    protocol: &Arc<P>,
+    on: RequestConnection,
+    stream: BoxedStream,
+) {
     let line = Arc::clone(&on.line);
     // One shared thing for each request to hold on to, not two.
     let shared = Arc::new((Arc::clone(protocol), on));
@@ -217,15 +232,14 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves one connection until it ends or is told to, with its streams if they are answered
 /// together.
-async fn run<S, T, B, E>(
+async fn run<T, B, E>(
     daemon: &DaemonContext,
     builder: &Builder<E>,
     mut together: Option<StreamSet>,
     service: T,
-    stream: S,
+    stream: BoxedStream,
     line: &Arc<ConnectionActivity>,
 ) where
-    S: AsyncRead + AsyncWrite + PeerShutdown + Send + Unpin + 'static,
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     T::Future: Send + 'static,
     B: Body + Send + 'static,

@@ -58,6 +58,16 @@ impl PeerShutdown for UnixStream {
     }
 }
 
+impl<S: PeerShutdown + ?Sized> PeerShutdown for Box<S> {
+    fn has_ended(&self) -> bool {
+        (**self).has_ended()
+    }
+
+    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
+        (**self).watch_end(cx)
+    }
+}
+
 impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
     fn has_ended(&self) -> bool {
         self.get_ref().0.has_ended()
