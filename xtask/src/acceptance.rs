@@ -21,6 +21,7 @@ use self::part::Part;
 use self::progress::Progress;
 use self::suites::{PartedSuite, SUITES, Suite, SuiteKind};
 use crate::cargo::target_directory;
+use crate::step_times::in_words;
 
 /// Runs the suite that `arguments` begin with, with the rest of them; without any, lists the
 /// suites. `None` when there is no suite of that name.
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &[&str]) -> Option<bool> {
     };
     let suite = SUITES.iter().find(|suite| suite.name == *name)?;
     let passed = match &suite.kind {
-        SuiteKind::Daemon { package } => Ok(daemon::run(package, rest)),
+        SuiteKind::Daemon { package } => daemon::run(suite.name, package, rest),
         SuiteKind::Parted(parted) => {
             Options::read(rest).and_then(|options| run_parts(suite, parted, options))
         }
@@ -53,6 +54,20 @@ fn list() -> String {
          --so-far  write the table of the finished parts and run nothing\n\nWithout --binary PATH, abuse and overload build \
          the daemon first, with the profile dist.\n",
     );
+    text
+}
+
+/// The last pass of each suite, a line each: machine, revision and day.
+pub(crate) fn last_passes() -> String {
+    let page = page::read().unwrap_or_else(|error| {
+        println!("{error}");
+        String::new()
+    });
+    let mut text = String::from("acceptance suites, which this command does not run, and their last pass:\n");
+    for Suite { name, .. } in SUITES {
+        let pass = page::last_pass(&page, name).unwrap_or_else(|| "no pass on record".to_owned());
+        let _ = writeln!(text, "  {name:<10}{pass}");
+    }
     text
 }
 
@@ -143,11 +158,11 @@ fn progress_line(suite: &str, part: &Part, progress: &Progress, count: usize) ->
     let about = match u32::try_from(done) {
         Ok(done @ 1..) => {
             let left = took / done * u32::try_from(left).unwrap_or(u32::MAX);
-            format!(", about {} left", page::in_words(left))
+            format!(", about {} left", in_words(left))
         }
         _ => String::new(),
     };
-    format!("{suite}: {done} of {count} parts in {}{about}; now {}", page::in_words(took), part.name)
+    format!("{suite}: {done} of {count} parts in {}{about}; now {}", in_words(took), part.name)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Running cargo, with the same toolchain that runs this program.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -40,41 +40,8 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     }
 }
 
-/// As [`succeeds`], and shows each line of standard output to `read_output`, and each line of
-/// standard error to `read_errors`, as it is printed.
-pub(crate) fn succeeds_reading(
-    command: &mut Command,
-    mut read_output: impl FnMut(&str),
-    mut read_errors: impl FnMut(&str) + Send,
-) -> bool {
-    // Behind the pipe cargo sees no terminal, and would print without colours.
-    if std::io::stderr().is_terminal() && std::env::var_os("CARGO_TERM_COLOR").is_none() {
-        command.env("CARGO_TERM_COLOR", "always");
-    }
-    let mut child = match command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => return could_not_start(command, &error),
-    };
-    let output = child.stdout.take().expect("standard output was piped above");
-    let errors = child.stderr.take().expect("standard error was piped above");
-    std::thread::scope(|scope| {
-        // Without a reader of what we print, the exit code is all that is left to give.
-        scope.spawn(|| {
-            for_each_line(errors, |line| {
-                let _ = std::io::stderr().write_all(line);
-                read_errors(String::from_utf8_lossy(line).trim_end());
-            });
-        });
-        for_each_line(output, |line| {
-            let _ = std::io::stdout().write_all(line);
-            read_output(String::from_utf8_lossy(line).trim_end());
-        });
-    });
-    child.wait().is_ok_and(|status| status.success())
-}
-
 /// As [`succeeds`], and shows each line of standard output to `read` instead of printing it.
-pub(crate) fn succeeds_reading_silently(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
+pub(crate) fn succeeds_reading(command: &mut Command, mut read: impl FnMut(&str)) -> bool {
     match command.stdout(Stdio::piped()).spawn() {
         Ok(mut child) => {
             let output = child.stdout.take().expect("standard output was piped above");
@@ -85,13 +52,14 @@ pub(crate) fn succeeds_reading_silently(command: &mut Command, mut read: impl Fn
     }
 }
 
-fn could_not_start(command: &Command, error: &std::io::Error) -> bool {
+/// Says that a command could not be started; false, for the caller to return.
+pub(crate) fn could_not_start(command: &Command, error: &std::io::Error) -> bool {
     println!("could not start {}: {error}", command.get_program().display());
     false
 }
 
 /// Calls `read` with each line, its end included. A test may print bytes that are not UTF-8.
-fn for_each_line(output: impl Read, mut read: impl FnMut(&[u8])) {
+pub(crate) fn for_each_line(output: impl Read, mut read: impl FnMut(&[u8])) {
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
     while output.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
@@ -122,19 +90,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_and_errors_are_read_apart_and_line_by_line() {
+    fn lines_of_output_are_read_and_the_end_of_the_command_is_told() {
         for (end, succeeds) in [("exit 0", true), ("exit 3", false)] {
-            let (mut output, mut errors) = (Vec::new(), Vec::new());
+            let mut lines = Vec::new();
             let mut command = Command::new("sh");
-            command.args(["-c", &format!("echo one; echo two >&2; echo three; {end}")]);
-            let succeeded = succeeds_reading(
-                &mut command,
-                |line| output.push(line.to_owned()),
-                |line| errors.push(line.to_owned()),
-            );
-            assert_eq!(succeeded, succeeds);
-            assert_eq!(output, ["one", "three"]);
-            assert_eq!(errors, ["two"]);
+            command.args(["-c", &format!("echo one; printf 'no end'; {end}")]);
+            assert_eq!(succeeds_reading(&mut command, |line| lines.push(line.to_owned())), succeeds);
+            assert_eq!(lines, ["one", "no end"]);
         }
     }
 }

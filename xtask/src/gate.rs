@@ -1,23 +1,23 @@
-//! The gate: every check a change must pass, in the order in which failures are cheapest to learn.
+//! `cargo xtask test`: what must hold at each change, in the order in which failures are cheapest
+//! to learn.
 //!
-//! Tests run under plain `cargo test` and under nothing else. It is in every toolchain, runs the
-//! examples in the documentation too, and runs a binary's tests in one process, which is how users
-//! of `cargo test` will see them. `cargo nextest run` is faster at the desk, but a second runner
-//! here would be a second truth.
+//! The test programs are compiled once, with faults that can be planted; loom needs a second build
+//! of a few libraries. Then the programs, the models and the examples in the documentation run side
+//! by side. The checks before a release are in [`crate::release`].
 
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use crate::cargo::{
-    add_flags, cargo, output_of, succeeds, succeeds_reading, succeeds_reading_silently, target_directory,
-};
-use crate::checkout;
+use crate::cargo::{cargo, output_of};
+use crate::compilers::Compiler;
 use crate::packages::{self, Depth};
-use crate::planted_faults::{self, TestTarget};
 use crate::step_times::StepTimes;
-use crate::tally::{Tally, TestOutput};
-use crate::test_binaries::TestBinaries;
+use crate::steps::{StepReport, Steps, check, plain};
+use crate::tally::Tally;
+use crate::test_jobs::{self, JobKind, TestJob};
+use crate::timing_report::TimingReport;
 use crate::workspace::{self, Member};
-use crate::{feature_sets, language, layers, prerequisites, public_api};
+use crate::workspace_build::{TestProgram, build};
+use crate::{checkout, language, layers, planted_faults, prerequisites};
 
 /// The features of the facade that are not on by default: its tests and examples need them.
 pub(crate) const FACADE: &str = "tidegate/policy,tidegate/redis,tidegate/tower";
@@ -28,28 +28,21 @@ const LINTS_RUST: &str = "1.95";
 /// The variable that property tests take their seed from.
 const PROPTEST_SEED: &str = "PROPTEST_RNG_SEED";
 
-/// How many of the slowest steps are listed at the end. Parts of a step count as steps.
-const SLOWEST_LISTED: usize = 10;
+/// A part of the names of loom's models, and of no other test.
+const LOOM_FILTER: &str = "loom";
 
-/// The result of one step, given by the step itself.
+/// The programs that the tests are in.
 #[derive(Default)]
-struct StepReport {
-    tally: Tally,
-    /// The reason why it could not run, or advice; empty when there is nothing to say.
-    note: String,
-    /// The times of its parts; empty for a step without parts.
-    parts: StepTimes,
+struct BuiltPrograms {
+    tests: Vec<TestProgram>,
+    /// Libraries under loom.
+    models: Vec<TestProgram>,
+    /// Whether nothing is missing.
+    is_complete: bool,
 }
 
-/// A step that has run.
-struct FinishedStep {
-    name: &'static str,
-    took: Duration,
-    report: StepReport,
-}
-
-/// Runs everything; true when nothing failed.
-pub(crate) fn run() -> bool {
+/// Runs everything; true when nothing failed. A table of all times is written to `timings`.
+pub(crate) fn run(mut timings: Option<TimingReport>) -> bool {
     let members = match workspace::members() {
         Ok(members) => members,
         Err(error) => {
@@ -58,47 +51,27 @@ pub(crate) fn run() -> bool {
             return false;
         }
     };
-    let steps = [
-        step("tools", set_up),
-        step("format", || check(&["fmt", "--all", "--check"])),
-        step("layering", || plain(layers::run())),
-        step("language", || plain(language::check())),
-        step("clippy", || {
-            let arguments = [
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--features",
-                FACADE,
-                "--locked",
-                "--",
-                "--deny",
-                "warnings",
-            ];
-            toolchain_hint(check(&arguments))
-        }),
-        step("docs", || toolchain_hint(document())),
-        step("api", || check_public_api(&members)),
-        step("tests", test),
-        step("loom", || explore_interleavings(&members)),
-        step("faults", find_planted_faults),
-        step("deny", deny),
-        step("advisories", advisories),
-        step("features", || check_feature_sets(&members)),
-        step("oldest", || check_oldest_rust(&members)),
-        step("package", || plain(packages::check(&members, Depth::Packed))),
-    ];
-    println!("\nslowest steps:");
-    let mut times = StepTimes::default();
-    for step in &steps {
-        times.add_step(step.name, step.took, &step.report.parts);
+    let mut steps = Steps::begin();
+    steps.run("tools", set_up);
+    steps.run("format", || check(&["fmt", "--all", "--check"]));
+    steps.run("layering", || plain(layers::run()));
+    steps.run("language", || plain(language::check()));
+    let mut programs = BuiltPrograms::default();
+    steps.run("clippy", || {
+        let targets = ["clippy", "--workspace", "--all-targets", "--features", FACADE, "--locked"];
+        toolchain_hint(check(&[targets.as_slice(), &["--", "--deny", "warnings"]].concat()))
+    });
+    steps.run("build", || {
+        let report;
+        (report, programs) = compile(&members, timings.as_mut());
+        report
+    });
+    steps.run("tests", || test(&programs, timings.as_mut()));
+    steps.run("package", || plain(packages::check(&members, Depth::Packed)));
+    if let Some(timings) = timings {
+        timings.write();
     }
-    print!("{}", times.slowest(SLOWEST_LISTED));
-    println!("\n{:<10}{:>9}   result", "step", "time");
-    steps.iter().filter(|step| step.report.tally != Tally::default()).for_each(print_row);
-    let total = steps.iter().fold(Tally::default(), |sum, step| sum.plus(step.report.tally));
-    println!("\n{total}");
-    total.failed == 0
+    steps.finish()
 }
 
 /// As [`run`], on exactly what is committed: a change left behind, before or after, is a failure.
@@ -115,48 +88,13 @@ pub(crate) fn run_on_clean_checkout() -> bool {
         }
     };
     // The second look finds what a test has written, and a `Cargo.lock` that was not up to date.
-    let passed = is_clean("before the gate") && run();
+    let passed = is_clean("before the gate") && run(None);
     passed && is_clean("after the gate")
 }
 
 fn uncommitted() -> Result<String, String> {
-    let mut git = std::process::Command::new("git");
+    let mut git = Command::new("git");
     output_of(git.args(["status", "--porcelain"]).current_dir(checkout::root()))
-}
-
-fn step(name: &'static str, run: impl FnOnce() -> StepReport) -> FinishedStep {
-    println!("\n== {name}");
-    let began = Instant::now();
-    let report = run();
-    let step = FinishedStep { name, took: began.elapsed(), report };
-    println!("== {name}: {} in {:.1} s", step.word(), step.took.as_secs_f64());
-    step
-}
-
-impl FinishedStep {
-    fn word(&self) -> &'static str {
-        match self.report.tally {
-            Tally { failed: 1.., .. } => "FAILED",
-            Tally { passed: 1.., .. } => "passed",
-            Tally { skipped: 1.., .. } => "skipped",
-            _ => "nothing to do",
-        }
-    }
-}
-
-fn print_row(step: &FinishedStep) {
-    let time = format!("{:.1} s", step.took.as_secs_f64());
-    let StepReport { tally, note, .. } = &step.report;
-    let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
-    println!("{:<10}{time:>9}   {}: {tally}{note}", step.name, step.word());
-}
-
-fn plain(passed: bool) -> StepReport {
-    StepReport { tally: Tally::of(passed), ..StepReport::default() }
-}
-
-fn check(arguments: &[&str]) -> StepReport {
-    plain(succeeds(&mut cargo(arguments)))
 }
 
 fn set_up() -> StepReport {
@@ -169,135 +107,108 @@ fn set_up() -> StepReport {
     StepReport { tally, note: missing.join("; "), ..StepReport::default() }
 }
 
-fn document() -> StepReport {
-    // Libraries only: the documentation of the binary `tidegate` would be written over that of the
-    // library.
-    let mut command = cargo(&["doc", "--workspace", "--lib", "--features", FACADE, "--no-deps", "--locked"]);
-    add_flags(&mut command, "RUSTDOCFLAGS", "--deny warnings");
-    plain(succeeds(&mut command))
-}
-
-fn check_public_api(members: &[Member]) -> StepReport {
-    let public_api::Checked { tally, skipped } = public_api::check(members, FACADE);
-    StepReport { tally, note: skipped, ..StepReport::default() }
-}
-
-fn test() -> StepReport {
-    let mut binaries = TestBinaries::default();
-    binaries.times.begin("build".to_owned(), Instant::now());
-    // A build of its own has a time of its own, and names the package of each binary.
-    let mut build = cargo(&["test", "--workspace", "--features", FACADE, "--locked", "--no-run"]);
-    build.arg("--message-format=json-render-diagnostics");
-    if !succeeds_reading_silently(&mut build, |line| binaries.read_built(line)) {
-        return plain(false);
-    }
-    binaries.times.end(Instant::now());
-    let mut command = cargo(&["test", "--workspace", "--features", FACADE, "--locked", "--no-fail-fast"]);
-    // Each commit is judged by the same cases; other cases are tried at the desk.
-    if std::env::var_os(PROPTEST_SEED).is_none() {
-        command.env(PROPTEST_SEED, "1");
-    }
-    let mut output = TestOutput::default();
-    let succeeded =
-        succeeds_reading(&mut command, |line| output.read(line), |line| binaries.read(line, Instant::now()));
-    binaries.times.end(Instant::now());
-    StepReport { tally: output.finish(succeeded), parts: binaries.times, ..StepReport::default() }
-}
-
-/// Loom models of the crates that have them, optimised in full: that saves a third of the time of
-/// exploration over the profile `release`, and minutes over `dev`.
-fn explore_interleavings(members: &[Member]) -> StepReport {
-    let mut report = StepReport::default();
-    for member in members.iter().filter(|member| member.has_loom_models) {
-        report.parts.begin(member.name.clone(), Instant::now());
-        let mut command = cargo(&["test", "--locked", "--profile", "dist", "--package", &member.name]);
-        command.args(["--lib", "--no-fail-fast", "loom"]);
-        // Under the flag every dependency is built again, so that without a folder of its own the
-        // next ordinary build would start from nothing.
-        add_flags(&mut command, "RUSTFLAGS", "--cfg tidegate_loom");
-        command.env("CARGO_TARGET_DIR", target_directory().join("loom"));
-        let mut output = TestOutput::default();
-        let succeeded = succeeds_reading(&mut command, |line| output.read(line), |_| {});
-        report.tally = report.tally.plus(output.finish(succeeded));
-    }
-    report.parts.end(Instant::now());
-    report
-}
-
-/// The tests that each planted fault is found.
-fn find_planted_faults() -> StepReport {
-    let mut report = StepReport::default();
-    for (name, target) in [("unit tests", TestTarget::Unit), ("integration tests", TestTarget::Integration)] {
-        report.parts.begin(name.to_owned(), Instant::now());
-        let mut output = TestOutput::default();
-        let succeeded =
-            succeeds_reading(&mut planted_faults::command(target), |line| output.read(line), |_| {});
-        report.tally = report.tally.plus(output.finish(succeeded));
-    }
-    report.parts.end(Instant::now());
-    report
-}
-
-/// Holds the dependencies against the advisories of today. Skipped where the database cannot be
-/// fetched, since a machine without a network must be able to run the gate.
-fn advisories() -> StepReport {
-    let fetched = prerequisites::cargo_deny().and_then(|()| prerequisites::advisory_database());
-    match fetched {
-        Ok(()) => check(&["deny", "--locked", "check", "--disable-fetch", "advisories"]),
-        Err(reason) => {
-            println!("skipped: advisories: {reason}");
-            StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() }
+/// Compiles the test programs and the libraries under loom.
+fn compile(members: &[Member], mut timings: Option<&mut TimingReport>) -> (StepReport, BuiltPrograms) {
+    let mut parts = StepTimes::default();
+    let mut part = |name: &'static str, compiler, arguments: &[&str]| {
+        let link_times = timings.as_ref().map(|timings| timings.link_times());
+        let outcome = parts.measure(name.to_owned(), || build(compiler, arguments, link_times.as_deref()));
+        if let Some(timings) = &mut timings {
+            timings.add_build(name);
         }
-    }
-}
-
-fn deny() -> StepReport {
-    match prerequisites::cargo_deny() {
-        Ok(()) => check(&["deny", "--locked", "check", "bans", "licenses", "sources"]),
-        Err(reason) => {
-            println!("skipped: {reason}");
-            StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() }
-        }
-    }
-}
-
-/// Every published crate that has features, with each set of them, as its users may build it.
-fn check_feature_sets(members: &[Member]) -> StepReport {
-    let mut report = StepReport::default();
-    for member in members.iter().filter(|member| member.is_published && !member.features.is_empty()) {
-        for set in feature_sets::of(&member.features) {
-            let name = format!("{} with features [{set}]", member.name);
-            println!("{name}");
-            report.parts.begin(name, Instant::now());
-            let package = ["clippy", "--locked", "--package", &member.name];
-            let features = ["--no-default-features", "--features", &set, "--", "--deny", "warnings"];
-            report.tally = report.tally.plus(check(&[package.as_slice(), &features].concat()).tally);
-        }
-    }
-    report.parts.end(Instant::now());
-    report
-}
-
-/// Compiles what is published on the oldest Rust that the crates say they are for.
-fn check_oldest_rust(members: &[Member]) -> StepReport {
-    let oldest = members.first().map_or("", |member| &member.rust_version);
-    let mut command = match prerequisites::cargo_of(oldest) {
-        Ok(command) => command,
-        Err(reason) => {
-            println!("skipped: {reason}");
-            return StepReport { tally: Tally::SKIPPED, note: reason, ..StepReport::default() };
-        }
+        outcome
     };
-    command.args(["check", "--locked"]);
-    command.args(["--package", "tidegate", "--package", "tidegate-cli", "--features", FACADE]);
-    command.env("CARGO_TARGET_DIR", target_directory().join("oldest"));
-    let tally = if succeeds(&mut command) { Tally::PASSED } else { Tally::FAILED };
-    StepReport { tally, ..StepReport::default() }
+    let tests =
+        part("programs", Compiler::Faults, &["test", "--workspace", "--features", FACADE, "--no-run"]);
+    let mut libraries = vec!["test", "--no-run", "--lib"];
+    for member in members.iter().filter(|member| member.has_loom_models) {
+        libraries.extend(["--package", &member.name]);
+    }
+    let models = part("loom", Compiler::Loom, &libraries);
+    let tally = Tally::of(tests.is_complete).plus(Tally::of(models.is_complete));
+    let programs = BuiltPrograms {
+        is_complete: tests.is_complete && models.is_complete,
+        tests: tests.programs,
+        models: models.programs,
+    };
+    (StepReport { tally, parts, ..StepReport::default() }, programs)
+}
+
+/// Runs the test programs, the examples in the documentation and the models of loom.
+fn test(programs: &BuiltPrograms, timings: Option<&mut TimingReport>) -> StepReport {
+    let mut report = StepReport::default();
+    if !programs.is_complete {
+        report.tally = Tally::FAILED;
+        "not everything was built".clone_into(&mut report.note);
+        return report;
+    }
+    let jobs = jobs_of(programs).into_iter().map(|mut job| {
+        // Each commit is judged by the same cases; other cases are tried at the desk.
+        if std::env::var_os(PROPTEST_SEED).is_none() {
+            job.command.env(PROPTEST_SEED, "1");
+        }
+        if timings.is_some() {
+            job.print_times();
+        }
+        job
+    });
+    let finished = test_jobs::run(jobs.collect());
+    let mut counts = Vec::new();
+    for kind in JobKind::ALL {
+        let of_kind = finished.iter().filter(|job| job.kind == kind);
+        let tally = of_kind.fold(Tally::default(), |sum, job| sum.plus(job.tally));
+        report.tally = report.tally.plus(tally);
+        counts.push(format!("{} {}", kind.word(), tally.passed));
+    }
+    report.note = format!("passed: {}", counts.join(", "));
+    if report.tally.passed == 0 {
+        report.tally = report.tally.plus(Tally::FAILED);
+    }
+    for job in &finished {
+        report.parts.add(job.name.clone(), job.took);
+    }
+    if let Some(timings) = timings {
+        timings.add_jobs(&finished);
+    }
+    report
+}
+
+fn jobs_of(programs: &BuiltPrograms) -> Vec<TestJob> {
+    let mut jobs = vec![documentation_examples()];
+    for program in &programs.tests {
+        let has_faults = planted_faults::PACKAGES
+            .iter()
+            .any(|(package, target)| *package == program.package && target.kind() == program.kind);
+        let mut tests = TestJob::of_program(JobKind::Tests, program.name.clone(), program);
+        if has_faults {
+            // The faults have a job of their own, which begins early.
+            tests.command.args(["--skip", planted_faults::FILTER]);
+            let mut faults =
+                TestJob::of_program(JobKind::Faults, format!("{}, faults", program.name), program);
+            faults.command.arg(planted_faults::FILTER);
+            jobs.push(faults);
+        }
+        jobs.push(tests);
+    }
+    for program in &programs.models {
+        let mut models = TestJob::of_program(JobKind::Loom, format!("{}, loom", program.package), program);
+        models.command.arg(LOOM_FILTER);
+        jobs.push(models);
+    }
+    jobs
+}
+
+/// The examples in the documentation, which no program holds: rustdoc compiles them as they run.
+fn documentation_examples() -> TestJob {
+    let mut command =
+        cargo(&["test", "--workspace", "--features", FACADE, "--locked", "--no-fail-fast", "--doc"]);
+    Compiler::Faults.serve(&mut command, None);
+    TestJob { kind: JobKind::Examples, name: "examples in the documentation".to_owned(), command }
 }
 
 /// Lints differ between versions of Rust. A step that failed under another version than ours gets a
 /// note that says how to use ours.
-fn toolchain_hint(report: StepReport) -> StepReport {
+pub(crate) fn toolchain_hint(report: StepReport) -> StepReport {
     let ours = LINTS_RUST;
     if report.tally.failed == 0 || prerequisites::is_running_rust(ours) {
         return report;

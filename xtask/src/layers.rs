@@ -9,8 +9,8 @@ use std::fs;
 
 use crate::allowances::{self, Counts};
 use crate::cargo::{cargo, output_of};
-use crate::checkout;
 use crate::workspace::{self, Member};
+use crate::{checkout, sleeps};
 
 use rules::{ANY, IMPURE_PACKAGES, INHERITED, Kind, LEAST_BANS, MODEL_OF_BANS, matches, rule_for};
 
@@ -72,6 +72,7 @@ pub(crate) fn problems() -> Result<Vec<String>, String> {
     let members = workspace::members()?;
     let mut problems = broken_arrows(&members);
     problems.extend(unallowed_findings(&members)?);
+    problems.extend(sleeps::problems(&members)?);
     let bans = fs::read_to_string(checkout::root().join("crates").join(MODEL_OF_BANS).join("clippy.toml"));
     let bans = bans.as_deref().map(bans_in).unwrap_or_default();
     for ban in LEAST_BANS.iter().filter(|ban| !bans.contains(ban)) {

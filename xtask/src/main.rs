@@ -1,13 +1,14 @@
 //! The project's own commands, run as `cargo xtask COMMAND`.
 //!
-//! `test` is the whole gate: it checks the tools it needs, runs every check there is, goes on after
-//! a failure so that one run shows all of them, and ends with one line that counts. CI runs the
-//! same command and nothing else.
+//! `test` is the gate of each change, `release` what else must hold before something is given away,
+//! `acceptance` what takes longer. Each goes on after a failure, so that one run shows all of them;
+//! `test` and `release` end with one line that counts. CI runs `test` and nothing else.
 
 mod acceptance;
 mod allowances;
 mod cargo;
 mod checkout;
+mod compilers;
 mod feature_sets;
 mod gate;
 mod language;
@@ -17,27 +18,36 @@ mod packages;
 mod planted_faults;
 mod prerequisites;
 mod public_api;
+mod release;
+mod sleeps;
 mod step_times;
+mod steps;
 mod tally;
-mod test_binaries;
+mod test_jobs;
+mod timing_report;
 mod workspace;
+mod workspace_build;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test        set up what the tests need, run every check and test, count them on the last line
+  test        set up what the tests need, check what must hold at each change, count it on the last line; with
+              --timings, also write a table of all times: compiling, linking, programs, tests
   ci          the same, and refuse a checkout that has uncommitted changes before or after
+  release     check what else must hold before something is given away: warnings of rustdoc, public API, sets of
+              features, the oldest Rust, packages compiled from their own files, licences, advisories
   layering    check which crate may depend on which, and within each crate: circles between files, unique type names,
               names of files; with --list, list what is found, allowed or not
+  sleeps      list the sleeps in tests with their reasons
   language    list the lines of comments and messages that break the rules for English, and compare their number
               with what is allowed
   lower-allowances
               write the lower numbers into xtask/allowances.txt after findings of the two above were mended
   acceptance  run the suite of the next argument, which takes minutes and goes on where it was interrupted; without
               one, list the suites with their times
-  public-api  write the public API of each published library into xtask/public-api, with which `test` compares it;
+  public-api  write the public API of each published library into xtask/public-api, with which `release` compares it;
               with --check, compare only
   package     pack what is published and compile each package from its own files alone, which takes minutes
   notices     print the crates of others in the binary `tidegate`, with the texts of their licences
@@ -48,11 +58,14 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let passed = match arguments.as_slice() {
-        ["test"] => gate::run(),
+        ["test"] => gate::run(None),
+        ["test", "--timings"] => gate::run(Some(timing_report::TimingReport::begin())),
+        ["release"] => release::run(),
         ["ci"] => gate::run_on_clean_checkout(),
         ["layering"] => layers::run(),
         ["layering", "--list"] => layers::list(),
         ["language"] => language::run(),
+        ["sleeps"] => list_sleeps(),
         ["lower-allowances"] => lower_allowances(),
         ["acceptance", arguments @ ..] => {
             let Some(passed) = acceptance::run(arguments) else {
@@ -75,6 +88,15 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Lists the sleeps in tests.
+fn list_sleeps() -> bool {
+    let listed = workspace::members().and_then(|members| sleeps::list(&members));
+    if let Err(error) = &listed {
+        println!("{error}");
+    }
+    listed.is_ok()
 }
 
 /// Lowers the allowances to the findings of today.

@@ -1,14 +1,7 @@
 //! The tests that plant a fault and expect other tests to find it, under
 //! `--cfg tidegate_planted_faults`.
 
-use std::process::Command;
-
-use crate::cargo::{add_flags, cargo, target_directory};
-
-/// The cfg under which faults can be planted.
-const CFG: &str = "--cfg tidegate_planted_faults";
-
-/// The beginning of the names of these tests.
+/// Part of the names of these tests, and of no other.
 pub(crate) const FILTER: &str = "faults::";
 
 /// Packages and the test binary that has their tests. Those of `tidegate`, the lease protocol, are
@@ -31,30 +24,21 @@ pub(crate) enum TestTarget {
 }
 
 impl TestTarget {
+    /// The kind of target that has these tests, as cargo names it.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Unit => "lib",
+            Self::Integration => "test",
+        }
+    }
+
+    /// Arguments of cargo that select this target.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Unit => &["--lib"],
             Self::Integration => &["--test", "it"],
         }
     }
-}
-
-/// `cargo test` for these packages, which have the same target.
-pub(crate) fn command(target: TestTarget) -> Command {
-    let mut command = cargo(&["test", "--locked", "--no-fail-fast"]);
-    for (package, _) in PACKAGES.iter().filter(|(_, other)| *other == target) {
-        command.args(["--package", package]);
-    }
-    command.args(target.arguments()).arg(FILTER);
-    plantable(&mut command);
-    command
-}
-
-/// Lets faults be planted in what `command` builds. The folder is its own: under the flag every
-/// crate is built again, so that the next ordinary build would start from nothing.
-pub(crate) fn plantable(command: &mut Command) {
-    add_flags(command, "RUSTFLAGS", CFG);
-    command.env("CARGO_TARGET_DIR", target_directory().join("faults"));
 }
 
 #[cfg(test)]

@@ -1,36 +1,35 @@
-//! How long the steps of the gate took, and their parts: test binaries, crates, sets of features.
+//! How long the steps of a command took, and their parts: builds, test programs, sets of features.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Steps or parts of one step with their times, in the order in which they ran.
+/// Steps or parts of one step with their times.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StepTimes {
     finished: Vec<(String, Duration)>,
-    running: Option<(String, Instant)>,
 }
 
 impl StepTimes {
-    /// Ends the part that is running, if there is one, and begins the part `name`.
-    pub(crate) fn begin(&mut self, name: String, now: Instant) {
-        self.end(now);
-        self.running = Some((name, now));
+    /// Adds a part that has taken this long.
+    pub(crate) fn add(&mut self, name: String, took: Duration) {
+        self.finished.push((name, took));
     }
 
-    /// Ends the part that is running, if there is one.
-    pub(crate) fn end(&mut self, now: Instant) {
-        if let Some((name, began)) = self.running.take() {
-            self.finished.push((name, now.saturating_duration_since(began)));
-        }
+    /// Runs a part and adds its time.
+    pub(crate) fn measure<T>(&mut self, name: String, run: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = run();
+        self.add(name, began.elapsed());
+        result
     }
 
     /// Adds the parts of the step `name`, or the step itself if it has no parts.
     pub(crate) fn add_step(&mut self, name: &str, took: Duration, parts: &Self) {
         if parts.finished.is_empty() {
-            self.finished.push((name.to_owned(), took));
+            self.add(name.to_owned(), took);
         }
         for (part, took) in &parts.finished {
-            self.finished.push((format!("{name}: {part}"), *took));
+            self.add(format!("{name}: {part}"), *took);
         }
     }
 
@@ -48,20 +47,26 @@ impl StepTimes {
     }
 }
 
+/// A time as people read it, in whole seconds.
+pub(crate) fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_part_ends_where_the_next_begins_and_only_the_slowest_are_listed() {
-        let start = Instant::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
+    fn only_the_slowest_are_listed_and_a_step_with_parts_counts_as_its_parts() {
         let mut parts = StepTimes::default();
-        parts.begin("quick".to_owned(), at(0));
-        parts.begin("slow".to_owned(), at(1));
-        parts.begin("middling".to_owned(), at(31));
-        parts.end(at(36));
-        parts.end(at(90));
+        for (name, seconds) in [("quick", 1), ("slow", 30), ("middling", 5)] {
+            parts.add(name.to_owned(), Duration::from_secs(seconds));
+        }
         let mut gate = StepTimes::default();
         gate.add_step("format", Duration::from_secs(2), &StepTimes::default());
         gate.add_step("tests", Duration::from_secs(36), &parts);
@@ -69,5 +74,12 @@ mod tests {
             gate.slowest(3),
             "   30.0 s   tests: slow\n    5.0 s   tests: middling\n    2.0 s   format\n"
         );
+    }
+
+    #[test]
+    fn what_is_measured_returns_its_result() {
+        let mut times = StepTimes::default();
+        assert_eq!(times.measure("a part".to_owned(), || 7), 7);
+        assert!(times.slowest(1).ends_with("   a part\n"));
     }
 }

@@ -46,11 +46,13 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Reads the output of `cargo test` line by line.
+/// Reads the output of test programs or of `cargo test` line by line.
 #[derive(Debug, Default)]
 pub(crate) struct TestOutput {
     counted: Tally,
-    /// Binaries that have started and have not yet told their result.
+    /// Binaries that have printed their result.
+    reported: u64,
+    /// Binaries that have started and have not yet printed their result.
     unfinished: u64,
     /// Tests that passed only because they found nothing to run on.
     said_skipped: u64,
@@ -65,6 +67,7 @@ impl TestOutput {
     pub(crate) fn read(&mut self, line: &str) {
         if let Some(result) = line.strip_prefix("test result: ") {
             self.unfinished = self.unfinished.saturating_sub(1);
+            self.reported += 1;
             self.counted = self.counted.plus(Tally {
                 passed: number_before("passed", result),
                 failed: number_before("failed", result),
@@ -81,7 +84,12 @@ impl TestOutput {
         }
     }
 
-    /// The count, given whether `cargo test` as a whole succeeded.
+    /// Whether every binary has printed its result, and none had a test.
+    pub(crate) fn is_without_tests(&self) -> bool {
+        self.reported > 0 && self.unfinished == 0 && self.counted == Tally::default()
+    }
+
+    /// The count, given whether the command as a whole succeeded.
     pub(crate) fn finish(self, succeeded: bool) -> Tally {
         let said_skipped = self.said_skipped.min(self.counted.passed);
         let mut tally = Tally {

@@ -2,26 +2,25 @@
 
 use std::path::PathBuf;
 
+use super::{page, revision};
 use crate::cargo::{cargo, succeeds, target_directory};
 
-/// Runs the binary of `package`, which runs the suite. It takes `--binary PATH` for the daemon's
-/// binary.
-pub(super) fn run(package: &str, arguments: &[&str]) -> bool {
+/// Runs the binary of `package`, which runs the suite; true if it passed. It takes `--binary PATH`
+/// for the daemon's binary. A pass of the whole suite is written into the page of results.
+pub(super) fn run(suite: &str, package: &str, arguments: &[&str]) -> Result<bool, String> {
     let needs_binary = !arguments.iter().any(|argument| {
         ["--binary", "--list", "--help", "-h"].contains(argument) || argument.starts_with("--binary=")
     });
     let mut command = cargo(&["run", "--locked", "--quiet", "--package", package, "--"]);
     command.args(arguments);
     if needs_binary {
-        match dist_binary() {
-            Ok(binary) => command.arg("--binary").arg(binary),
-            Err(error) => {
-                eprintln!("acceptance: {error}");
-                return false;
-            }
-        };
+        command.arg("--binary").arg(dist_binary()?);
     }
-    succeeds(&mut command)
+    let passed = succeeds(&mut command);
+    if passed && arguments.is_empty() {
+        page::write_pass(suite, &revision::of_checkout()?, "passed.")?;
+    }
+    Ok(passed)
 }
 
 /// Builds the daemon as it is shipped and returns the path of its binary.

@@ -1,6 +1,7 @@
 //! The page of results: one table for each suite, between two markers.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use super::figures::Figures;
 use super::revision::Revision;
 use crate::cargo::output_of;
 use crate::checkout;
+use crate::step_times::in_words;
 
 /// The page.
 pub(super) const PAGE: &str = "docs/internals/acceptance.md";
@@ -22,21 +24,40 @@ pub(super) fn write(
     parts: (usize, usize),
     took: Duration,
 ) -> Result<(), String> {
-    let path = checkout::root().join(PAGE);
-    let failed = |error| format!("{PAGE}: {error}");
-    let page = fs::read_to_string(&path).map_err(failed)?;
     let (passed, count) = parts;
     let of_all = if passed == count { String::new() } else { format!(" of {count}") };
-    let text = format!(
-        "`cargo xtask acceptance {suite}` on {}, revision {}: {passed}{of_all} parts in {}.\n\n{}",
-        machine(),
-        revision.name,
-        in_words(took),
-        figures.table()
+    let outcome = format!("{passed}{of_all} parts in {}.\n\n{}", in_words(took), figures.table());
+    write_pass(suite, revision, &outcome)
+}
+
+/// Writes that a suite has passed today, and with which outcome.
+pub(super) fn write_pass(suite: &str, revision: &Revision, outcome: &str) -> Result<(), String> {
+    let today = output_of(Command::new("date").args(["-u", "+%F"]))?;
+    let (machine, today) = (machine(), today.trim());
+    let pass = format!(
+        "`cargo xtask acceptance {suite}` on {machine}, revision {}, {today}: {outcome}",
+        revision.name
     );
-    let page = replaced(&page, suite, &text)
+    let page = replaced(&read()?, suite, &pass)
         .ok_or_else(|| format!("{PAGE} has no lines {:?} and {:?}", begin(suite), end(suite)))?;
-    fs::write(&path, page).map_err(failed)
+    fs::write(path(), page).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+/// The line that tells the last pass of a suite: machine, revision, day and outcome; `None` if no
+/// pass was written.
+pub(super) fn last_pass(page: &str, suite: &str) -> Option<String> {
+    let (_, rest) = page.split_once(&begin(suite))?;
+    let (text, _) = rest.split_once(&end(suite))?;
+    text.lines().find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// The text of the page.
+pub(super) fn read() -> Result<String, String> {
+    fs::read_to_string(path()).map_err(|error| format!("{PAGE}: {error}"))
+}
+
+fn path() -> PathBuf {
+    checkout::root().join(PAGE)
 }
 
 pub(super) fn begin(suite: &str) -> String {
@@ -70,14 +91,4 @@ fn machine() -> String {
 pub(super) fn shortened(system: &str) -> String {
     let parts: Vec<&str> = system.splitn(3, '.').collect();
     parts[..parts.len().min(2)].join(".")
-}
-
-/// A time as people read it.
-pub(super) fn in_words(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
 }

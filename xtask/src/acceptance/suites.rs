@@ -6,6 +6,8 @@ use super::figures::Figures;
 use super::part::{Part, PartKind};
 use crate::cargo::{cargo, output_of};
 use crate::checkout;
+use crate::compilers::Compiler;
+use crate::gate::FACADE;
 use crate::planted_faults::{self, TestTarget};
 
 /// A suite.
@@ -111,7 +113,36 @@ pub(super) const SUITES: &[Suite] = &[
         about: "live load beyond what upstreams can serve, through the proxy: --only NAME, --list, --json, --quick",
         kind: SuiteKind::Daemon { package: "tidegate-load" },
     },
+    Suite {
+        name: "plain",
+        takes: "12 min",
+        about: "every test of the workspace without places for planted faults, which the gate compiles in",
+        kind: SuiteKind::Parted(PartedSuite {
+            parts: || Ok(plain_parts()),
+            check_tools: || Ok(()),
+            expectation: Expectation::EveryPartPassed,
+        }),
+    },
 ];
+
+/// Every test of the workspace without places for planted faults.
+fn plain_parts() -> Vec<Part> {
+    let part = |name: &str, arguments: &'static [&'static str]| Part {
+        name: name.to_owned(),
+        kind: PartKind::Tests,
+        command: Box::new(move || {
+            let mut command =
+                cargo(&["test", "--locked", "--workspace", "--features", FACADE, "--no-fail-fast"]);
+            command.args(arguments);
+            command
+        }),
+    };
+    // The two selections together are all that `cargo test` runs.
+    vec![
+        part("programs", &["--lib", "--bins", "--tests", "--examples"]),
+        part("examples in documentation", &["--doc"]),
+    ]
+}
 
 /// Tests with the profile `release`, with a variable of the environment.
 fn tests(package: &'static str, target: TestTarget, filter: &str, variable: (&str, &str)) -> Command {
@@ -146,7 +177,7 @@ fn fault_parts() -> Vec<Part> {
             if seeds.is_empty() {
                 command.env_remove("TIDEGATE_SEEDS");
             }
-            planted_faults::plantable(&mut command);
+            Compiler::Faults.serve(&mut command, None);
             command
         }),
     };

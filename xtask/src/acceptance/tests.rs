@@ -34,9 +34,7 @@ fn every_suite_is_listed_with_its_time_and_has_its_place_in_the_page() {
             "{text}"
         );
         assert!(page.contains(&format!("| `{}` |", suite.name)), "{}", suite.name);
-        if let SuiteKind::Parted(_) = suite.kind {
-            assert!(page::replaced(&page, suite.name, "").is_some(), "{} has no markers", suite.name);
-        }
+        assert!(page::replaced(&page, suite.name, "").is_some(), "{} has no markers", suite.name);
     }
 }
 
@@ -157,8 +155,19 @@ fn the_table_replaces_what_stood_between_the_markers_and_nothing_else() {
 }
 
 #[test]
+fn the_last_pass_is_the_first_line_between_the_markers() {
+    let page = format!("# Page\n\n{}\n{}\n", page::begin("fleet"), page::end("fleet"));
+    assert_eq!(page::last_pass(&page, "fleet"), None);
+    let passed = page::replaced(&page, "fleet", "revision a, 2026-01-02: 4 parts.\n\n| a | table |").unwrap();
+    assert_eq!(page::last_pass(&passed, "fleet").as_deref(), Some("revision a, 2026-01-02: 4 parts."));
+    for Suite { name, .. } in SUITES {
+        assert!(last_passes().contains(&format!("\n  {name:<10}")), "{name}");
+    }
+}
+
+#[test]
 fn times_and_systems_are_shown_as_people_read_them() {
-    let shown = [59, 60, 3599, 3600, 90_061].map(|seconds| page::in_words(Duration::from_secs(seconds)));
+    let shown = [59, 60, 3599, 3600, 90_061].map(|seconds| in_words(Duration::from_secs(seconds)));
     assert_eq!(page::shortened("Linux 6.18.44-generic"), "Linux 6.18");
     assert_eq!(page::shortened("windows"), "windows");
     assert_eq!(shown, ["59 s", "1 min 0 s", "59 min 59 s", "1 h 0 min", "25 h 1 min"]);

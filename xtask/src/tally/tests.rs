@@ -58,6 +58,20 @@ fn a_run_of_no_test_is_a_failure_although_cargo_succeeded() {
 }
 
 #[test]
+fn a_program_without_tests_is_known_from_one_that_died() {
+    let is_without_tests = |output: &str| {
+        let mut reader = TestOutput::default();
+        output.lines().for_each(|line| reader.read(line));
+        reader.is_without_tests()
+    };
+    let empty = "running 0 tests\ntest result: ok. 0 passed; 0 failed; 0 ignored";
+    assert!(is_without_tests(empty));
+    for other in ["", "running 0 tests", TWO_BINARIES, &format!("{empty}\nrunning 1 test")] {
+        assert!(!is_without_tests(other), "{other}");
+    }
+}
+
+#[test]
 fn a_test_that_says_skipped_is_not_counted_as_passed() {
     let output = "running 2 tests\nskipped: wrk is not installed\ntest under_load ... ok\ntest alone ... ok\n\
         test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s";

@@ -1,0 +1,87 @@
+//! The builds of the gate: the test programs of the workspace, and the libraries whose lock-free
+//! types are explored by loom.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::cargo::{cargo, succeeds_reading};
+use crate::compilers::Compiler;
+
+/// A test program that was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TestProgram {
+    /// Its package.
+    pub(crate) package: String,
+    /// The kind of its target: `lib`, `bin`, `test` or `example`.
+    pub(crate) kind: String,
+    /// The package and the target, as people read them.
+    pub(crate) name: String,
+    pub(crate) executable: PathBuf,
+    /// The folder of its package, in which it runs.
+    pub(crate) folder: PathBuf,
+}
+
+/// The outcome of a build by cargo.
+#[derive(Debug)]
+pub(crate) struct BuildOutcome {
+    /// The test programs, in the order in which they were built.
+    pub(crate) programs: Vec<TestProgram>,
+    /// Whether everything was built.
+    pub(crate) is_complete: bool,
+}
+
+/// The test program of which a line of `cargo --message-format=json` tells.
+fn test_program(line: &str) -> Option<TestProgram> {
+    let artifact: Value = serde_json::from_str(line).ok()?;
+    let is_test = artifact["profile"]["test"].as_bool()?;
+    let executable = PathBuf::from(artifact["executable"].as_str()?);
+    let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?.to_owned();
+    let (kind, target) = (artifact["target"]["kind"][0].as_str()?, artifact["target"]["name"].as_str()?);
+    if !is_test {
+        return None;
+    }
+    // The folder of a crate is the name of its package.
+    let package = folder.file_name()?.to_string_lossy().into_owned();
+    let name = match kind {
+        "lib" => format!("{package}, unit tests"),
+        _ => format!("{package}, {kind} {target}"),
+    };
+    Some(TestProgram { package, kind: kind.to_owned(), name, executable, folder })
+}
+
+/// Runs `cargo` with this compiler. The linker appends its times to the file `link_times`.
+pub(crate) fn build(compiler: Compiler, arguments: &[&str], link_times: Option<&Path>) -> BuildOutcome {
+    let mut command = cargo(arguments);
+    command.args(["--locked", "--message-format=json-render-diagnostics"]);
+    if link_times.is_some() {
+        command.arg("--timings");
+    }
+    compiler.serve(&mut command, link_times);
+    let mut programs = Vec::new();
+    let is_complete = succeeds_reading(&mut command, |line| programs.extend(test_program(line)));
+    BuildOutcome { programs, is_complete }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn artifact(kind: &str, name: &str, is_test: bool) -> String {
+        format!(
+            r#"{{"reason":"compiler-artifact","manifest_path":"/checkout/crates/tidegate-cli/Cargo.toml",
+            "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":"/deps/it-0123"}}"#
+        )
+    }
+
+    #[test]
+    fn test_programs_are_named_by_package_and_target_and_others_are_left_out() {
+        let integration = test_program(&artifact("test", "it", true)).unwrap();
+        assert_eq!((&*integration.package, &*integration.name), ("tidegate-cli", "tidegate-cli, test it"));
+        assert_eq!(integration.folder, Path::new("/checkout/crates/tidegate-cli"));
+        let unit = test_program(&artifact("lib", "tidegate_cli", true)).unwrap();
+        assert_eq!((&*unit.kind, &*unit.name), ("lib", "tidegate-cli, unit tests"));
+        assert_eq!(test_program(&artifact("bin", "tidegate", false)), None);
+        assert_eq!(test_program("not JSON"), None);
+    }
+}
