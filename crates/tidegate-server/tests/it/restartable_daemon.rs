@@ -119,8 +119,9 @@ impl RestartableDaemon {
     pub(crate) async fn reload(&self, namespaces: &str) -> Option<String> {
         let before = self.policy_in_force().await;
         self.write(namespaces);
+        // Once: a later call could meet files that the test has written for its next step.
+        self.handle.as_ref().unwrap().reload();
         eventually_some("the policy is taken over or rejected", async || {
-            self.handle.as_ref().unwrap().reload();
             let now = self.policy_in_force().await;
             if now["version"] != before["version"] {
                 return Some(None);
