@@ -6,7 +6,7 @@
 //! one program after the other.
 
 use std::collections::VecDeque;
-use std::io::Write;
+use std::fmt::Write;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::thread::available_parallelism;
@@ -146,18 +146,14 @@ fn run_one(mut job: TestJob) -> FinishedJob {
     FinishedJob { kind: job.kind, name: job.name, tally, took, tests: output.tests }
 }
 
-/// Prints what a person wants to see of a job: all of a failed one, what was skipped of another.
+/// Prints a job for people: all output of a failed one, the skipped tests of another.
 fn print(job: &TestJob, text: &[u8], tally: Tally, took: Duration) {
-    let mut output = std::io::stdout().lock();
-    // Without a reader of what is printed, the exit code is all that is left to give.
-    if tally.failed > 0 {
-        let _ = output.write_all(text);
-    } else {
-        for line in String::from_utf8_lossy(text).lines().filter(|line| line.contains("skipped: ")) {
-            let _ = writeln!(output, "{line}");
-        }
-    }
-    let _ = writeln!(output, "{}: {tally} in {:.1} s", job.name, took.as_secs_f64());
+    let text = String::from_utf8_lossy(text);
+    let is_shown = |line: &&str| tally.failed > 0 || line.contains("skipped: ");
+    let mut shown: String = text.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
+    let _ = writeln!(shown, "{}: {tally} in {:.1} s", job.name, took.as_secs_f64());
+    // In one piece, so that the lines of two jobs do not mix.
+    print!("{shown}");
 }
 
 /// The output of a job.

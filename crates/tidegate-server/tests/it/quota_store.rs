@@ -50,8 +50,8 @@ async fn a_reload_whose_envoy_files_bring_the_first_quota_is_refused() {
     assert_eq!(error, expected("limit \"shop.user\" of envoy_ratelimit", "./tidegate-data"));
     std::fs::write(&file, shop("minute")).unwrap();
     assert_eq!(daemon.reload(&format!("{policy}# again\n")).await, None);
-    // In another file, which the policy still in force does not name: a look at its files that comes
-    // late would refuse the quota.
+    // In another file, which the policy in force does not name: a late look at its files would
+    // refuse the quota.
     let yearly = daemon.folder.path().join("yearly.yaml");
     std::fs::write(&yearly, shop("year")).unwrap();
     daemon.kept = Kept::Memory;
