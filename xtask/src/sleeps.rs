@@ -24,7 +24,7 @@ const TOOLS: &[&str] = &["tidegate-abuse", "tidegate-bench", "tidegate-load", "x
 pub(crate) struct TestSleep {
     /// Path from the root of the checkout, and the line.
     place: String,
-    /// Why it sleeps; `None` where no comment says so.
+    /// The reason in its comment; `None` without one.
     reason: Option<String>,
 }
 
