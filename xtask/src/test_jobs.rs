@@ -1,8 +1,9 @@
 //! Test programs that run side by side, one more at once than the machine has processors, since
 //! many tests wait for sockets and processes.
 //!
-//! Each job is one process: a test program, or `cargo test --doc`. Its output is kept and shown
-//! when it fails, so that the lines of two jobs never mix. Plain `cargo test` runs the same tests
+//! Each job is one process: a test program, or `cargo test --doc`. Its output is kept, so that the
+//! lines of two jobs never mix, and that of failed jobs is shown after the last one, without the
+//! lines of tests that passed. Plain `cargo test` runs the same tests
 //! one program after the other.
 
 use std::collections::VecDeque;
@@ -94,9 +95,11 @@ pub(crate) struct FinishedJob {
     pub(crate) took: Duration,
     /// The times of its tests, where the program printed them.
     pub(crate) tests: Vec<(String, Duration)>,
+    /// What it printed, if it failed.
+    failure: String,
 }
 
-/// Runs all jobs, several at once, and prints a line for each when it ends.
+/// Runs all jobs, several at once, and prints a line for each when it ends, then what failed.
 pub(crate) fn run(mut jobs: Vec<TestJob>) -> Vec<FinishedJob> {
     jobs.sort_by_key(|job| (rank(&job.name), job.name.clone()));
     let at_once = available_parallelism().map_or(1, usize::from) + 1;
@@ -112,7 +115,11 @@ pub(crate) fn run(mut jobs: Vec<TestJob>) -> Vec<FinishedJob> {
             });
         }
     });
-    finished.into_inner().expect("no job panics while it is kept")
+    let finished = finished.into_inner().expect("no job panics while it is kept");
+    for job in finished.iter().filter(|job| job.tally.failed > 0) {
+        println!("\nFAILED: {}\n{}", job.name, job.failure);
+    }
+    finished
 }
 
 fn next(waiting: &Mutex<VecDeque<TestJob>>) -> Option<TestJob> {
@@ -142,18 +149,25 @@ fn run_one(mut job: TestJob) -> FinishedJob {
     } else {
         output.counts.finish(output.succeeded)
     };
-    print(&job, &output.text, tally, took);
-    FinishedJob { kind: job.kind, name: job.name, tally, took, tests: output.tests }
+    let text = String::from_utf8_lossy(&output.text);
+    print(&job.name, &text, tally, took);
+    let failure = if tally.failed > 0 { without_passed(&text) } else { String::new() };
+    FinishedJob { kind: job.kind, name: job.name, tally, took, tests: output.tests, failure }
 }
 
-/// Prints a job for people: all output of a failed one, the skipped tests of another.
-fn print(job: &TestJob, text: &[u8], tally: Tally, took: Duration) {
-    let text = String::from_utf8_lossy(text);
-    let is_shown = |line: &&str| tally.failed > 0 || line.contains("skipped: ");
+/// Prints the skipped tests of a job and its result.
+fn print(name: &str, text: &str, tally: Tally, took: Duration) {
+    let is_shown = |line: &&str| line.contains("skipped: ");
     let mut shown: String = text.lines().filter(is_shown).flat_map(|line| [line, "\n"]).collect();
-    let _ = writeln!(shown, "{}: {tally} in {:.1} s", job.name, took.as_secs_f64());
+    let _ = writeln!(shown, "{name}: {tally} in {:.1} s", took.as_secs_f64());
     // In one piece, so that the lines of two jobs do not mix.
     print!("{shown}");
+}
+
+/// An output without the lines of tests that passed.
+fn without_passed(text: &str) -> String {
+    let is_passed = |line: &str| line.starts_with("test ") && line.contains(" ... ok");
+    text.lines().filter(|line| !is_passed(line)).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The output of a job.
@@ -250,6 +264,19 @@ mod tests {
             assert!(text.contains(line), "{line:?} is missing in {text:?}");
         }
         assert_eq!(output.counts.finish(true), Tally::FAILED);
+    }
+
+    #[test]
+    fn a_failed_job_shows_everything_but_the_tests_that_passed() {
+        let script = "echo 'test a ... ok'; echo 'test b ... FAILED'; echo why >&2; exit 1";
+        let failure = run(vec![job(script)]).remove(0).failure;
+        let mut lines: Vec<&str> = failure.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["test b ... FAILED", "why"]);
+        assert_eq!(
+            run(vec![job("echo 'test a ... ok'; echo 'test result: ok. 1 passed'")]).remove(0).failure,
+            ""
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
+#[cfg(test)]
 use utoipa::ToSchema;
 
 use crate::authorization::Caller;
@@ -78,7 +79,8 @@ pub(crate) const ROUTES: &[Route] = &[
 ];
 
 /// The limits of the policy in force.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct LimitsAnswer {
     /// The policy in force, and the result of the last reload.
     policy: PolicyAnswer,
@@ -93,7 +95,8 @@ pub(crate) struct LimitsAnswer {
 }
 
 /// A domain of envoyproxy/ratelimit's files.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct DomainAnswer {
     /// Its name.
     name: String,
@@ -102,7 +105,8 @@ struct DomainAnswer {
 }
 
 /// A rule of such a domain.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct RuleAnswer {
     /// Its name: the domain and the keys and values on the way to it.
     name: String,
@@ -112,12 +116,13 @@ struct RuleAnswer {
     /// Its limits in words; empty if it lets everything through.
     limits: Vec<String>,
     /// `enforce`, or `shadow` if it only reports the requests that it would refuse.
-    #[schema(value_type = String, example = "enforce")]
+    #[cfg_attr(test, schema(value_type = String, example = "enforce"))]
     mode: &'static str,
 }
 
 /// Which policy is in force.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct PolicyAnswer {
     /// 1 for the policy of the start, one more for each that replaced it.
     version: u64,
@@ -160,12 +165,13 @@ const SHOWN_BYTES_MAX: usize = 128;
 const READY: &str = "ok";
 
 /// Whether the daemon lives.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct Health {
     /// `ok`, or why it should not be sent work: `draining`; `waiting for the store`, with the limit
     /// that refuses without it, until the shared store has answered once; or that the store is used
     /// by a newer lease protocol.
-    #[schema(value_type = String, example = "ok")]
+    #[cfg_attr(test, schema(value_type = String, example = "ok"))]
     status: Cow<'static, str>,
 }
 

@@ -67,6 +67,7 @@ mod members;
 mod membership;
 pub mod metrics;
 mod no_store;
+#[cfg(test)]
 mod openapi;
 mod operations;
 mod overload_settings;

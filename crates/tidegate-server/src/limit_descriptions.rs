@@ -10,13 +10,15 @@ use tidegate_core::{Algorithm, Reason};
 use tidegate_policy::{NamespacePolicy, Policy};
 use tidegate_wire::reason::Meaning;
 use tidegate_wire::retry_after::millis_up;
+#[cfg(test)]
 use utoipa::ToSchema;
 
 use crate::config::Statuses;
 use crate::policy_config;
 
 /// One namespace.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub struct NamespaceAnswer {
     /// Its name.
     name: String,
@@ -33,7 +35,8 @@ pub struct NamespaceAnswer {
 }
 
 /// The plans of a namespace.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct PlansDescription {
     /// Their names.
     names: Vec<String>,
@@ -47,7 +50,8 @@ struct PlansDescription {
 }
 
 /// A row of a cost table.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct CostDescription {
     /// The conditions on a request, in words; none for every request.
     conditions: Vec<String>,
@@ -56,7 +60,8 @@ struct CostDescription {
 }
 
 /// One limit.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct LimitDescription {
     /// Its name.
     name: String,
@@ -69,19 +74,19 @@ struct LimitDescription {
     /// The most it ever admits at once, in units.
     limit: u64,
     /// Its numbers, in words for callers.
-    #[schema(example = "100/s, at most 200 at once")]
+    #[cfg_attr(test, schema(example = "100/s, at most 200 at once"))]
     allowance: String,
     /// The span it counts over in milliseconds; absent for concurrency.
     #[serde(skip_serializing_if = "Option::is_none")]
     window_ms: Option<u64>,
     /// `enforce` or `shadow`.
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     mode: &'static str,
     /// The treatment of a request that lacks an attribute of `key`: `skip`, `refuse` or `group`.
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     missing: &'static str,
     /// The HTTP status of its refusals.
-    #[schema(example = 429)]
+    #[cfg_attr(test, schema(example = 429))]
     status: u16,
     /// How many keys have numbers of their own.
     overrides: usize,
@@ -97,7 +102,8 @@ struct LimitDescription {
 }
 
 /// The numbers of a limit for the requests of a plan.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 struct PlanNumbersDescription {
     /// The plan.
     plan: String,
@@ -105,7 +111,7 @@ struct PlanNumbersDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
     /// The numbers, in words for callers.
-    #[schema(example = "500/s, at most 1000 at once")]
+    #[cfg_attr(test, schema(example = "500/s, at most 1000 at once"))]
     allowance: String,
 }
 

@@ -1,4 +1,6 @@
-//! The description of the API, made from the types that read and write it.
+//! The description of the API, made from the types that read and write it and from the routes.
+//!
+//! It is committed as `openapi.json`, so that a daemon is built without the crates that make it.
 
 use http::Method;
 use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
@@ -212,6 +214,21 @@ fn operation(route: &Route) -> Operation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// With `TIDEGATE_BLESS=1` it writes the description instead of comparing it.
+    #[test]
+    fn the_committed_description_is_the_one_of_the_types_and_routes() {
+        let described = describe(&crate::routes::ROUTES);
+        if std::env::var("TIDEGATE_BLESS").is_ok_and(|value| value == "1") {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/openapi.json");
+            std::fs::write(path, described).unwrap();
+            return;
+        }
+        assert!(
+            described == crate::routes::openapi_document(),
+            "src/openapi.json is out of date; write it with `TIDEGATE_BLESS=1 cargo test -p tidegate-server openapi`"
+        );
+    }
 
     #[test]
     fn every_route_is_described_and_every_schema_it_names_exists() {

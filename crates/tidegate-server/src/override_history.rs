@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidegate_core::Timestamp;
 use tidegate_store::{Note, NoteChange, NoteKind};
+#[cfg(test)]
 use utoipa::ToSchema;
 
 /// How many changes are remembered. The oldest goes first.
@@ -18,7 +19,8 @@ pub const HISTORY_MAX: usize = 1000;
 pub const HISTORY_KEPT: Duration = Duration::from_hours(24 * 400);
 
 /// One change of an override.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct AuditEntry {
     /// When, as RFC 3339.
     pub(crate) at: String,
@@ -29,7 +31,7 @@ pub(crate) struct AuditEntry {
     /// The limit.
     pub(crate) limit: String,
     /// The attributes it is for, with their values.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     pub(crate) when: Map<String, Value>,
     /// The numbers it had before; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

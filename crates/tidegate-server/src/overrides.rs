@@ -19,6 +19,7 @@ use tidegate_policy::policy::authorization::Verb;
 use tidegate_store::StoreError;
 use tidegate_wire::operation::read;
 use tidegate_wire::{Fault, FaultCode};
+#[cfg(test)]
 use utoipa::ToSchema;
 
 use crate::authorization::Caller;
@@ -70,12 +71,13 @@ fn remove(call: RouteCall<'_>) -> RouteFuture<'_> {
 }
 
 /// The body of a request that sets an override.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OverrideBody {
     /// The numbers, in the words of the policy: `{"rate": "200/s", "burst": 400}` or
     /// `{"limit": 50}`. Numbers that are left out are those of the limit.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     #[serde(deserialize_with = "tidegate_wire::object::without_duplicates")]
     numbers: Map<String, Value>,
     /// After how many milliseconds it no longer applies. Without it, it applies until it is
@@ -91,7 +93,8 @@ pub(crate) struct OverrideBody {
 }
 
 /// Why an override is taken away.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RemovalBody {
     /// The reason, for later readers; at most 1024 bytes.
@@ -104,17 +107,18 @@ pub(crate) struct RemovalBody {
 }
 
 /// One override.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct OverrideAnswer {
     namespace: String,
     limit: String,
     /// The attributes it is for, with their values.
-    #[schema(value_type = Object)]
+    #[cfg_attr(test, schema(value_type = Object))]
     when: Map<String, Value>,
     /// The numbers, in words.
     numbers: String,
     /// `active`, `dormant` (its limit is gone or does not take it any more) or `expired`.
-    #[schema(value_type = String)]
+    #[cfg_attr(test, schema(value_type = String))]
     state: &'static str,
     /// Why it is dormant.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +139,8 @@ impl OverrideAnswer {
 }
 
 /// All overrides set at run time, and how they came to be.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct OverridesAnswer {
     overrides: Vec<OverrideAnswer>,
     /// The last 1000 changes, the latest first.

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tokio::sync::Notify;
+#[cfg(test)]
 use utoipa::ToSchema;
 
 /// The lock for changes of the policy and the overrides, and the results of earlier ones.
@@ -34,7 +35,8 @@ pub(crate) struct ReloadStatus {
 }
 
 /// Why a policy was not taken over.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
 pub(crate) struct LastError {
     /// When, as RFC 3339.
     pub(crate) at: String,

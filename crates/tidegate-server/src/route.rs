@@ -49,6 +49,7 @@ pub(crate) struct Route {
     pub(crate) methods: &'static [Method],
     pub(crate) access: RouteAccess,
     pub(crate) handler: Handler,
+    /// Read by the test that makes `openapi.json`.
     pub(crate) description: Description,
 }
 

@@ -10,15 +10,15 @@ use crate::retry_after::millis_up;
 
 /// The answer to an admitted check or reservation.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Admitted<'a> {
     /// Always `admit`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "admit"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "admit"))]
     pub decision: &'static str,
     /// The permit to settle or release when the work is done. Only present when something must be
     /// given back.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub permit: Option<Cow<'a, str>>,
     /// Units left of the tightest limit; absent when no limit matched.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,16 +27,16 @@ pub struct Admitted<'a> {
     pub limits: &'a [LimitAnswer<'a>],
     /// The shadow limits that would have refused.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    #[cfg_attr(feature = "api", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub shadow: &'a [&'a str],
 }
 
 /// The remaining units of one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct LimitAnswer<'a> {
     /// The name of the limit.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "per-user"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "per-user"))]
     pub name: &'a str,
     /// The most it ever admits at once, in units.
     pub limit: u64,
@@ -47,7 +47,7 @@ pub struct LimitAnswer<'a> {
     /// When the civil window of a calendar limit ends, for people:
     /// `2026-03-01 00:00 America/Los_Angeles`. Absent for other limits, and if nothing is used.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shown")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub window_end: Option<CivilInstant<'a>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> LimitAnswer<'a> {
 
 /// The answer to a report.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Reported<'a> {
     /// Units left of the tightest limit; absent when no limit matched.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,25 +90,25 @@ pub struct Reported<'a> {
 
 /// The answer to a refund.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefundAnswer {
     /// `applied`, or `already_applied` when the same key came before.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "applied"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "applied"))]
     pub refund: &'static str,
 }
 
 /// The answer to settling or releasing a permit.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct SettleAnswer {
     /// Always `settled`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "settled"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "settled"))]
     pub permit: &'static str,
 }
 
 /// The answer to a reset.
 #[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ResetAnswer {
     /// How many counters were in use or blocked, and are not any more.
     pub counters: usize,
@@ -116,7 +116,7 @@ pub struct ResetAnswer {
 
 /// The answer to a block.
 #[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct BlockAnswer {
     /// The instant until which the key is refused, RFC 3339; absent when the block was lifted.
     #[serde(skip_serializing_if = "Option::is_none")]

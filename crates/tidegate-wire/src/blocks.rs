@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 /// Blocks in force, as far as this member knows them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct BlocksBody {
     /// The selected blocks, the one that ends last first.
     pub blocks: Vec<BlockBody>,
@@ -18,14 +20,15 @@ pub struct BlocksBody {
 }
 
 /// A key that is blocked under one limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct BlockBody {
     /// The namespace.
     pub namespace: String,
     /// The limit.
     pub limit: String,
     /// The attributes that name the counter, with their values; cut after 256 bytes each.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub key: BTreeMap<String, String>,
     /// When the block ends, as RFC 3339.
     pub until: String,

@@ -6,13 +6,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 use crate::access_explanation::AccessExplanation;
 pub use crate::would::Would;
 
 /// The limits of a namespace, explained for one request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ExplanationBody {
     /// The namespace.
     pub namespace: String,
@@ -48,7 +50,8 @@ pub struct ExplanationBody {
 }
 
 /// The refusal that a request would get from a plane beside the limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct PlaneExplanation {
     /// The plane: `capacity` or `overload`; `limits` for a deadline that is past.
     pub plane: String,
@@ -65,16 +68,17 @@ pub struct PlaneExplanation {
     pub retry_after_ms: Option<u64>,
     /// The details of the refusal, as in the member `capacity` of its body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub capacity: Option<Value>,
     /// The details of the refusal, as in the member `overload` of its body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub overload: Option<Value>,
 }
 
 /// One limit, explained for one request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct LimitExplanation {
     /// Its name.
     pub name: String,
@@ -113,7 +117,8 @@ pub struct LimitExplanation {
 }
 
 /// A condition that does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct Unmatched {
     /// The attribute it looks at.
     pub attribute: String,
@@ -125,7 +130,8 @@ pub struct Unmatched {
 }
 
 /// The counter of a request under one limit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct CounterExplanation {
     /// The attributes that name it with their values as they are counted: of an IPv6 address the
     /// network. Null where the request lacks the attribute and such requests share a counter. Empty
@@ -166,7 +172,8 @@ pub struct CounterExplanation {
 }
 
 /// The plan of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct PlanExplanation {
     /// Its name.
     pub name: String,
@@ -183,7 +190,8 @@ pub struct PlanExplanation {
 }
 
 /// Why a request has its plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlanFoundBy {
     /// It is assigned to the value of an attribute.
@@ -195,7 +203,8 @@ pub enum PlanFoundBy {
 }
 
 /// The time zone of a calendar limit that takes it from an attribute.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ZoneExplanation {
     /// The attribute.
     pub attribute: String,
@@ -210,7 +219,8 @@ pub struct ZoneExplanation {
 }
 
 /// Whose time zone counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ZoneOf {
     /// That of the attribute.
@@ -222,7 +232,8 @@ pub enum ZoneOf {
 }
 
 /// Whose numbers count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NumbersOf {
     /// The limit's own.
@@ -236,7 +247,8 @@ pub enum NumbersOf {
 }
 
 /// The place where a limit is decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
     /// This member.
@@ -248,7 +260,8 @@ pub enum DecidedBy {
 }
 
 /// The content of a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct LevelExplanation {
     /// The most it ever admits at once, in units.
     pub limit: u64,

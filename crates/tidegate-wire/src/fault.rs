@@ -252,29 +252,29 @@ impl Fault {
 
 /// The body of an answer to a message that could not be taken: problem details (RFC 9457).
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct FaultBody<'a> {
     /// Always `about:blank`: the status says the kind.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     r#type: Cow<'a, str>,
     /// The phrase of the status.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     title: Cow<'a, str>,
     /// The HTTP status.
     status: u16,
     /// The code of the fault: one of a closed, stable list.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     error: Cow<'a, str>,
     /// The problem, for people.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     detail: Cow<'a, str>,
     /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     fix: Option<Cow<'a, str>>,
     /// Where in the body, as a path of keys.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     field: Option<Cow<'a, str>>,
     /// Where in the body: the line, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 /// All members.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct LeasesBody {
     /// The member that answers.
     pub member: String,
@@ -24,7 +26,8 @@ pub struct LeasesBody {
 }
 
 /// One member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct MemberBody {
     /// This run of it: 16 hexadecimal digits.
     pub id: String,
@@ -52,7 +55,8 @@ pub struct MemberBody {
 }
 
 /// One lease of a member.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct LeaseBody {
     /// The namespace of the limit or the table.
     pub namespace: String,
@@ -64,7 +68,7 @@ pub struct LeaseBody {
     pub table: Option<String>,
     /// The attributes of the key with their values, of which no more than 64 characters are shown;
     /// of a table the operation.
-    #[schema(value_type = Object)]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
     pub scope: BTreeMap<String, String>,
     /// The demand there, in units a second; first attempts only.
     pub demand_per_s: f64,
@@ -85,7 +89,8 @@ pub struct LeaseBody {
 }
 
 /// The outcome of an acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct AcknowledgedBody {
     /// Whether there was a loss that was not acknowledged, as far as the member that was asked
     /// knew.

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 use tidegate_core::{Class, Cost};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 use crate::fault::{Fault, FaultCode};
@@ -31,31 +32,32 @@ pub const BLOCK_MAX: Duration = Duration::from_hours(366 * 24);
 pub const REFUND_KEY_BYTES_MAX: usize = 256;
 
 /// The body of `POST /v1/check`: may this request go ahead?
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Check<'a> {
     /// The namespace whose limits apply.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by: an object of strings, at most 64.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The cost of the request, in units. Default: by the cost table of the namespace (`costs`),
     /// otherwise 1. 0 is an error, see `peek`.
     #[serde(default, deserialize_with = "weight")]
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
     pub cost: Option<Weight>,
     /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` (default) or
     /// `sheddable`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(borrow, default, deserialize_with = "object::optional")]
@@ -66,7 +68,7 @@ pub struct Check<'a> {
     /// How long to wait at most, in milliseconds, for the limits and the place that the request
     /// lacks: 0 to 60000, a minute. Default 0, which does not wait. Not together with `peek`.
     #[serde(default)]
-    #[schema(maximum = 60_000)]
+    #[cfg_attr(feature = "schema", schema(maximum = 60_000))]
     pub wait_ms: u64,
 }
 
@@ -92,43 +94,45 @@ impl Check<'_> {
 }
 
 /// The body of `POST /v1/report`: this was done; charge it whether or not there is room.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Report<'a> {
     /// The namespace whose limits are charged.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The cost, in units. Default: by the cost table of the namespace, otherwise 1.
     #[serde(default, deserialize_with = "weight")]
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
     pub cost: Option<Weight>,
 }
 
 /// The body of `POST /v1/refund`: give back what an earlier request was charged.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Refund<'a> {
     /// The namespace whose limits were charged.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes of the request that was charged.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The units to give back. Default: by the cost table of the namespace, otherwise 1.
     #[serde(default, deserialize_with = "weight")]
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
     pub cost: Option<Weight>,
     /// The key of this refund, 1 to 256 bytes: sent again with the same key within an hour, it
     /// gives nothing back twice.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "order-1815")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "order-1815"))]
     pub refund_key: Text<'a>,
 }
 
@@ -148,29 +152,30 @@ impl Refund<'_> {
 }
 
 /// The body of `POST /v1/reserve`: charge an estimate now, settle with the true cost later.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reserve<'a> {
     /// The namespace whose limits apply.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that limits match on and count by.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The estimate, in units. Default: by the cost table of the namespace, otherwise 1.
     #[serde(default, deserialize_with = "weight")]
-    #[schema(value_type = Option<u64>, minimum = 1)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
     pub cost: Option<Weight>,
     /// How much the request matters.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub class: Option<Criticality>,
     /// The resource that serves it, one of `resources` of the policy: its bound on requests in
     /// flight and its admission cursor apply.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub resource: Option<Text<'a>>,
     /// The read or write of a partitioned table that it makes.
     #[serde(borrow, default, deserialize_with = "object::optional")]
@@ -195,29 +200,30 @@ impl Reserve<'_> {
 }
 
 /// The body of `POST /v1/settle`: how the work ended.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Settle<'a> {
     /// The permit, as `check` or `reserve` gave it.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub permit: Text<'a>,
     /// How it ended; default `succeeded`. `cancelled` not together with `cost`.
     #[serde(default)]
     pub outcome: Option<OutcomeBody>,
     /// The true cost, in units; 0 gives everything back. More than was charged is charged now.
     #[serde(default, deserialize_with = "true_cost")]
-    #[schema(value_type = Option<u64>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
     pub cost: Option<u64>,
     /// The status of the work's answer, 100 to 599, for limits that give their charge back by it
     /// (`refund_on`).
     #[serde(default)]
-    #[schema(minimum = 100, maximum = 599)]
+    #[cfg_attr(feature = "schema", schema(minimum = 100, maximum = 599))]
     pub status: Option<u16>,
     /// The capacity units that the access to a table truly took, at most three places; default: the
     /// units it was charged.
     #[serde(default)]
-    #[schema(value_type = Option<f64>, minimum = 0, maximum = 1_000_000)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<f64>, minimum = 0, maximum = 1_000_000))]
     pub units: Option<TrueUnits>,
 }
 
@@ -239,7 +245,8 @@ impl Settle<'_> {
 }
 
 /// How the work of a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeBody {
     /// It was done.
@@ -255,48 +262,51 @@ pub enum OutcomeBody {
 }
 
 /// The body of `POST /v1/release`: give back what a permit lent.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Release<'a> {
     /// The permit, as `check` or `reserve` gave it.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub permit: Text<'a>,
 }
 
 /// The body of `POST /v1/reset`: forget what is used, and lift blocks.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Reset<'a> {
     /// The namespace.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that name the counters.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// Only the counter of this limit. Default: of all limits that match.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub limit: Option<Text<'a>>,
 }
 
 /// The body of `POST /v1/block`: refuse a key under one limit for a while.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Block<'a> {
     /// The namespace.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "api")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
     pub namespace: Text<'a>,
     /// The attributes that name the counter.
     #[serde(borrow, default)]
-    #[schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"}))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
     /// The limit under which the key is blocked.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "per-user")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "per-user"))]
     pub limit: Text<'a>,
     /// For how long, in milliseconds from now; 0 lifts the block. At most a year.
     pub for_ms: u64,
@@ -317,16 +327,17 @@ impl Block<'_> {
 }
 
 /// The read or write of a partitioned table.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AccessBody<'a> {
     /// The table.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub table: Text<'a>,
     /// The key within the table.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: Text<'a>,
     /// Whether it reads or writes.
     pub kind: AccessKind,
@@ -336,7 +347,7 @@ pub struct AccessBody<'a> {
     /// For a write: the entries of indexes that it changes, at most 64. An empty list: it changes
     /// none. Default: one in each index of the table, with the key and the size of the write.
     #[serde(borrow, default)]
-    #[schema(max_items = 64)]
+    #[cfg_attr(feature = "schema", schema(max_items = 64))]
     pub index_writes: Option<Vec<IndexWriteBody<'a>>>,
 }
 
@@ -363,16 +374,17 @@ impl AccessBody<'_> {
 }
 
 /// An entry of an index that a write changes.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct IndexWriteBody<'a> {
     /// The index, without the name of its table.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "by-user")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "by-user"))]
     pub index: Text<'a>,
     /// The key of the entry in the index.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub key: Text<'a>,
     /// How many bytes of the entry are written. Default 1, which is one unit.
     #[serde(default = "one_byte")]
@@ -384,7 +396,8 @@ const fn one_byte() -> u64 {
 }
 
 /// The kind of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AccessKind {
     /// It reads a recent value.

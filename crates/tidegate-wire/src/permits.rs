@@ -1,10 +1,12 @@
 //! The answer of `GET /v1/permits`: the permits that wait to be settled or released.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 /// A page of kept permits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct PermitsBody {
     /// The permits, the oldest first.
     pub permits: Vec<PermitBody>,
@@ -18,7 +20,8 @@ pub struct PermitsBody {
 }
 
 /// One kept permit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct PermitBody {
     /// The first 8 of the 32 digits of its id. The whole id is a secret of the caller: it permits
     /// to settle.

@@ -24,14 +24,14 @@ pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// The body of a refusal.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefusalBody<'a> {
     /// The problem type of the draft: `…#quota-exceeded` or `…#temporary-reduced-capacity`;
     /// `about:blank` for a request that lacks an attribute.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     r#type: &'static str,
     /// The title of the type.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     title: &'static str,
     /// The HTTP status.
     status: u16,
@@ -39,30 +39,30 @@ pub struct RefusalBody<'a> {
     detail: String,
     /// The names of all violated limits, the one that binds longest first.
     #[serde(rename = "violated-policies")]
-    #[cfg_attr(feature = "api", schema(value_type = Vec<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     violated_policies: Vec<&'a str>,
     /// Always `refuse`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "refuse"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "refuse"))]
     decision: &'static str,
     /// Why, as one word of a closed list.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "rate_exceeded"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "rate_exceeded"))]
     reason: &'static str,
     /// The plane that refused: `limits`, `capacity` or `overload`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "limits"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "limits"))]
     plane: &'static str,
     /// The namespace.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     namespace: &'a str,
     /// The limit that binds longest (or the table, node or resource).
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     limit: &'a str,
     /// The attributes and values that name the counter.
-    #[cfg_attr(feature = "api", schema(value_type = std::collections::BTreeMap<String, String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>))]
     scope: Scope<'a>,
     /// Units left of that limit.
     remaining: u64,
     /// How to retry: come back `at` an instant, `backoff`, or `never`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "at"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "at"))]
     retry: &'static str,
     /// Milliseconds until coming back is of use, rounded up. With `retry` `backoff`: how long to
     /// wait before the first retry, where that is known. Absent with `never`.
@@ -80,13 +80,13 @@ pub struct RefusalBody<'a> {
 
 /// One violated limit.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 struct ViolatedBody<'a> {
     /// Its name.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     name: &'a str,
     /// Why it refused.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     reason: &'static str,
     /// The most it ever admits at once, in units.
     limit: u64,

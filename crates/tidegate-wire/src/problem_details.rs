@@ -16,43 +16,43 @@ pub fn details_of(refusal: &Refusal) -> Option<(&'static str, Value)> {
 
 /// The part of a table that throttled an access.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct CapacityBody<'a> {
     /// The table.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "orders"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "orders"))]
     table: &'a str,
     /// The index of the table; absent if the table itself throttled the access.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>, example = "by-user"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "by-user"))]
     index: Option<&'a str>,
     /// `read` or `write`; each has throughput of its own.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "write"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "write"))]
     operation: &'static str,
     /// The number of the key's partition, which is never used twice in its table.
     partition: u32,
     /// The keys of that partition: by hash the first and the last hash, as 16 hexadecimal digits
     /// each; by slot the first and the last slot; by range the first key and the one behind the
     /// last.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "4000000000000000-7fffffffffffffff"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "4000000000000000-7fffffffffffffff"))]
     key_range: &'a str,
     /// The node on which the partition lies.
-    #[cfg_attr(feature = "api", schema(value_type = String))]
+    #[cfg_attr(feature = "schema", schema(value_type = String))]
     node: &'a str,
     /// Capacity units a second that the partition is allocated for this operation.
-    #[cfg_attr(feature = "api", schema(value_type = f64))]
+    #[cfg_attr(feature = "schema", schema(value_type = f64))]
     rate: UnitsNumber,
     /// Capacity units a second that the partition may reach; absent where its share is the bound.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<f64>))]
     ceiling: Option<UnitsNumber>,
     /// Capacity units a second that the partition consumed lately; absent where consumption is not
     /// observed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<f64>))]
     consumed: Option<UnitsNumber>,
     /// Capacity units of burst credit left; absent in a mode that spends none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<f64>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<f64>))]
     burst_left: Option<UnitsNumber>,
 }
 
@@ -75,11 +75,11 @@ impl<'a> CapacityBody<'a> {
 
 /// The state of the resource that shed a request.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "api", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct OverloadBody<'a> {
     /// The name of the resource; absent for the default resource.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "api", schema(value_type = Option<String>))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     resource: Option<&'a str>,
     /// The level of the request: its class (0 is `sheddable`) times 128, plus the cohort of its
     /// tenant. Only where `limit` is `admission_cursor`.
@@ -88,7 +88,7 @@ pub struct OverloadBody<'a> {
     /// The position of the admission cursor: requests of a lower level are shed. 0 is open.
     cursor: u16,
     /// The signal that made the resource refuse: `in_flight`, `pressure`, `queue_delay` or `pin`.
-    #[cfg_attr(feature = "api", schema(value_type = String, example = "pressure"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "pressure"))]
     binding_signal: &'static str,
 }
 

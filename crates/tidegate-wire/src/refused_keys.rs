@@ -1,13 +1,15 @@
 //! The answer of `GET /v1/keys/top`: the keys that were refused most within a window.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 /// The keys that were refused most within a window.
 ///
 /// The counts come from sketches of constant size. A count is never too low, and `error` bounds by
 /// how much it may be too high.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct TopKeysBody {
     /// The window that was asked for, in milliseconds.
     pub window_ms: u64,
@@ -27,7 +29,8 @@ pub struct TopKeysBody {
 }
 
 /// One key that was refused.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct RefusedKeyBody {
     /// The namespace, or the domain of an envoyproxy/ratelimit file.
     pub namespace: String,
@@ -50,7 +53,8 @@ pub struct RefusedKeyBody {
 }
 
 /// Refusals of a key for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ReasonCountBody {
     /// The reason.
     pub reason: String,

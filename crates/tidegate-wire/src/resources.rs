@@ -1,17 +1,20 @@
 //! The resources of the overload plane, and the values of signals.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 /// All resources of a daemon.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ResourcesBody {
     /// The resources, in order of their names.
     pub resources: Vec<ResourceBody>,
 }
 
 /// One resource, as the daemon that answers sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ResourceBody {
     /// Its name.
     pub name: String,
@@ -45,7 +48,8 @@ pub struct ResourceBody {
 }
 
 /// The position of an admission cursor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct CursorBody {
     /// The position: requests of a lower level are shed. 0 is open.
     pub position: u16,
@@ -59,7 +63,8 @@ pub struct CursorBody {
 }
 
 /// The numbers of one class at a resource, since the daemon started.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct ClassBody {
     /// `critical_plus`, `critical`, `sheddable_plus` or `sheddable`.
     pub class: String,
@@ -83,7 +88,8 @@ pub struct ClassBody {
 }
 
 /// A signal and its last value.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct SignalBody {
     /// Its name.
     pub name: String,
@@ -107,11 +113,12 @@ pub struct SignalBody {
 }
 
 /// The body of `PUT /v1/signals/{name}`: a new value of a signal with `source: push`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SignalValue {
     /// The value, at least 0.
-    #[schema(example = 1250.0)]
+    #[cfg_attr(feature = "schema", schema(example = 1250.0))]
     pub value: f64,
     /// How long it counts, in milliseconds, 100 to 3600000. Default: the `ttl` of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +126,8 @@ pub struct SignalValue {
 }
 
 /// The answer to `PUT /v1/signals/{name}`: a value was taken in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct SignalAnswer {
     /// The name of the signal.
     pub name: String,

@@ -1,12 +1,14 @@
 //! `GET /v1/tables` and `POST /v1/placements`: the tables of the capacity plane.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 use crate::text::Text;
 
 /// The tables and the nodes on which their partitions lie.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct TablesBody {
     /// The tables, in the order of the policy.
     pub tables: Vec<TableBody>,
@@ -15,7 +17,8 @@ pub struct TablesBody {
 }
 
 /// A table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct TableBody {
     /// The namespace that it belongs to.
     pub namespace: String,
@@ -39,7 +42,8 @@ pub struct TableBody {
 }
 
 /// One operation of a table over all its partitions.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct OperationBody {
     /// Capacity units a second.
     pub provisioned: f64,
@@ -50,7 +54,8 @@ pub struct OperationBody {
 }
 
 /// A partition.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct PartitionBody {
     /// Its number, never used twice in its table: a split and a merge give new ones.
     pub partition: u32,
@@ -70,7 +75,8 @@ pub struct PartitionBody {
 }
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 pub struct NodeBody {
     /// Its name.
     pub name: String,
@@ -81,21 +87,22 @@ pub struct NodeBody {
 }
 
 /// The body of `POST /v1/placements`: a partition has moved to another node.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Placement<'a> {
     /// The namespace of the table.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "shop")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "shop"))]
     pub namespace: Text<'a>,
     /// The table.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "orders")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "orders"))]
     pub table: Text<'a>,
     /// The number of the partition.
     pub partition: u32,
     /// The node on which it lies now.
     #[serde(borrow)]
-    #[schema(value_type = String, example = "n2")]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "n2"))]
     pub node: Text<'a>,
 }

@@ -3,88 +3,93 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 use crate::envoy::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, Unit, metadata};
 
 /// An answer of Envoy's rate limit service. Defaults are left out: no text, 0, nothing.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyAnswer<'a> {
     /// Whether the request may go ahead: `OK` or `OVER_LIMIT`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "OK")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "OK"))]
     overall_code: Option<&'static str>,
     /// The answers for its descriptors, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<EnvoyStatus>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<EnvoyStatus>))]
     statuses: Vec<EnvoyStatus<'a>>,
     /// Header fields for the sender of the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<EnvoyHeader>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<EnvoyHeader>))]
     response_headers_to_add: Vec<EnvoyHeader<'a>>,
     /// Header fields for the service that handles the request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<EnvoyHeader>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<EnvoyHeader>))]
     request_headers_to_add: Vec<EnvoyHeader<'a>>,
     /// The body for the sender of a refused request, in base 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw_body: Option<String>,
     /// Metadata for other filters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     dynamic_metadata: Option<serde_json::Value>,
 }
 
 /// The answer for one descriptor.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyStatus<'a> {
     /// Whether it is within its limits: `OK` or `OVER_LIMIT`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, example = "OK")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "OK"))]
     code: Option<&'static str>,
     /// The tightest of its limits; absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<EnvoyLimit>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<EnvoyLimit>))]
     current_limit: Option<EnvoyLimit<'a>>,
     /// The remaining units of that limit; absent for 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit_remaining: Option<u32>,
     /// How long until that limit is full again, or until it would admit what was refused: `3s`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(example = "3s")]
+    #[cfg_attr(feature = "schema", schema(example = "3s"))]
     duration_until_reset: Option<String>,
 }
 
 /// A limit as people write it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyLimit<'a> {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     name: Option<&'a str>,
     /// How many units a span admits; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests_per_unit: Option<u32>,
     /// The span, as `HOUR`; absent for one that has no name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     unit: Option<&'static str>,
 }
 
 /// A header field.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EnvoyHeader<'a> {
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     key: Option<&'a str>,
     /// Its value as text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     value: Option<&'a str>,
     /// Its value where it is not text, in base 64.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use core::fmt;
 
 use serde::de::{self, Unexpected};
 use serde::{Deserialize, Deserializer};
+#[cfg(feature = "schema")]
 use utoipa::ToSchema;
 
 use crate::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
@@ -14,34 +15,36 @@ const U32_MAX: u64 = u32::MAX as u64;
 
 /// A request of Envoy's rate limit service. Names may also be written as `hits_addend`; null is as
 /// good as left out.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyRequest {
     /// Whose limits apply: the name of a namespace, or of a domain. Not empty, at most 1024 bytes.
-    #[schema(example = "api")]
+    #[cfg_attr(feature = "schema", schema(example = "api"))]
     domain: Option<String>,
     /// The descriptors to count by, 1 to 128.
-    #[schema(value_type = Option<Vec<EnvoyDescriptor>>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<EnvoyDescriptor>>))]
     descriptors: Option<Vec<Object<EnvoyDescriptor>>>,
     /// The cost of each descriptor without a cost of its own; default 1, and 0 is 1.
     #[serde(alias = "hits_addend")]
-    #[schema(value_type = Option<u32>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u32>))]
     hits_addend: Option<Whole<U32_MAX>>,
 }
 
 /// One thing to count by: a list of keys with values.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyDescriptor {
     /// The keys and values, 1 to 64.
-    #[schema(value_type = Option<Vec<EnvoyEntry>>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<Vec<EnvoyEntry>>))]
     entries: Option<Vec<Object<EnvoyEntry>>>,
     /// A limit to count by in place of those that are configured.
-    #[schema(value_type = Option<EnvoyOwnLimit>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<EnvoyOwnLimit>))]
     limit: Option<Object<EnvoyOwnLimit>>,
     /// The cost of this descriptor, in place of the request's; 0 only looks.
     #[serde(alias = "hits_addend")]
-    #[schema(value_type = Option<u64>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>))]
     hits_addend: Option<Whole<{ u64::MAX }>>,
     /// Whether the weight is given back instead of charged. Default false.
     #[serde(alias = "is_negative_hits")]
@@ -49,27 +52,29 @@ pub struct EnvoyDescriptor {
 }
 
 /// One key with its value.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EnvoyEntry {
     /// The key of the entry, 1 to 1024 bytes.
-    #[schema(example = "user")]
+    #[cfg_attr(feature = "schema", schema(example = "user"))]
     key: Option<String>,
     /// The value in this request, at most 64 KiB. Default empty.
-    #[schema(example = "ada")]
+    #[cfg_attr(feature = "schema", schema(example = "ada"))]
     value: Option<String>,
 }
 
 /// A limit that comes with the request.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct EnvoyOwnLimit {
     /// How many units a span admits; default 0, which admits nothing.
     #[serde(alias = "requests_per_unit")]
-    #[schema(value_type = Option<u32>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u32>))]
     requests_per_unit: Option<Whole<U32_MAX>>,
     /// The span: `SECOND`, `MINUTE`, `HOUR`, `DAY`, `MONTH` or `YEAR`, or its number.
-    #[schema(value_type = Option<String>)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     unit: Option<UnitNumber>,
 }
 
