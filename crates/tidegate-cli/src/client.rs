@@ -12,6 +12,8 @@ mod resp;
 mod tls;
 mod token;
 
+use std::pin::Pin;
+
 use serde::Serialize;
 
 use self::connection::within_deadline;
@@ -48,7 +50,12 @@ pub(crate) async fn check(
 /// Runs a request to its end.
 pub(crate) fn wait_for<T>(request: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| ClientError::Silent(format!("cannot begin: {error}")))?.block_on(request)
+    let runtime = runtime.map_err(|error| ClientError::Silent(format!("cannot begin: {error}")))?;
+    let mut answer = None;
+    // In a box, so that the runtime is compiled for one kind of request and not for each.
+    let waiting: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async { answer = Some(request.await) });
+    runtime.block_on(waiting);
+    answer.expect("the request ran to its end")
 }
 
 /// Prints an answer, as JSON or in words, and returns the exit code.

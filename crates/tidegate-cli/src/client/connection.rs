@@ -47,10 +47,13 @@ pub(super) async fn within_deadline<T>(
 ) -> Result<T, ClientError> {
     let answer = tokio::time::timeout(DEADLINE, asking).await;
     let late = || ClientError::Silent(format!("there was no answer within {}", HumanDuration(DEADLINE)));
-    match answer.unwrap_or_else(|_| Err(late())) {
-        Err(ClientError::Silent(why)) => {
-            Err(ClientError::Silent(format!("{address} cannot be asked: {why}")))
-        }
-        answer => answer,
+    answer.unwrap_or_else(|_| Err(late())).map_err(|error| naming(address, error))
+}
+
+/// An error that says which daemon could not be asked.
+pub(super) fn naming(address: &DaemonAddress, error: ClientError) -> ClientError {
+    match error {
+        ClientError::Silent(why) => ClientError::Silent(format!("{address} cannot be asked: {why}")),
+        error => error,
     }
 }

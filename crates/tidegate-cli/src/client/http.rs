@@ -15,7 +15,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeasesBody};
 use tidegate_wire::text::shortened;
 
 use super::answer::{CheckAnswer, no_daemon};
-use super::connection::{ANSWER_BYTES_MAX, connect, within_deadline};
+use super::connection::{ANSWER_BYTES_MAX, connect, naming, within_deadline};
 use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
@@ -170,11 +170,23 @@ async fn ask<T: DeserializeOwned>(
     path: &str,
     body: Map<String, Value>,
 ) -> Result<T, ClientError> {
+    let answer = ask_bytes(daemon, method, path, body).await?;
+    serde_json::from_slice(&answer).map_err(|_| naming(&daemon.at, no_daemon(StatusCode::OK)))
+}
+
+/// The body of an answer with status 200. It does not depend on what is in it, so that what sends
+/// the request is compiled once.
+async fn ask_bytes(
+    daemon: &Daemon,
+    method: Method,
+    path: &str,
+    body: Map<String, Value>,
+) -> Result<Bytes, ClientError> {
     within_deadline(&daemon.at, async {
         let token = token(daemon)?;
         let (status, answer) = send(daemon, method, path, body, token.as_deref()).await?;
         if status == StatusCode::OK {
-            return serde_json::from_slice(&answer).map_err(|_| no_daemon(status));
+            return Ok(answer);
         }
         let said: CheckAnswer = serde_json::from_slice(&answer).map_err(|_| no_daemon(status))?;
         Err(said.fault(status))
