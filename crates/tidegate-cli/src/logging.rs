@@ -6,8 +6,11 @@ use std::time::{Duration, Instant};
 
 use tidegate_policy::policy::{Format, Level};
 use tracing::Metadata;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Libraries whose warnings are about single connections, so that any peer can cause as many as it
 /// likes. The daemon counts such connections itself. Their errors are written.
@@ -20,14 +23,20 @@ const LIBRARY_LINES_MAX: u32 = 1;
 /// Writes lines to standard error from now on. `TIDEGATE_LOG` (as
 /// `info,tidegate::refusal=off`) goes before the level.
 pub(crate) fn start(level: Level, format: Format) {
-    let filter = std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse::<EnvFilter>().ok());
-    let filter =
-        filter.unwrap_or_else(|| EnvFilter::new(format!("{},{CONNECTION_LIBRARIES}", level.as_str())));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoundedStderr::default());
-    match format {
-        Format::Text => lines.with_ansi(io::stderr().is_terminal()).init(),
-        Format::Json => lines.json().flatten_event(true).init(),
-    }
+    let asked = std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let filter = asked.unwrap_or_else(|| default_filter(level));
+    let lines = tracing_subscriber::fmt::layer().with_writer(BoundedStderr::default());
+    let lines = match format {
+        Format::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+        Format::Json => lines.json().flatten_event(true).boxed(),
+    };
+    tracing_subscriber::registry().with(lines).with(filter).init();
+}
+
+/// What is written unless `TIDEGATE_LOG` says something else.
+fn default_filter(level: Level) -> Targets {
+    let filter = format!("{},{CONNECTION_LIBRARIES}", level.as_str());
+    filter.parse().expect("a level and names with levels are a filter")
 }
 
 /// Standard error, with a bound on the lines of libraries: what they report is up to peers.
@@ -122,9 +131,18 @@ mod tests {
 
     #[test]
     fn warnings_about_single_connections_are_left_out_unless_asked_for() {
-        let filter = EnvFilter::new(format!("info,{CONNECTION_LIBRARIES}")).to_string();
+        let filter = default_filter(Level::Info);
         for library in ["h2", "hyper", "rustls", "tonic"] {
-            assert!(filter.contains(&format!("{library}=error")), "{filter}");
+            assert!(!filter.would_enable(&format!("{library}::conn"), &tracing::Level::WARN), "{library}");
+            assert!(filter.would_enable(library, &tracing::Level::ERROR), "{library}");
         }
+        assert!(filter.would_enable("tidegate::refusal", &tracing::Level::INFO));
+    }
+
+    #[test]
+    fn the_filter_of_the_documents_is_one() {
+        let filter: Targets = "info,tidegate::refusal=off".parse().unwrap();
+        assert!(filter.would_enable("tidegate::reload", &tracing::Level::INFO));
+        assert!(!filter.would_enable("tidegate::refusal", &tracing::Level::ERROR));
     }
 }

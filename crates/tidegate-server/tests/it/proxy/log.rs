@@ -9,8 +9,10 @@ use serde_json::Value;
 use tidegate_policy::grammar::PathPattern;
 use tidegate_policy::policy::proxy::Proxy;
 use tracing::Dispatch;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::FmtSpan;
-use tracing_subscriber::{EnvFilter, Registry};
+use tracing_subscriber::layer::SubscriberExt;
 
 use super::upstream::{nobody, serve, well};
 use super::{get, route, to, world};
@@ -66,12 +68,12 @@ pub(crate) fn listen(filter: &str) -> (Written, tracing::subscriber::DefaultGuar
     LazyLock::force(&INTERESTED);
     let written = Written::default();
     let writer = written.clone();
-    let subscriber = tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt::layer()
         .json()
-        .with_env_filter(EnvFilter::new(filter))
         .with_span_events(FmtSpan::CLOSE)
-        .with_writer(move || writer.clone())
-        .finish();
+        .with_writer(move || writer.clone());
+    let filter: Targets = filter.parse().unwrap();
+    let subscriber = tracing_subscriber::registry().with(lines).with(filter);
     (written, tracing::subscriber::set_default(subscriber))
 }
 
