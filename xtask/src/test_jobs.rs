@@ -95,7 +95,7 @@ pub(crate) struct FinishedJob {
     pub(crate) took: Duration,
     /// The times of its tests, where the program printed them.
     pub(crate) tests: Vec<(String, Duration)>,
-    /// What it printed, if it failed.
+    /// Its output without the tests that passed, if it failed.
     failure: String,
 }
 

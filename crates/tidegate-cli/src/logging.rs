@@ -33,7 +33,7 @@ pub(crate) fn start(level: Level, format: Format) {
     tracing_subscriber::registry().with(lines).with(filter).init();
 }
 
-/// What is written unless `TIDEGATE_LOG` says something else.
+/// The filter unless `TIDEGATE_LOG` gives another.
 fn default_filter(level: Level) -> Targets {
     let filter = format!("{},{CONNECTION_LIBRARIES}", level.as_str());
     filter.parse().expect("a level and names with levels are a filter")

@@ -54,6 +54,8 @@ pub use policy::{NamespacePolicy, Policy};
 pub use problem::{PROBLEMS_MAX, Problem, Problems};
 pub use reference::{ReferencePage, reference, reference_pages};
 pub use schema::schema;
+#[cfg(any(test, feature = "schema"))]
+pub use schema::schema_of;
 pub use suggestion::nearest;
 pub use tidegate_core::rate::parse_span;
 pub use words::words;

@@ -1,8 +1,8 @@
 //! From text to checked settings, or to everything that is wrong with it.
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::check;
 use crate::policy::Policy;
@@ -54,7 +54,7 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
     let config = match Config::deserialize(value) {
         Ok(config) => config,
         Err(error) => {
-            // The schema is made from the same types, so this means that the two disagree; say so
+            // The schema is that of the same types, so this means that the two disagree; say so
             // rather than stop.
             report.unreadable(
                 Position::START,
@@ -81,21 +81,22 @@ pub fn parse_bytes(
 /// problems with their place and a suggestion, and all are reported at once. `${NAME}` stands for
 /// nothing here.
 ///
-/// The schema of `T` decides; `T` must deny unknown fields.
-pub fn parse_document<T: DeserializeOwned + JsonSchema>(name: &str, bytes: &[u8]) -> Result<T, Problems> {
+/// `schema` decides what is a problem. It must be the schema of `T` as `schema_of` makes it, with
+/// the feature `schema`, and `T` must deny unknown fields. A document that keeps to the schema and that
+/// `T` does not accept is one problem, without a place.
+pub fn parse_document<T: DeserializeOwned>(name: &str, bytes: &[u8], schema: &Value) -> Result<T, Problems> {
     let text = text_of(name, bytes)?;
     let mut report = Report::new(name);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };
     report.locate_in(&root);
-    let schema = schema::made_of::<T>("document");
-    let value = shape::shape(&schema, &root, &|_| None, &mut report);
+    let value = shape::shape(schema, &root, &|_| None, &mut report);
     let document = T::deserialize(value);
     match (report.finish(), document) {
         (Err(problems), _) => Err(problems),
         (Ok(_), Ok(document)) => Ok(document),
         (Ok(_), Err(error)) => {
             let mut report = Report::new(name);
-            // The schema is made from the same type, so this means that the two disagree.
+            // The schema is that of the same type, so this means that the two disagree.
             let what = format!("the document cannot be read: {error}");
             report.unreadable(Position::START, what, "report this as a bug");
             Err(failed(report))

@@ -20,6 +20,7 @@ pub(crate) mod tables;
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -41,9 +42,9 @@ use tables::TableForm;
 /// variables; `$${` stands for `${` itself. Spans of time are whole numbers with a unit (`250ms`,
 /// `10s`, `1h30m`, `7d`, or longer `10sec`, `5min`, `2hours`, `1day`), sizes have a binary unit
 /// (`64KiB`, `256MiB`, `1GiB`) or are bytes. Inside `{ }` a value with `${NAME}` needs quotes.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "config")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "config")]
 pub(crate) struct Config {
     /// Where the daemon listens.
     pub(crate) listen: Option<ListenConfig>,
@@ -85,9 +86,9 @@ pub(crate) struct Config {
 }
 
 /// An isolated set of limits and counters.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "namespace")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "namespace")]
 pub(crate) struct NamespaceConfig {
     /// The limits. Every request is charged to all that match it, or to none. At most 1024; without
     /// any, everything is admitted.

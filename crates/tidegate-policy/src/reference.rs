@@ -3,7 +3,6 @@
 mod fields;
 mod markdown;
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::raw::authorization::GrantConfig;
@@ -32,8 +31,7 @@ use crate::raw::tables::{
     CeilingForm, DirectionsForm, IndexForm, OnDemandForm, PartitionsForm, ProvisionedForm, TableForm,
 };
 use crate::raw::{Config, NamespaceConfig};
-use crate::schema::name_of;
-use fields::fields_of;
+use fields::{StructFields, fields_of};
 
 /// The reference in Markdown, all pages one after the other: every key with its type, its default
 /// and what it does.
@@ -83,14 +81,14 @@ impl ReferencePage {
 #[derive(Debug)]
 struct Section {
     heading: &'static str,
-    definition: String,
-    keys: Vec<String>,
+    definition: &'static str,
+    keys: &'static [&'static str],
 }
 
 impl Section {
-    fn of<T: JsonSchema + for<'de> Deserialize<'de>>(heading: &'static str) -> Self {
-        let keys = fields_of::<T>().iter().map(|key| (*key).to_owned()).collect();
-        Self { heading, definition: name_of::<T>(), keys }
+    fn of<T: for<'de> Deserialize<'de>>(heading: &'static str) -> Self {
+        let StructFields { name, fields } = fields_of::<T>();
+        Self { heading, definition: name, keys: fields }
     }
 }
 
@@ -250,4 +248,22 @@ pub fn reference_pages() -> Vec<ReferencePage> {
             sections: vec![Section::of::<LogConfig>("log"), Section::of::<DecisionsForm>("log.decisions")],
         },
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_describes_the_keys_of_its_definition() {
+        for section in reference_pages().iter().flat_map(|page| &page.sections) {
+            let described = section.schema()["properties"].as_object();
+            let mut described: Vec<&str> = described.into_iter().flatten().map(|(key, _)| &**key).collect();
+            let mut keys = section.keys.to_vec();
+            described.sort_unstable();
+            keys.sort_unstable();
+            assert!(!keys.is_empty(), "{}", section.definition);
+            assert_eq!(described, keys, "{}", section.definition);
+        }
+    }
 }

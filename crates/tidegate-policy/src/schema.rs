@@ -1,14 +1,23 @@
-//! The JSON schema of the configuration, from the raw types.
+//! The JSON schema of the configuration.
+//!
+//! The schemas are committed as text, so that a daemon is built without the crate that makes them.
+//! The tests make them from the raw types and compare.
+
+#[cfg(any(test, feature = "schema"))]
+mod generator;
 
 use std::sync::OnceLock;
 
-use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform};
-use schemars::{JsonSchema, Schema};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::raw::Config;
-use crate::raw::limit::NumbersConfig;
+#[cfg(any(test, feature = "schema"))]
+pub use generator::schema_of;
+
+/// The published schema. The file is a link to the one in `docs`, where editors find it.
+const CONFIG: &str = include_str!("tidegate.schema.json");
+
+/// The schema of the numbers of one override without its attributes.
+const NUMBERS: &str = include_str!("numbers.schema.json");
 
 /// The published schema (JSON Schema 2020-12), as editors use it.
 ///
@@ -16,71 +25,62 @@ use crate::raw::limit::NumbersConfig;
 /// point: where a text is expected it requires quotes around `1234` and `true`, and it does not
 /// accept `${NAME}` for a number. Only [`crate::parse()`] checks conditions on more than one field.
 pub fn schema() -> Value {
-    let mut schema = compiled().clone();
-    schema["$id"] = ID.into();
-    schema.sort_all_objects();
-    schema
+    compiled().clone()
 }
 
-/// Where editors find the schema.
-const ID: &str = "https://raw.githubusercontent.com/tidegate/tidegate/main/docs/tidegate.schema.json";
-
-/// The schema, made once.
+/// The published schema, read once.
 pub(crate) fn compiled() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| made_of::<Config>("Tidegate configuration"))
+    SCHEMA.get_or_init(|| read(CONFIG))
 }
 
-/// The schema of the numbers of one override without its attributes, made once.
+/// The schema of the numbers of one override without its attributes, read once.
 pub(crate) fn numbers() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| made_of::<NumbersConfig>("The numbers of an override"))
+    SCHEMA.get_or_init(|| read(NUMBERS))
 }
 
-/// The schema of a type.
-pub(crate) fn made_of<T: JsonSchema>(title: &str) -> Value {
-    let generator =
-        SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_null)).into_generator();
-    let mut schema = generator.into_root_schema_for::<T>();
-    schema.insert("title".to_owned(), title.into());
-    tidy(&mut schema);
-    let mut schema = schema.to_value();
-    // Another crate may switch on the feature of serde_json that keeps keys as they come.
-    schema.sort_all_objects();
-    schema
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("the tests compare the text with a schema")
 }
 
-/// Descriptions as sentences: a line break in a comment is not one in the text.
-fn tidy(schema: &mut Schema) {
-    let mut unwrap = RecursiveTransform(|schema: &mut Schema| {
-        if let Some(Value::String(text)) = schema.get_mut("description") {
-            *text = text.split("\n\n").map(|part| part.replace('\n', " ")).collect::<Vec<_>>().join("\n\n");
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::Config;
+    use crate::raw::limit::NumbersConfig;
+
+    /// Where editors find the published schema.
+    const ID: &str = "https://raw.githubusercontent.com/tidegate/tidegate/main/docs/tidegate.schema.json";
+
+    /// With `TIDEGATE_BLESS=1` it writes the schema instead of comparing it.
+    #[expect(clippy::disallowed_methods, reason = "the test, and not the crate, writes the file")]
+    fn assert_committed(name: &str, committed: &str, made: &Value) {
+        let text = format!("{made:#}\n");
+        if std::env::var("TIDEGATE_BLESS").is_ok() {
+            let path = format!("{}/src/{name}", env!("CARGO_MANIFEST_DIR"));
+            std::fs::write(path, text).unwrap();
+            return;
         }
-    });
-    unwrap.transform(schema);
-}
-
-/// Takes out `null`, which stands for a field that was left out and is not a value one may write.
-fn without_null(schema: &mut Schema) {
-    if let Some(Value::Array(types)) = schema.get_mut("type") {
-        types.retain(|name| name != "null");
-        if let [one] = types.as_slice() {
-            let one = one.clone();
-            schema.insert("type".to_owned(), one);
-        }
+        assert!(
+            committed == text,
+            "src/{name} is not what the types say; run `TIDEGATE_BLESS=1 cargo test -p tidegate-policy` twice: the \
+             second run writes the reference from the new schema"
+        );
+        assert!(read(committed) == *made, "src/{name} does not keep a number");
     }
-    let Some(Value::Array(choices)) = schema.get_mut("anyOf") else { return };
-    choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
-    if let [Value::Object(one)] = choices.as_slice() {
-        let one: Map<String, Value> = one.clone();
-        schema.remove("anyOf");
-        for (key, value) in one {
-            schema.insert(key, value);
-        }
-    }
-}
 
-/// The name of a definition in the schema.
-pub(crate) fn name_of<T: JsonSchema>() -> String {
-    T::schema_name().into_owned()
+    #[test]
+    fn the_committed_schema_is_that_of_the_types() {
+        let mut made = schema_of::<Config>("Tidegate configuration");
+        made["$id"] = ID.into();
+        made.sort_all_objects();
+        assert_committed("tidegate.schema.json", CONFIG, &made);
+    }
+
+    #[test]
+    fn the_committed_schema_of_the_numbers_is_that_of_their_type() {
+        let made = schema_of::<NumbersConfig>("The numbers of an override");
+        assert_committed("numbers.schema.json", NUMBERS, &made);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_core::Class;
@@ -13,15 +14,19 @@ use tidegate_sim::overload::{
 use super::scenario_document;
 use crate::exit::{Exit, complain};
 
+/// The schema of a [`ServiceFile`].
+pub(super) const SCHEMA: &str = include_str!("service_file.schema.json");
+
 /// Services and clients of one's own.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceFile {
     /// Simulated seconds. Default: 30.
-    #[schemars(range(min = 1, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 86400)))]
     seconds: Option<u32>,
     /// The hundredths of the run at its beginning that do not count. Default: 40.
-    #[schemars(range(min = 0, max = 99))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 99)))]
     warm_up_percent: Option<u8>,
     /// The services.
     services: Vec<ServiceForm>,
@@ -32,31 +37,33 @@ pub(super) struct ServiceFile {
 }
 
 /// A service.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ServiceForm {
     /// Its name.
     name: String,
     /// The requests that it works on at once. Default: 10.
-    #[schemars(range(min = 1, max = 10000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10000)))]
     workers: Option<u32>,
     /// The distribution of its service times. Default: `exponential`.
     distribution: Option<DistributionForm>,
     /// The mean service time in milliseconds. Default: 10.
-    #[schemars(range(min = 0.01, max = 60000))]
+    #[cfg_attr(test, schemars(range(min = 0.01, max = 60000)))]
     mean_ms: Option<f64>,
     /// The deviation of the logarithm, for `lognormal`. Default: 1.
-    #[schemars(range(min = 0, max = 3))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 3)))]
     sigma: Option<f64>,
     /// Microseconds of one worker that each rejection takes. Default: 50, and 0 for `sleep`.
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1_000_000)))]
     rejection_us: Option<u32>,
     /// Spans in which it works at another speed.
     phases: Option<Vec<SpeedForm>>,
 }
 
 /// A distribution of service times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum DistributionForm {
     /// Exponential.
@@ -70,22 +77,24 @@ enum DistributionForm {
 }
 
 /// A span in which a service works at another speed.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct SpeedForm {
     /// The second at which it begins.
-    #[schemars(range(min = 0, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 86400)))]
     from: f64,
     /// The service time is multiplied by this. Default: 1.
-    #[schemars(range(min = 0.001, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 0.001, max = 1000)))]
     factor: Option<f64>,
     /// Every request takes so many milliseconds instead, and fails.
-    #[schemars(range(min = 1, max = 60000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 60000)))]
     failing_ms: Option<f64>,
 }
 
 /// A group of clients that behave alike.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct ClientForm {
     /// Its name.
@@ -93,48 +102,50 @@ struct ClientForm {
     /// The name of the service that it calls. Default: the first one.
     service: Option<String>,
     /// Operations a second, with Poisson arrivals.
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1_000_000)))]
     rate: f64,
     /// Factors of the rate over time.
     phases: Option<Vec<LoadForm>>,
     /// The class of its requests. Default: `critical`.
     class: Option<ClassForm>,
     /// The number of its tenants. Default: 1.
-    #[schemars(range(min = 1, max = 100_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100_000)))]
     tenants: Option<u32>,
     /// The cost of each request, which multiplies its service time. Default: 1.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     cost: Option<u32>,
     /// Milliseconds after which an answer is of no use. Default: 500.
-    #[schemars(range(min = 1, max = 3_600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 3_600_000)))]
     deadline_ms: Option<u32>,
     /// Milliseconds that a request may wait in a queue. Default: 250.
-    #[schemars(range(min = 0, max = 60_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 60_000)))]
     wait_ms: Option<u32>,
     /// Milliseconds after which the client of a waiting request hangs up. Default: it stays.
-    #[schemars(range(min = 1, max = 3_600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 3_600_000)))]
     leaves_after_ms: Option<u32>,
     /// Calls of each operation, one after the other. Default: 1.
-    #[schemars(range(min = 1, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     calls: Option<u32>,
     /// The reaction to a refused or late call. Default: the operation has failed.
     retry: Option<RetryForm>,
 }
 
 /// A factor of the rate from an instant on.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct LoadForm {
     /// The second at which it begins.
-    #[schemars(range(min = 0, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 86400)))]
     from: f64,
     /// The factor.
-    #[schemars(range(min = 0, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1000)))]
     factor: f64,
 }
 
 /// The importance of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum ClassForm {
     /// Served first.
@@ -148,15 +159,16 @@ enum ClassForm {
 }
 
 /// The reaction of a client to a refused or late call.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct RetryForm {
     /// Attempts in all.
-    #[schemars(range(min = 1, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     attempts: u32,
     /// Milliseconds before the next attempt: fixed, or the bound of a random time that doubles with
     /// `backoff`. Default: 100.
-    #[schemars(range(min = 1, max = 3_600_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 3_600_000)))]
     after_ms: Option<u32>,
     /// Whether the time is random below a bound that doubles. Default: false.
     backoff: Option<bool>,
@@ -165,21 +177,23 @@ struct RetryForm {
 }
 
 /// An event from outside.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct FaultForm {
     /// The second.
-    #[schemars(range(min = 0, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 86400)))]
     at: f64,
     /// The event.
     what: FaultKindForm,
     /// The pressure in hundredths, for `pressure`. Default: 200.
-    #[schemars(range(min = 0, max = 100_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 100_000)))]
     percent: Option<u32>,
 }
 
 /// A kind of event from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum FaultKindForm {
     /// A signal of `percent` for the first service.
@@ -192,7 +206,7 @@ enum FaultKindForm {
 
 /// Reads and checks a file.
 pub(super) fn read(path: &Path) -> Result<ServiceFile, Exit> {
-    scenario_document::read(path, "the scenario has")
+    scenario_document::read(path, SCHEMA, "the scenario has")
 }
 
 impl ServiceFile {

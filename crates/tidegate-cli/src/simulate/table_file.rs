@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tidegate_sim::capacity::{
@@ -11,15 +12,19 @@ use tidegate_sim::capacity::{
 use super::scenario_document;
 use crate::exit::Exit;
 
+/// The schema of a [`TableFile`].
+pub(super) const SCHEMA: &str = include_str!("table_file.schema.json");
+
 /// Nodes and tables of one's own.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct TableFile {
     /// Simulated seconds. Default: 300.
-    #[schemars(range(min = 10, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 10, max = 86400)))]
     seconds: Option<u32>,
     /// The second from which recovery is measured. Default: 0.
-    #[schemars(range(min = 0, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 86400)))]
     onset: Option<u32>,
     /// The nodes.
     nodes: Vec<NodeForm>,
@@ -28,33 +33,35 @@ pub(super) struct TableFile {
 }
 
 /// A node.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct NodeForm {
     /// Its name.
     name: String,
     /// Units that it can do in a second.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     units: u64,
     /// Hundredths of them that are promised to no partition. Default: 10.
-    #[schemars(range(min = 0, max = 90))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 90)))]
     reserve_percent: Option<u8>,
 }
 
 /// A table.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct TableForm {
     /// Its name.
     name: String,
     /// Its throughput in units a second.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     units: u64,
     /// Units a second that a partition serves at most. Default: 3000 for reads, 1000 for writes.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     ceiling: Option<u64>,
     /// The number of its partitions. Default: 1.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     partitions: Option<u32>,
     /// The order of its keys. Default: `hash`.
     partition_by: Option<OrderForm>,
@@ -63,23 +70,24 @@ struct TableForm {
     /// The names of the nodes that its partitions lie on. Default: all.
     nodes: Option<Vec<String>>,
     /// Members of each partition's group. Default: 1.
-    #[schemars(range(min = 1, max = 3))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 3)))]
     replicas: Option<u8>,
     /// Whether it keeps equal shares under each design and stands beside the tables that are
     /// compared. Default: false.
     tenant: Option<bool>,
     /// The number of keys. Default: 20000.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     keys: Option<u32>,
     /// Units of each request. Default: 1.
-    #[schemars(range(min = 1, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     request_units: Option<u32>,
     /// The phases of the demand, in order.
     demand: Vec<PhaseForm>,
 }
 
 /// The order of a table's keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum OrderForm {
     /// By a hash of the key.
@@ -89,7 +97,8 @@ enum OrderForm {
 }
 
 /// The operation of a table's requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum OperationForm {
     /// Strongly consistent reads.
@@ -99,30 +108,32 @@ enum OperationForm {
 }
 
 /// A phase of the demand.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct PhaseForm {
     /// The second at which it begins. Default: 0.
-    #[schemars(range(min = 0, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 86400)))]
     from: Option<u32>,
     /// Units asked for a second.
-    #[schemars(range(min = 0, max = 10_000_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 10_000_000)))]
     units: u32,
     /// The keys asked for. Default: `uniform`.
     pattern: Option<PatternForm>,
     /// The exponent of `zipf` in hundredths. Default: 99.
-    #[schemars(range(min = 1, max = 400))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 400)))]
     exponent_percent: Option<u32>,
     /// The part of the requests for the hot keys, in hundredths. Default: 50.
-    #[schemars(range(min = 0, max = 100))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 100)))]
     percent: Option<u32>,
     /// Seconds until another partition is hot. Default: 60.
-    #[schemars(range(min = 1, max = 86400))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 86400)))]
     every: Option<u32>,
 }
 
 /// The keys that requests ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum PatternForm {
     /// All alike.
@@ -139,7 +150,7 @@ enum PatternForm {
 
 /// Reads and checks a file.
 pub(super) fn read(path: &Path) -> Result<TableFile, Exit> {
-    scenario_document::read(path, "the tables have")
+    scenario_document::read(path, SCHEMA, "the tables have")
 }
 
 impl TableFile {

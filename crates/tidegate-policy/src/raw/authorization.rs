@@ -1,5 +1,6 @@
 //! The grants of callers, as they are written.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -7,9 +8,9 @@ use super::claims::ClassConfig;
 
 /// The grant of a caller with a token or a certificate. Exactly one of `token_file`, `token` and
 /// `certificate` identifies the caller.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "grant")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "grant")]
 pub(crate) struct GrantConfig {
     /// The name of the caller in logs. Default: the file, the certificate, or the place in this
     /// list.
@@ -35,9 +36,9 @@ pub(crate) struct GrantConfig {
 }
 
 /// Something that may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "verb")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "verb")]
 pub(crate) enum VerbConfig {
     /// Check: check, peek, reserve, settle and release, gateway subrequests, Envoy's,
     /// `CL.THROTTLE`, `TG.CHECK`.

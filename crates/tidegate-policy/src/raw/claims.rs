@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,9 +13,9 @@ use serde::Deserialize;
 /// gateway subrequests and the bodies of the API. A source is `entry.NAME`, the entry or attribute
 /// of that name, or text in double quotes. Routes of the proxy have keys of their own; `tenants`
 /// and the ceiling of `class` hold for them too.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "request")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "request")]
 pub(crate) struct RequestForm {
     /// The source of the tenant, which pays for the request. Default: `entry.tenant`.
     pub(crate) tenant: Option<String>,
@@ -35,9 +36,9 @@ pub(crate) struct RequestForm {
 }
 
 /// How much a request matters.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "class_source")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "class_source")]
 pub(crate) struct ClassForm {
     /// The source of the class in a request, as `header.NAME` at a route and `entry.NAME` at a
     /// namespace. Default: nowhere.
@@ -51,9 +52,9 @@ pub(crate) struct ClassForm {
 }
 
 /// A class, the most important first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "class")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "class")]
 pub(crate) enum ClassConfig {
     CriticalPlus,
     Critical,
@@ -63,9 +64,9 @@ pub(crate) enum ClassConfig {
 }
 
 /// The access to a table, each part with its source.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "access")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "access")]
 pub(crate) struct AccessForm {
     /// The name of the table, one of the namespace's; usually text in double quotes. A request
     /// without it makes no access.

@@ -1,13 +1,14 @@
 //! The files of envoyproxy/ratelimit: where they are and how they are taken, as it is written.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The files of envoyproxy/ratelimit. Each file is one domain, which is the namespace of its
 /// counters; the files themselves know no `${NAME}`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "envoy_ratelimit")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "envoy_ratelimit")]
 pub(crate) struct EnvoyRatelimitConfig {
     /// A file, or a directory whose `.yaml` and `.yml` files are read in the order of their names,
     /// without names that begin with a dot. Relative to the directory in which the daemon is
@@ -37,9 +38,9 @@ pub(crate) struct EnvoyRatelimitConfig {
 }
 
 /// The headers that answers carry.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "envoy_headers")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "envoy_headers")]
 pub(crate) struct EnvoyHeadersConfig {
     /// Whether answers carry the headers of the peer, on admitted and on refused requests. Default:
     /// `false`.
@@ -56,9 +57,9 @@ pub(crate) struct EnvoyHeadersConfig {
 }
 
 /// Whose way of counting is followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "semantics")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "semantics")]
 pub(crate) enum SemanticsConfig {
     /// As envoyproxy/ratelimit: each limit counts by itself, and a refused request counts as well.
     #[default]

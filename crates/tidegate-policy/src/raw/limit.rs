@@ -3,6 +3,7 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -12,9 +13,9 @@ use super::matcher::MatcherConfig;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
 /// `rolling`, `fixed`, `calendar` and `concurrency`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "limit")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "limit")]
 pub(crate) struct LimitConfig {
     /// The name in answers, logs and metrics; unique in its namespace, 1 to 128 bytes. Danger:
     /// another name is another limit, which starts with nothing used, unless `was` gives the old
@@ -83,14 +84,14 @@ pub(crate) struct LimitConfig {
     pub(crate) was: Option<String>,
     /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 429 for
     /// most.
-    #[schemars(range(min = 400, max = 599))]
+    #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
 }
 
 /// Never more than `limit` units in *any* window of this length, however it is placed.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "rolling")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "rolling")]
 pub(crate) struct RollingConfig {
     /// The most units in any window; at most 1048576. 0 refuses everything.
     pub(crate) limit: u64,
@@ -102,9 +103,9 @@ pub(crate) struct RollingConfig {
 }
 
 /// How well a rolling window is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "accuracy")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "accuracy")]
 pub(crate) enum AccuracyConfig {
     /// The instant of every unit is kept: no window ever holds more.
     #[default]
@@ -114,9 +115,9 @@ pub(crate) enum AccuracyConfig {
 }
 
 /// At most `limit` units in each of the windows that follow each other.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "fixed")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "fixed")]
 pub(crate) struct FixedConfig {
     /// The most units in a window. 0 refuses everything.
     pub(crate) limit: u64,
@@ -127,9 +128,9 @@ pub(crate) struct FixedConfig {
 }
 
 /// Where the windows of `fixed` begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "window_start")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "window_start")]
 pub(crate) enum WindowStartConfig {
     /// At multiples of the length since 1970-01-01T00:00:00Z, the same for all keys.
     #[default]
@@ -139,9 +140,9 @@ pub(crate) enum WindowStartConfig {
 }
 
 /// At most `limit` units in each civil unit of time, correct across changes of the clock.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "calendar")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "calendar")]
 pub(crate) struct CalendarConfig {
     /// The most units. 0 refuses everything.
     pub(crate) limit: u64,
@@ -159,9 +160,9 @@ pub(crate) struct CalendarConfig {
 }
 
 /// A civil unit of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "civil_unit")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "civil_unit")]
 pub(crate) enum CivilUnitConfig {
     Minute,
     Hour,
@@ -172,9 +173,9 @@ pub(crate) enum CivilUnitConfig {
 }
 
 /// A day of the week.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "weekday")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "weekday")]
 pub(crate) enum WeekdayConfig {
     #[default]
     Monday,
@@ -187,9 +188,9 @@ pub(crate) enum WeekdayConfig {
 }
 
 /// At most `limit` permits held at once, given back when a request ends.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "concurrency")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "concurrency")]
 pub(crate) struct ConcurrencyConfig {
     /// The most permits at once; at most 65536. 0 refuses everything.
     pub(crate) limit: u64,
@@ -200,9 +201,9 @@ pub(crate) struct ConcurrencyConfig {
 }
 
 /// The treatment of a request that lacks an attribute of the key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "missing")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "missing")]
 pub(crate) enum MissingConfig {
     /// The limit does not apply to it.
     #[default]
@@ -214,9 +215,9 @@ pub(crate) enum MissingConfig {
 }
 
 /// Whether a limit refuses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "mode")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "mode")]
 pub(crate) enum ModeConfig {
     /// It refuses.
     #[default]
@@ -226,9 +227,9 @@ pub(crate) enum ModeConfig {
 }
 
 /// Where a limit is decided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "consistency")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "consistency")]
 pub(crate) enum ConsistencyConfig {
     /// By this member alone, in nanoseconds; forgotten when it ends. For every algorithm.
     #[default]
@@ -242,9 +243,9 @@ pub(crate) enum ConsistencyConfig {
 }
 
 /// The decision when the store cannot answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "on_store_failure")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "on_store_failure")]
 pub(crate) enum OnStoreFailureConfig {
     /// The request is refused with reason `store_unavailable`.
     Refuse,
@@ -255,9 +256,9 @@ pub(crate) enum OnStoreFailureConfig {
 }
 
 /// The penalty of a key that exceeds a limit.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "on_exceed")]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "on_exceed")]
 pub(crate) struct OnExceedConfig {
     /// Refuses the key for this long, 1us to 366d, whatever is left by then: from the first refusal
     /// on, or from a report that leaves nothing of the limit.
@@ -272,9 +273,9 @@ pub(crate) enum KeyPartConfig {
 }
 
 /// An attribute of a key with how addresses in it are grouped.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "key_part")]
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "key_part")]
 pub(crate) struct KeyPartForm {
     /// The name of the attribute.
     pub(crate) attribute: String,
@@ -282,7 +283,7 @@ pub(crate) struct KeyPartForm {
     /// counter. 0 to 128. Default: `64` for attributes called `ip`, `client_ip`, `remote_ip`,
     /// `source_ip`, `peer_ip`, `remote_address` or `client_address`; other attributes are not taken
     /// as addresses.
-    #[schemars(range(min = 0, max = 128))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 128)))]
     pub(crate) ipv6_prefix: Option<u8>,
 }
 
@@ -295,6 +296,7 @@ impl<'de> Deserialize<'de> for KeyPartConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for KeyPartConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "key_entry".into()
@@ -320,9 +322,9 @@ pub(crate) struct OverrideConfig {
 
 /// The numbers an override may change; what it leaves out is as in the limit. An attribute that has
 /// one of these names cannot be overridden by.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "override")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "override")]
 pub(crate) struct NumbersConfig {
     /// For `rate`: the rate.
     pub(crate) rate: Option<String>,
@@ -359,6 +361,7 @@ impl<'de> Deserialize<'de> for OverrideConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for OverrideConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "override".into()

@@ -1,5 +1,6 @@
 //! The matchers of attributes, as they are written.
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -16,9 +17,9 @@ pub(crate) enum MatcherConfig {
 
 /// The conditions on the value of an attribute; all of them must hold. Except for `present`
 /// and `not`, a request that lacks the attribute does not match.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "match")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "match")]
 pub(crate) struct MatcherForm {
     /// The value is this text.
     pub(crate) exact: Option<String>,
@@ -59,6 +60,7 @@ impl<'de> Deserialize<'de> for TextOrTexts {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for TextOrTexts {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "texts".into()
@@ -83,6 +85,7 @@ impl<'de> Deserialize<'de> for MatcherConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for MatcherConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "matcher".into()

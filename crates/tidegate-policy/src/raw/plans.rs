@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -16,9 +17,9 @@ use super::matcher::MatcherConfig;
 /// Settings of all limits of a namespace that do not have their own. Each counts for the limits
 /// that can have it: `zone` and `zone_from` for calendars, `consistency` for algorithms that can be
 /// decided so, `on_store_failure` and `lease_period` for limits that a store decides or lends.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "defaults")]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "defaults")]
 pub(crate) struct DefaultsConfig {
     /// As `key` of a limit; a limit with `key: []` has one counter for all.
     pub(crate) key: Option<Vec<KeyPartConfig>>,
@@ -37,7 +38,7 @@ pub(crate) struct DefaultsConfig {
     /// As `refund_on` of a limit.
     pub(crate) refund_on: Option<Vec<String>>,
     /// As `status` of a limit.
-    #[schemars(range(min = 400, max = 599))]
+    #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
     /// As `zone` of `calendar`.
     pub(crate) zone: Option<String>,
@@ -47,9 +48,9 @@ pub(crate) struct DefaultsConfig {
 
 /// The plans of a namespace: numbers of its limits that depend on what the caller has bought. The
 /// usage of a key is kept when its plan changes. An override wins over a plan.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "plans")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "plans")]
 pub(crate) struct PlansConfig {
     /// The attribute whose value is the name of a plan. Default: `plan`. Danger: a caller that
     /// writes the attribute itself chooses its plan.
@@ -83,6 +84,7 @@ impl<'de> Deserialize<'de> for PlanNumbersConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for PlanNumbersConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "plan_numbers".into()
@@ -98,15 +100,15 @@ impl JsonSchema for PlanNumbersConfig {
 }
 
 /// A row of the cost table: the cost of the requests that meet its conditions.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "cost_row")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "cost_row")]
 pub(crate) struct CostRowConfig {
     /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty
     /// matches every request.
     #[serde(rename = "match")]
     pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
     /// Their cost, in units of the limits; at least 1.
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) cost: u64,
 }

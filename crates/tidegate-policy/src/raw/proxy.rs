@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -11,9 +12,9 @@ use super::json_value::from_value;
 use super::matcher::{MatcherConfig, TextOrTexts};
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "proxy")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "proxy")]
 pub(crate) struct ProxyConfig {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
     /// `https://HOST:PORT`, or a mapping. Default: `{}`.
@@ -35,7 +36,7 @@ pub(crate) struct ProxyConfig {
     pub(crate) routes: Option<Vec<RouteConfig>>,
     /// How many requests may wait at a time for limits or permits, 0 to 1000000; more are refused
     /// at once. Default: `1024`.
-    #[schemars(range(min = 0, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1_000_000)))]
     pub(crate) waiting: Option<u32>,
     /// Headers that pass from peers outside of `trusted` although only a proxy may send them, such
     /// as `x-real-ip` and `x-original-url`, or although their names have other characters than
@@ -54,9 +55,9 @@ pub(crate) enum UpstreamEntry {
 }
 
 /// Equivalent servers, with their settings.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "upstream")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "upstream")]
 pub(crate) struct UpstreamForm {
     /// The servers as `http://HOST:PORT` or, with TLS, `https://HOST:PORT`, taken in turn. 1
     /// to 256.
@@ -71,11 +72,11 @@ pub(crate) struct UpstreamForm {
     /// another server is tried, once. Default: `5s`.
     pub(crate) connect_timeout: Option<String>,
     /// How many idle connections are kept to each server, 0 to 10000. Default: `64`.
-    #[schemars(range(min = 0, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 10_000)))]
     pub(crate) idle_connections: Option<u32>,
     /// The failed requests in a row after which a server is left out, 0 to 1000; 0 never leaves one
     /// out. Default: `3`.
-    #[schemars(range(min = 0, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 0, max = 1000)))]
     pub(crate) failures: Option<u32>,
     /// How long a server is left out, 1ms to 1h. Default: `10s`.
     pub(crate) out_for: Option<String>,
@@ -85,9 +86,9 @@ pub(crate) struct UpstreamForm {
 
 /// TLS to servers: the trusted authorities, the certificate of the proxy, and the name of the
 /// servers. The files are in PEM.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "upstream_tls")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "upstream_tls")]
 pub(crate) struct UpstreamTlsForm {
     /// Authorities of the servers' certificates. Default: those that the machine trusts, read at
     /// the start.
@@ -103,9 +104,9 @@ pub(crate) struct UpstreamTlsForm {
 }
 
 /// Health checks: a GET that is answered with 200 to 399.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "health")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "health")]
 pub(crate) struct HealthConfig {
     /// The path, from `/`.
     pub(crate) path: String,
@@ -116,9 +117,9 @@ pub(crate) struct HealthConfig {
 }
 
 /// The header in which proxies in front name the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "client_header")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "client_header")]
 pub(crate) enum ClientHeaderConfig {
     /// `X-Forwarded-For`.
     #[default]
@@ -128,9 +129,9 @@ pub(crate) enum ClientHeaderConfig {
 }
 
 /// The treatment of a path with a simpler spelling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "paths")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "paths")]
 pub(crate) enum PathsConfig {
     /// It is answered 400: servers read it in different ways.
     #[default]
@@ -141,9 +142,9 @@ pub(crate) enum PathsConfig {
 
 /// How tokens (JWT) are checked. Exactly one of `secret_file`, `keys_file`, `jwks_file` and
 /// `unverified` is needed.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "jwt")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "jwt")]
 pub(crate) struct JwtConfig {
     /// A file with the secret that the issuer shares, at least 32 bytes.
     pub(crate) secret_file: Option<String>,
@@ -163,9 +164,9 @@ pub(crate) struct JwtConfig {
 }
 
 /// Which requests go to an upstream, and on what terms.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "route")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "route")]
 pub(crate) struct RouteConfig {
     /// Its name in metrics and logs, 1 to 128 bytes. Default: `route-N`, counted from 0.
     pub(crate) name: Option<String>,
@@ -213,9 +214,9 @@ pub(crate) struct RouteConfig {
 }
 
 /// Which requests a route takes; all that is given must hold.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "route_match")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "route_match")]
 pub(crate) struct RouteMatch {
     /// The path, decoded: `/v1/check` for that one, `/v1/*` for all that begin with `/v1/`. A `*`
     /// before the end stands for a part of one segment. At most 1024 bytes. Default: any.
@@ -232,12 +233,12 @@ pub(crate) struct RouteMatch {
 }
 
 /// The cost of a request, in units of the limits.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "route_cost")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "route_cost")]
 pub(crate) struct CostForm {
     /// Units of every request, at least 1. Default: by `costs` of the namespace, otherwise 1.
-    #[schemars(range(min = 1))]
+    #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) units: Option<u64>,
     /// The source of the units of a request, as a whole number from 1; `units` where it is absent.
     /// Default: none. Danger: a client that writes the source itself may say too little, so settle
@@ -256,9 +257,9 @@ pub(crate) struct CostForm {
 }
 
 /// How long each part of a request may take.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "timeouts")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "timeouts")]
 pub(crate) struct TimeoutsForm {
     /// From the last of the request that was sent on to the first of the answer, 1ms to 1d. After
     /// it: 504. Default: `1m`.
@@ -272,9 +273,9 @@ pub(crate) struct TimeoutsForm {
 }
 
 /// When a request is sent again, once, to another server of its upstream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "retry")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "retry")]
 pub(crate) enum RetryConfig {
     /// Never.
     Off,
@@ -286,9 +287,9 @@ pub(crate) enum RetryConfig {
 }
 
 /// A body of refusals.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "refusal")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "refusal")]
 pub(crate) struct RefusalForm {
     /// Its media type. Default: `text/plain; charset=utf-8`.
     pub(crate) content_type: Option<String>,
@@ -305,6 +306,7 @@ impl<'de> Deserialize<'de> for UpstreamEntry {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for UpstreamEntry {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "upstream_entry".into()

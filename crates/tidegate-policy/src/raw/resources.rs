@@ -1,5 +1,6 @@
 //! The overload plane as it is written: resources, how requests wait for them, and signals.
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -9,9 +10,9 @@ use super::json_value::from_value;
 
 /// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
 /// give.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "resource")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "resource")]
 pub(crate) struct ResourceConfig {
     /// The most requests in flight at once, 1 to 1000000; or `auto`, which finds the limit by the
     /// latency of the resource; or how it is found. A place is held until the work is done, where
@@ -27,7 +28,7 @@ pub(crate) struct ResourceConfig {
     /// How requests wait for a place instead of being refused. Default: they do not wait.
     pub(crate) queue: Option<QueueForm>,
     /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 503.
-    #[schemars(range(min = 400, max = 599))]
+    #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
     /// Whether answers about it carry its load level and its admission cursor, in the headers
     /// `tidegate-level` and `tidegate-cursor`. Default: `false`.
@@ -58,6 +59,7 @@ impl<'de> Deserialize<'de> for ConcurrencyEntry {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for ConcurrencyEntry {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "concurrency_entry".into()
@@ -77,29 +79,29 @@ impl JsonSchema for ConcurrencyEntry {
 }
 
 /// A limit on requests in flight that follows the latency of the resource.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "adaptive_concurrency")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "adaptive_concurrency")]
 pub(crate) struct AdaptiveForm {
     /// The algorithm. Default: `vegas`.
     pub(crate) algorithm: Option<AdaptiveAlgorithmForm>,
     /// The lowest limit, 1 to 1000000. Default: `4`, or `max` if that is lower.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) min: Option<u64>,
     /// The highest limit, 1 to 1000000. Default: `1000`.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) max: Option<u64>,
     /// The limit at the start, between `min` and `max`. Default: `20`, or the nearest of the two.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) initial: Option<u64>,
     /// The latency above which the limit falls whatever it was before, 1ms to 1h. Default: none.
     pub(crate) ceiling: Option<String>,
 }
 
 /// The algorithm of an adaptive limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "adaptive_algorithm")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "adaptive_algorithm")]
 pub(crate) enum AdaptiveAlgorithmForm {
     /// The queue that latency shows beyond the latency without load, with a veto where more
     /// requests in flight bring no more throughput.
@@ -112,9 +114,9 @@ pub(crate) enum AdaptiveAlgorithmForm {
 }
 
 /// Whether the numbers of a resource are those of one member or of the fleet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "resource_share")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "resource_share")]
 pub(crate) enum ResourceShareForm {
     /// Each member has the whole numbers.
     #[default]
@@ -126,13 +128,13 @@ pub(crate) enum ResourceShareForm {
 
 /// How requests wait for a place of a resource: in the order of weighted fair queuing, over classes
 /// and within a class over tenants.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "queue")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "queue")]
 pub(crate) struct QueueForm {
     /// The most requests that wait at a time, 1 to 1000000. Then a request takes the place of the
     /// newest one of the longest line of a tenant in the lowest class. Default: `10000`.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) requests: Option<u64>,
     /// The most memory of requests that wait, 64KiB to 64GiB. Default: `64MiB`.
     pub(crate) bytes: Option<String>,
@@ -155,9 +157,9 @@ pub(crate) struct QueueForm {
 
 /// How long a request waits at most, by its class, 1ms to 1h. A class that is left out does not
 /// wait.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "wait")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "wait")]
 pub(crate) struct WaitForm {
     /// Default: it does not wait.
     pub(crate) critical_plus: Option<String>,
@@ -170,9 +172,9 @@ pub(crate) struct WaitForm {
 }
 
 /// The weights of the classes, 1 to 10000.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "weights")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "weights")]
 pub(crate) struct WeightsForm {
     /// Default: `16`.
     pub(crate) critical_plus: Option<u64>,
@@ -188,9 +190,9 @@ pub(crate) struct WeightsForm {
 /// that is shorter at some moment of every 100 ms sheds at most its least important requests; and
 /// the delay is never less than twice the time between two places that come free, nor than twelve
 /// times this time or twice the typical service time, whichever is less.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "delay_target")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "delay_target")]
 pub(crate) struct DelayTargetForm {
     /// Default: `5ms`.
     pub(crate) critical_plus: Option<String>,
@@ -204,9 +206,9 @@ pub(crate) struct DelayTargetForm {
 
 /// The share of what is served that a class has when others wait, 0 to 0.05 in hundredths; `0` may
 /// starve. A class that is left out has its weight instead.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "min_share")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "min_share")]
 pub(crate) struct MinShareForm {
     /// Default: its weight counts.
     pub(crate) critical: Option<String>,
@@ -217,9 +219,9 @@ pub(crate) struct MinShareForm {
 }
 
 /// A signal: a measured number with a target, from which load levels are made.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "signal")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "signal")]
 pub(crate) struct SignalForm {
     /// Its name, unique.
     pub(crate) name: String,
@@ -243,9 +245,9 @@ pub(crate) struct SignalForm {
 }
 
 /// The source of a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "signal_source")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "signal_source")]
 pub(crate) enum SignalSourceForm {
     /// The requests in flight divided by the limit.
     InFlight,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+#[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -10,9 +11,9 @@ use serde_json::Value;
 use super::json_value::from_value;
 
 /// Where the daemon listens.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "listen")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "listen")]
 pub(crate) struct ListenConfig {
     /// The API: `/v1/check` and the others. An address with a port, or `unix:/path` for a socket.
     /// Default: `127.0.0.1:8080`.
@@ -38,9 +39,9 @@ pub(crate) enum ListenerConfig {
 }
 
 /// An address with what belongs to it.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "listener")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "listener")]
 pub(crate) struct ListenerForm {
     /// An IP address with a port, as `127.0.0.1:8080` or `[::1]:8080`; port 0 takes any free one.
     /// For http, proxy, grpc and resp also `unix:/path`.
@@ -59,9 +60,9 @@ pub(crate) struct ListenerForm {
 }
 
 /// The files of a listener's TLS, all in PEM.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "tls")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "tls")]
 pub(crate) struct TlsForm {
     /// The certificate, followed by its chain up to a root.
     pub(crate) cert: String,
@@ -96,6 +97,7 @@ impl ListenerConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for ListenerConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "listener_entry".into()
@@ -111,9 +113,9 @@ impl JsonSchema for ListenerConfig {
 }
 
 /// The memory for counters.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "memory")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "memory")]
 pub(crate) struct MemoryConfig {
     /// The size of the table of keys, 1MiB to 1TiB. Memory is touched as it fills; a key takes 16
     /// to 24 bytes. Default: `256MiB`.
@@ -124,9 +126,9 @@ pub(crate) struct MemoryConfig {
 }
 
 /// The treatment of a new key when the table is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "when_full")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "when_full")]
 pub(crate) enum WhenFullConfig {
     /// The request is refused with reason `table_full` and the time to come back.
     #[default]
@@ -138,9 +140,9 @@ pub(crate) enum WhenFullConfig {
 
 /// The source of namespace and attributes for gateway subrequests (`/v1/authorize`), beside the
 /// query.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "authorize")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "authorize")]
 pub(crate) struct AuthorizeConfig {
     /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`.
     /// Danger: a header that the gateway does not set itself can have any value.
@@ -151,9 +153,9 @@ pub(crate) struct AuthorizeConfig {
 }
 
 /// The headers and the bounds of the HTTP API.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "http")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "http")]
 pub(crate) struct HttpConfig {
     /// Older headers that answers have beside `RateLimit` and `RateLimit-Policy` of the IETF draft.
     /// Default: `[]`.
@@ -163,9 +165,9 @@ pub(crate) struct HttpConfig {
 }
 
 /// A family of headers from before the IETF draft.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "legacy_headers")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "legacy_headers")]
 pub(crate) enum LegacyHeadersConfig {
     /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset` (seconds from now).
     RateLimit,
@@ -174,25 +176,25 @@ pub(crate) enum LegacyHeadersConfig {
 }
 
 /// The bounds of requests and connections. A request beyond a bound is refused with an error.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "bounds")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "bounds")]
 pub(crate) struct BoundsConfig {
     /// The body of a request, 1KiB to 64MiB. Default: `64KiB`.
     pub(crate) body: Option<String>,
     /// All headers of a request together, 8KiB to 1MiB. Default: `16KiB`.
     pub(crate) headers: Option<String>,
     /// How many headers a request may have, 1 to 1000. Default: `100`.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub(crate) header_count: Option<u16>,
     /// How many attributes a request may have, 1 to 64. Default: `64`.
-    #[schemars(range(min = 1, max = 64))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 64)))]
     pub(crate) attributes: Option<u16>,
     /// The name and the value of one attribute, each, 16B to 64KiB. Default: `1KiB`.
     pub(crate) attribute: Option<String>,
     /// Connections open at once on all listeners, 1 to 1000000. Further connections wait. Default:
     /// `10000`.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) connections: Option<u32>,
     /// How long a request may take to arrive, and its answer to be read, 10ms to 1h.
     /// Default: `10s`.
@@ -203,9 +205,9 @@ pub(crate) struct BoundsConfig {
 }
 
 /// The settings of the log.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "log")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "log")]
 pub(crate) struct LogConfig {
     /// The least important lines that are written. Default: `info`.
     pub(crate) level: Option<LevelConfig>,
@@ -228,9 +230,9 @@ pub(crate) enum DecisionsConfig {
 }
 
 /// The decision log. No caller waits for it: lines beyond the queue are dropped and counted.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "decisions")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "decisions")]
 pub(crate) struct DecisionsForm {
     /// The file, relative to where the daemon is started; its directory must exist. 1 to 4096
     /// bytes. The daemon appends to an existing file.
@@ -240,20 +242,20 @@ pub(crate) struct DecisionsForm {
     pub(crate) size: Option<String>,
     /// How many renamed files are kept, 1 to 1000; the oldest is removed. Disk in use is at most
     /// `size` times one more than this. Default: `4`.
-    #[schemars(range(min = 1, max = 1000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000)))]
     pub(crate) files: Option<u16>,
     /// How many lines may wait to be written, 1 to 1000000; more are dropped and counted. Default:
     /// `65536`.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) queue: Option<u32>,
     /// Which decisions get a line. Default: `all`.
     pub(crate) sample: Option<SampleConfig>,
 }
 
 /// Which decisions get a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "sample")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "sample")]
 pub(crate) enum SampleConfig {
     /// Every decision.
     #[default]
@@ -271,6 +273,7 @@ impl<'de> Deserialize<'de> for DecisionsConfig {
     }
 }
 
+#[cfg(test)]
 impl JsonSchema for DecisionsConfig {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "decisions_entry".into()
@@ -286,9 +289,9 @@ impl JsonSchema for DecisionsConfig {
 }
 
 /// How important a line is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "level")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "level")]
 pub(crate) enum LevelConfig {
     Error,
     Warn,
@@ -299,9 +302,9 @@ pub(crate) enum LevelConfig {
 }
 
 /// How lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "format")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "format")]
 pub(crate) enum FormatConfig {
     /// For people.
     #[default]

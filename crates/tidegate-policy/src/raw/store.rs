@@ -1,12 +1,13 @@
 //! Where counters are kept, as it is written.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The store: where exact limits are counted and leased limits are lent.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "store")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "store")]
 pub(crate) struct StoreConfig {
     /// Which store. Default: `embedded` if there is a quota to keep, otherwise `memory`. A quota to
     /// keep is a limit over an hour or longer that is not `consistency: local`, in `namespaces` or
@@ -58,14 +59,14 @@ pub(crate) struct StoreConfig {
     /// member that cannot reach the store divides the rate and the burst of its limits by the last
     /// reported number, or by this one. Danger: with 1, each member of a fleet that starts while
     /// the store is away admits complete limits. Default: `1`.
-    #[schemars(range(min = 1, max = 10_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) members: Option<u32>,
 }
 
 /// TLS to a store. The files are in PEM and read at the start.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "store_tls")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "store_tls")]
 pub(crate) struct StoreTlsConfig {
     /// Authorities of the server's certificate. Default: those that the machine trusts.
     pub(crate) ca: Option<String>,
@@ -76,9 +77,9 @@ pub(crate) struct StoreTlsConfig {
 }
 
 /// A kind of store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "store_kind")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "store_kind")]
 pub(crate) enum StoreKindConfig {
     /// In the memory of this process: lost when the process ends, not shared.
     Memory,
@@ -89,9 +90,9 @@ pub(crate) enum StoreKindConfig {
 }
 
 /// When a charge is on disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "durability")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "durability")]
 pub(crate) enum DurabilityConfig {
     /// Before the caller is answered: no charge is lost. Callers that come together share one
     /// write.

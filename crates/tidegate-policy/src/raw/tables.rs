@@ -1,12 +1,13 @@
 //! Tables and their indexes as they are written.
 
+#[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// A table of a partitioned store. Requests that name it with `access` are charged capacity units.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "table")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "table")]
 pub(crate) struct TableForm {
     /// Its name, unique in the namespace. Another name is another table, which starts full.
     pub(crate) name: String,
@@ -37,7 +38,7 @@ pub(crate) struct TableForm {
     /// The largest read and the largest write. Larger ones are errors, which are not charged.
     pub(crate) max_access: Option<MaxAccessForm>,
     /// The members of the group of each partition, 1 to 3, each on another node. Default: `1`.
-    #[schemars(range(min = 1, max = 3))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 3)))]
     pub(crate) replicas: Option<u8>,
     /// The members that serve reads. Default: `any`.
     pub(crate) reads: Option<ReadsForm>,
@@ -53,9 +54,9 @@ pub(crate) struct TableForm {
 }
 
 /// An index of a table. Settings that it does not have are those of its table.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "index")]
+#[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "index")]
 pub(crate) struct IndexForm {
     /// Its name, unique in the table, without `/`.
     pub(crate) name: String,
@@ -69,9 +70,9 @@ pub(crate) struct IndexForm {
 }
 
 /// The order of the keys of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "partition_by")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "partition_by")]
 pub(crate) enum PartitionByForm {
     /// By a hash of the key: neighbours in the order are unrelated keys.
     #[default]
@@ -83,9 +84,9 @@ pub(crate) enum PartitionByForm {
 }
 
 /// How the throughput of a table moves between its partitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "table_mode")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "table_mode")]
 pub(crate) enum TableModeForm {
     /// Not at all: each partition has its share.
     #[default]
@@ -101,9 +102,9 @@ pub(crate) enum TableModeForm {
 }
 
 /// The members of a group that serve reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "reads")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "reads")]
 pub(crate) enum ReadsForm {
     /// Any of them for reads that need not be consistent; the leader for the others.
     #[default]
@@ -113,9 +114,9 @@ pub(crate) enum ReadsForm {
 }
 
 /// The writes that need room at the nodes of all required members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "write_check")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "write_check")]
 pub(crate) enum WriteCheckForm {
     /// Those beyond the share of their partition.
     #[default]
@@ -125,9 +126,9 @@ pub(crate) enum WriteCheckForm {
 }
 
 /// The members that a write requires.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "write_quorum")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(rename_all = "snake_case", rename = "write_quorum")]
 pub(crate) enum WriteQuorumForm {
     /// All members.
     #[default]
@@ -137,22 +138,22 @@ pub(crate) enum WriteQuorumForm {
 }
 
 /// Capacity units a second, of reads and of writes.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "provisioned")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "provisioned")]
 pub(crate) struct ProvisionedForm {
     /// Units of reading in a second, 1 to 1000000.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) read: u64,
     /// Units of writing in a second, 1 to 1000000.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) write: u64,
 }
 
 /// The terms of a table on demand.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "on_demand")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "on_demand")]
 pub(crate) struct OnDemandForm {
     /// The limit of a new table, below which it never falls. Default:
     /// `{ read: 12000, write: 4000 }`.
@@ -164,24 +165,24 @@ pub(crate) struct OnDemandForm {
 }
 
 /// Units a second of reads, of writes, or of both.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "directions")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "directions")]
 pub(crate) struct DirectionsForm {
     /// Units of reading in a second, 1 to 1000000. Default: as if the key above were
     /// left out.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) read: Option<u64>,
     /// Units of writing in a second, 1 to 1000000. Default: as if the key above were
     /// left out.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) write: Option<u64>,
 }
 
 /// The most bytes of one access. An access also weighs at most 800 units, whatever its size.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "max_access")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "max_access")]
 pub(crate) struct MaxAccessForm {
     /// The bytes that a read returns, 1B to 6400KiB. Default: `1MiB`.
     pub(crate) read: Option<String>,
@@ -190,13 +191,13 @@ pub(crate) struct MaxAccessForm {
 }
 
 /// The partitions of a table.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "partitions")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "partitions")]
 pub(crate) struct PartitionsForm {
     /// The number of partitions at first, and the least that merges leave, 1 to 16384. Default:
     /// `1`, or on demand as many as `initial` needs.
-    #[schemars(range(min = 1, max = 16384))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 16384)))]
     pub(crate) min: Option<u32>,
     /// Whether a partition that is asked for more than its ceiling is split where that helps, and a
     /// table on demand as its limit grows. Default: `true`.
@@ -208,16 +209,16 @@ pub(crate) struct PartitionsForm {
 }
 
 /// The most units in a second that one member of a partition serves.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "ceiling")]
+#[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields, rename = "ceiling")]
 pub(crate) struct CeilingForm {
     /// Units of reading, 1 to 1000000. Default: `3000`, or the share of a partition if that is
     /// more.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) read: Option<u64>,
     /// Units of writing, 1 to 1000000. Default: `1000`, or the share of a partition if that is
     /// more.
-    #[schemars(range(min = 1, max = 1_000_000))]
+    #[cfg_attr(test, schemars(range(min = 1, max = 1_000_000)))]
     pub(crate) write: Option<u64>,
 }

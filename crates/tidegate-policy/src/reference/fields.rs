@@ -1,17 +1,26 @@
-//! The names of the fields of a type, in the order of its declaration.
+//! The name of a type and the names of its fields, in the order of its declaration.
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// The names of the fields of a struct in the order in which it declares them, as serde knows them.
-pub(super) fn fields_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    let mut fields: &'static [&'static str] = &[];
+/// A struct as serde knows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct StructFields {
+    /// Its name, which is that of its definition in the schema.
+    pub(super) name: &'static str,
+    /// The names of its fields in the order in which it declares them.
+    pub(super) fields: &'static [&'static str],
+}
+
+/// The fields of a struct; none if the type is no struct.
+pub(super) fn fields_of<T: for<'de> Deserialize<'de>>() -> StructFields {
+    let mut fields = StructFields::default();
     // The deserializer always fails: all that is wanted is what it was asked for.
     let _ = T::deserialize(Fields(&mut fields));
     fields
 }
 
-struct Fields<'a>(&'a mut &'static [&'static str]);
+struct Fields<'a>(&'a mut StructFields);
 
 impl<'de> Deserializer<'de> for Fields<'_> {
     type Error = de::value::Error;
@@ -22,11 +31,11 @@ impl<'de> Deserializer<'de> for Fields<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         _: V,
     ) -> Result<V::Value, Self::Error> {
-        *self.0 = fields;
+        *self.0 = StructFields { name, fields };
         Err(de::Error::custom("the fields are known now"))
     }
 

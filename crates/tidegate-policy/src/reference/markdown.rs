@@ -4,9 +4,10 @@ use core::fmt::{self, Write as _};
 
 use serde_json::Value;
 
+use super::fields::fields_of;
 use super::{INDEX, Links, ReferencePage, Section, reference_pages};
 use crate::raw::{Config, NamespaceConfig};
-use crate::schema::{compiled, name_of};
+use crate::schema::compiled;
 use crate::shape::words_of;
 
 /// A complete policy with a comment for each line, as the reference opens with it.
@@ -69,11 +70,11 @@ impl ReferencePage {
 
 impl Section {
     fn is_file(&self) -> bool {
-        self.definition == name_of::<Config>()
+        self.definition == fields_of::<Config>().name
     }
 
-    fn schema(&self) -> &'static Value {
-        if self.is_file() { compiled() } else { &compiled()["$defs"][&self.definition] }
+    pub(super) fn schema(&self) -> &'static Value {
+        if self.is_file() { compiled() } else { &compiled()["$defs"][self.definition] }
     }
 
     fn text(&self) -> String {
@@ -87,18 +88,18 @@ impl Section {
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let has_links = self.is_file() && links == Links::BetweenPages;
         let named = |key: &str, shown: String| if has_links { linked(key, &shown) } else { shown };
-        for key in &self.keys {
-            let is_required = required.contains(&key.as_str());
+        for key in self.keys {
+            let is_required = required.contains(key);
             let shown = named(key, format!("`{key}`"));
             write_row(page, &shown, &schema["properties"][key], is_required)?;
             // The sections of a namespace that have pages of their own.
-            let inner = if self.is_file() && key == "namespaces" {
+            let inner = if self.is_file() && *key == "namespaces" {
                 ["limits", "plans", "costs", "tables"].as_slice()
             } else {
                 &[]
             };
             for key in inner {
-                let namespace = &schema["$defs"][name_of::<NamespaceConfig>()];
+                let namespace = &schema["$defs"][fields_of::<NamespaceConfig>().name];
                 let shown = named(key, format!("`namespaces.NAME.{key}`"));
                 write_row(page, &shown, &namespace["properties"][key], false)?;
             }
