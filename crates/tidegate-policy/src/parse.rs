@@ -82,8 +82,8 @@ pub fn parse_bytes(
 /// nothing here.
 ///
 /// `schema` decides what is a problem. It must be the schema of `T` as `schema_of` makes it, with
-/// the feature `schema`, and `T` must deny unknown fields. A document that keeps to the schema and that
-/// `T` does not accept is one problem, without a place.
+/// the feature `schema`, and `T` must deny unknown fields. A document that keeps to the schema and
+/// that `T` does not accept is one problem, without a place.
 pub fn parse_document<T: DeserializeOwned>(name: &str, bytes: &[u8], schema: &Value) -> Result<T, Problems> {
     let text = text_of(name, bytes)?;
     let mut report = Report::new(name);
