@@ -81,9 +81,9 @@ pub fn parse_bytes(
 /// problems with their place and a suggestion, and all are reported at once. `${NAME}` stands for
 /// nothing here.
 ///
-/// `schema` decides what is a problem. It must be the schema of `T` as `schema_of` makes it, with
-/// the feature `schema`, and `T` must deny unknown fields. A document that keeps to the schema and
-/// that `T` does not accept is one problem, without a place.
+/// `schema` decides what is a problem. It must be the schema of `T`, as `schema_of` makes it with
+/// the feature `schema`, and `T` must deny unknown fields. If `T` does not accept a document that
+/// the schema accepts, the only problem says to report a bug.
 pub fn parse_document<T: DeserializeOwned>(name: &str, bytes: &[u8], schema: &Value) -> Result<T, Problems> {
     let text = text_of(name, bytes)?;
     let mut report = Report::new(name);

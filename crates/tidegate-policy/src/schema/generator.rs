@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 /// The schema of a type, in the form that [`crate::parse_document`] reads.
 ///
-/// The tests of a crate compare it with the text that the crate is built with. It has no `null`,
-/// which would stand for a field that is left out, and its keys are sorted.
+/// Tests compare it with the committed text. Its keys are sorted, and it has no `null`: a field
+/// that may be left out is not required.
 pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let generator =
         SchemaSettings::draft2020_12().with_transform(RecursiveTransform(without_null)).into_generator();

@@ -1,5 +1,5 @@
 //! The published documents agree with the types: the pages of the reference, and the defaults
-//! written in them and in the schema. Its own tests compare the schema with the types.
+//! written in them and in the schema. `src/schema.rs` compares the schema with the types.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
