@@ -42,15 +42,11 @@ struct BuiltPrograms {
 }
 
 /// Runs everything; true when nothing failed. A table of all times is written to `timings`.
-pub(crate) fn run(mut timings: Option<TimingReport>) -> bool {
-    let members = match workspace::members() {
-        Ok(members) => members,
-        Err(error) => {
-            println!("{error}");
-            println!("{}", Tally::FAILED);
-            return false;
-        }
-    };
+pub(crate) fn run(timings: Option<TimingReport>) -> bool {
+    workspace::with_members(|members| run_steps(members, timings))
+}
+
+fn run_steps(members: &[Member], mut timings: Option<TimingReport>) -> bool {
     let mut steps = Steps::begin();
     steps.run("tools", set_up);
     steps.run("format", || check(&["fmt", "--all", "--check"]));
@@ -63,11 +59,11 @@ pub(crate) fn run(mut timings: Option<TimingReport>) -> bool {
     });
     steps.run("build", || {
         let report;
-        (report, programs) = compile(&members, timings.as_mut());
+        (report, programs) = compile(members, timings.as_mut());
         report
     });
     steps.run("tests", || test(&programs, timings.as_mut()));
-    steps.run("package", || plain(packages::check(&members, Depth::Packed)));
+    steps.run("package", || plain(packages::check(members, Depth::Packed)));
     if let Some(timings) = timings {
         timings.write();
     }
@@ -114,7 +110,7 @@ fn compile(members: &[Member], mut timings: Option<&mut TimingReport>) -> (StepR
         let link_times = timings.as_ref().map(|timings| timings.link_times());
         let outcome = parts.measure(name.to_owned(), || build(compiler, arguments, link_times.as_deref()));
         if let Some(timings) = &mut timings {
-            timings.add_build(name);
+            timings.add_build(name, &outcome.programs);
         }
         outcome
     };

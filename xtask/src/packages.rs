@@ -27,11 +27,5 @@ pub(crate) fn check(members: &[Member], depth: Depth) -> bool {
 
 /// Packs every published crate and compiles each package; true if each passes.
 pub(crate) fn run() -> bool {
-    match workspace::members() {
-        Ok(members) => check(&members, Depth::Compiled),
-        Err(error) => {
-            println!("{error}");
-            false
-        }
-    }
+    workspace::with_members(|members| check(members, Depth::Compiled))
 }

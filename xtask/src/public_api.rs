@@ -70,13 +70,7 @@ pub(crate) fn check(members: &[Member], features: &str) -> Checked {
 
 /// Compares the APIs of this workspace with their lists; true if nothing differs.
 pub(crate) fn run_check(features: &str) -> bool {
-    match workspace::members() {
-        Ok(members) => check(&members, features).tally.failed == 0,
-        Err(error) => {
-            println!("{error}");
-            false
-        }
-    }
+    workspace::with_members(|members| check(members, features).tally.failed == 0)
 }
 
 /// Writes the lists anew; false if that cannot be done.

@@ -11,20 +11,16 @@ use crate::{acceptance, feature_sets, prerequisites, public_api};
 
 /// Runs everything; true when nothing failed.
 pub(crate) fn run() -> bool {
-    let members = match workspace::members() {
-        Ok(members) => members,
-        Err(error) => {
-            println!("{error}");
-            println!("{}", Tally::FAILED);
-            return false;
-        }
-    };
+    workspace::with_members(run_steps)
+}
+
+fn run_steps(members: &[Member]) -> bool {
     let mut steps = Steps::begin();
     steps.run("docs", || toolchain_hint(document()));
-    steps.run("api", || check_public_api(&members));
-    steps.run("features", || check_feature_sets(&members));
-    steps.run("oldest", || check_oldest_rust(&members));
-    steps.run("packages", || plain(packages::check(&members, Depth::Compiled)));
+    steps.run("api", || check_public_api(members));
+    steps.run("features", || check_feature_sets(members));
+    steps.run("oldest", || check_oldest_rust(members));
+    steps.run("packages", || plain(packages::check(members, Depth::Compiled)));
     steps.run("deny", deny);
     steps.run("advisories", advisories);
     print!("\n{}", acceptance::last_passes());

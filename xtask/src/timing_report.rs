@@ -11,9 +11,13 @@ use serde_json::Value;
 
 use crate::cargo::target_directory;
 use crate::test_jobs::FinishedJob;
+use crate::workspace_build::TestProgram;
 
 /// How many tests are listed.
 const TESTS_LISTED: usize = 20;
+
+/// Crates that take less than this in all builds together share a row.
+const CRATE_LISTED_MIN: Duration = Duration::from_secs(1);
 
 /// The times of one run.
 #[derive(Debug)]
@@ -23,6 +27,8 @@ pub(crate) struct TimingReport {
     /// By the name of the crate: the time of its compilations in each build.
     compiled: BTreeMap<String, BTreeMap<&'static str, Duration>>,
     builds: Vec<&'static str>,
+    /// The names of test programs by the file that the linker writes.
+    programs: BTreeMap<String, String>,
     jobs: Vec<(String, Duration)>,
     tests: Vec<(String, Duration)>,
 }
@@ -35,6 +41,7 @@ impl TimingReport {
             folder,
             compiled: BTreeMap::new(),
             builds: Vec::new(),
+            programs: BTreeMap::new(),
             jobs: Vec::new(),
             tests: Vec::new(),
         };
@@ -50,8 +57,13 @@ impl TimingReport {
         self.folder.join("link-times.txt")
     }
 
-    /// Takes the times of the build that has just ended, from the page that cargo writes.
-    pub(crate) fn add_build(&mut self, name: &'static str) {
+    /// Takes the times of the build of `programs` that has just ended, from the page that cargo
+    /// writes.
+    pub(crate) fn add_build(&mut self, name: &'static str, programs: &[TestProgram]) {
+        for program in programs {
+            let file = program.executable.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.programs.insert(file, format!("{}, {name}", program.name));
+        }
         let page = target_directory().join("cargo-timings/cargo-timing.html");
         self.builds.push(name);
         match fs::read_to_string(&page) {
@@ -91,16 +103,27 @@ impl TimingReport {
         });
         text.push_str("\n|---|");
         text.push_str(&"--:|".repeat(self.builds.len()));
-        let mut crates: Vec<_> = self.compiled.iter().collect();
-        crates.sort_by_key(|(_, builds)| std::cmp::Reverse(builds.values().sum::<Duration>()));
-        for (name, builds) in crates {
+        let sum = |builds: &BTreeMap<&str, Duration>| builds.values().sum::<Duration>();
+        let (mut crates, quick): (Vec<_>, Vec<_>) =
+            self.compiled.iter().partition(|(_, builds)| sum(builds) >= CRATE_LISTED_MIN);
+        crates.sort_by_key(|(_, builds)| std::cmp::Reverse(sum(builds)));
+        let mut row = |name: &str, time_in: &dyn Fn(&str) -> Option<Duration>| {
             let _ = write!(text, "\n| {name} |");
             for build in &self.builds {
-                let took = builds.get(build).map(|took| format!("{:.1}", took.as_secs_f64()));
+                let took = time_in(build).map(|took| format!("{:.1}", took.as_secs_f64()));
                 let _ = write!(text, " {} |", took.unwrap_or_default());
             }
+        };
+        for (name, builds) in crates {
+            row(name, &|build| builds.get(build).copied());
         }
-        let linked: Vec<(String, Duration)> = linked.lines().filter_map(link_time).collect();
+        if !quick.is_empty() {
+            let name = format!("{} crates below a second", quick.len());
+            row(&name, &|build| Some(quick.iter().filter_map(|(_, builds)| builds.get(build)).sum()));
+        }
+        let program = |file: String| self.programs.get(&file).cloned().unwrap_or(file);
+        let linked = linked.lines().filter_map(link_time).map(|(file, took)| (program(file), took));
+        let linked: Vec<(String, Duration)> = linked.collect();
         for (title, times, count) in [
             ("linked", &linked, usize::MAX),
             ("run", &self.jobs, usize::MAX),
@@ -127,7 +150,7 @@ fn units(page: &str) -> Vec<(String, Duration)> {
     units.iter().filter_map(|unit| Some((unit["name"].as_str()?.to_owned(), time(unit)?))).collect()
 }
 
-/// A line that the linker wrote: milliseconds, and the file without its folder and hash.
+/// A line that the linker wrote: milliseconds, and the file without its folder.
 fn link_time(line: &str) -> Option<(String, Duration)> {
     let (milliseconds, path) = line.split_once(' ')?;
     let file = Path::new(path).file_name()?.to_str()?;
@@ -156,8 +179,11 @@ mod tests {
             compiled: BTreeMap::from([
                 ("core".to_owned(), BTreeMap::from([("programs", seconds(3)), ("loom", seconds(2))])),
                 ("wire".to_owned(), BTreeMap::from([("programs", seconds(9))])),
+                ("http".to_owned(), BTreeMap::from([("loom", Duration::from_millis(500))])),
+                ("itoa".to_owned(), BTreeMap::from([("loom", Duration::from_millis(200))])),
             ]),
             builds: vec!["programs", "loom"],
+            programs: BTreeMap::from([("it-0123".to_owned(), "wire, test it, programs".to_owned())]),
             jobs: vec![of("quick", 1), of("slow", 2)],
             tests: vec![of("slow: a_test", 2)],
         };
@@ -166,10 +192,12 @@ mod tests {
 |---|--:|--:|
 | wire | 9.0 |  |
 | core | 3.0 | 2.0 |
+| 2 crates below a second | 0.0 | 0.7 |
 
 | linked | seconds |
 |---|--:|
-| it-0123 | 1.2 |
+| wire, test it, programs | 1.2 |
+| axum-0456 | 0.3 |
 
 | run | seconds |
 |---|--:|
@@ -180,6 +208,9 @@ mod tests {
 |---|--:|
 | slow: a_test | 2.0 |
 ";
-        assert_eq!(report.text("1200 /target/debug/deps/it-0123\nhalf a li"), expected);
+        assert_eq!(
+            report.text("300 /debug/examples/axum-0456\n1200 /debug/deps/it-0123\nhalf a li"),
+            expected
+        );
     }
 }

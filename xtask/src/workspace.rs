@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::cargo::{cargo, output_of};
+use crate::tally::Tally;
 
 /// One crate of the workspace.
 #[derive(Clone, Debug)]
@@ -41,6 +42,17 @@ impl Member {
 pub(crate) fn members() -> Result<Vec<Member>, String> {
     let metadata = output_of(&mut cargo(&["metadata", "--no-deps", "--format-version", "1"]))?;
     read(&metadata)
+}
+
+/// Runs a command on all crates of this workspace. If they cannot be read, that is its one failure.
+pub(crate) fn with_members(run: impl FnOnce(&[Member]) -> bool) -> bool {
+    match members() {
+        Ok(members) => run(&members),
+        Err(error) => {
+            println!("{error}\n{}", Tally::FAILED);
+            false
+        }
+    }
 }
 
 /// All crates of the workspace that `metadata`, as printed by `cargo metadata --no-deps`,

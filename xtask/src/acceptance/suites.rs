@@ -80,7 +80,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "fleet",
         takes: "5 min",
-        about: "10 000 seeds of the fleet simulator, and every fourth of them with limits decided by the store",
+        about: "10 000 seeds of the fleet simulator, every fourth also with limits decided by the store, 120 with tables",
         kind: SuiteKind::Parted(PartedSuite {
             parts: || Ok(fleet_parts()),
             check_tools: || Ok(()),
@@ -116,7 +116,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite {
         name: "plain",
         takes: "12 min",
-        about: "every test of the workspace without places for planted faults, which the gate compiles in",
+        about: "every test of the workspace at its full size, without places for planted faults, which the gate compiles in",
         kind: SuiteKind::Parted(PartedSuite {
             parts: || Ok(plain_parts()),
             check_tools: || Ok(()),
@@ -124,6 +124,10 @@ pub(super) const SUITES: &[Suite] = &[
         }),
     },
 ];
+
+/// The sizes of tests that are smaller in the gate.
+const FULL_SIZES: [(&str, &str); 2] =
+    [("TIDEGATE_OVERRIDE_CHANGES", "3000000"), ("TIDEGATE_FLOOD_KEYS", "10000000")];
 
 /// Every test of the workspace without places for planted faults.
 fn plain_parts() -> Vec<Part> {
@@ -133,7 +137,7 @@ fn plain_parts() -> Vec<Part> {
         command: Box::new(move || {
             let mut command =
                 cargo(&["test", "--locked", "--workspace", "--features", FACADE, "--no-fail-fast"]);
-            command.args(arguments);
+            command.args(arguments).envs(FULL_SIZES);
             command
         }),
     };

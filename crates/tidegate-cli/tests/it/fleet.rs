@@ -164,8 +164,11 @@ fn a_member_of_an_older_protocol_than_its_store_decides_alone_and_is_not_ready()
 fn a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it() {
     let name = "a_fresh_store_admits_the_whole_limit_and_says_what_is_left_of_it";
     let Some(redis) = redis_or_skip(name) else { return };
-    let (_daemon, address, _file) = member_of(redis.port(), "2s", "{ name: slow, key: [user], rate: 5/m }");
+    let (_daemon, address, _file) = member(redis.port(), "{ name: slow, key: [user], rate: 5/m }");
     until("it is ready", || is_ready(&address));
+    // Until it has a connection it decides alone.
+    let bob = r#"{"namespace":"api","attributes":{"user":"bob"},"peek":true}"#;
+    until("the store decides", || body(&post(&address, "/v1/check", bob).1)["limits"][0].is_object());
     let since = Instant::now();
     for remaining in (0..5).rev() {
         let (status, text) = post(&address, "/v1/check", ADA);

@@ -54,11 +54,14 @@ fn whole_pass(table: &KeyTable, now: Timestamp) {
     while table.reclaim_spec_numbers(now) {}
 }
 
+/// `TIDEGATE_OVERRIDE_CHANGES=3000000` makes more changes, as an acceptance suite does.
 #[test]
-fn three_million_changes_of_one_override_leave_numbers_for_more_and_keep_usage() {
+#[expect(clippy::disallowed_methods, reason = "a test that takes longer when it is told to")]
+fn many_changes_of_one_override_leave_numbers_for_more_and_keep_usage() {
+    let changes = std::env::var("TIDEGATE_OVERRIDE_CHANGES").map_or(500_000, |count| count.parse().unwrap());
     let table = small_table();
     let mut charged = 0;
-    for change in 1..=3_000_000 {
+    for change in 1..=changes {
         let gate = overridden(&table, "api", change).unwrap();
         if change % 100_000 == 1 {
             let _ = charge(&gate, "x", 10, NOW);
