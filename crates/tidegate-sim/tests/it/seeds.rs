@@ -5,8 +5,8 @@ use tidegate_sim::kit::Seeds;
 
 use crate::seed_range::chosen;
 
-/// How many seeds the tests of leased limits take together. `TIDEGATE_SEEDS=0..10000` takes others, and so
-/// does `tidegate simulate fleet --seeds 10000`.
+/// How many seeds the tests of leased limits take together. `TIDEGATE_SEEDS=0..10000` takes others,
+/// and so does `tidegate simulate fleet --seeds 10000`.
 const SEEDS: Seeds = Seeds::new(0, 200);
 
 /// How many reports of seeds that failed are shown.
