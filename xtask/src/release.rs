@@ -5,7 +5,6 @@ use crate::cargo::{add_flags, cargo, succeeds, target_directory};
 use crate::gate::{FACADE, toolchain_hint};
 use crate::packages::{self, Depth};
 use crate::steps::{StepReport, Steps, check, plain, skipped};
-use crate::tally::Tally;
 use crate::workspace::{self, Member};
 use crate::{acceptance, feature_sets, prerequisites, public_api};
 
