@@ -16,9 +16,11 @@ pub(crate) enum Depth {
 pub(crate) fn check(members: &[Member], depth: Depth) -> bool {
     // Offline: a build has fetched all that they need. Uncommitted changes are packed too.
     let mut command = cargo(&["package", "--locked", "--offline", "--allow-dirty", "--quiet"]);
-    if depth == Depth::Packed {
-        command.arg("--no-verify");
-    }
+    match depth {
+        Depth::Packed => command.arg("--no-verify"),
+        // Nobody debugs what is compiled here.
+        Depth::Compiled => command.env("CARGO_PROFILE_DEV_DEBUG", "0"),
+    };
     for member in members.iter().filter(|member| member.is_published) {
         command.args(["--package", &member.name]);
     }
