@@ -238,6 +238,8 @@ pub(crate) fn cargo_deny() -> Result<(), String> {
     let by_hand = format!("cargo install --locked cargo-deny --version {CARGO_DENY_VERSION}");
     println!("missing: cargo-deny; installing: {by_hand}");
     let mut install = cargo(&["install", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]);
+    // Unoptimised it is built in half the time, and is quick enough for one lock file.
+    install.arg("--debug");
     // A folder of its own, since cargo-deny is not part of the workspace; kept, so that an
     // interrupted build continues.
     install.env("CARGO_TARGET_DIR", target_directory().join("cargo-deny"));
