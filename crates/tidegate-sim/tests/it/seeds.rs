@@ -22,7 +22,7 @@ fn nothing_is_found(name: &str, seeds: Seeds, draw: impl Fn(u64) -> Scenario) {
     let (count, total) = (seeds.count(), failed.total());
     println!("acceptance: {name} | seeds={count} decisions={decisions} violated={total}");
     assert_eq!(total, 0, "of {count} seeds:\n{}", failed.into_kept().join("\n"));
-    assert!(decisions > 0);
+    assert!(decisions > 0 || count == 0);
 }
 
 fn nothing_is_found_in_part(part: u64) {
