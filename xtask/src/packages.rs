@@ -18,7 +18,7 @@ pub(crate) fn check(members: &[Member], depth: Depth) -> bool {
     let mut command = cargo(&["package", "--locked", "--offline", "--allow-dirty", "--quiet"]);
     match depth {
         Depth::Packed => command.arg("--no-verify"),
-        // Nobody debugs what is compiled here.
+        // The question is only whether it compiles: debug information would take time for nothing.
         Depth::Compiled => command.env("CARGO_PROFILE_DEV_DEBUG", "0"),
     };
     for member in members.iter().filter(|member| member.is_published) {
