@@ -9,7 +9,8 @@ use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use crate::measure::{percent, size, span};
+use super::queue_wait;
+use crate::measure::{percent, size};
 use crate::path::Path;
 use crate::policy::resources::{
     AdaptiveAlgorithm, AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, ResourceShare,
@@ -94,9 +95,9 @@ fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
             0
         })
     });
-    let wait = wait(raw, path, report);
+    let wait = queue_wait::wait(raw.wait.as_ref(), &path.key("wait"), report);
     if !report.has_problems() && wait.iter().all(Duration::is_zero) {
-        report.warn(path, "no class may wait, so the queue is never used", "add `wait: { critical: 500ms }`");
+        report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
     }
     let priority = raw.priority_share.as_deref().map_or(QueuePolicy::PRIORITY_SHARE_PERCENT, |text| {
         let bounds = Part { name: "priority_share", most: 100 };
@@ -114,30 +115,10 @@ fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
     }
 }
 
-fn wait(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [Duration; Class::ALL.len()] {
-    let mut wait = [Duration::ZERO; Class::ALL.len()];
-    let Some(raw) = &raw.wait else { return wait };
-    let by_class = [&raw.sheddable, &raw.sheddable_plus, &raw.critical, &raw.critical_plus];
-    for (class, text) in Class::ALL.into_iter().zip(by_class) {
-        let Some(text) = text else { continue };
-        let at = path.key("wait").key(class.as_str());
-        match span("wait", text) {
-            Ok(span) if span.is_zero() || span > QueuePolicy::WAIT_MAX => {
-                let what = format!("a wait of {} is out of range", shown(text));
-                report.value(&at, what, "use 1ms to 1h, or remove the class so that it does not wait");
-            }
-            Ok(span) => wait[class as usize] = span,
-            Err((what, fix)) => report.value(&at, what, fix),
-        }
-    }
-    wait
-}
-
 fn weights(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [u64; Class::ALL.len()] {
     let mut weights = QueuePolicy::WEIGHTS;
     let Some(raw) = &raw.weights else { return weights };
-    let by_class = [raw.sheddable, raw.sheddable_plus, raw.critical, raw.critical_plus];
-    for (class, weight) in Class::ALL.into_iter().zip(by_class) {
+    for (class, weight) in Class::ALL.into_iter().zip(raw.by_class()) {
         let Some(weight) = weight else { continue };
         if (1..=QueuePolicy::WEIGHT_MAX).contains(&weight) {
             weights[class as usize] = weight;
@@ -163,8 +144,7 @@ fn delay_targets(
 ) -> [Option<Duration>; Class::ALL.len()] {
     let mut targets = QueuePolicy::DELAY_TARGETS;
     let Some(raw) = &raw.delay_target else { return targets };
-    let by_class = [&raw.sheddable, &raw.sheddable_plus, &raw.critical, &raw.critical_plus];
-    for (class, text) in Class::ALL.into_iter().zip(by_class) {
+    for (class, text) in Class::ALL.into_iter().zip(raw.by_class()) {
         let Some(text) = text else { continue };
         targets[class as usize] = (text != "off").then(|| {
             let bounds = (MILLI, QueuePolicy::WAIT_MAX);

@@ -219,8 +219,13 @@ fn queue_in_words(queue: &QueuePolicy) -> String {
         all.collect::<Vec<_>>().join(", ")
     };
     let at = |class: Class| class as usize;
-    let wait = by_class(&|class| Some(wait[at(class)]).filter(|wait| !wait.is_zero()).map(span));
-    let mut words = format!(", queue {requests} requests, {}, wait {{ {wait} }}", size(*bytes));
+    let wait_of = |wait: Duration| if wait.is_zero() { "off".to_owned() } else { span(wait) };
+    let wait = if wait.iter().all(|one| *one == wait[0]) {
+        wait_of(wait[0])
+    } else {
+        format!("{{ {} }}", by_class(&|class| Some(wait_of(wait[at(class)]))))
+    };
+    let mut words = format!(", queue {requests} requests, {}, wait {wait}", size(*bytes));
     // Settings as they are unless told otherwise are left out. Writing to a string does not fail.
     if *weights != QueuePolicy::WEIGHTS {
         let _ = write!(words, ", weights {{ {} }}", by_class(&|class| Some(weights[at(class)].to_string())));

@@ -136,8 +136,8 @@ pub struct QueuePolicy {
     /// The most bytes of requests that wait, 64 KiB to 64 GiB; default
     /// [`QueuePolicy::BYTES_DEFAULT`].
     pub bytes: usize,
-    /// How long a request waits at most, by its class from the least important, 0 to 1 h; default
-    /// 0, which does not wait.
+    /// How long a request waits at most, by its class from the least important, 0 to 1 h; 0 does
+    /// not wait. The default of a class is the longest wait of a lower class, and 0 for the lowest.
     pub wait: [Duration; Class::ALL.len()],
     /// The shares of the classes in proportion, 1 to [`QueuePolicy::WEIGHT_MAX`]; default
     /// [`QueuePolicy::WEIGHTS`].

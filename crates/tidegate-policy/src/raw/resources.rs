@@ -138,8 +138,9 @@ pub(crate) struct QueueForm {
     pub(crate) requests: Option<u64>,
     /// The most memory of requests that wait, 64KiB to 64GiB. Default: `64MiB`.
     pub(crate) bytes: Option<String>,
-    /// How long a request waits at most, by its class.
-    pub(crate) wait: Option<WaitForm>,
+    /// How long a request waits at most: one span for every class, or a span by class. Default: no
+    /// class waits.
+    pub(crate) wait: Option<WaitEntry>,
     /// The shares of the classes while they wait, in proportion.
     pub(crate) weights: Option<WeightsForm>,
     /// The delay of the queue, by class, above which waiting requests are shed.
@@ -155,20 +156,60 @@ pub(crate) struct QueueForm {
     pub(crate) lifo: Option<Vec<ClassConfig>>,
 }
 
-/// How long a request waits at most, by its class, 1ms to 1h. A class that is left out does not
-/// wait.
+/// How long a request waits at most: a span for every class, or a span by class.
+#[derive(Debug)]
+pub(crate) enum WaitEntry {
+    /// The same for every class: a span, or `off`.
+    EveryClass(String),
+    ByClass(WaitForm),
+}
+
+impl<'de> Deserialize<'de> for WaitEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self::EveryClass(text)),
+            form => from_value(form).map(Self::ByClass),
+        }
+    }
+}
+
+#[cfg(test)]
+impl JsonSchema for WaitEntry {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "wait_entry".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let form = generator.subschema_for::<WaitForm>();
+        json_schema!({
+            "description": "How long a request waits at most: a span for every class, or a span by class.",
+            "anyOf": [{ "type": "string" }, form],
+        })
+    }
+}
+
+/// How long a request waits at most, by its class: 1ms to 1h, or `off` for a class that does not
+/// wait. A class that is left out waits as long as the longest wait of a lower class; it does not
+/// wait if no lower class does.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "wait")]
 pub(crate) struct WaitForm {
-    /// Default: it does not wait.
+    /// Default: the longest wait of a lower class.
     pub(crate) critical_plus: Option<String>,
-    /// Default: it does not wait.
+    /// Default: the longest wait of a lower class.
     pub(crate) critical: Option<String>,
-    /// Default: it does not wait.
+    /// Default: the wait of `sheddable`.
     pub(crate) sheddable_plus: Option<String>,
     /// Default: it does not wait.
     pub(crate) sheddable: Option<String>,
+}
+
+impl WaitForm {
+    /// The texts from the least important class.
+    pub(crate) fn by_class(&self) -> [Option<&String>; 4] {
+        [&self.sheddable, &self.sheddable_plus, &self.critical, &self.critical_plus].map(Option::as_ref)
+    }
 }
 
 /// The weights of the classes, 1 to 10000.
@@ -184,6 +225,13 @@ pub(crate) struct WeightsForm {
     pub(crate) sheddable_plus: Option<u64>,
     /// Default: `1`.
     pub(crate) sheddable: Option<u64>,
+}
+
+impl WeightsForm {
+    /// The weights from the least important class.
+    pub(crate) fn by_class(&self) -> [Option<u64>; 4] {
+        [self.sheddable, self.sheddable_plus, self.critical, self.critical_plus]
+    }
 }
 
 /// The delay of the queue above which requests of a class are shed, 1ms to 1h, or `off`. A queue
@@ -202,6 +250,13 @@ pub(crate) struct DelayTargetForm {
     pub(crate) sheddable_plus: Option<String>,
     /// Default: `20ms`.
     pub(crate) sheddable: Option<String>,
+}
+
+impl DelayTargetForm {
+    /// The texts from the least important class.
+    pub(crate) fn by_class(&self) -> [Option<&String>; 4] {
+        [&self.sheddable, &self.sheddable_plus, &self.critical, &self.critical_plus].map(Option::as_ref)
+    }
 }
 
 /// The share of what is served that a class has when others wait, 0 to 0.05 in hundredths; `0` may

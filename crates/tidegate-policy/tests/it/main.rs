@@ -18,6 +18,7 @@ mod plans;
 mod problems;
 mod proxy;
 mod published;
+mod queue_waits;
 mod renames;
 mod section_mismatches;
 mod settings;

@@ -29,7 +29,7 @@ nodes: [{ name: n1, units: 8000 }, { name: n2, units: 2000 }]
 resources:
   app:
     concurrency: 100
-    queue: { requests: 500, bytes: 1MiB, wait: { critical: 500ms, sheddable: 2s } }
+    queue: { requests: 500, bytes: 1MiB, wait: { critical: 2s, sheddable: 500ms } }
     status: 529
   plain: { concurrency: 1 }
 ";
@@ -64,7 +64,7 @@ fn tables_belong_to_namespaces_and_resources_have_names() {
     let queue = app.queue.as_ref().unwrap();
     assert_eq!((queue.requests, queue.bytes), (500, 1 << 20));
     let waits = Class::ALL.map(|class| app.wait(class).as_millis());
-    assert_eq!(waits, [2000, 0, 500, 0], "from the least important class");
+    assert_eq!(waits, [500, 500, 2000, 2000], "from the least important class");
     assert_eq!((plain.wait(Class::CriticalPlus), plain.status), (Duration::ZERO, None));
 }
 
@@ -556,8 +556,8 @@ fn what_does_not_work_is_told_where_it_stands() {
             "resources: { a: { concurrency: 1, queue: { bytes: 1KiB, wait: { critical: 2h, sheddable: 0s, critical_plus: soon, vital: 1s } } } }",
             &[
                 "t.yaml:1:51: resources.a.queue.bytes: bytes \"1KiB\" is too small; use a size from 64KiB to 64GiB",
-                "t.yaml:1:75: resources.a.queue.wait.critical: a wait of 2h is out of range; use 1ms to 1h, or remove the class so that it does not wait",
-                "t.yaml:1:90: resources.a.queue.wait.sheddable: a wait of 0s is out of range; use 1ms to 1h, or remove the class so that it does not wait",
+                "t.yaml:1:75: resources.a.queue.wait.critical: a wait of 2h is out of range; use 1ms to 1h, or `off` for a class that does not wait",
+                "t.yaml:1:90: resources.a.queue.wait.sheddable: a wait of 0s is out of range; use 1ms to 1h, or `off` for a class that does not wait",
                 "t.yaml:1:109: resources.a.queue.wait.critical_plus: wait \"soon\" is not a span of time; write a whole number with ns, us, ms, s, m, h, d or w, for example 10m, 1h30m or 7d",
                 "t.yaml:1:115: resources.a.queue.wait.vital: unknown key \"vital\"; use one of critical, critical_plus, sheddable or sheddable_plus",
             ],
@@ -577,6 +577,6 @@ fn changed_tables_nodes_and_resources_need_no_restart() {
     let resources = &comparison.settings[2];
     assert_eq!(
         resources.new,
-        "app: concurrency 50, queue 500 requests, 1MiB, wait { sheddable: 2s, critical: 500ms }, status 529; plain: concurrency 1"
+        "app: concurrency 50, queue 500 requests, 1MiB, wait { sheddable: 500ms, sheddable_plus: 500ms, critical: 2s, critical_plus: 2s }, status 529; plain: concurrency 1"
     );
 }

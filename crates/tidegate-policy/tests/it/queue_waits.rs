@@ -1,0 +1,145 @@
+//! How long each class waits in a queue: one span for every class, spans by class, and classes that
+//! are left out.
+
+use std::time::Duration;
+
+use tidegate_core::Class;
+use tidegate_policy::{Policy, compare};
+
+use crate::{problems, settings};
+
+/// A policy with one resource whose queue has these settings.
+fn with_queue(queue: &str) -> String {
+    format!(
+        "resources: {{ a: {{ concurrency: 1, queue: {{ {queue} }} }} }}\n\
+         namespaces: {{ api: {{ limits: [{{ name: all, rate: 1/s }}] }} }}\n"
+    )
+}
+
+fn waits(queue: &str) -> [u64; 4] {
+    waits_of(&settings(&with_queue(queue)))
+}
+
+/// In milliseconds, from the least important class.
+fn waits_of(policy: &Policy) -> [u64; 4] {
+    Class::ALL.map(|class| policy.resources[0].wait(class).as_millis() as u64)
+}
+
+/// What may be written for a class, with the wait in milliseconds that it has then.
+const WRITTEN: [(Option<&str>, u64); 4] =
+    [(None, 0), (Some("off"), 0), (Some("100ms"), 100), (Some("200ms"), 200)];
+
+/// The settings `wait` that list the classes in every way, each with what is written for the
+/// classes from the least important one.
+fn every_way() -> impl Iterator<Item = (String, [(Option<&'static str>, u64); 4])> {
+    (0..WRITTEN.len().pow(4)).map(|number| {
+        let written = [0, 1, 2, 3].map(|place| WRITTEN[number / WRITTEN.len().pow(place) % WRITTEN.len()]);
+        let listed = Class::ALL.into_iter().zip(written);
+        let entries: Vec<String> =
+            listed.filter_map(|(class, (text, _))| Some(format!("{class}: {}", text?))).collect();
+        (format!("wait: {{ {} }}", entries.join(", ")), written)
+    })
+}
+
+#[test]
+fn issue_39_a_class_left_out_waits_as_long_as_the_longest_wait_of_a_lower_class() {
+    for (queue, expected) in [
+        // The policy of docs/overload.md as it was: `critical_plus` did not wait.
+        ("wait: { critical: 250ms, sheddable_plus: 250ms, sheddable: 250ms }", [250; 4]),
+        ("wait: { sheddable: 2s }", [2000; 4]),
+        ("wait: { critical: 2s, sheddable_plus: 500ms }", [0, 500, 2000, 2000]),
+        ("wait: { sheddable: 2s, sheddable_plus: 500ms }", [2000, 500, 2000, 2000]),
+        // Without a lower class that waits, a class that is left out does not wait.
+        ("wait: { critical_plus: 1s }", [0, 0, 0, 1000]),
+        ("wait: { critical: 1s }", [0, 0, 1000, 1000]),
+        ("wait: { sheddable: off }", [0; 4]),
+        ("wait: { sheddable: 1s, critical_plus: off }", [1000, 1000, 1000, 0]),
+        ("wait: {}", [0; 4]),
+        ("requests: 9", [0; 4]),
+    ] {
+        assert_eq!(waits(queue), expected, "{queue}");
+    }
+}
+
+#[test]
+fn however_classes_are_listed_one_that_is_left_out_waits_no_less_than_a_lower_one() {
+    for (queue, written) in every_way() {
+        let waits = waits(&queue);
+        for (at, (text, own)) in written.into_iter().enumerate() {
+            let longest = written[..at].iter().map(|(_, lower)| *lower).max().unwrap_or(0);
+            assert_eq!(waits[at], if text.is_some() { own } else { longest }, "{queue}");
+        }
+    }
+}
+
+#[test]
+fn one_span_is_the_wait_of_every_class() {
+    assert_eq!(waits("wait: 250ms"), [250; 4]);
+    assert_eq!(waits("wait: \"1h\""), [3_600_000; 4]);
+    assert_eq!(waits("wait: off"), [0; 4]);
+    let same = "wait: { critical_plus: 1s, critical: 1s, sheddable_plus: 1s, sheddable: 1s }";
+    assert_eq!(waits("wait: 1s"), waits(same));
+    let text = with_queue("wait: \"${WAIT:-1s}\"");
+    assert_eq!(settings(&text).resources[0].wait(Class::Critical), Duration::from_secs(1));
+}
+
+#[test]
+fn a_wait_that_is_none_says_where_and_what_to_write() {
+    let told = |queue: &str| {
+        let lines = problems(&with_queue(queue));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines[0].split_once("queue.").unwrap().1.to_owned()
+    };
+    for (queue, expected) in [
+        (
+            "wait: 2h",
+            "wait: a wait of 2h is out of range; use 1ms to 1h, or `off` for a class that does not wait",
+        ),
+        (
+            "wait: 0s",
+            "wait: a wait of 0s is out of range; use 1ms to 1h, or `off` for a class that does not wait",
+        ),
+        ("wait: 250", "wait: wait \"250\" is not a span of time; add a unit, for example 250s"),
+        (
+            "wait: [1s]",
+            "wait: expected text or a mapping, found a list; write `key: value` without dashes and square brackets",
+        ),
+        (
+            "wait: { sheddable: none }",
+            "wait.sheddable: wait \"none\" is not a span of time; write a whole number with ns, us, ms, s, m, h, d or w, for example 10m, 1h30m or 7d",
+        ),
+        (
+            "wait: { sheddables: 1s }",
+            "wait.sheddables: unknown key \"sheddables\"; did you mean `sheddable`?",
+        ),
+    ] {
+        assert_eq!(told(queue), expected, "{queue}");
+    }
+}
+
+#[test]
+fn a_comparison_shows_the_wait_of_each_class_as_a_policy_would_write_it() {
+    let shown = |old: &str, new: &str| {
+        let comparison = compare(&settings(&with_queue(old)), &settings(&with_queue(new)));
+        let changed = comparison.settings.into_iter().next();
+        changed.map(|change| (change.path, change.old, change.new, change.needs_restart))
+    };
+    let words = |wait: &str| format!("a: concurrency 1, queue 10000 requests, 64MiB, wait {wait}");
+    assert_eq!(
+        shown("wait: { critical: 2s, sheddable: 1s }", "wait: 250ms"),
+        Some((
+            "resources",
+            words("{ sheddable: 1s, sheddable_plus: 1s, critical: 2s, critical_plus: 2s }"),
+            words("250ms"),
+            false
+        ))
+    );
+    // The same waits, written in another way.
+    assert_eq!(shown("wait: { sheddable: 250ms }", "wait: 250ms"), None);
+    // What is shown is read as the same waits.
+    for (queue, _) in every_way() {
+        let (_, _, shown, _) = shown("wait: 3s", &queue).unwrap();
+        let again = shown.split_once("64MiB, ").unwrap().1.replace("wait ", "wait: ");
+        assert_eq!(waits(&again), waits(&queue), "{shown}");
+    }
+}
