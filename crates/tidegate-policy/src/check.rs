@@ -17,6 +17,7 @@ mod path_expression;
 mod planes;
 mod plans;
 mod proxy;
+mod queue_mismatch;
 mod queue_wait;
 mod renames;
 mod resources;

@@ -9,7 +9,7 @@ use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use super::queue_wait;
+use super::{queue_mismatch, queue_wait};
 use crate::measure::{percent, size};
 use crate::path::Path;
 use crate::policy::resources::{
@@ -96,14 +96,11 @@ fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
         })
     });
     let wait = queue_wait::wait(raw.wait.as_ref(), &path.key("wait"), report);
-    if !report.has_problems() && wait.iter().all(Duration::is_zero) {
-        report.warn(path, "no class may wait, so the queue is never used", "write `wait: 500ms`");
-    }
     let priority = raw.priority_share.as_deref().map_or(QueuePolicy::PRIORITY_SHARE_PERCENT, |text| {
         let bounds = Part { name: "priority_share", most: 100 };
         part(text, bounds, &path.key("priority_share"), report)
     });
-    QueuePolicy {
+    let queue = QueuePolicy {
         requests: raw.requests.map_or(QueuePolicy::REQUESTS_DEFAULT, |requests| requests as usize),
         bytes: bytes.map_or(QueuePolicy::BYTES_DEFAULT, |bytes| bytes as usize),
         wait,
@@ -112,7 +109,11 @@ fn queue(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> QueuePolicy {
         min_share_percent: min_shares(raw, path, report),
         priority_share_percent: priority,
         lifo: lifo(raw, path, report),
+    };
+    if !report.has_problems() {
+        queue_mismatch::warn(raw, &queue, path, report);
     }
+    queue
 }
 
 fn weights(raw: &QueueForm, path: &Path, report: &mut Report<'_>) -> [u64; Class::ALL.len()] {

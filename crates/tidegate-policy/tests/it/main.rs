@@ -20,6 +20,7 @@ mod proxy;
 mod published;
 mod queue_waits;
 mod renames;
+mod resource_warnings;
 mod section_mismatches;
 mod settings;
 mod store;

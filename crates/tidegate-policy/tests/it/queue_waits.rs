@@ -6,10 +6,10 @@ use std::time::Duration;
 use tidegate_core::Class;
 use tidegate_policy::{Policy, compare};
 
-use crate::{problems, settings};
+use crate::{problems, settings, warnings};
 
 /// A policy with one resource whose queue has these settings.
-fn with_queue(queue: &str) -> String {
+pub(super) fn with_queue(queue: &str) -> String {
     format!(
         "resources: {{ a: {{ concurrency: 1, queue: {{ {queue} }} }} }}\n\
          namespaces: {{ api: {{ limits: [{{ name: all, rate: 1/s }}] }} }}\n"
@@ -31,7 +31,7 @@ const WRITTEN: [(Option<&str>, u64); 4] =
 
 /// The settings `wait` that list the classes in every way, each with what is written for the
 /// classes from the least important one.
-fn every_way() -> impl Iterator<Item = (String, [(Option<&'static str>, u64); 4])> {
+pub(super) fn every_way() -> impl Iterator<Item = (String, [(Option<&'static str>, u64); 4])> {
     (0..WRITTEN.len().pow(4)).map(|number| {
         let written = [0, 1, 2, 3].map(|place| WRITTEN[number / WRITTEN.len().pow(place) % WRITTEN.len()]);
         let listed = Class::ALL.into_iter().zip(written);
@@ -141,5 +141,25 @@ fn a_comparison_shows_the_wait_of_each_class_as_a_policy_would_write_it() {
         let (_, _, shown, _) = shown("wait: 3s", &queue).unwrap();
         let again = shown.split_once("64MiB, ").unwrap().1.replace("wait ", "wait: ");
         assert_eq!(waits(&again), waits(&queue), "{shown}");
+    }
+}
+
+#[test]
+fn only_a_written_wait_is_told_to_be_less_than_that_of_a_lower_class() {
+    for (queue, written) in every_way() {
+        let less = warnings(&with_queue(&queue));
+        let less: Vec<&String> = less.iter().filter(|line| line.contains("lower class")).collect();
+        let expected: Vec<Class> = Class::ALL
+            .into_iter()
+            .filter(|class| {
+                let (text, own) = written[*class as usize];
+                let lower = written[..*class as usize].iter().map(|(_, lower)| *lower).max().unwrap_or(0);
+                text.is_some() && own < lower
+            })
+            .collect();
+        assert_eq!(less.len(), expected.len(), "{queue}: {less:?}");
+        for (line, class) in less.into_iter().zip(expected) {
+            assert!(line.contains(&format!(": resources.a.queue.wait.{class}: class {class} ")), "{line}");
+        }
     }
 }

@@ -1,0 +1,215 @@
+//! Warnings about queues, resources and signals that do not do what their policy seems to want.
+
+use std::path::Path;
+
+use tidegate_core::Class;
+use tidegate_policy::parse;
+
+use super::queue_waits::with_queue;
+use crate::warnings;
+
+/// The warnings about a queue, each from the path of its key on.
+fn told(queue: &str) -> Vec<String> {
+    let from_path =
+        |line: String| line.split_once("resources.a.").expect("it is about the queue").1.to_owned();
+    warnings(&with_queue(queue)).into_iter().map(from_path).collect()
+}
+
+/// Each queue with all that is told about it.
+fn assert_told(cases: &[(&str, &[&str])]) {
+    for (queue, expected) in cases {
+        assert_eq!(told(queue), *expected, "{queue}");
+    }
+}
+
+#[test]
+fn issue_39_a_class_that_waits_less_than_a_lower_one_is_warned_about() {
+    assert_eq!(
+        warnings(&with_queue("wait: { critical: 250ms, sheddable: 2s }")),
+        [
+            "t.yaml:1:62: resources.a.queue.wait.critical: class critical waits 250ms, less than the 2s of the lower class sheddable; write `critical: 2s`, unless its callers leave sooner"
+        ]
+    );
+    assert_told(&[
+        (
+            "wait: { sheddable: 250ms, critical_plus: off }",
+            &[
+                "queue.wait.critical_plus: class critical_plus does not wait, but the lower class sheddable waits 250ms; remove `critical_plus: off`, unless its callers cannot wait",
+            ],
+        ),
+        ("wait: { critical: 2s, sheddable_plus: 500ms, sheddable: off }", &[]),
+        ("wait: { critical_plus: 1s, critical: 1s }", &[]),
+        ("wait: 250ms", &[]),
+        ("wait: off", &["queue: no class may wait, so the queue is never used; write `wait: 500ms`"]),
+        ("", &["queue: no class may wait, so the queue is never used; write `wait: 500ms`"]),
+    ]);
+}
+
+#[test]
+fn issue_39_weights_upside_down_are_warned_about() {
+    assert_told(&[
+        (
+            "wait: 1s, weights: { critical: 2, sheddable: 10 }",
+            &[
+                "queue.weights.critical: class critical has the weight 2, less than the 10 of the lower class sheddable; write at least `critical: 10`, or a smaller weight for sheddable",
+                "queue.weights.sheddable: class sheddable has the weight 10, more than the 4 of the higher class sheddable_plus; write at most `sheddable: 4`, or a larger weight for sheddable_plus",
+            ],
+        ),
+        (
+            "wait: 1s, weights: { critical_plus: 1 }",
+            &[
+                "queue.weights.critical_plus: class critical_plus has the weight 1, less than the 8 of the lower class critical; write at least `critical_plus: 8`, or a smaller weight for critical",
+            ],
+        ),
+        ("wait: 1s, weights: { critical_plus: 3, critical: 3, sheddable_plus: 3, sheddable: 3 }", &[]),
+        // The weight of a class that is served after all others does not count.
+        ("wait: 1s, weights: { sheddable: 100 }, min_share: { sheddable: 0.05 }", &[]),
+    ]);
+}
+
+#[test]
+fn weights_are_told_to_be_upside_down_exactly_where_a_higher_class_has_less() {
+    const DEFAULTS: [u64; 4] = [1, 4, 8, 16];
+    const WRITTEN: [Option<u64>; 4] = [None, Some(1), Some(5), Some(20)];
+    for number in 0..WRITTEN.len().pow(4) {
+        let written = [0, 1, 2, 3].map(|place| WRITTEN[number / WRITTEN.len().pow(place) % WRITTEN.len()]);
+        let listed = Class::ALL.into_iter().zip(written);
+        let entries: Vec<String> =
+            listed.filter_map(|(class, weight)| Some(format!("{class}: {}", weight?))).collect();
+        let queue = format!("wait: 1s, weights: {{ {} }}", entries.join(", "));
+        let weight = |at: usize| written[at].unwrap_or(DEFAULTS[at]);
+        let inverted = |at: usize, other: usize| match at.cmp(&other) {
+            std::cmp::Ordering::Greater => weight(at) < weight(other),
+            _ => weight(at) > weight(other),
+        };
+        let told = told(&queue);
+        let is_inverted = (0..4).any(|at| (0..at).any(|lower| inverted(at, lower)));
+        assert_eq!(!told.is_empty(), is_inverted, "{queue}: {told:?}");
+        // Each stands at a weight that is written and belongs to such a pair.
+        for line in told {
+            let key = line.strip_prefix("queue.weights.").and_then(|rest| rest.split_once(": ")).unwrap().0;
+            let at = Class::ALL.iter().position(|class| class.as_str() == key).unwrap();
+            assert!(
+                written[at].is_some() && (0..4).any(|other| other != at && inverted(at, other)),
+                "{line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn issue_39_a_delay_target_above_the_wait_is_warned_about() {
+    assert_told(&[
+        (
+            "wait: 500ms, delay_target: { sheddable: 2s, critical: 500ms, critical_plus: 501ms }",
+            &[
+                "queue.delay_target.sheddable: the delay target 2s of class sheddable is above its wait of 500ms, so it sheds nothing; use at most 500ms, or write `sheddable: off`",
+                "queue.delay_target.critical_plus: the delay target 501ms of class critical_plus is above its wait of 500ms, so it sheds nothing; use at most 500ms, or write `critical_plus: off`",
+            ],
+        ),
+        // Nor is the default reached: 20 ms for two classes, 5 ms for the others.
+        (
+            "wait: 10ms",
+            &[
+                "queue.wait: the wait 10ms of class sheddable is below its default delay target of 20ms, which then sheds nothing; use at least 20ms, or write `delay_target: { sheddable: off, sheddable_plus: off }`",
+            ],
+        ),
+        (
+            "wait: { critical: 4ms }",
+            &[
+                "queue.wait.critical: the wait 4ms of class critical is below its default delay target of 5ms, which then sheds nothing; use at least 5ms, or write `delay_target: { critical: off, critical_plus: off }`",
+            ],
+        ),
+        // A class that is left out has no key of its own.
+        (
+            "wait: { sheddable: 3ms }, delay_target: { sheddable: off, sheddable_plus: off }",
+            &[
+                "queue.wait: the wait 3ms of class critical is below its default delay target of 5ms, which then sheds nothing; use at least 5ms, or write `delay_target: { critical: off, critical_plus: off }`",
+            ],
+        ),
+        ("wait: 20ms", &[]),
+        (
+            "wait: 1ms, delay_target: { critical_plus: off, critical: 1ms, sheddable_plus: off, sheddable: off }",
+            &[],
+        ),
+        // A class that does not wait has no queue whose delay could be too long.
+        ("wait: { critical: 1s }, delay_target: { sheddable: 2s }", &[]),
+    ]);
+}
+
+#[test]
+fn issue_39_lifo_for_a_class_that_does_not_wait_is_warned_about() {
+    assert_told(&[
+        (
+            "wait: { critical: 1s }, lifo: [critical, sheddable]",
+            &[
+                "queue.lifo[1]: class sheddable does not wait, so `lifo` has no effect on it; write `wait: { sheddable: 500ms }`, or remove sheddable here",
+            ],
+        ),
+        (
+            "lifo: [critical]",
+            &[
+                "queue: no class may wait, so the queue is never used; write `wait: 500ms`",
+                "queue.lifo[0]: class critical does not wait, so `lifo` has no effect on it; write `wait: { critical: 500ms }`, or remove critical here",
+            ],
+        ),
+        ("wait: { sheddable: 1s }, lifo: [critical_plus]", &[]),
+    ]);
+}
+
+/// The policies of a file: the file itself, or the blocks of YAML of a document.
+#[expect(clippy::disallowed_methods, reason = "the test, and not the crate, reads the files")]
+fn policies_of(path: &Path) -> Vec<String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("yaml" | "yml") => Vec::from_iter(std::fs::read_to_string(path).ok()),
+        Some("md") => {
+            let text = std::fs::read_to_string(path).expect("the document can be read");
+            let blocks = text.split("```yaml\n").skip(1);
+            blocks.filter_map(|block| Some(block.split_once("```")?.0.to_owned())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Every file below the folders of a repository that users copy from.
+fn files_to_copy() -> Vec<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = ["docs", "deploy", "examples", "crates"].map(|name| root.join(name)).to_vec();
+    let mut files = vec![root.join("README.md")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the folder can be listed") {
+            let path = entry.expect("the folder can be listed").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_file() {
+                files.push(path);
+            } else if path.is_dir()
+                && !name.starts_with(['.', '_'])
+                && name != "target"
+                && name != "node_modules"
+            {
+                folders.push(path);
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn no_committed_policy_has_a_warning_about_its_resources_and_signals() {
+    let mut with_resources = 0;
+    for path in files_to_copy() {
+        for text in policies_of(&path) {
+            let Ok(checked) = parse("policy.yaml", &text, &|_| None) else { continue };
+            with_resources += usize::from(!checked.policy.resources.is_empty());
+            let is_ours = |path: &str| path.starts_with("resources") || path.starts_with("signals");
+            let told: Vec<String> = checked
+                .warnings
+                .iter()
+                .filter(|warning| is_ours(&warning.path))
+                .map(ToString::to_string)
+                .collect();
+            assert!(told.is_empty(), "{}: {told:#?}", path.display());
+        }
+    }
+    assert!(with_resources >= 3, "only {with_resources} policies have resources");
+}
