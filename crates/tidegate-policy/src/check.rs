@@ -20,6 +20,7 @@ mod proxy;
 mod queue_mismatch;
 mod queue_wait;
 mod renames;
+mod resource_mismatch;
 mod resources;
 pub(crate) mod route_attributes;
 mod routes_and_limits;
@@ -98,7 +99,7 @@ pub(crate) fn check(
     let grants = config.authorization.as_deref();
     let authorization = authorization::authorization(grants, &top.key("authorization"), report);
     let is_authorized = !authorization.is_empty();
-    Policy {
+    let policy = Policy {
         authorization,
         proxy,
         envoy_ratelimit,
@@ -123,7 +124,11 @@ pub(crate) fn check(
         signals,
         http: service::http(&config.http.unwrap_or_default(), &top.key("http"), report),
         log: service::log(&config.log.unwrap_or_default(), &top.key("log"), report),
+    };
+    if !report.has_problems() {
+        resource_mismatch::warn(&policy, report);
     }
+    policy
 }
 
 fn namespaces(

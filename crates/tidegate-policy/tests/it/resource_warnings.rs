@@ -157,6 +157,135 @@ fn issue_39_lifo_for_a_class_that_does_not_wait_is_warned_about() {
     ]);
 }
 
+/// A policy with these sections beside its namespace.
+fn with_sections(sections: &str) -> String {
+    format!("namespaces: {{ shop: {{ limits: [{{ name: all, rate: 100/s }}] }} }}\n{sections}\n")
+}
+
+#[test]
+fn issue_39_a_signal_of_queue_delay_without_a_queue_is_warned_about() {
+    let delay = |more: &str| format!("signals: [{{ name: delay, source: queue_delay{more} }}]");
+    let queued = "resources: { app: { concurrency: 1, queue: { wait: 1s } }, bare: { concurrency: 1 } }";
+    let bare = "resources: { bare: { concurrency: 1 } }";
+    for (resources, signal, expected) in [
+        (
+            queued,
+            delay(", resource: bare"),
+            Some(
+                "t.yaml:3:34: signals[0].source: signal \"delay\" has no value, because resource \"bare\" has no queue; add `queue: { wait: 500ms }` to the resource, or remove the signal",
+            ),
+        ),
+        (
+            bare,
+            delay(""),
+            Some(
+                "t.yaml:3:34: signals[0].source: signal \"delay\" has no value, because no resource has a queue; add `queue: { wait: 500ms }` to a resource, or remove the signal",
+            ),
+        ),
+        (queued, delay(", resource: app"), None),
+        (queued, delay(""), None),
+        (bare, "signals: [{ name: busy, source: in_flight }]".to_owned(), None),
+    ] {
+        let told = warnings(&with_sections(&format!("{resources}\n{signal}")));
+        assert_eq!(told, Vec::from_iter(expected), "{resources}\n{signal}");
+    }
+}
+
+#[test]
+fn issue_39_a_share_of_the_fleet_without_a_shared_store_is_warned_about() {
+    const ALONE: &str = "t.yaml:2:44: resources.app.share: share \"auto\" divides nothing without a store that the members share, to know how many there are; use `store: { kind: redis }`, or remove `share`";
+    for (share, store, expected) in [
+        ("auto", "", Some(ALONE)),
+        ("auto", "store: { kind: memory }", Some(ALONE)),
+        ("auto", "store: { kind: embedded, path: d }", Some(ALONE)),
+        ("auto", "store: { kind: redis, urls: [redis://h] }", None),
+        ("full", "", None),
+    ] {
+        let resources = format!("resources: {{ app: {{ concurrency: 8, share: {share} }} }}\n{store}");
+        assert_eq!(warnings(&with_sections(&resources)), Vec::from_iter(expected), "{share} {store}");
+    }
+}
+
+/// The warnings about these resources beside these upstreams, each with a route.
+fn proxied(resources: &[&str], upstreams: &[&str], more: &str) -> Vec<String> {
+    let all = |names: &[&str], of: &dyn Fn(&str) -> String| {
+        names.iter().map(|name| of(name)).collect::<Vec<_>>().join(", ")
+    };
+    let mut told = warnings(&with_sections(&format!(
+        "resources: {{ {} }}\nlisten: {{ proxy: 127.0.0.1:1 }}\n\
+         proxy: {{ upstreams: {{ {} }}, routes: [{}] }}\n{more}",
+        all(resources, &|name| format!("{name}: {{ concurrency: 1 }}")),
+        all(upstreams, &|name| format!("{name}: [\"http://127.0.0.1:2\"]")),
+        all(upstreams, &|name| format!(
+            "{{ match: {{ path: /{name} }}, upstream: {name}, namespace: shop }}"
+        )),
+    )));
+    told.retain(|line| line.contains(": resources."));
+    told
+}
+
+#[test]
+fn issue_39_a_resource_that_resembles_an_upstream_without_one_is_warned_about() {
+    assert_eq!(
+        proxied(&["ap"], &["app"], ""),
+        [
+            "t.yaml:2:18: resources.ap: resource \"ap\" is no upstream of the proxy, and upstream \"app\" has no resource; did you mean `app`?"
+        ]
+    );
+    for (resource, upstreams, meant) in [
+        ("chekout", &["cart", "checkout"][..], Some("checkout")),
+        ("Check-Out", &["check_out"], Some("check_out")),
+        ("apps", &["app"], Some("app")),
+        // Another thing, which callers of the API name.
+        ("reports", &["app"], None),
+        ("db", &["app"], None),
+        ("app", &["app", "ap"], None),
+        // Numbered names are as near to each other as misspelt ones.
+        ("shard-2", &["shard-1"], None),
+        ("app2", &["app"], None),
+        ("ap", &[], None),
+    ] {
+        let told = proxied(&[resource], upstreams, "");
+        let expected = meant.map(|meant| format!("; did you mean `{meant}`?"));
+        assert_eq!(told.len(), usize::from(expected.is_some()), "{resource} {upstreams:?}: {told:?}");
+        assert!(told.iter().zip(&expected).all(|(line, end)| line.ends_with(end)), "{told:?}");
+    }
+    // The upstream has its resource, so `ap` is another one.
+    assert_eq!(proxied(&["ap", "app"], &["app"], ""), [""; 0]);
+}
+
+#[test]
+fn issue_39_a_resource_that_no_request_can_name_is_warned_about() {
+    const UNNAMED: &str = "t.yaml:2:19: resources.job: no request can name resource \"job\": no route leads to an upstream of this name, and no grant has the verb `place` in a namespace of this policy; add `place` to the `verbs` of a grant, or remove the resource";
+    let grant = |namespaces: &str, verbs: &str| {
+        format!(
+            "authorization: [{{ certificate: a, namespaces: {namespaces}, verbs: {verbs} }}, \
+             {{ certificate: b, namespaces: [shop] }}]"
+        )
+    };
+    for (more, expected) in [
+        (String::new(), None),
+        (grant("[shop]", "[check]"), Some(UNNAMED)),
+        (grant("[shop]", "[report, signal]"), Some(UNNAMED)),
+        (grant("[elsewhere]", "[check, place]"), Some(UNNAMED)),
+        (grant("[shop]", "[check, place]"), None),
+        (grant("[elsewhere, shop]", "[check, place]"), None),
+        (grant("[\"*\"]", "[check, place]"), None),
+        // The namespace may be a domain of these files.
+        (format!("{}\nenvoy_ratelimit: {{ path: d }}", grant("[elsewhere]", "[check, place]")), None),
+    ] {
+        assert_eq!(proxied(&["job"], &["app"], &more), Vec::from_iter(expected), "{more}");
+        // The proxy needs no grant to name the resource of an upstream.
+        assert_eq!(proxied(&["job"], &["job"], &more), [""; 0], "{more}");
+    }
+    // An upstream to which no route leads takes no request.
+    let text = format!(
+        "resources: {{ job: {{ concurrency: 1 }} }}\nproxy: {{ upstreams: {{ job: [\"http://127.0.0.1:2\"] }} }}\n{}",
+        grant("[shop]", "[check]")
+    );
+    assert_eq!(warnings(&with_sections(&text)), [UNNAMED]);
+}
+
 /// The policies of a file: the file itself, or the blocks of YAML of a document.
 #[expect(clippy::disallowed_methods, reason = "the test, and not the crate, reads the files")]
 fn policies_of(path: &Path) -> Vec<String> {

@@ -1,0 +1,133 @@
+//! Warns about resources and signals that do not fit the other sections of the policy.
+
+use std::collections::BTreeSet;
+
+use crate::path::Path;
+use crate::policy::authorization::{Grant, Namespaces, Verb};
+use crate::policy::resources::{ResourcePolicy, ResourceShare, SignalPolicy, SignalSourcePolicy};
+use crate::policy::{Policy, StoreChoice, StoreKind};
+use crate::printable::shown;
+use crate::problem::Report;
+use crate::suggestion::nearest;
+
+/// The most upstreams without a resource that the name of a resource is compared with, so that a
+/// policy of many names is checked in the time of a short one.
+const UPSTREAMS_COMPARED_MAX: usize = 256;
+
+/// `policy` has no problem.
+pub(super) fn warn(policy: &Policy, report: &mut Report<'_>) {
+    let top = Path::default();
+    let callers = ResourceCallers::new(policy);
+    for resource in &policy.resources {
+        if report.has_all_warnings() {
+            return;
+        }
+        let path = top.key("resources").key(&resource.name);
+        undivided(resource, policy, &path.key("share"), report);
+        unnamed(&resource.name, &callers, &path, report);
+    }
+    for (index, signal) in policy.signals.iter().enumerate() {
+        unmeasured(signal, policy, &top.key("signals").index(index).key("source"), report);
+    }
+}
+
+/// The ways in which requests come to name a resource.
+struct ResourceCallers<'a> {
+    upstreams: BTreeSet<&'a str>,
+    /// The upstreams without a resource of their name, at most [`UPSTREAMS_COMPARED_MAX`].
+    bare_upstreams: Vec<&'a str>,
+    /// The upstreams to which a route leads.
+    routed: BTreeSet<&'a str>,
+    /// Whether callers of the API may name resources.
+    is_open: bool,
+}
+
+impl<'a> ResourceCallers<'a> {
+    fn new(policy: &'a Policy) -> Self {
+        let upstreams: BTreeSet<&str> = policy.proxy.upstreams.iter().map(|one| one.name.as_str()).collect();
+        let resources: BTreeSet<&str> = policy.resources.iter().map(|one| one.name.as_str()).collect();
+        Self {
+            bare_upstreams: upstreams.difference(&resources).copied().take(UPSTREAMS_COMPARED_MAX).collect(),
+            upstreams,
+            routed: policy.proxy.routes.iter().map(|route| route.upstream.as_str()).collect(),
+            is_open: is_named_by_callers(policy),
+        }
+    }
+
+    /// The upstream without a resource that a resource without an upstream resembles.
+    fn meant_upstream(&self, name: &str) -> Option<&'a str> {
+        if self.upstreams.contains(name) {
+            return None;
+        }
+        let meant = nearest(name, self.bare_upstreams.iter().copied())?;
+        // Names such as `app-1` and `app-2` are as near, and not misspelt.
+        let without_digits = |name: &str| name.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+        (without_digits(meant) != without_digits(name)).then_some(meant)
+    }
+}
+
+/// Warns about `share: auto` where nothing says how many members there are.
+fn undivided(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
+    let is_shared = matches!(policy.store, StoreChoice::Named(StoreKind::Redis(_)));
+    if resource.share == ResourceShare::Auto && !is_shared {
+        let what = "share \"auto\" divides nothing without a store that the members share, to know how many there are";
+        report.warn(path, what, "use `store: { kind: redis }`, or remove `share`");
+    }
+}
+
+/// Warns about a resource whose name is probably a misspelt upstream, or that no request can name.
+fn unnamed(name: &str, callers: &ResourceCallers<'_>, path: &Path, report: &mut Report<'_>) {
+    if let Some(upstream) = callers.meant_upstream(name) {
+        let what = format!(
+            "resource \"{}\" is no upstream of the proxy, and upstream \"{}\" has no resource",
+            shown(name),
+            shown(upstream)
+        );
+        report.warn(path, what, format!("did you mean `{}`?", shown(upstream)));
+    } else if !callers.is_open && !callers.routed.contains(name) {
+        let what = format!(
+            "no request can name resource \"{}\": no route leads to an upstream of this name, and no grant has \
+             the verb `place` in a namespace of this policy",
+            shown(name)
+        );
+        report.warn(path, what, "add `place` to the `verbs` of a grant, or remove the resource");
+    }
+}
+
+/// Whether some caller may name resources: everyone without grants, and with them the callers that
+/// have the verb `place` in a namespace that is served.
+fn is_named_by_callers(policy: &Policy) -> bool {
+    let served: BTreeSet<&str> = policy.namespaces.iter().map(|one| one.name.as_str()).collect();
+    // The domains of Envoy's files are known only when these are read.
+    let is_served = |name: &String| policy.envoy_ratelimit.is_some() || served.contains(name.as_str());
+    let may_name = |grant: &Grant| {
+        grant.verbs.has(Verb::Place)
+            && match &grant.namespaces {
+                Namespaces::All => true,
+                Namespaces::Some(names) => names.iter().any(is_served),
+            }
+    };
+    policy.authorization.is_empty() || policy.authorization.iter().any(may_name)
+}
+
+/// Warns about a signal that measures queues where there is none.
+fn unmeasured(signal: &SignalPolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
+    let is_about =
+        |resource: &&ResourcePolicy| signal.resource.as_ref().is_none_or(|name| *name == resource.name);
+    let mut resources = policy.resources.iter().filter(is_about);
+    if signal.source != SignalSourcePolicy::QueueDelay || resources.any(|one| one.queue.is_some()) {
+        return;
+    }
+    let name = shown(&signal.name);
+    let (what, fix) = match &signal.resource {
+        Some(resource) => (
+            format!("signal \"{name}\" has no value, because resource \"{}\" has no queue", shown(resource)),
+            "add `queue: { wait: 500ms }` to the resource, or remove the signal",
+        ),
+        None => (
+            format!("signal \"{name}\" has no value, because no resource has a queue"),
+            "add `queue: { wait: 500ms }` to a resource, or remove the signal",
+        ),
+    };
+    report.warn(path, what, fix);
+}
