@@ -5,5 +5,6 @@ mod capacity;
 mod faults;
 mod fleets;
 mod overload;
+mod overload_policy;
 mod seed_range;
 mod seeds;

@@ -1,0 +1,66 @@
+//! The policy of `docs/overload.md` at more than the capacity of its service.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Class;
+use tidegate_policy::policy::resources::{ConcurrencyPolicy, ResourcePolicy};
+use tidegate_policy::{Policy, parse};
+use tidegate_sim::overload::{
+    ClientSpec, OverloadDesign, OverloadScenario, ServiceSpec, ServiceTime, simulate,
+};
+
+const DOCUMENT: &str = include_str!("../../../../docs/overload.md");
+
+/// The policy with which the document opens.
+fn documented() -> String {
+    let (_, after) = DOCUMENT.split_once("```yaml\n").expect("the document has a policy");
+    after.split_once("```").expect("the block is closed").0.to_owned()
+}
+
+fn resource(text: &str) -> ResourcePolicy {
+    let checked = parse("overload.md", text, &|_| None).unwrap_or_else(|problems| panic!("{problems}"));
+    let Policy { mut resources, .. } = checked.policy;
+    resources.swap_remove(0)
+}
+
+/// The part of the requests of each class that is served in time at 1.5 times the capacity, with the
+/// waits of a policy. Each class asks for a quarter and has so many tenants.
+fn served(resource: &ResourcePolicy, tenants: u32) -> BTreeMap<Class, f64> {
+    let ConcurrencyPolicy::Fixed(places) = resource.concurrency else { panic!("{resource:?}") };
+    let mut service = ServiceSpec::reference(&resource.name);
+    service.workers = places as u32;
+    service.service_time = ServiceTime::Exponential { mean_ms: 40.0 };
+    let rate = 0.25 * 1.5 * service.capacity();
+    let clients = Class::ALL.map(|class| {
+        let mut client = ClientSpec::bronze(rate);
+        (client.name, client.class, client.tenants) = (class.to_string(), class, tenants);
+        client.wait_ms = resource.wait(class).as_millis() as u32;
+        client
+    });
+    let mut scenario = OverloadScenario::new(1, 10, vec![service], clients.to_vec());
+    scenario.designs = vec![OverloadDesign::Tidegate];
+    let run = simulate(&scenario).expect("the scenario is in range");
+    let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
+    assert_eq!(result.violations, []);
+    Class::ALL.map(|class| (class, result.client(class.as_str()).expect("it is a client").success())).into()
+}
+
+#[test]
+fn issue_39_the_documented_policy_serves_critical_plus_at_one_and_a_half_times_the_capacity() {
+    let resource = resource(&documented());
+    for tenants in [1, 1000] {
+        let served = served(&resource, tenants);
+        assert!(served[&Class::CriticalPlus] > 0.99, "{tenants}: {served:?}");
+        assert!(Class::ALL.is_sorted_by(|lower, higher| served[lower] <= served[higher]), "{served:?}");
+    }
+}
+
+#[test]
+fn a_class_that_does_not_wait_is_served_less_than_a_lower_class_that_does() {
+    let text = documented().replace("wait: 250ms ", "wait: { critical_plus: off, sheddable: 250ms }");
+    let resource = resource(&text);
+    for tenants in [1, 1000] {
+        let served = served(&resource, tenants);
+        assert!(served[&Class::CriticalPlus] < 0.8 * served[&Class::Critical], "{tenants}: {served:?}");
+    }
+}
