@@ -1,10 +1,11 @@
 //! The queue of one resource: which of its waiting requests is served next, and which is not worth
 //! serving any more.
 //!
-//! - **Order.** Two levels of start-time fair queuing: the classes by weight, and within a class
-//!   its tenants in equal parts. `critical_plus` goes first up to a share of the service; a
-//!   background class goes last except for a share. Within a tenant the earliest request is first,
-//!   or the newest, for the classes of [`QueueConfig::lifo`] while their queue stands.
+//! - **Order.** Three levels of start-time fair queuing: the classes by weight, within a class the
+//!   namespaces by their shares, and within a namespace its tenants in equal parts. `critical_plus`
+//!   goes first up to a share of the service; a background class goes last except for a share.
+//!   Within a tenant the earliest request is first, or the newest, for the classes of
+//!   [`QueueConfig::lifo`] while their queue stands.
 //! - **Delay.** [`DelayControl`] sheds what has waited too long in a queue that stands. The target
 //!   is at least twice the time between two departures, so that a slow resource with few places is
 //!   not emptied.
@@ -12,11 +13,12 @@
 //!   than a typical service time is left until its deadline: after a suspension of the machine,
 //!   all that waited through it is refused rather than served in a burst.
 //!   [`FairQueue::is_hopeless`] says the same in advance.
-//! - **Bounds.** At most [`QueueConfig::flows_max`] tenants have a sub-queue of their own. The
-//!   requests of others are distributed by shuffle sharding: each tenant joins the shortest of 6 of
-//!   128 sub-queues, and shares it with one that floods its own with a chance of 2e-10 (0.002 with
-//!   eight that do). The number of requests is bounded by the [`WaitingRoom`](crate::WaitingRoom),
-//!   which asks the queue whom to displace.
+//! - **Bounds.** At most [`NAMESPACES_MAX`](crate::NAMESPACES_MAX) namespaces have a part of their
+//!   own, and [`QueueConfig::flows_max`] tenants of a class, divided by its namespaces, a sub-queue.
+//!   The requests of further tenants are distributed over 128 sub-queues of their namespace by
+//!   shuffle sharding: each tenant joins the shortest of 6, and shares it with one that floods its
+//!   own with a chance of 2e-10 (0.002 with eight that do). The number of requests is bounded by the
+//!   [`WaitingRoom`](crate::WaitingRoom), which asks the queue whom to displace.
 //!
 //! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
 //! [`FairQueue::turn`] when that request is about to take a place, and says by
@@ -31,7 +33,10 @@ mod arrival_shed;
 mod class_queue;
 mod class_schedule;
 mod delay_control;
+mod fair_schedule;
 mod flow;
+mod namespace_delay;
+mod namespace_queue;
 mod queue_config;
 mod queue_terms;
 mod queue_tick;
@@ -44,9 +49,11 @@ mod victim;
 mod wait_estimate;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use tidegate_core::{Class, Cost, Timestamp};
 
+use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::position_map::PositionMap;
 use crate::waiting_room::{Entrant, Position};
 pub use arrival_shed::ArrivalShed;
@@ -54,6 +61,7 @@ use class_queue::ClassQueue;
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
+use namespace_delay::NamespaceDelay;
 pub use queue_config::{QueueConfig, QueueConfigError, Share};
 pub(crate) use queue_terms::QueueTerms;
 pub use queue_tick::{QueueCounts, QueueTick};
@@ -103,9 +111,11 @@ pub(crate) enum Departure {
 #[derive(Clone, Debug)]
 pub struct FairQueue {
     config: QueueConfig,
+    shares: NamespaceShares,
     classes: [ClassQueue; 4],
     schedule: ClassSchedule,
-    delays: [DelayControl; 4],
+    /// The delay of each namespace of a class that has waited lately.
+    delays: [BTreeMap<NamespaceKey, NamespaceDelay>; 4],
     requests: PositionMap<QueuedRequest>,
     rate: ServiceRate,
     /// The typical time that the resource takes for one request.
@@ -113,10 +123,6 @@ pub struct FairQueue {
     /// The instants since which each class, and the whole queue, has never been empty.
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
-    /// The last turn of each class at which nobody had to wait for longer than its target.
-    within_target_at: [Option<Timestamp>; 4],
-    /// The last tick at which each class stood.
-    stood_at: [Option<Timestamp>; 4],
     counts: [QueueCounts; 4],
     tick: TickState,
 }
@@ -124,8 +130,6 @@ pub struct FairQueue {
 /// The figures that the next [`FairQueue::tick`] reports.
 #[derive(Clone, Copy, Debug)]
 struct TickState {
-    delay_min: [Option<Duration>; 4],
-    class_was_empty: [bool; 4],
     was_empty: bool,
     cost_served: u64,
     departures: u64,
@@ -133,8 +137,8 @@ struct TickState {
 }
 
 impl TickState {
-    const fn new(class_was_empty: [bool; 4], was_empty: bool) -> Self {
-        Self { delay_min: [None; 4], class_was_empty, was_empty, cost_served: 0, departures: 0, shed: [0; 4] }
+    const fn new(was_empty: bool) -> Self {
+        Self { was_empty, cost_served: 0, departures: 0, shed: [0; 4] }
     }
 }
 
@@ -145,18 +149,17 @@ impl FairQueue {
     pub fn new(config: QueueConfig) -> Self {
         Self {
             config,
+            shares: NamespaceShares::default(),
             classes: Default::default(),
             schedule: ClassSchedule::default(),
-            delays: [DelayControl::new(); 4],
+            delays: Default::default(),
             requests: PositionMap::default(),
             rate: ServiceRate::default(),
             service_time: Duration::ZERO,
             busy_since: [None; 4],
             queue_busy_since: None,
-            within_target_at: [None; 4],
-            stood_at: [None; 4],
             counts: [QueueCounts::default(); 4],
-            tick: TickState::new([true; 4], true),
+            tick: TickState::new(true),
         }
     }
 
@@ -168,6 +171,12 @@ impl FairQueue {
     /// Goes on with other settings; what waits keeps its place.
     pub fn reconfigure(&mut self, config: QueueConfig) {
         self.config = config;
+    }
+
+    /// Sets the shares of the namespaces within each class; those that wait have them from their
+    /// next request on.
+    pub fn set_shares(&mut self, shares: NamespaceShares) {
+        self.shares = shares;
     }
 
     /// Sets the typical time that the resource takes for one request, the median for example: a
@@ -206,11 +215,11 @@ impl FairQueue {
         now: Timestamp,
     ) {
         let class = entrant.class;
-        if !self.may_open() {
-            self.classes.iter_mut().for_each(ClassQueue::forget_idle);
-        }
-        let (may_open, cost) = (self.may_open(), charge_of(entrant.cost));
-        let flow = self.classes[class as usize].push(position, tenant_of(entrant), cost, may_open);
+        let (queue, tenant, cost) =
+            (&mut self.classes[class as usize], tenant_of(entrant), charge_of(entrant.cost));
+        let flow = queue.push(position, tenant, cost, self.config.flows_max, &self.shares);
+        let delay = self.delays[class as usize].entry(queue.namespace_of(flow));
+        delay.or_insert_with(NamespaceDelay::new).enter(now);
         let request = QueuedRequest {
             since,
             until: entrant.until,
@@ -227,11 +236,6 @@ impl FairQueue {
         self.busy_since[class as usize].get_or_insert(now);
         self.queue_busy_since.get_or_insert(now);
         self.change_order(class, now);
-    }
-
-    /// Whether one more tenant may have a sub-queue of its own.
-    fn may_open(&self) -> bool {
-        self.classes.iter().map(ClassQueue::exact_flows).sum::<usize>() < self.config.flows_max
     }
 
     /// Turns the order of a class round once its queue stands.
@@ -288,7 +292,12 @@ impl FairQueue {
     pub(crate) fn take(&mut self, position: Position, departure: Option<Departure>) -> Option<QueueTerms> {
         let request = self.requests.remove(position)?;
         let class = request.class as usize;
-        self.classes[class].remove(request.flow, position, request.cost);
+        let namespace = self.classes[class].namespace_of(request.flow);
+        if self.classes[class].remove(request.flow, position, request.cost)
+            && let Some(delay) = self.delays[class].get_mut(&namespace)
+        {
+            delay.emptied();
+        }
         let counts = &mut self.counts[class];
         match (departure, request.shed) {
             (None, _) => {}
@@ -301,7 +310,6 @@ impl FairQueue {
         }
         if self.classes[class].is_empty() {
             self.busy_since[class] = None;
-            self.tick.class_was_empty[class] = true;
             self.classes[class].is_lifo = false;
         }
         if self.requests.is_empty() {
@@ -333,8 +341,8 @@ impl FairQueue {
     }
 
     fn correct_charge(&mut self, entrant: &Entrant, charged: u64, cost: u64) {
-        let may_open = self.may_open();
-        self.classes[entrant.class as usize].correct(tenant_of(entrant), charged, cost, may_open);
+        let (queue, flows_max) = (&mut self.classes[entrant.class as usize], self.config.flows_max);
+        queue.correct(tenant_of(entrant), charged, cost, flows_max, &self.shares);
         if !self.is_empty() {
             self.schedule.correct(&self.config, entrant.class, charged, cost);
         }

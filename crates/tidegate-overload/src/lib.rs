@@ -57,6 +57,7 @@ mod latency;
 mod level_control;
 mod load_level;
 mod marginal_rank;
+mod namespaces;
 mod outcome;
 mod overload;
 mod pacer;
@@ -88,6 +89,7 @@ pub use instances::{INSTANCE_NAME_BYTES_MAX, INSTANCE_TTL, INSTANCES_MAX, Instan
 pub use latency::{LatencySample, LatencyStats};
 pub use load_level::LoadLevel;
 pub use marginal_rank::MarginalRank;
+pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
 pub use overload::{Overload, Signal};
 pub use queue_observation::QueueObservation;

@@ -12,7 +12,8 @@
 //! - When it is full for a request, this request displaces the least important one that waits, if
 //!   that one is less important. In a fair queue this is the newest request of the longest
 //!   sub-queue of the lowest class, also of the entrant's own class if the sub-queue is longer than
-//!   its own would be: one tenant cannot fill the queue.
+//!   its own would be: one tenant cannot fill the queue. In the room of a resource a namespace below
+//!   its part displaces one that is over its own, whatever the classes.
 //!
 //! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker
 //! [beside](WaitingRoom::enter_with) each request and wakes the positions that the functions here
@@ -41,6 +42,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::fair_queue::{ArrivalShed, Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
+use crate::namespaces::NamespaceShares;
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 pub use class_then_arrival::ClassThenArrival;
@@ -183,6 +185,15 @@ impl<O: Order, B> WaitingRoom<O, B> {
         self.shares.set_resource_bounds(bounds);
     }
 
+    /// Sets the shares of the namespaces at a resource, in its fair queue and in its room if it has
+    /// [one of its own](WaitingRoom::set_resource_bounds).
+    pub fn set_namespace_shares(&mut self, resource: ResourceId, shares: &NamespaceShares) {
+        if let Some(queue) = self.queues.get_mut(&resource) {
+            queue.set_shares(shares.clone());
+        }
+        self.shares.set_shares(resource, shares.clone());
+    }
+
     /// Sets which resources have a fair queue, with its settings; the places of all others are
     /// given in the order `O`. Requests that wait already go on waiting, those that get a fair
     /// queue only now without a tenant and from `now`.
@@ -319,6 +330,24 @@ impl<O: Order, B> WaitingRoom<O, B> {
                 return Some(victim);
             }
         }
+        self.displace_over_part(entrant)
+    }
+
+    /// [`WaitingRoom::displace_for`] in the room of a resource, whatever the class: the newest
+    /// request of the lowest class of the namespace that is most over its part, if the entrant's
+    /// namespace is below its own.
+    fn displace_over_part(&mut self, entrant: &Entrant) -> Option<Position> {
+        let namespace = self.shares.over_part(entrant.group, entrant.bytes)?;
+        let group = Group { namespace, ..entrant.group };
+        let queue = group.resource.and_then(|resource| self.queues.get(&resource));
+        for class in Class::ALL {
+            let waiting = queue.and_then(|queue| queue.newest_of(class, namespace));
+            let others = self.groups.get(&group).and_then(|requests| requests.first());
+            let outside = others.filter(|(of, _)| *of == class).map(|(_, Reverse(position))| *position);
+            if let Some(victim) = waiting.or(outside) {
+                return self.gives_way(victim, entrant).then_some(victim);
+            }
+        }
         None
     }
 
@@ -341,6 +370,9 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// Gives the share of a request to an entrant, unless that would not be enough for it.
     fn gives_way(&mut self, victim: Position, entrant: &Entrant) -> bool {
         let Some(Waiter { group, bytes, .. }) = self.waiter(victim) else { return false };
+        if !self.shares.may_displace(entrant.group, group) {
+            return false;
+        }
         self.shares.give_back(group, bytes);
         let is_enough = self.shares.take(entrant.group, entrant.bytes);
         if !is_enough {

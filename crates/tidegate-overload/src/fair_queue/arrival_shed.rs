@@ -9,15 +9,16 @@
 //! as well. Between the two the longer the wait is the more are refused, from the least important
 //! level on.
 //!
-//! A queue that drains soon is a burst, and harmless. Where the class has not stood lately, the
-//! marginal requests are therefore refused only once it has been over its target for [`BURST`].
+//! A queue that drains soon is a burst, and harmless. Where the requests of the namespace have not
+//! stood lately, the marginal ones are therefore refused only once they have been over the target
+//! for [`BURST`].
 //!
 //! Where few tenants have most of what waits, the queue is long because of them, and fair queuing
 //! makes them wait for it. A tenant that has nothing else in the queue is not refused then.
 
 use core::time::Duration;
 
-use tidegate_core::{Class, Timestamp};
+use tidegate_core::Timestamp;
 
 use super::wait_estimate::is_hopeless_after;
 use super::{FairQueue, tenant_of};
@@ -30,7 +31,7 @@ const SHED_ALL_FROM: f64 = 2.0;
 /// A wait above the target that is shorter than this is a burst.
 const BURST: Duration = Duration::from_millis(20);
 /// After a class has stood, no wait counts as a burst for so long.
-const STOOD_RECENTLY: Duration = Duration::from_secs(2);
+pub(super) const STOOD_RECENTLY: Duration = Duration::from_secs(2);
 
 /// Why a request is refused on arrival rather than wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,24 +60,25 @@ impl FairQueue {
             return false;
         }
         let excess = wait.as_secs_f64() / target.as_secs_f64() - SHED_FROM;
-        excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant.class, now)
+        excess > rank.as_ratio() * (SHED_ALL_FROM - SHED_FROM) && !self.is_burst(entrant, now)
     }
 
-    /// Whether at least a third of what waits are second and later requests of their tenants, and
-    /// none of it is of this request's tenant.
+    /// Whether at least a third of what waits of the namespace are second and later requests of
+    /// their tenants, and none of it is of this request's tenant.
     fn is_flooded_by_others(&self, entrant: &Entrant) -> bool {
-        let queue = &self.classes[entrant.class as usize];
-        let (tenants, requests) = (queue.ready_flows(), queue.count());
-        let (own, _) = queue.own_backlog(tenant_of(entrant), self.may_open());
-        own == 0 && 2 * requests >= 3 * tenants.max(1)
+        let (queue, key) = (&self.classes[entrant.class as usize], tenant_of(entrant));
+        let own = queue.namespace(key).map(|(_, namespace)| (namespace.ready_flows(), namespace.count()));
+        let (tenants, requests) = own.unwrap_or_default();
+        queue.own_backlog(key, self.config.flows_max).0 == 0 && 2 * requests >= 3 * tenants.max(1)
     }
 
-    fn is_burst(&self, class: Class, now: Timestamp) -> bool {
-        let stood = self.stood_at[class as usize];
-        if stood.is_some_and(|stood| now.saturating_since(stood) < STOOD_RECENTLY) {
+    fn is_burst(&self, entrant: &Entrant, now: Timestamp) -> bool {
+        let namespace = self.classes[entrant.class as usize].key_of(entrant.group.namespace);
+        let Some(state) = self.delays[entrant.class as usize].get(&namespace) else { return true };
+        if state.stood_at.is_some_and(|stood| now.saturating_since(stood) < STOOD_RECENTLY) {
             return false;
         }
-        let since = self.busy_since[class as usize].max(self.within_target_at[class as usize]);
+        let since = state.busy_since.max(state.within_target_at);
         since.is_none_or(|since| now.saturating_since(since) < BURST)
     }
 }

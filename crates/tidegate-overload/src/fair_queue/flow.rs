@@ -1,10 +1,8 @@
-//! One sub-queue of a class: the requests of a tenant, or of the tenants that share it.
-
-use core::cmp::Reverse;
+//! One sub-queue of a namespace: the requests of a tenant, or of the tenants that share it.
 
 use crate::hash::keyed_hash;
 
-/// The sub-queues of a class for the tenants beyond the bound.
+/// The sub-queues of a namespace in a class for the tenants beyond the bound.
 pub(super) const SHARED_FLOWS: u8 = 128;
 
 /// The shared sub-queues that a tenant may use, of which it joins the shortest.
@@ -26,41 +24,13 @@ pub(super) enum FlowKey {
     Shared(u8),
 }
 
-impl FlowKey {
-    /// The namespace whose requests it holds; the shared ones count as one more.
-    pub(super) const fn namespace(self) -> u32 {
-        match self {
-            Self::Exact(key) => key.namespace,
-            Self::Shared(_) => u32::MAX,
-        }
-    }
-}
-
-/// The sub-queue itself. Its requests are in an index of the whole class.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    pub(super) key: FlowKey,
-    /// The virtual time of the class at which its next request starts.
-    pub(super) start: u128,
-    /// Its turn among sub-queues with the same start: the one that has waited longest is first.
-    pub(super) turn: u64,
+/// The requests of a sub-queue. They are in an index of the whole namespace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TenantFlow {
     /// The requests that wait in it.
     pub(super) waiting: u32,
     /// Their cost.
     pub(super) backlog: u64,
-}
-
-impl Flow {
-    /// Its position among the sub-queues of its class that have requests; the smallest is next.
-    pub(super) const fn rank(&self, number: u32) -> (u128, u64, u32) {
-        (self.start, self.turn, number)
-    }
-
-    /// Its position among the sub-queues of its class by length; within a namespace, the smallest
-    /// is the longest.
-    pub(super) const fn length_rank(&self, number: u32) -> (u32, Reverse<u32>, u32) {
-        (self.key.namespace(), Reverse(self.waiting), number)
-    }
 }
 
 /// The shared sub-queues that a tenant may use: as many different cards as a hand holds, dealt from

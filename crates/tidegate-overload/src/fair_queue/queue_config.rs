@@ -73,9 +73,10 @@ pub struct QueueConfig {
     /// The share of the served cost up to which `critical_plus` is served before all others; beyond
     /// the share it competes by its weight. 0: it always competes. Defaults to one half.
     pub reserve_share: Share,
-    /// The most tenants, over all classes, that have a sub-queue of their own, 0 to
-    /// [`QueueConfig::FLOWS_BOUND`]. The requests of further tenants are distributed over 128
-    /// sub-queues of their class. Defaults to 4096.
+    /// The most tenants of a class that have a sub-queue of their own, 0 to
+    /// [`QueueConfig::FLOWS_BOUND`], divided by the namespaces that have requests there. The
+    /// requests of further tenants are distributed over 128 sub-queues of their namespace. Defaults
+    /// to 4096.
     pub flows_max: usize,
 }
 
@@ -202,7 +203,7 @@ pub enum QueueConfigError {
     #[error("min_share of critical_plus contradicts its reserve; remove it, or give it to another class")]
     MinShareOfReserve,
     /// There are to be too many sub-queues.
-    #[error("{flows_max} sub-queues are too many; use at most 1048576, further tenants share 128 of a class")]
+    #[error("{flows_max} sub-queues are too many; use at most 1048576, further tenants share 128 of a namespace")]
     FlowsMax {
         /// The sub-queues.
         flows_max: usize,

@@ -2,6 +2,7 @@
 
 use tidegate_core::{Class, Timestamp};
 
+use super::class_queue::FlowNumber;
 use super::turn_verdict::QueueShed;
 
 /// A request that waits.
@@ -15,8 +16,8 @@ pub(super) struct QueuedRequest {
     pub(super) deadline: Timestamp,
     pub(super) tenant: u64,
     pub(super) cost: u32,
-    /// The number of its sub-queue within its class.
-    pub(super) flow: u32,
+    /// Its sub-queue within its class.
+    pub(super) flow: FlowNumber,
     pub(super) class: Class,
     pub(super) has_tenant: bool,
     /// Why it was refused when it asked for its turn; it is about to leave.

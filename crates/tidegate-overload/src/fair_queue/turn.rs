@@ -5,6 +5,7 @@ use core::time::Duration;
 use tidegate_core::{Class, Timestamp};
 
 use super::FairQueue;
+use super::namespace_delay::NamespaceDelay;
 use super::queued_request::QueuedRequest;
 use super::turn_verdict::{QueueShed, TurnVerdict};
 use crate::fault::Fault;
@@ -42,15 +43,16 @@ impl FairQueue {
         // In the order of fair queuing some request is always served soon after it arrived, however
         // long the others wait. With many tenants the length of a round tells what a new one has
         // before it; with one tenant, or beside one that has nearly all requests, the delay does.
-        let shortest = standing.max(self.round_time(request.class));
-        let tick_min = &mut self.tick.delay_min[class];
-        *tick_min = Some(tick_min.map_or(shortest, |least| least.min(shortest)));
+        let namespace = self.classes[class].namespace_of(request.flow);
+        let shortest = standing.max(self.round_time(request.class, request.flow));
         let target = self.delay_target(request.class, now);
+        let state = self.delays[class].entry(namespace).or_insert_with(NamespaceDelay::new);
+        state.delay_min = Some(state.delay_min.map_or(shortest, |least| least.min(shortest)));
         if target.is_some_and(|target| shortest <= target) {
-            self.within_target_at[class] = Some(now);
+            state.within_target_at = Some(now);
         }
         if let Some(target) = target
-            && self.delays[class].sheds(standing, delay, target, now)
+            && state.control.sheds(standing, delay, target, now)
         {
             return self.shed(position, QueueShed::Delay);
         }

@@ -4,34 +4,68 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Timestamp};
 
-use super::class_queue::ClassQueue;
+use super::class_queue::{ClassQueue, FlowNumber};
+use super::namespace_queue::NamespaceQueue;
 use super::{FairQueue, charge_of, tenant_of};
+use crate::namespaces::NamespaceKey;
 use crate::waiting_room::Entrant;
 
 impl FairQueue {
     /// How long a request would wait if it entered now; `None` before the rate of service was
     /// measured.
     ///
-    /// Its class gets its part of the service by weight, and in its class each tenant that waits is
-    /// served as much as it before it is its turn. The estimate is never longer than it takes to
-    /// serve all that waits; later requests of higher weight can make the wait longer.
+    /// Its class gets its part of the service by weight, in its class its namespace by its share,
+    /// and in its namespace each tenant that waits is served as much as it before it is its turn.
+    /// The estimate is never longer than it takes to serve all that waits; later requests of higher
+    /// weight can make the wait longer.
     #[expect(clippy::cast_precision_loss, reason = "an estimate needs three digits")]
     pub fn estimated_wait(&self, entrant: &Entrant) -> Option<Duration> {
-        let may_open = self.may_open();
         let queue = &self.classes[entrant.class as usize];
-        let (_, own) = queue.own_backlog(tenant_of(entrant), may_open);
+        let key = tenant_of(entrant);
+        let (_, own) = queue.own_backlog(key, self.config.flows_max);
         let own = if queue.is_lifo { 0 } else { own };
-        let before = (own as f64 + f64::from(charge_of(entrant.cost))) * queue.ready_flows() as f64;
-        let in_class = before.min(queue.backlog() as f64) / self.part_of(entrant.class);
+        let charge = f64::from(charge_of(entrant.cost));
+        let in_namespace = queue.namespace(key).map_or(0.0, |(_, namespace)| {
+            ((own as f64 + charge) * namespace.ready_flows() as f64).min(namespace.backlog() as f64)
+        });
+        let of = queue.key_of(key.namespace);
+        let before = in_namespace + self.served_beside(entrant.class, of, in_namespace.max(charge), |other| {
+            other.backlog() as f64
+        });
+        let in_class = before / self.part_of(entrant.class);
         let all: u64 = self.classes.iter().map(ClassQueue::backlog).fold(0, u64::saturating_add);
         self.rate.time_for(in_class.min(all as f64))
     }
 
+    /// How much other namespaces of a class are served while `own` of this one is: as much by their
+    /// shares, and no more than what waits of each.
+    fn served_beside(
+        &self,
+        class: Class,
+        namespace: NamespaceKey,
+        own: f64,
+        waiting: impl Fn(&NamespaceQueue) -> f64,
+    ) -> f64 {
+        let own_weight = f64::from(self.shares.weight(namespace));
+        let others = self.classes[class as usize].ready().filter(|(key, ..)| *key != namespace);
+        others.map(|(_, weight, queue)| (own * f64::from(weight) / own_weight).min(waiting(queue))).sum()
+    }
+
     /// How long a request of a tenant that has nothing else here would wait at least: one round, in
-    /// which each tenant of its class that waits is served once.
-    pub(super) fn round_time(&self, class: Class) -> Duration {
-        let tenants = u32::try_from(self.classes[class as usize].ready_flows()).unwrap_or(u32::MAX);
-        self.rate.interval().unwrap_or_default().saturating_mul(tenants)
+    /// which each tenant of its namespace that waits is served once, and of other namespaces as
+    /// many requests as their shares allow.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "an estimate of at most the requests that wait"
+    )]
+    pub(super) fn round_time(&self, class: Class, flow: FlowNumber) -> Duration {
+        let namespace = self.classes[class as usize].namespace_of(flow);
+        let own = self.classes[class as usize].ready().find(|(key, ..)| *key == namespace);
+        let tenants = own.map_or(0.0, |(.., queue)| queue.ready_flows() as f64);
+        let others = self.served_beside(class, namespace, tenants, |other| other.count() as f64);
+        let requests = (tenants + others).min(f64::from(u32::MAX)) as u32;
+        self.rate.interval().unwrap_or_default().saturating_mul(requests)
     }
 
     /// The part of the service that a class gets while these classes wait, 0 to 1.

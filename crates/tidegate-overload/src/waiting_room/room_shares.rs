@@ -12,7 +12,10 @@
 //!
 //! The same holds for bytes. A resource with bounds of its own has a room of its own: its requests,
 //! of whatever namespace, take nothing of what the others share, and only its bounds keep them
-//! out. In there fair queuing by tenant is what protects one namespace from another.
+//! out. In there the bounds are divided among the namespaces that have requests, by the
+//! [shares](NamespaceShares) of the resource, and nothing is kept free for absent ones: a namespace
+//! below its part displaces a request of the namespace that is most over its own, of whatever
+//! class, and only a namespace over its part gives way to another.
 //!
 //! A group never loses what it already uses: after a change of the bounds
 //! the guarantees hold again as soon as the room is within them.
@@ -20,6 +23,7 @@
 use std::collections::BTreeMap;
 
 use super::order::Group;
+use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::resource_id::ResourceId;
 
 /// The bounds of the room.
@@ -137,15 +141,67 @@ pub(super) struct RoomShares {
 }
 
 /// The use of a resource that has bounds of its own.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct BoundedUse {
     used: RoomUse,
     max: RoomUse,
+    by_namespace: BTreeMap<u32, RoomUse>,
+    shares: NamespaceShares,
 }
 
 impl BoundedUse {
-    fn none_of(max: RoomUse) -> Self {
-        Self { used: RoomUse::default(), max }
+    fn none_of(max: RoomUse, shares: NamespaceShares) -> Self {
+        Self { used: RoomUse::default(), max, by_namespace: BTreeMap::new(), shares }
+    }
+
+    fn weight(&self, namespace: u32) -> u64 {
+        u64::from(self.shares.weight(NamespaceKey::Exact(namespace)))
+    }
+
+    /// The part of a namespace among those that have requests here, itself included.
+    fn part_of(&self, namespace: u32) -> RoomUse {
+        let others = self.by_namespace.keys().filter(|other| **other != namespace);
+        let own = self.weight(namespace);
+        let all = own + others.map(|other| self.weight(*other)).sum::<u64>();
+        let part = |whole: usize| (whole as u128 * u128::from(own) / u128::from(all)) as usize;
+        RoomUse { requests: part(self.max.requests), bytes: part(self.max.bytes) }
+    }
+
+    fn used_by(&self, namespace: u32) -> RoomUse {
+        self.by_namespace.get(&namespace).copied().unwrap_or_default()
+    }
+
+    /// Whether a namespace has more than its part of requests or bytes.
+    fn is_over_part(&self, namespace: u32) -> bool {
+        !self.used_by(namespace).is_within(self.part_of(namespace))
+    }
+
+    /// The other namespace that has most of its part, if the part of `namespace` has room for one
+    /// more request.
+    fn most_over_part(&self, namespace: u32, bytes: usize) -> Option<u32> {
+        let after = self.used_by(namespace).plus(RoomUse::of_one(bytes));
+        if !after.is_within(self.part_of(namespace)) {
+            return None;
+        }
+        let over = self.by_namespace.iter().filter(|(other, _)| **other != namespace);
+        let over = over.filter(|(other, _)| self.is_over_part(**other));
+        // Parts of the bounds in millionths, so that requests and bytes compare.
+        let part = |used: usize, max: usize| (used as u128 * 1_000_000 / max.max(1) as u128) as u64;
+        let most = over.max_by_key(|(other, used)| {
+            let used = part(used.requests, self.max.requests).max(part(used.bytes, self.max.bytes));
+            used / self.weight(**other)
+        });
+        most.map(|(other, _)| *other)
+    }
+
+    fn change(&mut self, namespace: u32, before: RoomUse, after: RoomUse) {
+        self.used = self.used.minus(before).plus(after);
+        let used = self.used_by(namespace).minus(before).plus(after);
+        if used.requests > 0 {
+            self.by_namespace.insert(namespace, used);
+        } else {
+            self.by_namespace.remove(&namespace);
+        }
     }
 }
 
@@ -192,14 +248,40 @@ impl RoomShares {
 
     /// Sets the bounds of the resources that have some, in place of their parts of the room.
     pub(super) fn set_resource_bounds(&mut self, bounds: impl IntoIterator<Item = (ResourceId, RoomUse)>) {
-        let bounds = bounds.into_iter();
-        self.become_of(self.bounds, bounds.map(|(id, max)| (id, BoundedUse::none_of(max))).collect());
+        let mut before = core::mem::take(&mut self.by_resource);
+        let mut room = |id, max| {
+            let shares = before.remove(&id).map(|own| own.shares).unwrap_or_default();
+            (id, BoundedUse::none_of(max, shares))
+        };
+        self.become_of(self.bounds, bounds.into_iter().map(|(id, max)| room(id, max)).collect());
+    }
+
+    /// Sets the shares of the namespaces in the room of a resource that has one of its own.
+    pub(super) fn set_shares(&mut self, resource: ResourceId, shares: NamespaceShares) {
+        if let Some(own) = self.by_resource.get_mut(&resource) {
+            own.shares = shares;
+        }
+    }
+
+    /// Whether a request of `group` may take the position of one of `victim`: those of one
+    /// namespace displace each other, and another one's give way in a room of a resource's own only
+    /// while that namespace is over its part.
+    pub(super) fn may_displace(&self, group: Group, victim: Group) -> bool {
+        let own = self.own_room(victim).filter(|_| group.namespace != victim.namespace);
+        own.is_none_or(|own| own.is_over_part(victim.namespace))
+    }
+
+    /// The namespace whose request makes room for one of `group` in the room of its resource,
+    /// because it is most over its part and the namespace of `group` is within its own.
+    pub(super) fn over_part(&self, group: Group, bytes: usize) -> Option<u32> {
+        self.own_room(group)?.most_over_part(group.namespace, bytes)
     }
 
     /// The same use under other bounds.
     pub(super) fn set_bounds(&mut self, bounds: RoomBounds) {
         let by_resource = core::mem::take(&mut self.by_resource).into_iter();
-        self.become_of(bounds, by_resource.map(|(id, one)| (id, BoundedUse::none_of(one.max))).collect());
+        let room = |one: BoundedUse| BoundedUse::none_of(one.max, one.shares);
+        self.become_of(bounds, by_resource.map(|(id, one)| (id, room(one))).collect());
     }
 
     /// Accounts for all groups anew.
@@ -270,7 +352,7 @@ impl RoomShares {
             self.by_group.remove(&group);
         }
         if let Some(own) = group.resource.and_then(|resource| self.by_resource.get_mut(&resource)) {
-            own.used = own.used.minus(before).plus(after);
+            own.change(group.namespace, before, after);
             self.used_apart = self.used_apart.minus(before).plus(after);
             return;
         }

@@ -70,8 +70,9 @@ pub(super) fn a_tenant_that_comes_back_has_hoarded_no_credit() {
     line.queue.cancel(away.unwrap());
     line.entrants.remove(&away.unwrap());
     for _ in 0..6_000 {
-        line.serve(after(60_000)).unwrap();
+        // Never empty, or a busy period would end and with it what both owe.
         line.push(busy, after(60_000));
+        line.serve(after(60_000)).unwrap();
     }
     let served = line.served_costs(&[back, busy], 100);
     assert!((served[0] - 50.0).abs() <= 1.0, "{served:?}: from its return on, each gets the same");
@@ -197,4 +198,71 @@ proptest::proptest! {
             proptest::prop_assert!((served - part * total).abs() <= slack, "{served} of {} ({})", part * total, slack);
         }
     }
+}
+
+/// The requests of a tenant of another namespace, of the class of `entrant`.
+fn of_namespace(namespace: u32, class: Class, tenant: u64) -> Entrant {
+    let mut entrant = entrant(class, tenant);
+    entrant.group.namespace = namespace;
+    entrant
+}
+
+#[test]
+fn a_namespace_with_a_new_tenant_in_each_request_gets_no_more_than_another_one() {
+    let mut line = Line::without_delay_control(QueueConfig::default());
+    let honest = of_namespace(2, Class::Critical, 1);
+    let mut served = [0_u32; 2];
+    for tenant in 0..2_000 {
+        line.push(of_namespace(1, Class::Critical, tenant), START);
+        line.push(of_namespace(1, Class::Critical, 1_000_000 + tenant), START);
+        line.push(honest, START);
+        let (_, one) = line.serve(START).unwrap();
+        served[usize::from(one == honest)] += 1;
+    }
+    assert!((999..=1_001).contains(&served[1]), "{served:?}");
+}
+
+#[test]
+fn namespaces_are_served_by_their_shares_and_the_class_stands_above_them() {
+    let config = QueueConfig::default().weight(Class::Critical, 3).weight(Class::Sheddable, 1);
+    let mut line = Line::without_delay_control(config);
+    line.queue.set_shares(NamespaceShares::new([(1, 3), (2, 1)]));
+    let all: Vec<_> = [Class::Critical, Class::Sheddable]
+        .into_iter()
+        .flat_map(|class| [1, 2].map(|namespace| of_namespace(namespace, class, 1)))
+        .collect();
+    let served = shares(&line.served_costs(&all, 16_000));
+    let expected = [9.0 / 16.0, 3.0 / 16.0, 3.0 / 16.0, 1.0 / 16.0];
+    for (served, expected) in served.iter().zip(expected) {
+        assert!((served - expected).abs() < 0.002, "{served} where {expected} is right");
+    }
+}
+
+#[test]
+fn namespaces_beyond_the_bound_have_one_part_together() {
+    let mut line = Line::without_delay_control(QueueConfig::default());
+    let all: Vec<_> =
+        (0..80).map(|namespace| of_namespace(namespace, Class::Critical, 1)).collect();
+    let served = line.served_costs(&all, 6_500);
+    assert!(served[..64].iter().all(|served| (99.0..=101.0).contains(served)), "{served:?}");
+    assert!((99.0..=101.0).contains(&served[64..].iter().sum::<f64>()), "{served:?}");
+}
+
+#[test]
+fn a_namespace_that_settles_at_more_is_charged_and_no_other_of_its_class() {
+    let mut line = Line::without_delay_control(QueueConfig::default());
+    let (costly, plain) = (of_namespace(1, Class::Critical, 1), of_namespace(2, Class::Critical, 1));
+    let mut served = [0.0_f64; 2];
+    for one in [costly, plain] {
+        line.push(one, START);
+    }
+    for _ in 0..6_000 {
+        let (_, one) = line.serve(START).unwrap();
+        let true_cost = if one == costly { 5 } else { 1 };
+        served[usize::from(one == plain)] += true_cost as f64;
+        line.push(one, START);
+        line.queue.correct(&one, cost(true_cost));
+    }
+    let parts = shares(&served);
+    assert!((parts[0] - 0.5).abs() < 0.01, "{parts:?}");
 }

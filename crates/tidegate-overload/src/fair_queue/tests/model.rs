@@ -148,8 +148,7 @@ proptest! {
                 prop_assert_eq!(line.queue.classes[number].backlog(), backlog);
             }
             prop_assert_eq!(waiting, line.entrants.len() as u64);
-            let exact: usize = line.queue.classes.iter().map(ClassQueue::exact_flows).sum();
-            prop_assert!(exact <= flows_max);
+            prop_assert!(line.queue.classes.iter().all(|class| class.exact_flows() <= flows_max));
         }
     }
 

@@ -147,7 +147,7 @@ fn a_tenant_without_a_sub_queue_shares_one_with_an_elephant_only_if_its_hand_has
         taken.dedup();
         let class = &line.queue.classes[Class::Critical as usize];
         assert_eq!(class.ready_flows(), taken.len(), "they fill their hands and no other sub-queue");
-        let shares = |tenant: &u64| class.own_backlog(key(*tenant), false).0 > 0;
+        let shares = |tenant: &u64| class.own_backlog(key(*tenant), 0).0 > 0;
         let sharing = (0..TENANTS).filter(shares).count() as f64;
         let expected = TENANTS as f64 * chance_of_no_free_card(taken.len() as u64);
         println!("{elephants} elephants, {} sub-queues: {sharing} of {expected:.1} expected", taken.len());
