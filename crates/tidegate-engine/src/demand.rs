@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Cost, Plane, Reason, Refusal, Timestamp};
+use tidegate_core::{Plane, Reason, Refusal, Timestamp};
 use tidegate_overload::{OfferOutcome, Overload, RequestLevel, ResourceId};
 
 use crate::fault::Fault;
@@ -18,23 +18,19 @@ pub(crate) struct Offer {
 /// A request that was offered to the overload plane and is not decided yet. Dropped before it is
 /// decided, it counts as cancelled.
 ///
-/// Each request that waits has one: it knows its level rather than its tenant, and no more of its
-/// cost than counts.
+/// Each request that waits has one: it knows its level rather than its tenant.
 #[derive(Debug)]
 pub(crate) struct Demand {
     /// `None` once it is decided.
     plane: Option<Arc<OverloadPlane>>,
     offered_at: Timestamp,
-    /// The units of its cost but one, which fit 32 bits: at most 2^32 units count as offered.
-    more_units: u32,
     offer: Offer,
 }
 
 impl Demand {
     /// The demand of a request that was offered at `offered_at`.
-    pub(crate) fn new(plane: &Arc<OverloadPlane>, offer: Offer, cost: Cost, offered_at: Timestamp) -> Self {
-        let more_units = u32::try_from(cost.units() - 1).unwrap_or(u32::MAX);
-        Self { plane: Some(Arc::clone(plane)), offered_at, more_units, offer }
+    pub(crate) fn new(plane: &Arc<OverloadPlane>, offer: Offer, offered_at: Timestamp) -> Self {
+        Self { plane: Some(Arc::clone(plane)), offered_at, offer }
     }
 
     /// Records the final decision.
@@ -44,8 +40,7 @@ impl Demand {
 
     fn record(&mut self, outcome: OfferOutcome) {
         if let Some(plane) = self.plane.take() {
-            let cost = Cost::new(u64::from(self.more_units) + 1).unwrap_or(Cost::ONE);
-            self.offer.end(&plane.overload, cost, outcome, self.offered_at);
+            self.offer.end(&plane.overload, outcome, self.offered_at);
         }
     }
 }
@@ -57,13 +52,12 @@ impl Drop for Demand {
 }
 
 impl Offer {
-    /// Records the final decision on a request of this cost. One that was no demand on the system
-    /// is withdrawn.
+    /// Records the final decision on a request. One that was no demand on the system is withdrawn.
     #[inline]
-    pub(crate) fn end(self, overload: &Overload, cost: Cost, outcome: OfferOutcome, offered_at: Timestamp) {
+    pub(crate) fn end(self, overload: &Overload, outcome: OfferOutcome, offered_at: Timestamp) {
         overload.record(self.resource, self.level.class(), outcome);
         if is_withdrawn(outcome) {
-            overload.withdraw(self.resource, self.level, cost, offered_at);
+            overload.withdraw(self.resource, self.level, offered_at);
         }
     }
 }

@@ -34,6 +34,7 @@ use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{AccessOperation, Capacity, NodeStatus, PartitionId, PartitionStatus, TableStatus};
 use tidegate_core::gate::FoundPlan;
 use tidegate_core::limit::{CostRow, Plans};
+use tidegate_core::shares::Owner;
 use tidegate_core::{
     Attributes, Cost, Gate, KeyTable, Limit, NamespaceConfig, TableConfig, TableStats, Timestamp,
 };
@@ -427,11 +428,14 @@ impl Engine {
         })
     }
 
-    /// The load level and the admission cursor of a resource of this name; `None` if the overload
-    /// plane has none.
-    pub fn load_of(&self, resource: &str) -> Option<(LoadLevel, Cursor)> {
+    /// The load level of a resource of this name, and the admission cursor of a namespace there, in
+    /// the most important class of which its requests are shed; `None` if the overload plane has no
+    /// such resource.
+    pub fn load_of(&self, resource: &str, namespace: &str) -> Option<(LoadLevel, Cursor)> {
         let (overload, resource) = self.known_resource(Some(resource)).ok()?;
-        Some((overload.level(resource), overload.cursor(resource)))
+        let owner = self.gate(namespace).map_or(Owner::NONE, |gate| gate.owner());
+        let cursor = overload.namespace_cursor(resource, u32::from(owner.get()));
+        Some((overload.level(resource), cursor))
     }
 
     /// The tables of the capacity plane from index `first` on, as they are at `now`; nothing

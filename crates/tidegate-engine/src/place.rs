@@ -3,7 +3,7 @@
 use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
-use tidegate_core::{Cost, OverloadMechanism, Refusal, RefusalDetails, Timestamp};
+use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, Timestamp};
 use tidegate_overload::{Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
 
 use crate::sync::Arc;
@@ -48,12 +48,14 @@ impl Place {
         self.charged = Some(Box::new(entrant));
     }
 
-    /// Corrects what the fair queue of the resource has charged, now that the cost is known.
-    #[cold]
-    pub(crate) fn correct(&self, true_units: u64) {
-        if let (Some(permit), Some(entrant)) = (&self.permit, &self.charged) {
-            let cost = Cost::new(true_units).unwrap_or(Cost::ONE);
-            self.plane.room.correct(permit.resource(), entrant, cost);
+    /// Counts the time since the work was admitted, and corrects what the fair queue of the
+    /// resource has charged by it.
+    pub(crate) fn settle(&self, admitted: Timestamp, now: Timestamp) {
+        let Some(permit) = &self.permit else { return };
+        let held = now.saturating_since(admitted);
+        self.plane.overload.count_held(permit, held);
+        if let Some(entrant) = &self.charged {
+            self.plane.room.settle(permit.resource(), entrant, held, now);
         }
     }
 

@@ -179,10 +179,10 @@ impl Room {
 
     /// Corrects what a served request was charged in the fair queue of its resource. While nothing
     /// waits there is nobody to whom the difference matters.
-    pub(crate) fn correct(&self, resource: ResourceId, entrant: &Entrant, cost: Cost) {
+    pub(crate) fn settle(&self, resource: ResourceId, entrant: &Entrant, held: Duration, now: Timestamp) {
         if self.count() > 0 {
             let mut state = self.state();
-            let next = state.room.correct(resource, entrant, cost);
+            let next = state.room.settle(resource, entrant, held, now);
             let waker = state.call(next);
             drop(state);
             wake(waker);
@@ -287,9 +287,15 @@ impl Seat {
     }
 
     /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
-    /// charged.
-    pub(crate) fn served(self, now: Timestamp) {
-        self.leave(|room, position| room.served(position, now));
+    /// charged. The charge of the fair queue.
+    pub(crate) fn served(self, now: Timestamp) -> Option<Cost> {
+        let mut charged = None;
+        self.leave(|room, position| {
+            let served = room.served(position, now);
+            charged = served.charged;
+            served.called
+        });
+        charged
     }
 
     /// The thing that the request lacks; `None` if it has lost its position.

@@ -1,5 +1,5 @@
-//! How much of the offered cost a resource with a queue takes in: the delay of its queue in, a
-//! position of the cursor out.
+//! How many of the offered requests a resource with a queue takes in: the delay of its queue in, a
+//! position of the cursor of each namespace in each class out.
 //!
 //! A queue that stands longer than its target cuts the allowance in proportion to the excess
 //! (Breakwater, OSDI'20). The rules that keep a steady overload steady compare it with the
@@ -19,9 +19,15 @@
 //!   the queue was empty and nobody was shed. An empty queue alone is what a cursor that works
 //!   looks like: opening then floods the queue, and the cursor cycles twice a second.
 
-use crate::cursor::{Cursor, LEVELS};
-use crate::fair_demand::FairDemand;
-use crate::marginal_rank::MARGINAL_PART;
+use std::collections::BTreeMap;
+
+use tidegate_core::Class;
+
+use crate::cursor_positions::{LastLevel, PromisedParts};
+use crate::namespace_cursor::NamespaceCursor;
+use crate::namespace_demand::{ClassDemand, NamespaceDemand};
+use crate::namespace_slots::NamespaceTick;
+use crate::namespaces::NamespaceKey;
 use crate::queue_observation::QueueObservation;
 
 /// The part of the excess over the target that one tick takes away; Breakwater's proportional
@@ -49,16 +55,8 @@ const UTILIZATION_MIN: f64 = 0.5;
 const FULL: f64 = 0.9;
 /// Newer demand counts as a surge from this multiple of the smoothed demand on.
 const SURGE: f64 = 1.25;
-/// A change of the position up to so many levels is taken as chance, and followed slowly.
-const NEAR_LEVELS: u16 = 64;
-/// A larger one after so many ticks in a row.
-const FAR_TICKS: u32 = 5;
-/// By so many levels a tick.
-const STEP_LEVELS: u16 = 3;
 /// The ticks of a second.
 const SECOND_TICKS: usize = 10;
-/// The weight of one tick in the smoothed demand: a time constant of a second.
-const DEMAND_GAIN: f32 = 1.0 / 11.0;
 /// Demand fits the capacity if it does so by this many standard deviations of arrivals by
 /// chance. Tasks of several calls whose first call is shed offer little more than that, and a
 /// tenth of a second in which that fits by chance must not open the cursor to the calls withheld.
@@ -71,8 +69,10 @@ const GROWTH: f64 = 1.1;
 /// The input of the allowance of one tick.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLoad<'a> {
-    /// The cost offered at each level.
-    pub(crate) offered: &'a [u64; LEVELS],
+    /// The requests of each namespace.
+    pub(crate) namespaces: &'a [NamespaceTick],
+    /// The parts of the classes and namespaces.
+    pub(crate) parts: PromisedParts<'a>,
     pub(crate) queue: QueueObservation,
     /// The requests that the cursor shed or that found no place, repeated attempts included.
     pub(crate) turned_away: u64,
@@ -100,9 +100,10 @@ struct PastTick {
 pub(crate) struct Allowance {
     /// The cost that one tick may take in; `None`: all that is offered.
     allowed: Option<f64>,
-    demand: FairDemand,
-    /// The part of `demand` that is still the 0 that it began with.
-    unknown: f64,
+    /// The demand of each namespace by its slot.
+    namespaces: BTreeMap<usize, NamespaceDemand>,
+    /// Whether only the highest class, which the cursor never sheds, is left to be shed.
+    is_at_end: bool,
     /// The ticks of the last second, the newest first.
     recent: [PastTick; SECOND_TICKS],
     /// How many of those have happened.
@@ -112,34 +113,37 @@ pub(crate) struct Allowance {
     /// The places at the last overloaded tick.
     places: u64,
     calm: u32,
-    /// The position after the last tick.
-    cursor: Cursor,
-    /// The ticks in a row in which the position was far from where it should be.
-    far: u32,
+}
+
+/// The cursor of a namespace after a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NamespacePosition {
+    pub(crate) slot: usize,
+    pub(crate) cursor: NamespaceCursor,
+    /// The cohort of each class below which the requests that the cursor lets in are marginal.
+    pub(crate) marginal: NamespaceCursor,
 }
 
 impl Allowance {
     pub(crate) fn new() -> Self {
         Self {
             allowed: None,
-            demand: FairDemand::new(),
-            unknown: 1.0,
+            namespaces: BTreeMap::new(),
+            is_at_end: false,
             recent: [PastTick::default(); SECOND_TICKS],
             ticks: 0,
             best: 0.0,
             places: 0,
             calm: 0,
-            cursor: Cursor::OPEN,
-            far: 0,
         }
     }
 
-    /// Takes a tick in, and answers with the position that follows from it. Without `may_move`
-    /// it only learns what was offered and served.
-    pub(crate) fn tick(&mut self, load: &TickLoad<'_>, may_move: bool) -> Cursor {
-        self.learn(load);
+    /// Takes a tick in and moves the cursors. Without `may_move` it only learns what was offered
+    /// and served. The slots of namespaces that are forgotten.
+    pub(crate) fn tick(&mut self, load: &TickLoad<'_>, may_move: bool) -> Vec<usize> {
+        let forgotten = self.learn(load);
         if !may_move {
-            return self.cursor;
+            return forgotten;
         }
         if load.queue.is_overloaded() {
             self.calm = 0;
@@ -155,32 +159,62 @@ impl Allowance {
                 self.allowed = Some(self.raised(allowed, load));
             }
         }
-        let position = self.position();
-        if position == Cursor::OPEN && !load.queue.is_overloaded() {
+        let is_open = self.follow_positions(load.parts);
+        if is_open && !load.queue.is_overloaded() {
             self.allowed = None;
         }
-        let (from, to) = (self.cursor.level(), position.level());
-        self.far = if from.abs_diff(to) > NEAR_LEVELS { self.far + 1 } else { 0 };
-        self.cursor = if from == 0 || to == 0 || self.far >= FAR_TICKS {
-            position
-        } else {
-            Cursor::at(to.clamp(from.saturating_sub(STEP_LEVELS), from + STEP_LEVELS))
-        };
-        self.cursor
+        forgotten
     }
 
-    fn learn(&mut self, load: &TickLoad<'_>) {
-        let offered = self.demand.learn(load.offered, DEMAND_GAIN);
-        self.unknown *= 1.0 - f64::from(DEMAND_GAIN);
+    /// The cursors after the last tick.
+    pub(crate) fn positions(&self, parts: PromisedParts<'_>) -> Vec<NamespacePosition> {
+        let marginal = self.marginal_ends(parts);
+        let cursors = self.namespaces.iter().zip(marginal);
+        cursors
+            .map(|((slot, namespace), marginal)| NamespacePosition {
+                slot: *slot,
+                cursor: namespace.cursor(),
+                marginal,
+            })
+            .collect()
+    }
+
+    /// Whether the cursor has nothing left that it could shed: the highest class alone asks for
+    /// more than its part.
+    pub(crate) const fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
+
+    fn learn(&mut self, load: &TickLoad<'_>) -> Vec<usize> {
+        for tick in load.namespaces {
+            let known = self.namespaces.entry(tick.slot);
+            let known = known.or_insert_with(|| NamespaceDemand::new(tick.namespace));
+            if known.namespace != tick.namespace {
+                *known = NamespaceDemand::new(tick.namespace);
+            }
+        }
+        let tick_of = |slot: usize| load.namespaces.iter().find(|tick| tick.slot == slot);
+        for (slot, namespace) in &mut self.namespaces {
+            namespace.learn(tick_of(*slot));
+        }
+        let held = self.namespaces.values().map(NamespaceDemand::held);
+        let (ended, held_us) = held.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let mean_us = if ended > 0.0 { held_us / ended } else { 0.0 };
+        let (mut offered, mut served) = (0.0, 0.0);
+        for (slot, namespace) in &mut self.namespaces {
+            namespace.weigh(mean_us);
+            offered += namespace.last().iter().sum::<f64>();
+            served += tick_of(*slot).map_or(0.0, |tick| tick.served as f64) * namespace.weight();
+        }
         self.recent.rotate_right(1);
-        self.recent[0] = PastTick {
-            offered,
-            served: load.queue.served as f64,
-            utilization: load.utilization,
-            queue_sheds: load.queue.shed,
-        };
+        self.recent[0] =
+            PastTick { offered, served, utilization: load.utilization, queue_sheds: load.queue.shed };
         self.ticks = (self.ticks + 1).min(SECOND_TICKS);
         self.best = (self.best * BEST_DECAY).max(self.capacity());
+        let over: Vec<_> =
+            self.namespaces.iter().filter(|(_, one)| one.is_over()).map(|(slot, _)| *slot).collect();
+        self.namespaces.retain(|_, namespace| !namespace.is_over());
+        over
     }
 
     /// The cost that the resource serves in a tick with all of its places in use, by the last
@@ -227,31 +261,54 @@ impl Allowance {
         })
     }
 
-    /// The level below which the requests that a cursor lets in are marginal: after the one in
-    /// which the least important [`MARGINAL_PART`] of the demand that it lets in ends. 0, none, if
-    /// what was offered in the last tick is no more than the capacity.
-    pub(crate) fn marginal_end(&self, cursor: Cursor) -> u16 {
-        if self.recent[0].offered <= self.capacity() {
-            return 0;
+    /// The cohorts of each class below which the requests that the cursors let in are marginal:
+    /// only of namespaces and classes that ask for more than their part, and only where more is
+    /// offered than the capacity.
+    fn marginal_ends(&self, parts: PromisedParts<'_>) -> Vec<NamespaceCursor> {
+        let capacity = self.capacity();
+        if self.recent[0].offered <= capacity {
+            return vec![NamespaceCursor::OPEN; self.namespaces.len()];
         }
-        let cursor = usize::from(cursor.level());
-        let kept = self.demand.from(cursor) * (1.0 - MARGINAL_PART);
-        let mut more_important = 0.0;
-        let last = (cursor..LEVELS).rev().find(|level| {
-            more_important += self.demand.at(*level);
-            more_important >= kept && kept > 0.0
-        });
-        last.map_or(0, |last| last as u16 + 1)
+        let newest: Vec<(NamespaceKey, ClassDemand)> =
+            self.namespaces.values().map(|one| (one.namespace, one.last())).collect();
+        let parts = parts.divide(&newest, capacity);
+        let ends = self.namespaces.values().zip(newest).zip(parts);
+        ends.map(|((namespace, (_, asked)), parts)| {
+            NamespaceCursor(Class::ALL.map(|class| {
+                let index = class as usize;
+                let is_over = asked[index] > parts[index];
+                if is_over { namespace.marginal_end(class, namespace.cursor().0[index]) } else { 0 }
+            }))
+        })
+        .collect()
     }
 
-    fn position(&self) -> Cursor {
-        let Some(allowed) = self.allowed else { return Cursor::OPEN };
-        let known = 1.0 - self.unknown;
-        let smooth = self.demand.from(0) / known;
+    /// Moves the cursors towards where the allowance puts them; whether all of these are open.
+    fn follow_positions(&mut self, parts: PromisedParts<'_>) -> bool {
+        let Some(allowed) = self.allowed else {
+            self.is_at_end = false;
+            self.namespaces.values_mut().for_each(|namespace| namespace.follow(NamespaceCursor::OPEN));
+            return true;
+        };
+        let names: Vec<_> = self.namespaces.values().map(|namespace| namespace.namespace).collect();
+        let smooth: Vec<_> = self.namespaces.values().map(NamespaceDemand::smoothed).collect();
+        let newest: Vec<_> = self.namespaces.values().map(NamespaceDemand::newest).collect();
         // A surge is in the last ticks before it is in the smoothed demand.
-        let newest = self.recent[..3].iter().map(|tick| tick.offered).sum::<f64>() / 3.0;
-        let scale = if newest > SURGE * smooth && smooth > 0.0 { newest / smooth } else { 1.0 };
-        Cursor::for_allowance(|level| self.demand.at(level) / known * scale, allowed)
+        let is_surge = newest.iter().sum::<f64>() > SURGE * smooth.iter().sum::<f64>();
+        let scales: Vec<_> = smooth
+            .iter()
+            .zip(&newest)
+            .map(|(smooth, newest)| if is_surge && *smooth > 0.0 { (newest / smooth).max(1.0) } else { 1.0 })
+            .collect();
+        let demands: Vec<_> = self.namespaces.values().collect();
+        let at = |index: usize, level: usize| demands[index].at(level) * scales[index];
+        let positions = parts.cursors(&names, at, allowed, LastLevel::Served);
+        self.is_at_end = positions.is_at_end;
+        let is_open = positions.cursors.iter().all(|cursor| *cursor == NamespaceCursor::OPEN);
+        for (namespace, cursor) in self.namespaces.values_mut().zip(positions.cursors) {
+            namespace.follow(cursor);
+        }
+        is_open && !positions.is_at_end
     }
 }
 
@@ -259,15 +316,49 @@ impl Allowance {
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
+    use crate::cursor::{Cursor, LEVELS};
+    use crate::fair_queue::QueueConfig;
+    use crate::namespaces::NamespaceShares;
 
     /// The cost that a full resource serves in a tick.
     const SERVED: u64 = 100;
 
-    /// Cost spread over the lowest 100 levels, in units of a hundredth of it.
-    fn offered(cost: u64) -> [u64; LEVELS] {
+    /// Requests spread over the lowest 100 levels.
+    fn offered(requests: u64) -> [u64; LEVELS] {
         core::array::from_fn(|level| {
-            if level < 100 { cost / 100 + u64::from((level as u64) < cost % 100) } else { 0 }
+            if level < 100 { requests / 100 + u64::from((level as u64) < requests % 100) } else { 0 }
         })
+    }
+
+    const CONFIG: fn() -> QueueConfig = QueueConfig::default;
+
+    /// One tick of one namespace; the position of its cursor.
+    fn tick_of(
+        allowance: &mut Allowance,
+        levels: &[u64; LEVELS],
+        queue: QueueObservation,
+        served: u64,
+        utilization: f64,
+    ) -> Cursor {
+        let (config, shares) = (CONFIG(), NamespaceShares::default());
+        let parts = PromisedParts { config: &config, shares: &shares };
+        let tick = NamespaceTick {
+            slot: 0,
+            namespace: NamespaceKey::Exact(1),
+            offered: Some(Box::new(*levels)),
+            served,
+            ended: 0,
+            held_us: 0,
+        };
+        let load = TickLoad { namespaces: &[tick], parts, queue, turned_away: 1, utilization, places: 10 };
+        allowance.tick(&load, true);
+        allowance.positions(parts)[0].cursor.highest()
+    }
+
+    /// The cohort of the lowest class below which its requests are marginal.
+    fn marginal_end(allowance: &Allowance) -> u16 {
+        let (config, shares) = (CONFIG(), NamespaceShares::default());
+        allowance.positions(PromisedParts { config: &config, shares: &shares })[0].marginal.0[0]
     }
 
     fn tick(allowance: &mut Allowance, cost: u64, delay_ratio: f64, shed: u64, utilization: f64) -> Cursor {
@@ -282,9 +373,8 @@ mod tests {
         shed: u64,
         utilization: f64,
     ) -> Cursor {
-        let queue = QueueObservation { delay_ratio, shed, served, ..QueueObservation::NONE };
-        let load = TickLoad { offered: &offered(cost), queue, turned_away: 1, utilization, places: 10 };
-        allowance.tick(&load, true)
+        let queue = QueueObservation { delay_ratio, shed, ..QueueObservation::NONE };
+        tick_of(allowance, &offered(cost), queue, served, utilization)
     }
 
     /// An allowance after two seconds of an overload of a quarter.
@@ -323,19 +413,15 @@ mod tests {
         for _ in 0..50 {
             tick(&mut allowance, 200, 0.0, 0, 1.0);
         }
-        assert_eq!(allowance.marginal_end(Cursor::OPEN), 21);
-        assert_eq!(allowance.marginal_end(Cursor::at(20)), 37);
+        assert_eq!(marginal_end(&allowance), 21);
         tick(&mut allowance, 100, 0.0, 0, 1.0);
-        assert_eq!(allowance.marginal_end(Cursor::OPEN), 0, "what is offered fits");
-        assert_eq!(Allowance::new().marginal_end(Cursor::OPEN), 0, "there is no demand");
+        assert_eq!(marginal_end(&allowance), 0, "what is offered fits");
         // The demand of a tenant that is alone in its class ends in its own level.
         let mut offered = [0; LEVELS];
         (offered[50], offered[300]) = (160, 40);
         let mut allowance = Allowance::new();
-        let queue = QueueObservation { served: SERVED, ..QueueObservation::NONE };
-        let load = TickLoad { offered: &offered, queue, turned_away: 1, utilization: 1.0, places: 10 };
-        allowance.tick(&load, true);
-        assert_eq!(allowance.marginal_end(Cursor::OPEN), 51);
+        tick_of(&mut allowance, &offered, QueueObservation::NONE, SERVED, 1.0);
+        assert_eq!(marginal_end(&allowance), 51);
     }
 
     #[test]
@@ -344,10 +430,9 @@ mod tests {
         offered[100] = 80;
         let mut allowance = Allowance::new();
         for _ in 0..30 {
-            let queue = QueueObservation { delay_ratio: 1.5, served: SERVED, ..QueueObservation::NONE };
-            let load = TickLoad { offered: &offered, queue, turned_away: 1, utilization: 1.0, places: 10 };
-            assert_eq!(allowance.tick(&load, true), Cursor::OPEN);
-            assert_eq!(allowance.marginal_end(Cursor::OPEN), 0);
+            let queue = QueueObservation { delay_ratio: 1.5, ..QueueObservation::NONE };
+            assert_eq!(tick_of(&mut allowance, &offered, queue, SERVED, 1.0), Cursor::OPEN);
+            assert_eq!(marginal_end(&allowance), 0);
         }
     }
 

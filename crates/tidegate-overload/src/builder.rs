@@ -35,7 +35,8 @@ impl Overload {
 }
 
 impl OverloadBuilder {
-    /// The most resources of a plane, the default one included; each takes 5 KiB.
+    /// The most resources of a plane, the default one included; each takes 5 KiB, and 5 KiB for
+    /// each of up to [`NAMESPACES_MAX`](crate::NAMESPACES_MAX) namespaces that ask for it.
     pub const RESOURCES_MAX: usize = 1024;
 
     /// The resource of all requests whose resource is not configured by name. Without it, such

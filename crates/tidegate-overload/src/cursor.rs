@@ -1,9 +1,11 @@
 //! The admission cursor: the least important request that is still served.
 //!
 //! A request's level is its class times [`COHORTS`] plus its cohort, a keyed hash of the tenant
-//! that changes every hour. Levels below the cursor are shed. A class is therefore shed only after
-//! all lower ones are, and within a class whole tenants are, rather than a part of each tenant's
-//! requests: a task of many calls is served wholly or not at all.
+//! that changes every hour. Each namespace has a cursor in each class, and the levels of the class
+//! below it are shed. A class or a namespace is shed only for what it asks for beyond its part of
+//! the capacity (`capacity_parts`), and within it whole
+//! tenants are, rather than a part of each tenant's requests: a task of many calls is served wholly
+//! or not at all.
 //!
 //! Source: the compound priorities of DAGOR (`WeChat`, `SoCC`'18), with its step rule replaced by a
 //! decrease in proportion to how far pressure is over target (Breakwater, OSDI'20) and an opening
@@ -20,7 +22,9 @@ pub(crate) const LEVELS: usize = Class::ALL.len() * COHORTS as usize;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// A position between "all requests are served" and "only the most important class is".
+/// A position between "all requests are served" and "only the most important class is", for the
+/// requests of one namespace and class: those of the class at levels below it are shed. A position
+/// that an operator [pins](crate::Overload::pin) holds for all namespaces and classes.
 ///
 /// ```
 /// # use tidegate_core::Class;
@@ -58,42 +62,13 @@ impl Cursor {
     pub const fn cohort(self) -> u16 {
         self.0 % COHORTS
     }
-
-    /// The lowest position that takes in no more than `allowed` of the offered cost (by level), and
-    /// the rest of the level in which this amount ends.
-    ///
-    /// Rounded toward open: a class in which one tenant makes all the demand is then bounded by the
-    /// queue, never shed as a whole while places are idle.
-    pub(crate) fn for_allowance(offered: impl Fn(usize) -> f64, allowed: f64) -> Self {
-        let mut served = 0.0;
-        for level in (0..LEVELS).rev() {
-            let cost = offered(level);
-            if cost > 0.0 && served >= allowed {
-                return Self::at(level as u16 + 1);
-            }
-            served += cost;
-        }
-        Self::OPEN
-    }
-
-    /// The lowest position that takes in no more than `allowed` of the offered cost (by level): the
-    /// level that no longer fits is shed whole. For a resource without a queue, where nothing else
-    /// bounds that level.
-    pub(crate) fn within_allowance(offered: impl Fn(usize) -> f64, allowed: f64) -> Self {
-        let mut served = 0.0;
-        for level in (0..LEVELS).rev() {
-            served += offered(level);
-            if served > allowed {
-                return Self::at(level as u16 + 1);
-            }
-        }
-        Self::OPEN
-    }
 }
 
-/// The level of a request: its class, and within it the cohort of its tenant in one hour.
+/// The level of a request: its class, and within it the cohort of its tenant in one hour; and the
+/// namespace, whose cursor it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLevel {
+    namespace: u32,
     class: Class,
     /// Below [`COHORTS`].
     cohort: u8,
@@ -102,8 +77,18 @@ pub struct RequestLevel {
 impl RequestLevel {
     /// The level of a request at `now`; planes of one seed agree on it.
     #[inline]
-    pub(crate) fn of(class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> Self {
-        Self { class, cohort: (level_of(class, tenant, seed, now) % COHORTS) as u8 }
+    pub(crate) fn of(namespace: u32, class: Class, tenant: Option<&str>, seed: u64, now: Timestamp) -> Self {
+        Self { namespace, class, cohort: (level_of(class, tenant, seed, now) % COHORTS) as u8 }
+    }
+
+    /// The number of the namespace of the request.
+    pub const fn namespace(self) -> u32 {
+        self.namespace
+    }
+
+    /// The cohort of its tenant, below [`COHORTS`].
+    pub const fn cohort(self) -> u16 {
+        self.cohort as u16
     }
 
     /// The class of the request.
@@ -129,19 +114,6 @@ pub(crate) fn level_of(class: Class, tenant: Option<&str>, seed: u64, now: Times
 #[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_most_important_levels_are_served_first() {
-        // Ten units in the first cohort of each of the four classes.
-        let offered = |level: usize| if level.is_multiple_of(usize::from(COHORTS)) { 10.0 } else { 0.0 };
-        let for_allowance = |allowed: f64| Cursor::for_allowance(offered, allowed);
-        assert_eq!(for_allowance(40.0), Cursor::OPEN);
-        assert_eq!(for_allowance(31.0), Cursor::OPEN, "the level that fits in part is served");
-        assert_eq!(for_allowance(30.0).level(), 1);
-        assert_eq!(for_allowance(20.0).level(), COHORTS + 1);
-        assert_eq!(for_allowance(0.5).level(), 2 * COHORTS + 1);
-        assert_eq!(for_allowance(0.0), Cursor::CLOSED, "the most important class stays");
-    }
 
     #[test]
     fn a_tenant_changes_its_cohort_every_hour_and_not_within_it() {

@@ -4,8 +4,11 @@ use core::time::Duration;
 
 use tidegate_core::{BindingSignal, Timestamp};
 
-use crate::allowance::{Allowance, TickLoad};
-use crate::cursor::{Cursor, LEVELS};
+use crate::allowance::{Allowance, NamespacePosition, TickLoad};
+use crate::cursor::Cursor;
+use crate::cursor_positions::{LastLevel, PromisedParts};
+use crate::namespace_cursor::NamespaceCursor;
+use crate::namespace_slots::NamespaceTick;
 use crate::queue_observation::QueueObservation;
 
 /// The time between two ticks.
@@ -27,8 +30,10 @@ const UNOBSERVED_TICKS: u32 = 10;
 /// The measures of one tick besides the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickMeasures<'a> {
-    /// The cost offered at each level.
-    pub(crate) offered: &'a [u64; LEVELS],
+    /// The requests of each namespace.
+    pub(crate) namespaces: &'a [NamespaceTick],
+    /// The parts of the classes and namespaces.
+    pub(crate) parts: PromisedParts<'a>,
     /// The places wanted at the peak, those of requests turned away included, divided by all.
     pub(crate) wanted: f64,
     /// The average of the places in use, as a part of all.
@@ -54,7 +59,9 @@ pub(crate) struct CursorControl {
     calm: u32,
     /// The part of the offered cost that is served, 1.0 when the cursor is open.
     share: f64,
-    cursor: Cursor,
+    /// The cursors of a resource without a queue.
+    unqueued: Vec<NamespacePosition>,
+    is_at_end: bool,
     /// The signal whose pressure was the highest at the last cut.
     binding: BindingSignal,
     pin: Option<Pin>,
@@ -79,7 +86,8 @@ impl CursorControl {
             signal_age: SIGNAL_TICKS,
             calm: 0,
             share: 1.0,
-            cursor: Cursor::OPEN,
+            unqueued: Vec::new(),
+            is_at_end: false,
             binding: BindingSignal::InFlight,
             pin: None,
             allowance: None,
@@ -104,15 +112,23 @@ impl CursorControl {
         self.pin.map(|pin| pin.until).filter(|until| now < *until)
     }
 
-    /// The position at `now`.
-    pub(crate) fn position(&self, now: Timestamp) -> Cursor {
-        self.pin.filter(|pin| now < pin.until).map_or(self.cursor, |pin| pin.cursor)
+    /// The position that an operator has pinned for all namespaces.
+    pub(crate) fn pinned(&self, now: Timestamp) -> Option<Cursor> {
+        self.pin.filter(|pin| now < pin.until).map(|pin| pin.cursor)
     }
 
-    /// The level below which the requests that a cursor lets in are marginal; 0 where no queue is
-    /// observed.
-    pub(crate) fn marginal_end(&self, cursor: Cursor) -> u16 {
-        self.allowance.as_ref().map_or(0, |allowance| allowance.marginal_end(cursor))
+    /// The cursors of the namespaces, but for a pin.
+    pub(crate) fn positions(&self, parts: PromisedParts<'_>) -> Vec<NamespacePosition> {
+        match &self.allowance {
+            Some(allowance) => allowance.positions(parts),
+            None => self.unqueued.clone(),
+        }
+    }
+
+    /// Whether the cursor has nothing left that it could shed.
+    pub(crate) fn is_at_end(&self, now: Timestamp) -> bool {
+        let is_at_end = self.allowance.as_ref().map_or(self.is_at_end, Allowance::is_at_end);
+        self.pinned(now).map_or(is_at_end, |cursor| cursor == Cursor::CLOSED)
     }
 
     /// The signal that put the cursor where it is at `now`.
@@ -120,11 +136,11 @@ impl CursorControl {
         if self.pinned_until(now).is_some() { BindingSignal::Pin } else { self.binding }
     }
 
-    /// The position after a tick.
+    /// Moves the cursors after a tick. The slots of namespaces that are forgotten.
     ///
     /// The controller stands still while the cursor is pinned: it would otherwise cut again at each
     /// tick, without seeing an effect, and shed everything as soon as the pin ends.
-    pub(crate) fn tick(&mut self, measures: &TickMeasures<'_>, now: Timestamp) -> Cursor {
+    pub(crate) fn tick(&mut self, measures: &TickMeasures<'_>, now: Timestamp) -> Vec<usize> {
         let may_move = self.pinned_until(now).is_none();
         if may_move {
             self.pin = None;
@@ -143,19 +159,18 @@ impl CursorControl {
             (Some(queue), allowance) => {
                 let allowance = allowance.get_or_insert_with(Allowance::new);
                 let load = TickLoad {
-                    offered: measures.offered,
+                    namespaces: measures.namespaces,
+                    parts: measures.parts,
                     queue,
                     turned_away: measures.turned_away,
                     utilization: measures.utilization,
                     places: measures.places,
                 };
-                let cursor = allowance.tick(&load, may_move);
-                if may_move {
-                    self.cursor = cursor;
-                    if queue.is_overloaded() {
-                        self.binding = BindingSignal::QueueDelay;
-                    }
+                let forgotten = allowance.tick(&load, may_move);
+                if may_move && queue.is_overloaded() {
+                    self.binding = BindingSignal::QueueDelay;
                 }
+                forgotten
             }
             (None, None) if may_move => {
                 let pressure = measures.wanted.max(pushed);
@@ -166,16 +181,16 @@ impl CursorControl {
                         BindingSignal::InFlight
                     };
                 }
-                self.steer(pressure, measures.offered);
+                self.steer(pressure, measures)
             }
             // A pin holds, or one observation is late: nothing moves.
-            (None, _) => {}
+            (None, _) => Vec::new(),
         }
-        self.position(now)
     }
 
-    /// The rule of a resource without a queue.
-    fn steer(&mut self, pressure: f64, offered: &[u64; LEVELS]) {
+    /// The rule of a resource without a queue. The slots of namespaces that are forgotten: all that
+    /// have asked for nothing since the cursor opened.
+    fn steer(&mut self, pressure: f64, measures: &TickMeasures<'_>) -> Vec<usize> {
         if pressure > 1.0 {
             self.calm = 0;
             let cut = (DECREASE * (pressure - 1.0)).min(DECREASE_MAX);
@@ -187,14 +202,34 @@ impl CursorControl {
                 self.share = 1.0;
             }
         }
-        let total: f64 = offered.iter().map(|cost| *cost as f64).sum();
-        self.cursor = if self.share >= 1.0 {
-            Cursor::OPEN
-        } else if total > 0.0 {
-            Cursor::within_allowance(|level| offered[level] as f64, total * self.share)
-        } else {
+        let offers = measures.namespaces.iter();
+        let offers: Vec<_> = offers.filter_map(|one| Some((one, one.offered.as_ref()?))).collect();
+        if self.share >= 1.0 {
+            self.is_at_end = false;
+            let before = core::mem::take(&mut self.unqueued);
+            self.unqueued = offers.iter().map(|(one, _)| open(one.slot)).collect();
+            let is_silent = |slot: &usize| offers.iter().all(|(one, _)| one.slot != *slot);
+            return before.into_iter().map(|one| one.slot).filter(is_silent).collect();
+        }
+        if offers.is_empty() {
             // A tick without demand is no reason to move.
-            self.cursor
-        };
+            return Vec::new();
+        }
+        let names: Vec<_> = offers.iter().map(|(one, _)| one.namespace).collect();
+        let at = |index: usize, level: usize| offers[index].1[level] as f64;
+        let total: u64 = offers.iter().flat_map(|(_, levels)| levels.iter()).sum();
+        let positions = measures.parts.cursors(&names, at, total as f64 * self.share, LastLevel::Shed);
+        self.is_at_end = positions.is_at_end;
+        for ((one, _), cursor) in offers.iter().zip(positions.cursors) {
+            match self.unqueued.iter_mut().find(|known| known.slot == one.slot) {
+                Some(known) => known.cursor = cursor,
+                None => self.unqueued.push(NamespacePosition { cursor, ..open(one.slot) }),
+            }
+        }
+        Vec::new()
     }
+}
+
+const fn open(slot: usize) -> NamespacePosition {
+    NamespacePosition { slot, cursor: NamespaceCursor::OPEN, marginal: NamespaceCursor::OPEN }
 }

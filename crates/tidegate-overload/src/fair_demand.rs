@@ -30,25 +30,22 @@ impl FairDemand {
     }
 
     /// Takes in the cost that one tick offered at each level, with the weight `gain`. Returns the
-    /// part of it that counts.
-    pub(crate) fn learn(&mut self, offered: &[u64; LEVELS], gain: f32) -> f64 {
+    /// part of it that counts, by class.
+    pub(crate) fn learn(&mut self, offered: &[u64; LEVELS], gain: f32) -> [f64; Class::ALL.len()] {
         for (smoothed, cost) in self.smoothed.iter_mut().zip(offered) {
             *smoothed += (*cost as f32 - *smoothed) * gain;
         }
         for (most, levels) in self.most.iter_mut().zip(self.smoothed.chunks(usize::from(COHORTS))) {
             *most = median(levels).map_or(f32::INFINITY, |median| MEDIANS_MAX * median);
         }
-        (0..LEVELS).map(|level| offered[level] as f64 * self.counted_part(level)).sum()
+        let cohorts = usize::from(COHORTS);
+        let counted = |level: usize| offered[level] as f64 * self.counted_part(level);
+        core::array::from_fn(|class| (class * cohorts..(class + 1) * cohorts).map(counted).sum())
     }
 
     /// The demand of a level that counts.
     pub(crate) fn at(&self, level: usize) -> f64 {
         f64::from(self.smoothed[level].min(self.most[level / usize::from(COHORTS)]))
-    }
-
-    /// The demand that counts of all levels from `level` on.
-    pub(crate) fn from(&self, level: usize) -> f64 {
-        (level..LEVELS).map(|level| self.at(level)).sum()
     }
 
     /// The part of the cost offered at a level that counts: 1.0 unless its demand is above the
@@ -72,6 +69,10 @@ fn median(levels: &[f32]) -> Option<f32> {
 mod tests {
     use super::*;
 
+    fn sum(fair: &FairDemand) -> f64 {
+        (0..LEVELS).map(|level| fair.at(level)).sum()
+    }
+
     /// A demand of these costs in each tick, and the part of a tick's cost that counts.
     fn fair(levels: impl IntoIterator<Item = (usize, u64)>) -> (FairDemand, f64) {
         let mut offered = [0; LEVELS];
@@ -79,7 +80,7 @@ mod tests {
             offered[level] = cost;
         }
         let mut fair = FairDemand::new();
-        let counted = fair.learn(&offered, 1.0);
+        let counted = fair.learn(&offered, 1.0).iter().sum();
         (fair, counted)
     }
 
@@ -88,18 +89,18 @@ mod tests {
         let others = (0..100).map(|level| (level, 2));
         let (fair, counted) = fair(others.chain([(100, 800), (384, 500)]));
         assert_eq!((fair.at(0), fair.at(100), fair.at(384)), (2.0, 16.0, 500.0));
-        assert_eq!(fair.from(0), 200.0 + 16.0 + 500.0);
+        assert_eq!(sum(&fair), 200.0 + 16.0 + 500.0);
         assert!((fair.counted_part(100) - 0.02).abs() < 1e-6);
         assert_eq!(fair.counted_part(0), 1.0);
-        assert!((counted - fair.from(0)).abs() < 1e-3, "{counted}");
+        assert!((counted - sum(&fair)).abs() < 1e-3, "{counted}");
     }
 
     #[test]
     fn a_level_that_is_alone_in_its_class_or_one_of_two_counts_whole() {
         let (alone, _) = fair([(5, 800)]);
-        assert_eq!(alone.from(0), 800.0);
+        assert_eq!(sum(&alone), 800.0);
         let (two, _) = fair([(5, 800), (6, 700)]);
-        assert_eq!(two.from(0), 1500.0);
-        assert_eq!(FairDemand::new().from(0), 0.0);
+        assert_eq!(sum(&two), 1500.0);
+        assert_eq!(sum(&FairDemand::new()), 0.0);
     }
 }

@@ -14,11 +14,11 @@
 //!   all that waited through it is refused rather than served in a burst.
 //!   [`FairQueue::is_hopeless`] says the same in advance.
 //! - **Bounds.** At most [`NAMESPACES_MAX`](crate::NAMESPACES_MAX) namespaces have a part of their
-//!   own, and [`QueueConfig::flows_max`] tenants of a class, divided by its namespaces, a sub-queue.
-//!   The requests of further tenants are distributed over 128 sub-queues of their namespace by
-//!   shuffle sharding: each tenant joins the shortest of 6, and shares it with one that floods its
-//!   own with a chance of 2e-10 (0.002 with eight that do). The number of requests is bounded by the
-//!   [`WaitingRoom`](crate::WaitingRoom), which asks the queue whom to displace.
+//!   own, and [`QueueConfig::flows_max`] tenants of a class, divided by its namespaces, a
+//!   sub-queue. The requests of further tenants are distributed over 128 sub-queues of their
+//!   namespace by shuffle sharding: each tenant joins the shortest of 6, and shares it with one
+//!   that floods its own with a chance of 2e-10 (0.002 with eight that do). The number of requests
+//!   is bounded by the [`WaitingRoom`](crate::WaitingRoom), which asks the queue whom to displace.
 //!
 //! The queue is a plain value without a clock. A caller asks [`FairQueue::next`] whom to call,
 //! [`FairQueue::turn`] when that request is about to take a place, and says by
@@ -37,6 +37,12 @@ mod fair_schedule;
 mod flow;
 mod namespace_delay;
 mod namespace_queue;
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "an average of microseconds, which are not negative"
+)]
+mod place_times;
 mod queue_config;
 mod queue_terms;
 mod queue_tick;
@@ -62,6 +68,7 @@ use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
 use namespace_delay::NamespaceDelay;
+use place_times::PlaceTimes;
 pub use queue_config::{QueueConfig, QueueConfigError, Share};
 pub(crate) use queue_terms::QueueTerms;
 pub use queue_tick::{QueueCounts, QueueTick};
@@ -71,6 +78,9 @@ pub use turn_verdict::{QueueShed, TurnVerdict};
 
 /// The most of one request's cost that counts.
 const COST_MAX: u64 = u32::MAX as u64;
+
+/// The most typical requests by which the end of one changes what its class is charged.
+const CLASS_CORRECTION: u64 = 8;
 
 /// The way in which a request leaves the queue without being served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +114,7 @@ pub(crate) enum Departure {
 /// let (first, second, other) = (enter(1)?, enter(1)?, enter(2)?);
 /// assert_eq!(room.turn(first, now), TurnVerdict::Go);
 /// // Tenant 1 has been served, so tenant 2 is next although it came last.
-/// assert_eq!(room.served(first, now), Some(other));
+/// assert_eq!(room.served(first, now).called, Some(other));
 /// assert_eq!(room.turn(second, now), TurnVerdict::Wait);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -118,8 +128,7 @@ pub struct FairQueue {
     delays: [BTreeMap<NamespaceKey, NamespaceDelay>; 4],
     requests: PositionMap<QueuedRequest>,
     rate: ServiceRate,
-    /// The typical time that the resource takes for one request.
-    service_time: Duration,
+    times: PlaceTimes,
     /// The instants since which each class, and the whole queue, has never been empty.
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
@@ -155,7 +164,7 @@ impl FairQueue {
             delays: Default::default(),
             requests: PositionMap::default(),
             rate: ServiceRate::default(),
-            service_time: Duration::ZERO,
+            times: PlaceTimes::default(),
             busy_since: [None; 4],
             queue_busy_since: None,
             counts: [QueueCounts::default(); 4],
@@ -182,7 +191,21 @@ impl FairQueue {
     /// Sets the typical time that the resource takes for one request, the median for example: a
     /// request with less time than this left is refused. Zero, the default: none is.
     pub const fn set_service_time(&mut self, time: Duration) {
-        self.service_time = time;
+        self.times.set_typical(time);
+    }
+
+    /// The charge of a request of a tenant when its work begins: the recent average of the time
+    /// that the tenant's requests keep a place, in microseconds, or else the typical time of the
+    /// resource.
+    pub fn estimate(&self, namespace: u32, tenant: Option<u64>) -> Cost {
+        self.times.estimate(namespace, tenant)
+    }
+
+    /// Corrects what a request was charged, by the time for which it kept its place; at least a
+    /// tenth of the typical time. Its tenant's next requests are charged accordingly.
+    pub fn settle(&mut self, entrant: &Entrant, held: Duration, now: Timestamp) {
+        let cost = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
+        self.correct(entrant, cost);
     }
 
     /// The number of requests that wait.
@@ -254,16 +277,18 @@ impl FairQueue {
         Class::ALL.map(|class| !self.classes[class as usize].is_empty())
     }
 
-    /// A request got its place: it leaves, and its class and tenant are charged.
-    pub fn served(&mut self, position: Position, now: Timestamp) {
-        if let Some(request) = self.charge(position) {
+    /// A request got its place: it leaves, and its class, namespace and tenant are charged. The
+    /// charge; `None` if it does not wait here.
+    pub fn served(&mut self, position: Position, now: Timestamp) -> Option<Cost> {
+        self.charge(position).map(|request| {
             let counts = &mut self.counts[request.class as usize];
             counts.served += 1;
             counts.wait_sum = counts.wait_sum.saturating_add(now.saturating_since(request.since));
             self.departed(u64::from(request.cost), now);
             self.take(position, None);
             self.change_order(request.class, now);
-        }
+            cost_of(request.cost)
+        })
     }
 
     /// A request of this cost goes to be served.
@@ -320,7 +345,7 @@ impl FairQueue {
         }
         Some(QueueTerms {
             tenant: request.has_tenant.then_some(request.tenant),
-            cost: Cost::new(u64::from(request.cost)).unwrap_or(Cost::ONE),
+            cost: cost_of(request.cost),
             until: request.until,
             deadline: Some(request.deadline).filter(|deadline| *deadline < Timestamp::MAX),
             since: Some(request.since),
@@ -328,8 +353,10 @@ impl FairQueue {
         })
     }
 
-    /// Corrects what the class and the tenant of a served request were charged, now that its cost
-    /// is known. The entrant says how it was charged.
+    /// Corrects what the class, the namespace and the tenant of a served request were charged, now
+    /// that its cost is known. The entrant says how it was charged. The class bears no more of the
+    /// difference than [`CLASS_CORRECTION`] typical requests cost: no number of one caller starves
+    /// the others of its class.
     pub fn correct(&mut self, entrant: &Entrant, cost: Cost) {
         let (charged, cost) = (u64::from(charge_of(entrant.cost)), u64::from(charge_of(cost)));
         self.correct_charge(entrant, charged, cost);
@@ -344,6 +371,8 @@ impl FairQueue {
         let (queue, flows_max) = (&mut self.classes[entrant.class as usize], self.config.flows_max);
         queue.correct(tenant_of(entrant), charged, cost, flows_max, &self.shares);
         if !self.is_empty() {
+            let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
+            let cost = cost.clamp(charged.saturating_sub(most), charged.saturating_add(most));
             self.schedule.correct(&self.config, entrant.class, charged, cost);
         }
     }
@@ -377,6 +406,10 @@ impl FairQueue {
 /// The units that a request is charged.
 fn charge_of(cost: Cost) -> u32 {
     cost.units().min(COST_MAX) as u32
+}
+
+fn cost_of(charge: u32) -> Cost {
+    Cost::new(u64::from(charge)).unwrap_or(Cost::ONE)
 }
 
 fn tenant_of(entrant: &Entrant) -> TenantKey {

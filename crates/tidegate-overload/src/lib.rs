@@ -10,17 +10,17 @@
 //! go in, answers come out.
 //!
 //! ```
-//! use tidegate_core::{Class, Cost, Timestamp};
+//! use tidegate_core::{Class, Timestamp};
 //! use tidegate_overload::{Overload, ResourceConfig};
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(ResourceConfig::new(1), 7)?;
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
-//! let level = overload.request_level(Class::Critical, Some("tenant"), now);
-//! let shed = overload.shed(resource, level, Cost::ONE, true);
+//! let level = overload.request_level(1, Class::Critical, Some("tenant"), now);
+//! let shed = overload.shed(resource, level, true);
 //! assert!(shed.is_none());
-//! let permit = overload.acquire(resource, Class::Critical, now).expect("one place is free");
-//! assert!(overload.acquire(resource, Class::Critical, now).is_err());
+//! let permit = overload.acquire(resource, level, now).expect("one place is free");
+//! assert!(overload.acquire(resource, level, now).is_err());
 //! overload.give_back(permit);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
@@ -35,6 +35,7 @@ mod adaptive_limit;
 mod allowance;
 mod backoff;
 mod builder;
+mod capacity_parts;
 mod concurrency;
 mod cursor;
 #[expect(
@@ -42,6 +43,7 @@ mod cursor;
     reason = "costs are far below 2^53, and an allowance is a rough number"
 )]
 mod cursor_control;
+mod cursor_positions;
 #[expect(
     clippy::cast_precision_loss,
     reason = "costs are far below 2^53, and a smoothed demand is a rough number"
@@ -57,6 +59,13 @@ mod latency;
 mod level_control;
 mod load_level;
 mod marginal_rank;
+mod namespace_cursor;
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "sums of microseconds are far below 2^53, and a mean is a rough number"
+)]
+mod namespace_demand;
+mod namespace_slots;
 mod namespaces;
 mod outcome;
 mod overload;
@@ -100,5 +109,5 @@ pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalSta
 pub use stats::ResourceStats;
 pub use waiting_room::{
     ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
-    RoomUse, WaitingRoom,
+    RoomUse, Served, WaitingRoom,
 };

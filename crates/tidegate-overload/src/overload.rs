@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidegate_core::{Class, Cost, Timestamp};
+use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::{Cursor, RequestLevel};
 use crate::cursor_control::TICK;
@@ -15,9 +15,10 @@ use crate::instances::{InstanceError, InstanceState};
 use crate::latency::{LatencySample, LatencyStats};
 use crate::load_level::LoadLevel;
 use crate::marginal_rank::MarginalRank;
+use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
 use crate::queue_observation::QueueObservation;
-use crate::resource::{InFlightPermit, OFFERED_COST_MAX, Resource};
+use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
 use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalError};
@@ -28,14 +29,14 @@ use crate::waiting_room::RoomUse;
 /// The pressure on the system, as measured outside.
 ///
 /// ```
-/// # use tidegate_core::{Class, Cost, Timestamp};
+/// # use tidegate_core::{Class, Timestamp};
 /// # use tidegate_overload::{Cursor, Overload, ResourceConfig, Signal, TICK};
 /// # let now = Timestamp::from_secs(1_800_000_000);
 /// let overload = Overload::new(ResourceConfig::new(100), 7)?;
 /// let resource = overload.find(None).expect("it is the default resource");
 /// overload.tick(now);
-/// let level = overload.request_level(Class::Sheddable, Some("acme"), now);
-/// overload.shed(resource, level, Cost::ONE, true);
+/// let level = overload.request_level(1, Class::Sheddable, Some("acme"), now);
+/// overload.shed(resource, level, true);
 /// // Twice the pressure that the system should bear: the next tick sheds part of the demand.
 /// overload.event(Signal::on_all(2.0), now);
 /// overload.tick(now.saturating_add(TICK));
@@ -75,7 +76,7 @@ impl Signal {
 /// let checkout = overload.find(Some("checkout")).expect("it is configured");
 /// // An operator closes one resource for a minute: only its most important class is served.
 /// overload.pin(checkout, Some(Cursor::CLOSED), now.saturating_add(Duration::from_mins(1)), now);
-/// let level = |class| overload.request_level(class, Some("acme"), now);
+/// let level = |class| overload.request_level(1, class, Some("acme"), now);
 /// let is_shed = |class| overload.would_shed(checkout, level(class)).is_some();
 /// assert!(is_shed(Class::Critical) && !is_shed(Class::CriticalPlus));
 /// let others = overload.find(Some("search")).expect("the default resource takes it");
@@ -121,10 +122,6 @@ impl SharedState {
 }
 
 impl Overload {
-    /// The most of one request's cost that counts as offered: 2^32, so that no number of requests
-    /// in a tick can wrap a sum of them.
-    pub const OFFERED_COST_MAX: u64 = OFFERED_COST_MAX;
-
     /// A plane of these resources, of which those that are configured have unique names.
     pub(crate) fn of(resources: Vec<ResourceSlot>, seed: u64, shared: Option<Arc<SharedState>>) -> Self {
         let configured = || {
@@ -192,69 +189,87 @@ impl Overload {
         &self.resources[usize::from(id.0)].resource
     }
 
-    /// The level of a request at `now`: its class, and the cohort of its tenant, which changes
-    /// every hour.
+    /// The level of a request of a namespace (by its number, as [`Group::namespace`] counts it) at
+    /// `now`: its class, and the cohort of its tenant, which changes every hour.
+    ///
+    /// [`Group::namespace`]: crate::Group::namespace
     #[inline]
-    pub fn request_level(&self, class: Class, tenant: Option<&str>, now: Timestamp) -> RequestLevel {
-        RequestLevel::of(class, tenant, self.seed, now)
+    pub fn request_level(
+        &self,
+        namespace: u32,
+        class: Class,
+        tenant: Option<&str>,
+        now: Timestamp,
+    ) -> RequestLevel {
+        RequestLevel::of(namespace, class, tenant, self.seed, now)
+    }
+
+    /// Sets the shares of the namespaces within each class of a resource; see [`NamespaceShares`].
+    pub fn set_namespace_shares(&self, resource: ResourceId, shares: &NamespaceShares) {
+        self.resource(resource).set_shares(shares.clone());
     }
 
     /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
     /// attempts are then repeated ones.
-    pub fn offer(&self, resource: ResourceId, level: RequestLevel, cost: Cost) {
-        self.resource(resource).offer(level.class(), level.number(), cost);
+    pub fn offer(&self, resource: ResourceId, level: RequestLevel) {
+        self.resource(resource).offer(level);
     }
 
     /// Whether the cursor of `resource` sheds a request; charges nothing.
     ///
-    /// A first attempt counts as offered whatever the answer is, with at most
-    /// [`Overload::OFFERED_COST_MAX`] of its cost; a repeated attempt does not count again. Each
-    /// request that was offered must later be [recorded](Overload::record) once, and
+    /// A first attempt counts as offered whatever the answer is; a repeated attempt does not count
+    /// again. Each request that was offered must later be [recorded](Overload::record) once, and
     /// [withdrawn](Overload::withdraw) if it turns out not to be demand.
     #[inline]
-    pub fn shed(
-        &self,
-        resource: ResourceId,
-        level: RequestLevel,
-        cost: Cost,
-        is_first_attempt: bool,
-    ) -> Option<Shed> {
+    pub fn shed(&self, resource: ResourceId, level: RequestLevel, is_first_attempt: bool) -> Option<Shed> {
         let resource = self.resource(resource);
         if is_first_attempt || Fault::RepeatOffered.is_planted() {
-            resource.offer(level.class(), level.number(), cost);
+            resource.offer(level);
         }
-        let cursor = resource.cursor();
-        if level.number() >= cursor.level() {
+        if !resource.sheds(level) {
             return None;
         }
-        resource.count_shed();
-        Some(resource.below_cursor(level.number(), cursor))
+        resource.count_shed(level);
+        Some(resource.below_cursor(level))
+    }
+
+    /// Whether a request that its caller calls a repeated attempt is one: its namespace was refused
+    /// because of the load lately, and that refusal was not repeated yet. Otherwise it is new
+    /// demand. Each refusal is repeated once.
+    pub fn takes_refusal(&self, resource: ResourceId, level: RequestLevel) -> bool {
+        self.resource(resource).takes_refusal(level)
     }
 
     /// The answer that [`Overload::shed`] would give; counts nothing.
     pub fn would_shed(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
         let resource = self.resource(resource);
-        let (level, cursor) = (level.number(), resource.cursor());
-        (level < cursor.level()).then(|| resource.below_cursor(level, cursor))
+        resource.sheds(level).then(|| resource.below_cursor(level))
+    }
+
+    /// Whether the cursor of its namespace sheds a request; counts nothing.
+    #[inline]
+    pub fn is_below_cursor(&self, resource: ResourceId, level: RequestLevel) -> bool {
+        self.resource(resource).sheds(level)
     }
 
     /// The rank of a request of this level, if it is one of the least important that the cursor of
-    /// `resource` lets in: if it must wait, it is the first to be shed by the queue.
+    /// its namespace lets in, and the namespace asks for more than its part: if it must wait, it is
+    /// the first to be shed by the queue.
     pub fn marginal_rank(&self, resource: ResourceId, level: RequestLevel) -> Option<MarginalRank> {
-        self.resource(resource).marginal_rank(level.number())
+        self.resource(resource).marginal_rank(level)
     }
 
     /// Takes back the demand of a request: a limit denied it, the capacity plane throttled it, it
     /// could not be decided, or it left before it was served. Called at most once for each request,
-    /// with the level and the cost of its first attempt.
+    /// with the level of its first attempt.
     ///
     /// Without this call a caller that is far over its limits would use up the cursor's allowance
     /// for its class, and lower classes would be shed for work that is never done. After a tick
     /// since `offered_at` nothing changes: that tick has taken the demand into account.
-    pub fn withdraw(&self, resource: ResourceId, level: RequestLevel, cost: Cost, offered_at: Timestamp) {
+    pub fn withdraw(&self, resource: ResourceId, level: RequestLevel, offered_at: Timestamp) {
         let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
         if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
-            self.resource(resource).withdraw(level.number(), cost);
+            self.resource(resource).withdraw(level);
         }
     }
 
@@ -271,15 +286,15 @@ impl Overload {
     pub fn acquire(
         &self,
         resource: ResourceId,
-        class: Class,
+        level: RequestLevel,
         _now: Timestamp,
     ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
-        if state.in_flight.acquire(class) {
-            return Ok(InFlightPermit::new(resource));
+        if state.in_flight.acquire(level.class()) {
+            return Ok(InFlightPermit::new(resource, level.namespace()));
         }
-        state.count_shed();
-        Err(state.no_place())
+        state.count_shed(level);
+        Err(state.no_place(level))
     }
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most
@@ -287,48 +302,53 @@ impl Overload {
     /// the last ten seconds, and as many at once as there are places. Without a sample in this
     /// time the pace is not known, and all are admitted. `None`: it is admitted and counts.
     #[inline]
-    pub fn pace(&self, resource: ResourceId, now: Timestamp) -> Option<Shed> {
+    pub fn pace(&self, resource: ResourceId, level: RequestLevel, now: Timestamp) -> Option<Shed> {
         let state = self.resource(resource);
         if state.pacer.admits(state.in_flight.max(), now) {
             return None;
         }
-        state.count_shed();
-        Some(state.ahead_of_pace())
+        state.count_shed(level);
+        Some(state.ahead_of_pace(level))
     }
 
     /// Takes back that a request was counted as shed: it waits for a place instead.
-    pub fn waits_instead(&self, resource: ResourceId) {
-        self.resource(resource).uncount_shed();
+    pub fn waits_instead(&self, resource: ResourceId, level: RequestLevel) {
+        self.resource(resource).uncount_shed(level);
     }
 
-    /// Counts the cost of a request that got a place: the cursor admits about as much as was
-    /// served.
+    /// Counts a request that got a place: the cursor admits about as many as were served.
     #[inline]
-    pub fn count_served(&self, resource: ResourceId, cost: Cost) {
-        self.resource(resource).count_served(cost);
+    pub fn count_served(&self, resource: ResourceId, level: RequestLevel) {
+        self.resource(resource).count_served(level);
+    }
+
+    /// Counts the time for which a request kept its place, whatever its outcome: demand and
+    /// capacity are counted in it.
+    pub fn count_held(&self, permit: &InFlightPermit, held: Duration) {
+        self.resource(permit.resource()).count_held(permit.namespace(), held);
     }
 
     /// The refusal of a request for which the free places are claimed by requests that wait; counts
     /// it as [`Overload::acquire`] does.
-    pub fn refuse_place(&self, resource: ResourceId) -> Shed {
+    pub fn refuse_place(&self, resource: ResourceId, level: RequestLevel) -> Shed {
         let state = self.resource(resource);
-        state.count_shed();
-        state.no_place()
+        state.count_shed(level);
+        state.no_place(level)
     }
 
     /// The refusal of a request for which no place was free, by [`Overload::has_place`]; counts it
     /// as [`Overload::acquire`] does.
-    pub fn turn_away(&self, resource: ResourceId) -> Shed {
+    pub fn turn_away(&self, resource: ResourceId, level: RequestLevel) -> Shed {
         self.resource(resource).in_flight.turn_away();
-        self.refuse_place(resource)
+        self.refuse_place(resource, level)
     }
 
     /// The refusal of a request that has waited for a place for too long, or would; counts it as
     /// [`Overload::acquire`] does.
-    pub fn refuse_delayed(&self, resource: ResourceId) -> Shed {
+    pub fn refuse_delayed(&self, resource: ResourceId, level: RequestLevel) -> Shed {
         let state = self.resource(resource);
-        state.count_shed();
-        state.delayed()
+        state.count_shed(level);
+        state.delayed(level)
     }
 
     /// A hash of a tenant, the same for all requests of a tenant: fair queues tell tenants apart by
@@ -338,8 +358,8 @@ impl Overload {
     }
 
     /// The refusal of a request for which the queue of the resource has no room; counts nothing.
-    pub fn refusal_of_full_queue(&self, resource: ResourceId) -> Shed {
-        self.resource(resource).queue_full()
+    pub fn refusal_of_full_queue(&self, resource: ResourceId, level: RequestLevel) -> Shed {
+        self.resource(resource).queue_full(level)
     }
 
     /// Returns a place in flight.
@@ -374,8 +394,8 @@ impl Overload {
     }
 
     /// The refusal that [`Overload::acquire`] would give; counts nothing.
-    pub fn would_lack_place(&self, resource: ResourceId, class: Class) -> Option<Shed> {
-        (!self.has_place(resource, class)).then(|| self.resource(resource).no_place())
+    pub fn would_lack_place(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
+        (!self.has_place(resource, level.class())).then(|| self.resource(resource).no_place(level))
     }
 
     /// The number of requests in flight.
@@ -383,9 +403,16 @@ impl Overload {
         self.resource(resource).in_flight.count()
     }
 
-    /// The position of the cursor.
+    /// The position of the cursor in the most important class of which requests of any namespace
+    /// are shed.
     pub fn cursor(&self, resource: ResourceId) -> Cursor {
         self.resource(resource).cursor()
+    }
+
+    /// The position of the cursor of a namespace in the most important class of which its requests
+    /// are shed.
+    pub fn namespace_cursor(&self, resource: ResourceId, namespace: u32) -> Cursor {
+        self.resource(resource).namespace_cursor(namespace)
     }
 
     /// The time before a retry that one more shed caller is told, 1 to 32 seconds. Two callers are

@@ -14,7 +14,6 @@ use core::time::Duration;
 ///     delay,
 ///     is_empty: false,
 ///     shed: 4,
-///     served: 90,
 ///     departures: 60,
 /// };
 /// assert!(observation.is_overloaded());
@@ -31,8 +30,6 @@ pub struct QueueObservation {
     /// The requests that the queue refused in the tick: by delay, by deadline or because it was
     /// full.
     pub shed: u64,
-    /// The cost of the requests that began to be served in the tick, with and without a wait.
-    pub served: u64,
     /// The requests that left the queue in the tick to be served.
     pub departures: u64,
 }
@@ -51,12 +48,11 @@ impl QueueObservation {
             delay: self.delay.max(later.delay),
             is_empty: self.is_empty || later.is_empty,
             shed: self.shed.saturating_add(later.shed),
-            served: self.served.saturating_add(later.served),
             departures: self.departures.saturating_add(later.departures),
         }
     }
 
     /// No request, and no queue.
     pub(crate) const NONE: Self =
-        Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, served: 0, departures: 0 };
+        Self { delay_ratio: 0.0, delay: Duration::ZERO, is_empty: false, shed: 0, departures: 0 };
 }

@@ -3,13 +3,14 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::{BindingSignal, Class, Cost, OverloadMechanism, Timestamp};
+use tidegate_core::{BindingSignal, OverloadMechanism, Timestamp};
 
 use crate::adaptive_limit::AdaptiveLimitConfig;
 use crate::backoff::{Backoff, scattered};
 use crate::concurrency::{AdaptiveBound, Concurrency};
-use crate::cursor::{Cursor, LEVELS};
+use crate::cursor::{Cursor, RequestLevel};
 use crate::cursor_control::{CursorControl, TICK, TickMeasures};
+use crate::cursor_positions::PromisedParts;
 use crate::fair_queue::QueueConfig;
 use crate::fleet_share::FleetShare;
 use crate::hash::keyed_hash;
@@ -19,6 +20,9 @@ use crate::latency::{LatencyAverages, LatencySample};
 use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::marginal_rank::MarginalRank;
+use crate::namespace_cursor::NamespaceCursor;
+use crate::namespace_slots::NamespaceSlots;
+use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
@@ -27,11 +31,8 @@ use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
 use crate::slow_answers::SlowAnswers;
-use crate::sync::{AtomicU8, AtomicU16, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering, lock};
 use crate::waiting_room::RoomUse;
-
-/// The most of one request's cost that counts as offered.
-pub(crate) const OFFERED_COST_MAX: u64 = 1 << 32;
 
 /// The settings of one resource.
 ///
@@ -157,11 +158,17 @@ impl ResourceConfig {
 #[must_use = "a place that is not given back is lost"]
 pub struct InFlightPermit {
     resource: ResourceId,
+    namespace: u32,
 }
 
 impl InFlightPermit {
-    pub(crate) const fn new(resource: ResourceId) -> Self {
-        Self { resource }
+    pub(crate) const fn new(resource: ResourceId, namespace: u32) -> Self {
+        Self { resource, namespace }
+    }
+
+    /// The number of the namespace whose request has the place.
+    pub const fn namespace(&self) -> u32 {
+        self.namespace
     }
 
     /// The resource that the place belongs to.
@@ -181,10 +188,8 @@ pub(crate) struct Resource {
     adaptive: AdaptiveBound,
     slow_answers: SlowAnswers,
     pub(crate) pacer: Pacer,
-    cursor: AtomicU16,
-    /// The level below which the requests that the cursor lets in are marginal; 0: none. Relaxed,
-    /// like the cursor: between two stores a request is judged by one old and one new position.
-    marginal_end: AtomicU16,
+    /// The demand of each namespace and its cursor.
+    namespaces: NamespaceSlots,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
     binding_signal: AtomicU8,
@@ -192,12 +197,8 @@ pub(crate) struct Resource {
     /// The hints that were given.
     hints: AtomicU64,
     hint_key: u64,
-    /// The cost offered at each level since the last tick, that of shed requests included.
-    offered: Box<[AtomicU64; LEVELS]>,
     /// The requests shed since the last tick, retries included.
     shed: AtomicU64,
-    /// The cost of the requests that got a place since the last tick.
-    served: AtomicU64,
     control: Mutex<ResourceControl>,
 }
 
@@ -213,6 +214,8 @@ struct ResourceControl {
     /// The same, divided by the members.
     config: ResourceConfig,
     members: u32,
+    /// The shares of the namespaces within each class.
+    shares: NamespaceShares,
     /// `None`: the bound does not depend on instances.
     instances: Option<InstanceSet>,
     /// The report of the queue since the last tick.
@@ -250,6 +253,7 @@ impl Resource {
             whole,
             config,
             members,
+            shares: NamespaceShares::default(),
             instances,
             queue: None,
             signals: SignalSet::new(signals),
@@ -271,13 +275,10 @@ impl Resource {
             latency: LatencyAverages::new(),
             hints: AtomicU64::new(0),
             hint_key,
-            cursor: AtomicU16::new(Cursor::OPEN.level()),
-            marginal_end: AtomicU16::new(0),
+            namespaces: NamespaceSlots::new(),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
-            offered: Box::new(core::array::from_fn(|_| AtomicU64::new(0))),
             shed: AtomicU64::new(0),
-            served: AtomicU64::new(0),
             control: Mutex::new(control),
         }
     }
@@ -326,38 +327,50 @@ impl Resource {
         lock(&self.control).config.queue
     }
 
+    /// Sets the shares of the namespaces within each class.
+    pub(crate) fn set_shares(&self, shares: NamespaceShares) {
+        lock(&self.control).shares = shares;
+    }
+
     /// Counts a first attempt as demand.
     #[inline]
-    pub(crate) fn offer(&self, class: Class, level: u16, cost: Cost) {
-        // Relaxed: sums for the next tick, ordered with nothing. The tick reads the number of
-        // offered requests before the sums, so a request between the two additions is in this
-        // tick's sums or in the next one's.
-        self.offered[usize::from(level)].fetch_add(offered_cost(cost), Ordering::Relaxed);
-        self.counts.offer(class);
+    pub(crate) fn offer(&self, level: RequestLevel) {
+        // The tick reads the number of offered requests before the sums, so a request between the
+        // two additions is in this tick's sums or in the next one's.
+        self.namespaces.offer(level);
+        self.counts.offer(level.class());
     }
 
     /// Takes the demand of one request back, never below zero.
-    pub(crate) fn withdraw(&self, level: u16, cost: Cost) {
-        let cost = offered_cost(cost);
-        let _ = self.offered[usize::from(level)]
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |sum| Some(sum.saturating_sub(cost)));
+    pub(crate) fn withdraw(&self, level: RequestLevel) {
+        self.namespaces.withdraw(level);
     }
 
     /// The demand since the last tick, of all levels.
     pub(crate) fn demand(&self) -> u64 {
-        let sums = self.offered.iter().map(|sum| sum.load(Ordering::Relaxed));
-        sums.fold(0, u64::saturating_add)
+        self.namespaces.demand()
     }
 
-    #[inline]
+    /// The position in the most important class of which requests of any namespace are shed.
     pub(crate) fn cursor(&self) -> Cursor {
-        // Relaxed: one word, ordered with nothing.
-        Cursor::at(self.cursor.load(Ordering::Relaxed))
+        self.namespaces.highest()
+    }
+
+    /// The position of a namespace in the most important class of which its requests are shed.
+    pub(crate) fn namespace_cursor(&self, namespace: u32) -> Cursor {
+        self.namespaces.cursor(namespace).highest()
+    }
+
+    /// Whether the cursor of its namespace sheds a request.
+    #[inline]
+    pub(crate) fn sheds(&self, level: RequestLevel) -> bool {
+        self.namespaces.cursor(level.namespace()).sheds(level)
     }
 
     /// The rank of a request at this level; `None` if it is not marginal.
-    pub(crate) fn marginal_rank(&self, level: u16) -> Option<MarginalRank> {
-        MarginalRank::new(level, self.cursor(), self.marginal_end.load(Ordering::Relaxed))
+    pub(crate) fn marginal_rank(&self, level: RequestLevel) -> Option<MarginalRank> {
+        let (end, cursor) = self.namespaces.marginal(level.namespace(), level.class());
+        MarginalRank::new(level.cohort(), cursor, end)
     }
 
     /// The hint before it is scattered.
@@ -372,62 +385,78 @@ impl Resource {
         scattered(self.retry_after(), self.hint_key, number)
     }
 
-    /// Counts the cost of a request that got a place.
+    /// Counts a request that got a place.
     #[inline]
-    pub(crate) fn count_served(&self, cost: Cost) {
-        // Relaxed: a sum for the tick, ordered with nothing.
-        self.served.fetch_add(offered_cost(cost), Ordering::Relaxed);
+    pub(crate) fn count_served(&self, level: RequestLevel) {
+        self.namespaces.serve(level.namespace());
+    }
+
+    /// Counts a request that kept its place for so long.
+    pub(crate) fn count_held(&self, namespace: u32, held: Duration) {
+        self.namespaces.end(namespace, held);
+    }
+
+    /// Whether a request that its caller calls a repeated attempt is one.
+    pub(crate) fn takes_refusal(&self, level: RequestLevel) -> bool {
+        self.namespaces.take_refusal(level.namespace())
     }
 
     /// Takes a shed request back that waits instead; never below zero.
-    pub(crate) fn uncount_shed(&self) {
+    pub(crate) fn uncount_shed(&self, level: RequestLevel) {
+        self.namespaces.unrefuse(level.namespace());
         let _ = self
             .shed
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_sub(1)));
     }
 
     /// Counts a shed request for the retry hint.
-    pub(crate) fn count_shed(&self) {
+    pub(crate) fn count_shed(&self, level: RequestLevel) {
+        self.namespaces.refuse(level.namespace());
         self.shed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The refusal of a request at `level`, below `cursor`.
+    /// The refusal of a request below the cursor of its namespace.
     #[cold]
-    pub(crate) fn below_cursor(&self, level: u16, cursor: Cursor) -> Shed {
+    pub(crate) fn below_cursor(&self, level: RequestLevel) -> Shed {
         let signal = signal_of(self.binding_signal.load(Ordering::Relaxed));
-        self.refusal(OverloadMechanism::AdmissionCursor { level }, signal, cursor)
+        self.refusal(OverloadMechanism::AdmissionCursor { level: level.number() }, signal, level)
     }
 
     /// The refusal where all places are taken.
     #[cold]
-    pub(crate) fn no_place(&self) -> Shed {
-        self.refusal(OverloadMechanism::InFlight, BindingSignal::InFlight, self.cursor())
+    pub(crate) fn no_place(&self, level: RequestLevel) -> Shed {
+        self.refusal(OverloadMechanism::InFlight, BindingSignal::InFlight, level)
     }
 
     /// The refusal of a request whose end is not reported and that is ahead of the pace.
     #[cold]
-    pub(crate) fn ahead_of_pace(&self) -> Shed {
-        self.refusal(OverloadMechanism::Pace, BindingSignal::InFlight, self.cursor())
+    pub(crate) fn ahead_of_pace(&self, level: RequestLevel) -> Shed {
+        self.refusal(OverloadMechanism::Pace, BindingSignal::InFlight, level)
     }
 
     /// The refusal of a request that has waited for too long, or would.
     #[cold]
-    pub(crate) fn delayed(&self) -> Shed {
-        self.refusal(OverloadMechanism::QueueDelay, BindingSignal::QueueDelay, self.cursor())
+    pub(crate) fn delayed(&self, level: RequestLevel) -> Shed {
+        self.refusal(OverloadMechanism::QueueDelay, BindingSignal::QueueDelay, level)
     }
 
     /// The refusal of a request for which the queue has no room.
     #[cold]
-    pub(crate) fn queue_full(&self) -> Shed {
-        self.refusal(OverloadMechanism::QueueFull, BindingSignal::InFlight, self.cursor())
+    pub(crate) fn queue_full(&self, level: RequestLevel) -> Shed {
+        self.refusal(OverloadMechanism::QueueFull, BindingSignal::InFlight, level)
     }
 
-    fn refusal(&self, mechanism: OverloadMechanism, binding_signal: BindingSignal, cursor: Cursor) -> Shed {
+    fn refusal(
+        &self,
+        mechanism: OverloadMechanism,
+        binding_signal: BindingSignal,
+        level: RequestLevel,
+    ) -> Shed {
         Shed {
             resource: self.name.clone(),
             mechanism,
             binding_signal,
-            cursor,
+            cursor: self.namespace_cursor(level.namespace()),
             in_flight_max: self.in_flight.max(),
             retry_after_hint: self.retry_after_hint(),
         }
@@ -446,7 +475,7 @@ impl Resource {
     pub(crate) fn pin(&self, cursor: Option<Cursor>, until: Timestamp, now: Timestamp) {
         let mut control = lock(&self.control);
         control.cursor.pin(cursor, until);
-        self.move_cursor(control.cursor.position(now), &control.cursor, now);
+        self.move_cursors(&control, now);
     }
 
     pub(crate) fn pinned_until(&self, now: Timestamp) -> Option<Timestamp> {
@@ -485,24 +514,18 @@ impl Resource {
         }
         let offered_total = self.counts.offered();
         // Of hundreds of resources most are idle at any instant, and their sums are all zero.
-        let offered: [u64; LEVELS] = if offered_total == control.offered_before {
-            [0; LEVELS]
-        } else {
-            core::array::from_fn(|level| self.offered[level].swap(0, Ordering::Relaxed))
-        };
+        let namespaces = self.namespaces.take_tick(offered_total != control.offered_before);
         control.offered_before = offered_total;
         let shed = self.shed.swap(0, Ordering::Relaxed);
         control.backoff.observe(shed, TICK);
         self.retry_seconds.store(control.backoff.hint().as_secs(), Ordering::Relaxed);
         let is_adaptive = self.adaptive.is_present();
-        let served = self.served.swap(0, Ordering::Relaxed);
-        let queue = control
-            .queue
-            .take()
-            .map(|queue| QueueObservation { served: queue.served.saturating_add(served), ..queue });
+        let queue = control.queue.take();
         let places = self.in_flight.take_use(queue.map_or(0, |queue| queue.departures));
+        let (config, shares) = (control.config.queue.unwrap_or_default(), control.shares.clone());
         let measures = TickMeasures {
-            offered: &offered,
+            namespaces: &namespaces,
+            parts: PromisedParts { config: &config, shares: &shares },
             wanted: places.wanted,
             utilization: places.utilization,
             // An adaptive limit that grows is no capacity that came: the cursor would open with
@@ -515,9 +538,12 @@ impl Resource {
             self.tick_adaptive(&control, &measures, now);
         }
         self.pacer.tick(&mut control.recent_service, now);
-        let cursor = control.cursor.tick(&measures, now);
+        let forgotten = control.cursor.tick(&measures, now);
+        for slot in forgotten {
+            self.namespaces.release(slot);
+        }
         self.tick_level(&mut control, &measures, now);
-        self.move_cursor(cursor, &control.cursor, now);
+        self.move_cursors(&control, now);
     }
 
     /// Moves the bound by the latency of the work.
@@ -565,7 +591,7 @@ impl Resource {
         let input = LevelInput {
             pressure: control.pressure.map(|(pressure, _)| pressure),
             is_queue_over: measures.queue.is_some_and(|queue| queue.is_overloaded()),
-            is_cursor_closed: self.cursor() == Cursor::CLOSED,
+            is_cursor_closed: control.cursor.is_at_end(now),
         };
         control.levels.tick(input, now);
         self.set_places(control, self.in_flight.max());
@@ -608,10 +634,17 @@ impl Resource {
         }
     }
 
-    fn move_cursor(&self, cursor: Cursor, control: &CursorControl, now: Timestamp) {
-        self.binding_signal.store(number_of(control.binding_signal(now)), Ordering::Relaxed);
-        self.cursor.store(cursor.level(), Ordering::Relaxed);
-        self.marginal_end.store(control.marginal_end(cursor), Ordering::Relaxed);
+    fn move_cursors(&self, control: &ResourceControl, now: Timestamp) {
+        self.binding_signal.store(number_of(control.cursor.binding_signal(now)), Ordering::Relaxed);
+        if let Some(pinned) = control.cursor.pinned(now) {
+            self.namespaces.set_all(NamespaceCursor::of_all(pinned));
+            return;
+        }
+        let config = control.config.queue.unwrap_or_default();
+        let parts = PromisedParts { config: &config, shares: &control.shares };
+        let positions = control.cursor.positions(parts).into_iter();
+        let positions: Vec<_> = positions.map(|one| (one.slot, one.cursor, one.marginal)).collect();
+        self.namespaces.set_each(&positions);
     }
 }
 
@@ -632,8 +665,4 @@ fn signal_of(number: u8) -> BindingSignal {
 fn in_use(measures: &TickMeasures<'_>) -> f64 {
     let is_full = measures.queue.is_some_and(|queue| !queue.is_empty && queue.delay_ratio > 0.0);
     if is_full { 1.0 } else { measures.utilization }
-}
-
-fn offered_cost(cost: Cost) -> u64 {
-    cost.units().min(OFFERED_COST_MAX)
 }

@@ -12,8 +12,8 @@
 //! - When it is full for a request, this request displaces the least important one that waits, if
 //!   that one is less important. In a fair queue this is the newest request of the longest
 //!   sub-queue of the lowest class, also of the entrant's own class if the sub-queue is longer than
-//!   its own would be: one tenant cannot fill the queue. In the room of a resource a namespace below
-//!   its part displaces one that is over its own, whatever the classes.
+//!   its own would be: one tenant cannot fill the queue. In the room of a resource a namespace
+//!   below its part displaces one that is over its own, whatever the classes.
 //!
 //! The room is a plain value: it neither wakes nor locks. Its owner keeps a waker
 //! [beside](WaitingRoom::enter_with) each request and wakes the positions that the functions here
@@ -138,6 +138,16 @@ pub struct Moved {
     pub next: Option<Position>,
 }
 
+/// The end of a wait by a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Served {
+    /// The request to be called, as [`WaitingRoom::leave`] says.
+    pub called: Option<Position>,
+    /// The charge of the fair queue of its resource; `None` without such a queue.
+    pub charged: Option<Cost>,
+}
+
 /// There is no room for a request: its group's share and what is not reserved for others are used
 /// up, and no request of a lower class can be displaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -250,19 +260,34 @@ impl<O: Order, B> WaitingRoom<O, B> {
         }
     }
 
-    /// Corrects what a served request of a resource with a fair queue was charged; see
-    /// [`FairQueue::correct`]. The request to be called because it is now the next one.
-    pub fn correct(&mut self, resource: ResourceId, entrant: &Entrant, cost: Cost) -> Option<Position> {
+    /// Corrects what a served request of a resource with a fair queue was charged, by the time for
+    /// which it kept its place; see [`FairQueue::settle`]. The request to be called because it is
+    /// now the next one.
+    pub fn settle(
+        &mut self,
+        resource: ResourceId,
+        entrant: &Entrant,
+        held: Duration,
+        now: Timestamp,
+    ) -> Option<Position> {
         let queue = self.queues.get_mut(&resource)?;
         let before = queue.next();
-        queue.correct(entrant, cost);
+        queue.settle(entrant, held, now);
         queue.next().filter(|next| Some(*next) != before)
+    }
+
+    /// The charge of a request of a resource with a fair queue when its work begins; see
+    /// [`FairQueue::estimate`]. The cost of the entrant elsewhere.
+    fn estimate(&self, entrant: &Entrant) -> Cost {
+        let queue = entrant.group.resource.and_then(|resource| self.queues.get(&resource));
+        queue.map_or(entrant.cost, |queue| queue.estimate(entrant.group.namespace, entrant.tenant))
     }
 
     /// Why a request is to be refused rather than wait at its obstacle, if it is; see
     /// [`FairQueue::sheds_on_arrival`]. `None` for lines other than fair queues.
     pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
-        self.queue_of(entrant.obstacle)?.sheds_on_arrival(entrant, now)
+        let entrant = entrant.cost(self.estimate(entrant));
+        self.queue_of(entrant.obstacle)?.sheds_on_arrival(&entrant, now)
     }
 
     /// Gives a request a position, at the end of its class in its line, or where the fair queue of
@@ -282,6 +307,7 @@ impl<O: Order, B> WaitingRoom<O, B> {
         beside: B,
         now: Timestamp,
     ) -> Result<(Entered, Option<B>), RoomFull> {
+        let entrant = entrant.cost(self.estimate(&entrant));
         let Entrant { group, class, bytes, obstacle, .. } = entrant;
         let (mut displaced, mut beside_displaced, mut called) = (None, None, None);
         if !self.shares.take(group, bytes) {
@@ -429,20 +455,23 @@ impl<O: Order, B> WaitingRoom<O, B> {
     }
 
     /// Takes a request out that got its place, and charges its tenant in the fair queue of its
-    /// resource, if there is one. The request to be called, as [`WaitingRoom::leave`] says.
-    pub fn served(&mut self, position: Position, now: Timestamp) -> Option<Position> {
-        let waiter = self.waiter(position)?;
+    /// resource, if there is one.
+    pub fn served(&mut self, position: Position, now: Timestamp) -> Served {
+        let Some(waiter) = self.waiter(position) else { return Served::default() };
         let before = self.next(waiter.obstacle);
+        let mut charged = None;
         if let Some(queue) = self.queue_mut(waiter.obstacle) {
-            queue.served(position, now);
+            charged = queue.served(position, now);
         } else if let Some(aside) = self.aside.remove(&position)
             && let Some(since) = aside.since
             && let Some(queue) = waiter.group.resource.and_then(|resource| self.queues.get_mut(&resource))
         {
             queue.served_aside(&waiter.entrant(&aside), since, now);
+            charged = Some(aside.cost);
         }
         let called = self.leave(position);
-        if self.queue_of(waiter.obstacle).is_some() { self.new_next(waiter.obstacle, before) } else { called }
+        let is_queue = self.queue_of(waiter.obstacle).is_some();
+        Served { called: if is_queue { self.new_next(waiter.obstacle, before) } else { called }, charged }
     }
 
     /// Takes a request out, for whatever reason.

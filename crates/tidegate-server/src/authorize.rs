@@ -67,7 +67,7 @@ impl Desk<'_> {
         let default = self.in_force.config.authorize_namespace.as_deref();
         let subrequest = Subrequest::read(query.unwrap_or(""), headers, names, default)?;
         let reply = self.end(self.begin_authorize(caller, &subrequest, headers)).await?;
-        Ok(self.with_load(reply, subrequest.attributes.get("resource")))
+        Ok(self.with_load(reply, subrequest.attributes.get("resource"), &subrequest.namespace))
     }
 
     fn begin_authorize(

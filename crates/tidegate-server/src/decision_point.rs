@@ -81,7 +81,9 @@ impl DecisionPoint for DaemonContext {
     }
 
     fn write_load(&self, policy: &InForce, request: &Request<'_>, headers: &mut HeaderMap) {
-        if let Some(load) = (Desk { daemon: self, in_force: policy }).shown_load(request.resource) {
+        if let Some(load) =
+            (Desk { daemon: self, in_force: policy }).shown_load(request.resource, request.namespace)
+        {
             load.write(headers);
         }
     }

@@ -120,7 +120,7 @@ impl Desk<'_> {
         let begun = self.begin_check(caller, &check, wait, headers, body.len());
         let waits = !wait.is_zero() && matches!(begun, Ok(RequestProgress::Wait(_)));
         let _held = waits.then(|| line.hold());
-        Ok(self.with_load(self.end(begun).await?, check.resource.as_deref()))
+        Ok(self.with_load(self.end(begun).await?, check.resource.as_deref(), &check.namespace))
     }
 
     fn begin_check(
@@ -196,7 +196,7 @@ impl Desk<'_> {
     pub(crate) async fn reserve(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
         let reserve: Reserve<'_> = read(body)?;
         let reply = self.end(self.begin_reserve(caller, headers, &reserve)).await?;
-        Ok(self.with_load(reply, reserve.resource.as_deref()))
+        Ok(self.with_load(reply, reserve.resource.as_deref(), &reserve.namespace))
     }
 
     fn begin_reserve(

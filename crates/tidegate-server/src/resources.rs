@@ -47,10 +47,11 @@ fn push(call: RouteCall<'_>) -> RouteFuture<'_> {
 }
 
 impl Desk<'_> {
-    /// The load of the resource of a request, if answers about this resource show it.
-    pub(crate) fn shown_load(&self, resource: Option<&str>) -> Option<ShownLoad> {
+    /// The load of the resource of a request, with the cursor of its namespace, if answers about
+    /// this resource show it.
+    pub(crate) fn shown_load(&self, resource: Option<&str>, namespace: &str) -> Option<ShownLoad> {
         let resource = resource.filter(|name| self.in_force.config.planes.shows_load(name))?;
-        let (level, cursor) = self.in_force.engine.load_of(resource)?;
+        let (level, cursor) = self.in_force.engine.load_of(resource, namespace)?;
         Some(ShownLoad {
             level: level.as_str(),
             position: cursor.level(),
@@ -60,8 +61,8 @@ impl Desk<'_> {
     }
 
     /// The answer with the load of this resource, if answers about it show it.
-    pub(crate) fn with_load(&self, mut reply: Reply, resource: Option<&str>) -> Reply {
-        if let Some(load) = self.shown_load(resource) {
+    pub(crate) fn with_load(&self, mut reply: Reply, resource: Option<&str>, namespace: &str) -> Reply {
+        if let Some(load) = self.shown_load(resource, namespace) {
             load.write(reply.headers_mut());
         }
         reply

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use tidegate_capacity::Admission;
 use tidegate_core::gate::LocatedRequest;
+use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
 
@@ -73,11 +74,11 @@ impl Engine {
             waited,
             now,
             |refusal, offered| {
-                self.decided(demand.take(), offered, request, outcome_of(&refusal), now);
+                self.decided(demand.take(), offered, outcome_of(&refusal), now);
                 Step::Decided(Decision::Refuse(Refused::one(refusal)))
             },
             |flights, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                let demand = demand.take().or_else(|| self.demand(offered, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None)))
             },
             |gate, first, question, offered| {
@@ -105,10 +106,10 @@ impl Engine {
         now: Timestamp,
     ) -> Step {
         let Some(question) = question else {
-            self.decided(demand, offered, request, OfferOutcome::Admitted, now);
+            self.decided(demand, offered, OfferOutcome::Admitted, now);
             return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
         };
-        let demand = demand.or_else(|| self.demand(offered, request, now));
+        let demand = demand.or_else(|| self.demand(offered, now));
         let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience: patience() };
         ask_one(first, origin, question, now)
     }
@@ -150,25 +151,24 @@ impl Engine {
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             return Ok(refused(past_deadline(request.namespace), None));
         }
-        let resource = self.resource_of(request);
-        let is_first = request.attempt == 0 && !waited.is_offered;
+        let target = self.target_of(gate, request, now);
+        let is_first = !waited.is_offered && target.is_some_and(|target| self.is_new(request, target));
         let mut offered = None;
-        if let (Some(overload), Some(resource)) = (self.overload(), resource) {
-            let level = overload.request_level(request.class, request.tenant, now);
-            offered = is_first.then_some(Offer { resource, level });
-            if let Some(shed) = overload.shed(resource, level, request.cost, is_first) {
+        if let (Some(overload), Some(Offer { resource, level })) = (self.overload(), target) {
+            offered = target.filter(|_| is_first);
+            if let Some(shed) = overload.shed(resource, level, is_first) {
                 return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
             }
         }
-        if let (Some(plane), Some(resource)) = (&self.planes.overload, resource)
+        if let (Some(plane), Some(target)) = (&self.planes.overload, target)
             && request.end_known
-            && !plane.overload.has_place(resource, request.class)
+            && !plane.overload.has_place(target.resource, request.class)
             && !self.may_spend_leases(gate, request)
         {
-            return match self.refuse_unplaced(gate, request, resource, plane, waited, now) {
+            return match self.refuse_unplaced(gate, request, target, plane, waited, now) {
                 Ok(refusal) => Ok(refused(refusal, offered)),
                 Err(error) => {
-                    self.decided(None, offered, request, OfferOutcome::Failed, now);
+                    self.decided(None, offered, OfferOutcome::Failed, now);
                     failed();
                     Err(error)
                 }
@@ -188,7 +188,7 @@ impl Engine {
             }
         };
         let mut holds = Holds::new(home, limits);
-        let passage = self.pass(gate, request, resource, &located, waited, now, &mut holds);
+        let passage = self.pass(gate, request, target, &located, waited, now, &mut holds);
         let question = match passage {
             Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
             Ok(Passage::Passed) => Ok(None),
@@ -211,7 +211,7 @@ impl Engine {
             }
             Err(error) => {
                 self.return_holds(holds, now);
-                self.decided(None, offered, request, OfferOutcome::Failed, now);
+                self.decided(None, offered, OfferOutcome::Failed, now);
                 failed();
                 Err(error)
             }
@@ -227,7 +227,7 @@ impl Engine {
         &self,
         gate: &Gate,
         request: &Request<'_>,
-        resource: ResourceId,
+        target: Offer,
         plane: &OverloadPlane,
         waited: Waited<'_>,
         now: Timestamp,
@@ -241,9 +241,13 @@ impl Engine {
                 return Ok(throttled_by(gate.namespace(), &throttled, now));
             }
         }
-        let is_claimed = is_claimed(plane, resource, request, waited);
+        let Offer { resource, level } = target;
         let overload = &plane.overload;
-        let shed = if is_claimed { overload.refuse_place(resource) } else { overload.turn_away(resource) };
+        let shed = if is_claimed(plane, resource, request, waited) {
+            overload.refuse_place(resource, level)
+        } else {
+            overload.turn_away(resource, level)
+        };
         Ok(shed_by(gate.namespace(), &shed, request.class))
     }
 
@@ -256,7 +260,7 @@ impl Engine {
         &self,
         gate: &'g Arc<Gate>,
         request: &Request<'_>,
-        resource: Option<ResourceId>,
+        target: Option<Offer>,
         located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
@@ -302,30 +306,30 @@ impl Engine {
         if !flights.is_empty() {
             return Ok(self.wait_for_leases(holds, flights, now));
         }
-        // A request whose end is not known would keep its place: it is paced instead.
-        if let (Some(plane), Some(resource), false) = (&self.planes.overload, resource, request.end_known) {
-            if let Some(shed) = plane.overload.pace(resource, now) {
-                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
-            }
-            plane.overload.count_served(resource, request.cost);
-        }
-        let placed = resource.filter(|_| request.end_known);
-        if let (Some(plane), Some(resource)) = (&self.planes.overload, placed) {
-            let is_claimed = is_claimed(plane, resource, request, waited);
-            let acquired = if is_claimed {
-                Err(plane.overload.refuse_place(resource))
+        let Some((plane, Offer { resource, level })) = self.planes.overload.as_ref().zip(target) else {
+            return Ok(Passage::Passed);
+        };
+        if request.end_known {
+            let acquired = if is_claimed(plane, resource, request, waited) {
+                Err(plane.overload.refuse_place(resource, level))
             } else {
-                plane.overload.acquire(resource, request.class, now)
+                plane.overload.acquire(resource, level, now)
             };
             match acquired {
                 Ok(permit) => {
-                    plane.overload.count_served(resource, request.cost);
+                    plane.overload.count_served(resource, level);
                     holds.place = Some(Place::new(plane, permit));
                 }
                 Err(shed) => {
                     return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
                 }
             }
+        } else {
+            // It would keep its place: it is paced instead.
+            if let Some(shed) = plane.overload.pace(resource, level, now) {
+                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
+            }
+            plane.overload.count_served(resource, level);
         }
         Ok(Passage::Passed)
     }
@@ -356,10 +360,34 @@ impl Engine {
         self.overload()?.find(request.resource)
     }
 
+    /// The resource that a request is for, and its level there; `None` without one, and without an
+    /// overload plane.
+    #[inline]
+    pub(super) fn target_of(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+        self.target_for(gate.owner(), request, now)
+    }
+
+    /// [`Engine::target_of`] for a request whose namespace has this owner.
+    #[inline]
+    pub(super) fn target_for(&self, owner: Owner, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+        let (overload, resource) = (self.overload()?, self.resource_of(request)?);
+        let namespace = u32::from(owner.get());
+        let level = overload.request_level(namespace, request.class, request.tenant, now);
+        Some(Offer { resource, level })
+    }
+
+    /// Whether a request is new demand on its resource: a first attempt, or one that repeats no
+    /// refusal, whatever its caller says.
+    #[inline]
+    pub(super) fn is_new(&self, request: &Request<'_>, target: Offer) -> bool {
+        let repeats = |overload: &Overload| overload.takes_refusal(target.resource, target.level);
+        request.attempt == 0 || !self.overload().is_some_and(repeats)
+    }
+
     /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(&self, offered: Offered, request: &Request<'_>, now: Timestamp) -> Option<Demand> {
+    pub(super) fn demand(&self, offered: Offered, now: Timestamp) -> Option<Demand> {
         let plane = self.planes.overload.as_ref()?;
-        Some(Demand::new(plane, offered?, request.cost, now))
+        Some(Demand::new(plane, offered?, now))
     }
 
     /// Records the final decision on a request, once: by its demand if it has waited, else by what
@@ -369,14 +397,13 @@ impl Engine {
         &self,
         demand: Option<Demand>,
         offered: Offered,
-        request: &Request<'_>,
         outcome: OfferOutcome,
         now: Timestamp,
     ) {
         if let Some(demand) = demand {
             demand.decide(outcome);
         } else if let (Some(overload), Some(offer)) = (self.overload(), offered) {
-            offer.end(overload, request.cost, outcome, now);
+            offer.end(overload, outcome, now);
         }
     }
 }

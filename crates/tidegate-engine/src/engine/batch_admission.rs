@@ -76,7 +76,7 @@ impl Engine {
                 BatchPassage::Refused,
                 BatchPassage::Waits,
                 |gate, holds, question, offered| {
-                    let demand = demands[at].take().or_else(|| self.demand(offered, request, now));
+                    let demand = demands[at].take().or_else(|| self.demand(offered, now));
                     origins.push(Origin {
                         gate: Arc::clone(gate),
                         cost: request.cost,
@@ -111,7 +111,7 @@ impl Engine {
                     Err(BatchError::Request { at, source })
                 }
                 Ok(BatchPassage::Waits(mut flights, offered)) => {
-                    demands[at] = demands[at].take().or_else(|| self.demand(offered, request, now));
+                    demands[at] = demands[at].take().or_else(|| self.demand(offered, now));
                     // Those that follow ask at the same time.
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
@@ -122,7 +122,7 @@ impl Engine {
                     Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
                 Ok(BatchPassage::Refused(refusal, offered)) => {
-                    self.decided(demands[at].take(), offered, request, outcome_of(&refusal), now);
+                    self.decided(demands[at].take(), offered, outcome_of(&refusal), now);
                     end(demands, OfferOutcome::Denied);
                     Ok(refuse(vec![(at, refusal)]))
                 }

@@ -23,7 +23,7 @@ use super::lease_plane::Waited;
 use super::refusal::{shed_by, throttled_by};
 use super::table_lease_plane::TableAsk;
 use super::{Engine, Shared};
-use crate::demand::{Demand, Offer, outcome_of};
+use crate::demand::{Demand, outcome_of};
 use crate::error::RequestError;
 use crate::leases::LeaseCharge;
 use crate::progress::{Progress, StoreStep};
@@ -132,17 +132,17 @@ impl Engine {
         hold: &mut CarriedHold,
         now: Timestamp,
     ) -> Result<Option<Refusal>, RequestError> {
-        if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
-            let is_first = request.attempt == 0;
-            let level = overload.request_level(request.class, request.tenant, now);
-            hold.demand = self.demand(is_first.then_some(Offer { resource, level }), request, now);
-            if let Some(shed) = overload.shed(resource, level, request.cost, is_first) {
+        let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
+        let target = self.target_for(owner, request, now);
+        if let (Some(overload), Some(target)) = (self.overload(), target) {
+            let is_first = self.is_new(request, target);
+            hold.demand = self.demand(Some(target).filter(|_| is_first), now);
+            if let Some(shed) = overload.shed(target.resource, target.level, is_first) {
                 return Ok(Some(shed_by(request.namespace, &shed, request.class)));
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
             let located = capacity.locate(request.namespace, access)?;
-            let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
             let ask = TableAsk::new(owner, request, Waited::default()).at_once();
             let tokens = self.lease_tables(&located, ask, now);
             hold.leased = tokens.held;

@@ -13,6 +13,7 @@ use super::exact_limit::{exact_name, refuses, reports};
 use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::continuation::ExactName;
+use crate::demand::Offer;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
 use crate::progress::Progress;
@@ -100,14 +101,14 @@ impl Engine {
             let throttled = statuses.into_iter().find_map(|status| status.throttled);
             beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled, now));
         }
-        if let (Some(overload), Some(resource)) = (self.overload(), self.resource_of(request)) {
+        if let (Some(overload), Some(Offer { resource, level })) =
+            (self.overload(), self.target_of(gate, request, now))
+        {
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);
-            let level = overload.request_level(request.class, request.tenant, now);
             let shed = || overload.would_shed(resource, level).map(by);
             beside.before = beside.before.or_else(shed);
             if request.end_known {
-                beside.after =
-                    beside.after.or_else(|| overload.would_lack_place(resource, request.class).map(by));
+                beside.after = beside.after.or_else(|| overload.would_lack_place(resource, level).map(by));
             }
         }
         Ok(beside)

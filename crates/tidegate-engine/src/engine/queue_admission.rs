@@ -9,8 +9,8 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, ResourceId,
-    RoomBounds, RoomUse, Shed, TurnVerdict,
+    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, RequestLevel,
+    ResourceId, RoomBounds, RoomUse, Shed, TurnVerdict,
 };
 
 use super::lease_plane::Waited;
@@ -104,12 +104,12 @@ impl Engine {
             waited,
             now,
             |refusal, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                let demand = demand.take().or_else(|| self.demand(offered, now));
                 let denial = Denial { refusal, demand, seat: seat.take(), returns };
                 self.wait_or_refuse(request, denial, now)
             },
             |flights, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, request, now));
+                let demand = demand.take().or_else(|| self.demand(offered, now));
                 let seat = seat.take().map(|seat| aside(seat, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
@@ -151,7 +151,7 @@ impl Engine {
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
         let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
         let until = until(request);
-        let offer = self.offer_of(request, now);
+        let offer = self.target_of(gate, request, now);
         if until <= now || self.is_below_cursor(offer) {
             return None;
         }
@@ -173,26 +173,24 @@ impl Engine {
         Some(queued(owned, seat, demand, None, ask_at, until))
     }
 
-    /// The resource that a request is for, and its level there; `None` without one, and without an
-    /// overload plane.
-    fn offer_of(&self, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
-        let (overload, resource) = (self.overload()?, self.resource_of(request)?);
-        Some(Offer { resource, level: overload.request_level(request.class, request.tenant, now) })
+    /// [`Engine::target_of`] for a request whose namespace may be gone since it waits.
+    fn named_target_of(&self, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+        self.target_of(self.gate(request.namespace).ok()?, request, now)
     }
 
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
     /// attempt.
     fn offer(&self, request: &Request<'_>, offer: Option<Offer>, now: Timestamp) -> Option<Demand> {
-        let offer = offer.filter(|_| request.attempt == 0)?;
-        self.overload()?.offer(offer.resource, offer.level, request.cost);
-        self.demand(Some(offer), request, now)
+        let offer = offer.filter(|offer| self.is_new(request, *offer))?;
+        self.overload()?.offer(offer.resource, offer.level);
+        self.demand(Some(offer), now)
     }
 
     /// Whether the cursor of its resource sheds a request, so that it does not wait.
     fn is_below_cursor(&self, offer: Option<Offer>) -> bool {
         self.overload()
             .zip(offer)
-            .is_some_and(|(overload, offer)| offer.level.number() < overload.cursor(offer.resource).level())
+            .is_some_and(|(overload, offer)| overload.is_below_cursor(offer.resource, offer.level))
     }
 
     /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
@@ -227,7 +225,6 @@ impl Engine {
         Entrant::new(group, request.class, obstacle)
             .bytes(request.waiting_bytes)
             .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
-            .cost(request.cost)
             .until(until(request))
             .deadline(request.deadline)
     }
@@ -248,13 +245,13 @@ impl Engine {
             seat.moved(obstacle, returns, now);
             Some(seat)
         } else {
-            let entrant = self.new_entrant(gate, request, obstacle, self.offer_of(request, now));
+            let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now));
             match self.shared.room.sheds_on_arrival(&entrant, now) {
                 Some(ArrivalShed::Hopeless) => {
-                    return refuse_finally(self.hopeless(request, until), demand, None);
+                    return refuse_finally(self.hopeless(request, until, now), demand, None);
                 }
                 Some(ArrivalShed::Marginal) => {
-                    return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand);
+                    return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
                 }
                 None => {}
             }
@@ -263,13 +260,15 @@ impl Engine {
         let Some(seat) = seat else {
             // A caller over its own limit is told of that limit, whether or not it may wait.
             let refusal = match obstacle {
-                Obstacle::Place(_) => self.queue_full(request),
+                Obstacle::Place(_) => self.queue_full(request, now),
                 Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
             };
             return refuse_finally(refusal, demand, None);
         };
-        if let (Obstacle::Place(resource), Some(overload)) = (obstacle, self.overload()) {
-            overload.waits_instead(resource);
+        if let (Obstacle::Place(_), Some(overload), Some(target)) =
+            (obstacle, self.overload(), self.named_target_of(request, now))
+        {
+            overload.waits_instead(target.resource, target.level);
         }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
@@ -280,11 +279,11 @@ impl Engine {
         let Queued { request, seat, demand, refusal, ask_at, .. } = queued;
         let lists = request.lists();
         let mut asked = request.with(&lists);
-        let until = until(&asked);
+        let (until, is_repeated) = (until(&asked), asked.attempt > 0);
         let call = seat.take_call();
         match call {
             Some(CallReason::Displaced) => {
-                return refuse_finally(self.queue_full(&asked), demand, None);
+                return refuse_finally(self.queue_full(&asked, now), demand, None);
             }
             Some(CallReason::Drained) => {
                 return refuse_finally(self.drained(&asked), demand, Some(OfferOutcome::Cancelled));
@@ -293,7 +292,7 @@ impl Engine {
         }
         let verdict = seat.turn(now);
         if let TurnVerdict::Shed(why) = verdict {
-            return self.shed_in_queue(why, &asked, refusal, demand);
+            return self.shed_in_queue(why, &asked, refusal, demand, now);
         }
         let (is_next, is_over) = (verdict == TurnVerdict::Go, now >= until);
         let is_due = call.is_some() || now >= ask_at;
@@ -312,7 +311,9 @@ impl Engine {
             }
         }
         let next_of = if is_next { seat.obstacle() } else { None };
-        let waited = Waited { is_offered: demand.is_some(), next_of, ..Waited::default() };
+        // A repeated attempt that repeats no refusal was offered when it came.
+        let is_offered = demand.is_some() || is_repeated;
+        let waited = Waited { is_offered, next_of, ..Waited::default() };
         let step = if is_over {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
@@ -351,11 +352,12 @@ impl Engine {
         request: &Request<'_>,
         refusal: Option<Refusal>,
         demand: Option<Demand>,
+        now: Timestamp,
     ) -> Step {
         let namespace = request.namespace;
-        let shed_by = |shed: fn(&Overload, ResourceId) -> Shed| {
-            let (overload, resource) = (self.overload()?, self.resource_of(request)?);
-            Some(shed_by(namespace, &shed(overload, resource), request.class))
+        let shed_by = |shed: fn(&Overload, ResourceId, RequestLevel) -> Shed| {
+            let (overload, target) = (self.overload()?, self.named_target_of(request, now)?);
+            Some(shed_by(namespace, &shed(overload, target.resource, target.level), request.class))
         };
         let (refusal, outcome) = match why {
             QueueShed::Delay => (shed_by(Overload::refuse_delayed), None),
@@ -364,29 +366,31 @@ impl Engine {
             }
             QueueShed::TooLate => (Some(past_deadline(namespace)), None),
         };
-        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request)), demand, outcome)
+        refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome)
     }
 
     /// The refusal of a request that would wait for longer than it may, or than leaves time for its
     /// work.
-    fn hopeless(&self, request: &Request<'_>, until: Timestamp) -> Refusal {
+    fn hopeless(&self, request: &Request<'_>, until: Timestamp, now: Timestamp) -> Refusal {
         let is_by_deadline = request
             .deadline
             .is_some_and(|deadline| until >= deadline.saturating_sub(Duration::from_nanos(1)));
-        let shed = self.overload().zip(self.resource_of(request));
+        let shed = self.overload().zip(self.named_target_of(request, now));
         match shed {
-            Some((overload, resource)) if !is_by_deadline => {
-                shed_by(request.namespace, &overload.refuse_delayed(resource), request.class)
+            Some((overload, target)) if !is_by_deadline => {
+                let shed = overload.refuse_delayed(target.resource, target.level);
+                shed_by(request.namespace, &shed, request.class)
             }
             _ => past_deadline(request.namespace),
         }
     }
 
-    fn queue_full(&self, request: &Request<'_>) -> Refusal {
+    fn queue_full(&self, request: &Request<'_>, now: Timestamp) -> Refusal {
         let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
         // Its resource may answer with a status of its own.
-        if let Some((id, overload)) = self.resource_of(request).zip(self.overload()) {
-            refusal.details = Some(Box::new(overload.refusal_of_full_queue(id).details()));
+        if let Some((target, overload)) = self.named_target_of(request, now).zip(self.overload()) {
+            let full = overload.refusal_of_full_queue(target.resource, target.level);
+            refusal.details = Some(Box::new(full.details()));
         }
         refusal
     }
@@ -456,9 +460,9 @@ impl Patience {
 }
 
 fn serve(seat: Seat, entrant: Option<Entrant>, holds: &mut Holds, now: Timestamp) {
-    seat.served(now);
-    if let (Some(place), Some(entrant)) = (&mut holds.place, entrant) {
-        place.charge(entrant);
+    let charged = seat.served(now);
+    if let (Some(place), Some(entrant), Some(charged)) = (&mut holds.place, entrant, charged) {
+        place.charge(entrant.cost(charged));
     }
 }
 

@@ -56,9 +56,7 @@ impl Engine {
         let Holds { limits, leased, units, place, stored, loan, .. } = holds;
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place {
-            if let Some(true_units) = completion.work_end().true_units {
-                place.correct(true_units);
-            }
+            place.settle(limits.admitted_at(), now);
             if let Some(sample) = completion.sample(limits.admitted_at(), now) {
                 place.sample(sample, limits.admitted_at(), now);
             }
@@ -146,7 +144,9 @@ impl Engine {
                 fallback.take_back(&self.shared.table, now);
             }
         }
-        drop(place);
+        if let Some(place) = place {
+            place.settle(limits.admitted_at(), now);
+        }
         if let (Some(units), Some(capacity)) = (units, &self.planes.capacity) {
             (!Fault::UnitsKept.is_planted()).then(|| capacity.give_back(units, now));
         }

@@ -271,17 +271,17 @@ pub(crate) fn requests_that_were_refused_together_are_no_demand_on_the_system() 
     let flood = [("user", "flood")];
     let flood = Request::new("api", &flood).class(Class::CriticalPlus);
     let critical = Request::new("api", ()).class(Class::Critical);
-    for _ in 0..50 {
+    for _ in 0..500 {
         refused(&world, &[flood.cost(cost(50)), flood.cost(cost(51))]);
     }
-    for _ in 0..90 {
+    for _ in 0..60 {
         drop(admitted(&world, &[critical]));
     }
-    for _ in 0..10 {
+    for _ in 0..40 {
         drop(admitted(&world, &[Request::new("api", ()).class(Class::Sheddable)]));
     }
-    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
-    // stay.
+    // A tenth must go, of the class that asks for more than its part. Were the flood counted, the
+    // tenth would be of the flood.
     world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
     let _ = world.engine.tick(world.now());

@@ -159,14 +159,21 @@ fn a_request_that_joined_a_line_and_is_called_was_offered_once_and_is_admitted()
 }
 
 #[test]
-fn a_repeated_attempt_that_joins_a_line_is_not_offered_again() {
+fn an_attempt_that_repeats_a_refusal_is_not_offered_again_and_one_that_repeats_none_is() {
     let Line { world, held, first, joined } = Line::new();
     drop(joined);
+    let mut refused = Line::patient(Class::Sheddable);
+    refused.may_wait_until = None;
+    world.begin(&refused).refused();
+    assert_eq!(world.stats().offered, 4);
     let mut repeated = Line::patient(Class::Sheddable);
-    repeated.attempt = 1;
-    drop(world.begin(&repeated).waits());
-    assert_eq!(world.stats().offered, 3);
-    drop((held, first));
+    repeated.attempt = 5;
+    let again = world.begin(&repeated).waits();
+    assert_eq!(world.stats().offered, 4, "it repeats the refusal");
+    drop(again);
+    let more = world.begin(&repeated).waits();
+    assert_eq!(world.stats().offered, 5, "whatever its caller says");
+    drop((held, first, more));
 }
 
 #[test]
@@ -298,7 +305,7 @@ proptest! {
         let mut callers = Callers { world: World::new(room), waiting: Vec::new(), at_work: Vec::new() };
         // A small room, so that requests are displaced, those that have joined a line included.
         callers.world.engine.set_waiting_bounds(RoomBounds::new(5, usize::MAX));
-        let mut first_attempts = 0;
+        let (mut first_attempts, mut attempts) = (0, 0);
         for act in acts {
             match act {
                 Act::Ask { user, class, waits_ms, attempt } => {
@@ -312,6 +319,7 @@ proptest! {
                     if let Ok(step) = callers.world.engine.admit(&request, callers.world.now()) {
                         callers.take(step);
                         first_attempts += u64::from(attempt == 0);
+                        attempts += 1;
                     }
                 }
                 Act::Resume { which, ms } if which < callers.waiting.len() => {
@@ -342,6 +350,7 @@ proptest! {
         let stats = callers.world.engine.resource_stats(NOW).next().unwrap();
         prop_assert_eq!((stats.in_flight, stats.undecided()), (0, 0));
         prop_assert_eq!(stats.offered, stats.decided());
-        prop_assert_eq!(stats.offered, first_attempts);
+        // A repeated attempt is offered unless it repeats a refusal.
+        prop_assert!((first_attempts..=attempts).contains(&stats.offered));
     }
 }

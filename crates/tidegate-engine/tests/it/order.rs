@@ -240,17 +240,17 @@ pub(crate) fn a_denied_request_is_no_demand_on_the_system() {
     let flood = [("user", "flood")];
     let flood = Request::new("api", &flood).class(Class::CriticalPlus).cost(Cost::new(101).unwrap());
     let critical = Request::new("api", ()).class(Class::Critical);
-    for _ in 0..50 {
+    for _ in 0..1000 {
         assert_eq!(refused(world.decide(&flood)).1, Reason::CostExceedsLimit);
     }
-    for _ in 0..90 {
+    for _ in 0..60 {
         drop(admitted(world.decide(&critical)));
     }
-    for _ in 0..10 {
+    for _ in 0..40 {
         drop(admitted(world.decide(&Request::new("api", ()).class(Class::Sheddable))));
     }
-    // A tenth must go. Were the flood counted, it alone would be more than the nine tenths that
-    // stay.
+    // A tenth must go, of the class that asks for more than its part. Were the flood counted, the
+    // tenth would be of the flood.
     world.engine.event(Event::Pressure(1.2), world.now()).unwrap();
     world.advance(Duration::from_millis(100));
     let _ = world.engine.tick(world.now());

@@ -138,7 +138,7 @@ fn at_ten_times_the_load_the_store_is_asked_once_for_each_admitted_request() {
 #[test]
 fn a_queue_that_is_too_long_refuses_the_least_important_tenants_before_it_sheds_any_other() {
     let overload = Overload::new(ResourceConfig::new(1).queue(QueueConfig::default()), 7).unwrap();
-    let level_of = |tenant: &str| overload.request_level(Class::Sheddable, Some(tenant), NOW).number();
+    let level_of = |tenant: &str| overload.request_level(1, Class::Sheddable, Some(tenant), NOW).number();
     let tenants: Vec<String> = (0..300).map(|tenant| tenant.to_string()).collect();
     let levels: Vec<u16> = tenants.iter().map(|tenant| level_of(tenant)).collect();
     let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", [])).overload(overload);

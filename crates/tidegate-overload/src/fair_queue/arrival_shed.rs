@@ -20,6 +20,7 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
+use super::namespace_delay::STOOD_RECENTLY;
 use super::wait_estimate::is_hopeless_after;
 use super::{FairQueue, tenant_of};
 use crate::waiting_room::Entrant;
@@ -30,8 +31,6 @@ const SHED_FROM: f64 = 1.1;
 const SHED_ALL_FROM: f64 = 2.0;
 /// A wait above the target that is shorter than this is a burst.
 const BURST: Duration = Duration::from_millis(20);
-/// After a class has stood, no wait counts as a burst for so long.
-pub(super) const STOOD_RECENTLY: Duration = Duration::from_secs(2);
 
 /// Why a request is refused on arrival rather than wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! request brings says who a tenant is, so that tenants alone would be no bound: a namespace whose
 //! requests have a new name each would take the part of all others.
 
-
 use super::fair_schedule::FairSchedule;
 use super::flow::TenantKey;
 use super::namespace_queue::NamespaceQueue;
@@ -207,7 +206,8 @@ pub(super) struct DisplacementCandidate {
 impl DisplacementCandidate {
     /// By how much more than its part the namespace has, then by the length of the sub-queue.
     fn compare(&self, other: &Self) -> core::cmp::Ordering {
-        let (own, others) = (self.requests * u64::from(other.weight), other.requests * u64::from(self.weight));
+        let (own, others) =
+            (self.requests * u64::from(other.weight), other.requests * u64::from(self.weight));
         own.cmp(&others).then(self.length.cmp(&other.length)).then(self.position.cmp(&other.position))
     }
 }

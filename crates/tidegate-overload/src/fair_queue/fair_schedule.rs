@@ -135,7 +135,7 @@ impl<K: Copy + Ord, F> FairSchedule<K, F> {
         self.ready.len()
     }
 
-    /// The flow of this key, opened if there is none. One that has no requests starts at the
+    /// The flow of this key, opened if it is not open yet. One that has no requests starts at the
     /// virtual time, unless it is ahead of it.
     pub(super) fn open(&mut self, key: K, weight: u32, flow: impl FnOnce() -> F) -> u32 {
         self.forget_idle();

@@ -8,9 +8,12 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
-use super::arrival_shed::STOOD_RECENTLY;
 use super::delay_control::DelayControl;
 
+/// After a queue has stood, no wait counts as a burst for so long.
+pub(super) const STOOD_RECENTLY: Duration = Duration::from_secs(2);
+
+/// The delay of one namespace in one class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NamespaceDelay {
     pub(super) control: DelayControl,

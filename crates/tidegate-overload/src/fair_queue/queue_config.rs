@@ -203,7 +203,9 @@ pub enum QueueConfigError {
     #[error("min_share of critical_plus contradicts its reserve; remove it, or give it to another class")]
     MinShareOfReserve,
     /// There are to be too many sub-queues.
-    #[error("{flows_max} sub-queues are too many; use at most 1048576, further tenants share 128 of a namespace")]
+    #[error(
+        "{flows_max} sub-queues are too many; use at most 1048576, further tenants share 128 of a namespace"
+    )]
     FlowsMax {
         /// The sub-queues.
         flows_max: usize,

@@ -29,8 +29,7 @@ pub struct QueueTick {
 }
 
 impl QueueTick {
-    /// The part that the admission cursor needs to know. The cost that is served is for the
-    /// resource to say, which also knows of requests that did not wait.
+    /// The part that the admission cursor needs to know.
     pub fn observation(&self) -> QueueObservation {
         let shed = self.shed.iter().fold(0, |sum: u64, shed| sum.saturating_add(*shed));
         QueueObservation {
@@ -38,7 +37,6 @@ impl QueueTick {
             delay: self.delay,
             is_empty: self.was_empty,
             shed,
-            served: 0,
             departures: self.departures,
         }
     }

@@ -11,6 +11,7 @@ use crate::namespaces::NamespaceKey;
 impl FairQueue {
     /// Reports the time since the last tick, and begins the next one.
     pub fn tick(&mut self, now: Timestamp) -> QueueTick {
+        self.times.forget(now);
         let tick = core::mem::replace(&mut self.tick, TickState::new(self.requests.is_empty()));
         let mut observation = QueueTick {
             was_empty: tick.was_empty,

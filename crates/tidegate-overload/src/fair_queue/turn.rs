@@ -33,7 +33,7 @@ impl FairQueue {
         if (now >= request.until || now >= request.deadline) && !is_served_anyway {
             return self.shed(position, QueueShed::Expired);
         }
-        if request.deadline.saturating_since(now) < self.service_time && !is_served_anyway {
+        if request.deadline.saturating_since(now) < self.times.typical() && !is_served_anyway {
             return self.shed(position, QueueShed::TooLate);
         }
         if self.next() != Some(position) {
@@ -86,7 +86,7 @@ impl FairQueue {
             let since = self.queue_busy_since.unwrap_or(now);
             now.saturating_since(since).min(UNKNOWN_INTERVAL_MAX)
         });
-        let deep = interval.saturating_mul(DEPARTURES).min(self.service_time.saturating_mul(2));
+        let deep = interval.saturating_mul(DEPARTURES).min(self.times.typical().saturating_mul(2));
         Some(configured.max(interval.saturating_mul(2)).max(deep).max(Duration::from_nanos(1)))
     }
 }

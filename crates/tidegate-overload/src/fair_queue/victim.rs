@@ -10,9 +10,9 @@ use crate::waiting_room::{Entrant, Position};
 
 impl FairQueue {
     /// The request that makes room for another one: of the lowest class that waits, the newest of
-    /// the longest sub-queue of the namespace that is most over its part. In the entrant's own class
-    /// that namespace has to have more than its own would, or the sub-queue has to be longer. `None`: only requests that are more important wait, or none that is less
-    /// deserving.
+    /// the longest sub-queue of the namespace that is most over its part. In the entrant's own
+    /// class that namespace has to have more than its own would, or the sub-queue has to be longer.
+    /// `None`: only requests that are more important wait, or none that is less deserving.
     pub fn victim(&self, entrant: &Entrant) -> Option<Position> {
         if Fault::VictimOfOwnClass.is_planted() {
             return self.victims(entrant.class, Some(entrant)).first().copied();
@@ -24,8 +24,8 @@ impl FairQueue {
 
     /// Of each namespace the newest request of its longest sub-queue of a class; the namespace that
     /// is most over its part first, by shares. In the class of `entrant`, only of namespaces that
-    /// have more of their part than its own would, and of sub-queues of its own that are longer than
-    /// its tenant's would be. With no entrant, all.
+    /// have more of their part than its own would, and of sub-queues of its own that are longer
+    /// than its tenant's would be. With no entrant, all.
     pub(crate) fn victims(&self, class: Class, entrant: Option<&Entrant>) -> Vec<Position> {
         let queue = &self.classes[class as usize];
         let own = entrant.filter(|entrant| entrant.class == class).map(|entrant| {

@@ -29,9 +29,8 @@ impl FairQueue {
             ((own as f64 + charge) * namespace.ready_flows() as f64).min(namespace.backlog() as f64)
         });
         let of = queue.key_of(key.namespace);
-        let before = in_namespace + self.served_beside(entrant.class, of, in_namespace.max(charge), |other| {
-            other.backlog() as f64
-        });
+        let before = in_namespace
+            + self.served_beside(entrant.class, of, in_namespace.max(charge), |other| other.backlog() as f64);
         let in_class = before / self.part_of(entrant.class);
         let all: u64 = self.classes.iter().map(ClassQueue::backlog).fold(0, u64::saturating_add);
         self.rate.time_for(in_class.min(all as f64))

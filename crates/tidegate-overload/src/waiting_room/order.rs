@@ -79,7 +79,8 @@ pub struct Entrant {
     /// A hash of its tenant, the same for all requests of a tenant in a namespace. Requests without
     /// one are those of one tenant. Looked at by fair queues only, as is what follows.
     pub tenant: Option<u64>,
-    /// Its expected cost for the resource; at most 2^32 - 1 counts.
+    /// The charge of the fair queue of its resource: the time that it is expected to keep a place,
+    /// in microseconds; at most 2^32 - 1 counts. A room sets it when the request enters.
     pub cost: Cost,
     /// The instant from which it is refused rather than served.
     pub until: Timestamp,

@@ -393,7 +393,10 @@ fn one_namespace_may_fill_the_bounds_of_a_resource_and_takes_nothing_of_the_shar
     let own: Vec<_> = (0..100).map(|_| room.enter(of(0, 0), NOW).unwrap().position).collect();
     let full = room.enter(of(0, 0), NOW).unwrap_err();
     assert_eq!((full.bounds.requests, full.bounds.bytes), (100, 100_000));
-    assert!(room.enter(of(1, 0), NOW).is_err(), "whatever the namespace");
+    // Another one has a half of them, once it asks.
+    let displaced = (0..50).map(|_| room.enter(of(1, 0), NOW).unwrap().displaced.unwrap());
+    assert!(displaced.eq(own[50..].iter().rev().copied()), "the newest ones of the first");
+    assert!(room.enter(of(1, 0), NOW).is_err());
     // Each namespace still has its half of the shared room, and no more.
     for namespace in [0, 1] {
         assert_eq!([1, 2].map(|_| room.enter(of(namespace, 1), NOW).is_ok()), [true, true]);

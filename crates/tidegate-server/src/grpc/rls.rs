@@ -167,7 +167,9 @@ impl Desk<'_> {
         let now = self.daemon.clock.now();
         let mut answer = answer(&outcomes, now, self.in_force.config.older_headers);
         // Of several resources the first one: the answer has one set of headers.
-        if let Some(load) = lines.iter().find_map(|line| self.shown_load(line.request.resource)) {
+        if let Some(load) =
+            lines.iter().find_map(|line| self.shown_load(line.request.resource, line.request.namespace))
+        {
             add_load(&mut answer, load);
         }
         Ok(answer)

@@ -1,7 +1,6 @@
 //! Requests that are refused on arrival.
 
 use super::*;
-use crate::cursor::Cursor;
 use crate::marginal_rank::MarginalRank;
 
 /// A queue that takes two new tenants and serves one request each millisecond: it grows by one.
@@ -39,7 +38,7 @@ impl Growing {
 
     /// The answer to the arrival of a new tenant of this level of 100 marginal ones.
     fn shed(&self, level: u16) -> Option<ArrivalShed> {
-        let rank = MarginalRank::new(level, Cursor::OPEN, 100);
+        let rank = MarginalRank::new(level, 0, 100);
         let arrival = entrant(Class::Sheddable, u64::MAX).marginal(rank);
         self.line.queue.sheds_on_arrival(&arrival, after(self.now))
     }
@@ -93,7 +92,7 @@ fn a_tenant_with_nothing_in_the_queue_is_not_shed_because_another_floods_it() {
     assert_eq!((queue.line.queue.count(), queue.shed(0)), (90, SHED), "most tenants have one request");
     flood(&mut queue, 2);
     assert_eq!(queue.shed(0), None, "a third of what waits are second and later requests");
-    let own = entrant(Class::Sheddable, 1_000).marginal(MarginalRank::new(0, Cursor::OPEN, 100));
+    let own = entrant(Class::Sheddable, 1_000).marginal(MarginalRank::new(0, 0, 100));
     assert_eq!(queue.line.queue.sheds_on_arrival(&own, after(queue.now)), SHED);
 }
 

@@ -241,8 +241,7 @@ fn namespaces_are_served_by_their_shares_and_the_class_stands_above_them() {
 #[test]
 fn namespaces_beyond_the_bound_have_one_part_together() {
     let mut line = Line::without_delay_control(QueueConfig::default());
-    let all: Vec<_> =
-        (0..80).map(|namespace| of_namespace(namespace, Class::Critical, 1)).collect();
+    let all: Vec<_> = (0..80).map(|namespace| of_namespace(namespace, Class::Critical, 1)).collect();
     let served = line.served_costs(&all, 6_500);
     assert!(served[..64].iter().all(|served| (99.0..=101.0).contains(served)), "{served:?}");
     assert!((99.0..=101.0).contains(&served[64..].iter().sum::<f64>()), "{served:?}");

@@ -148,8 +148,8 @@ impl World {
             Bronze::ManyTenants => (Class::Sheddable, number.to_string()),
             Bronze::AllClasses => (Class::ALL[number as usize % 3], number.to_string()),
         };
-        let level = self.overload.request_level(class, Some(&tenant), Self::at(now));
-        if self.overload.shed(ONLY, level, Cost::ONE, true).is_some() {
+        let level = self.overload.request_level(1, class, Some(&tenant), Self::at(now));
+        if self.overload.shed(ONLY, level, true).is_some() {
             self.second.refused += 1;
             return;
         }
@@ -174,9 +174,9 @@ impl World {
                 self.second.refused += 1;
                 continue;
             }
-            let permit = self.overload.acquire(ONLY, class, Self::at(now)).unwrap();
+            let permit = self.overload.acquire(ONLY, level_of(class), Self::at(now)).unwrap();
             self.busy.push((now + self.chance.span(10.0 * MS as f64), permit));
-            self.seen.served += 1;
+            self.overload.count_served(ONLY, level_of(class));
             self.second.served += 1;
         }
     }

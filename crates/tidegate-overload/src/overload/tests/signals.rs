@@ -90,7 +90,6 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
             delay: Duration::from_millis(15),
             is_empty: false,
             shed: 1,
-            served: 10,
             departures: 0,
         };
         overload.observe_queue(ONLY, standing);
@@ -98,7 +97,7 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
     }
     assert_eq!(overload.level(ONLY), LoadLevel::Emergency);
     let take = |class| {
-        let taken = core::iter::from_fn(|| overload.acquire(ONLY, class, START).ok());
+        let taken = core::iter::from_fn(|| overload.acquire(ONLY, level_of(class), START).ok());
         taken.collect::<Vec<_>>()
     };
     let (common, highest) = (take(Class::Critical), take(Class::CriticalPlus));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fair_queue::{QueueShed, TurnVerdict};
+use crate::namespaces::NamespaceShares;
 
 const RESOURCE: ResourceId = ResourceId(0);
 const COUNTER: Obstacle = Obstacle::Counter(1);
@@ -33,12 +34,12 @@ fn any_class_joins_a_fair_line_and_is_called_when_it_comes_first() {
     // The call of the one that was next before is of no use any more.
     assert_eq!(room.turn(low.position, NOW), TurnVerdict::Wait);
     assert_eq!(room.turn(urgent.position, NOW), TurnVerdict::Go);
-    assert_eq!(room.served(urgent.position, NOW), Some(low.position));
+    assert_eq!(room.served(urgent.position, NOW).called, Some(low.position));
     assert_eq!(room.leave(behind.position), None);
-    assert_eq!(room.served(low.position, NOW), None);
+    assert_eq!(room.served(low.position, NOW).called, None);
     assert_eq!((room.count(), room.lines(), room.used()), (0, 0, RoomUse::default()));
     assert_eq!(room.line_ahead([PLACE], Class::Sheddable), None);
-    assert_eq!(room.served(low.position, NOW), None, "it has no position any more");
+    assert_eq!(room.served(low.position, NOW).called, None, "it has no position any more");
     assert_eq!(room.turn(low.position, NOW), TurnVerdict::Wait);
 }
 
@@ -104,10 +105,10 @@ fn a_request_that_asks_for_an_answer_has_been_charged_and_gets_it_back() {
     // on.
     let moved = room.moved(first, PLACE, after(4));
     assert_eq!((moved.called, moved.next), (None, None), "its tenant's turn comes after the other's");
-    assert_eq!(room.served(other, after(4)), Some(first));
+    assert_eq!(room.served(other, after(4)).called, Some(first));
     assert_eq!(room.turn(first, after(5)), TurnVerdict::Go);
     assert_eq!(room.moved(first, answer, after(5)).called, Some(second));
-    assert_eq!(room.served(first, after(7)), None);
+    assert_eq!(room.served(first, after(7)).called, None);
     assert!(!room.contains(first));
     let counts = room.queue(RESOURCE).unwrap().counts(Class::Critical);
     assert_eq!((counts.served, counts.wait_sum), (2, Duration::from_millis(4 + 7)));
@@ -116,7 +117,7 @@ fn a_request_that_asks_for_an_answer_has_been_charged_and_gets_it_back() {
     let (third, _, next_of_first) = (enter(2), enter(2), enter(1));
     assert_eq!(room.moved(second, Obstacle::Answer(second), after(8)).called, Some(third));
     assert_eq!(room.leave(second), None);
-    assert_eq!(room.served(third, after(9)), Some(next_of_first));
+    assert_eq!(room.served(third, after(9)).called, Some(next_of_first));
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn a_line_becomes_fair_or_plain_while_requests_wait_in_it() {
     let high = enter(&mut room, PLACE, Class::Critical);
     room.set_queues([(RESOURCE, QueueConfig::default())], NOW);
     assert_eq!((room.next(PLACE), room.queue(RESOURCE).unwrap().count()), (Some(high), 2));
-    assert_eq!(room.served(high, NOW), Some(low));
+    assert_eq!(room.served(high, NOW).called, Some(low));
     room.set_queues([], NOW);
     assert!(room.queue(RESOURCE).is_none());
     assert_eq!(room.next(PLACE), Some(low));
@@ -207,7 +208,7 @@ proptest! {
                         if matches!(room.turn(next, now), TurnVerdict::Shed(_)) {
                             calls.push(room.leave(next));
                         } else {
-                            calls.push(room.served(next, now));
+                            calls.push(room.served(next, now).called);
                         }
                         waiting.retain(|position| *position != next);
                     }
@@ -223,7 +224,8 @@ proptest! {
                 }
                 FairStep::Correct { class, tenant, units } => {
                     let cost = tidegate_core::Cost::new(units).unwrap();
-                    calls.push(room.correct(RESOURCE, &of(Class::ALL[class], tenant), cost));
+                    let held = Duration::from_micros(cost.units());
+                    calls.push(room.settle(RESOURCE, &of(Class::ALL[class], tenant).cost(cost), held, now));
                 }
                 FairStep::Leave(_) | FairStep::Move(..) => {}
             }
@@ -240,4 +242,69 @@ proptest! {
         prop_assert_eq!((room.lines(), room.groups.len(), room.displaceable.len(), room.aside.len()), (0, 0, 0, 0));
         prop_assert_eq!(room.used(), RoomUse::default());
     }
+}
+
+fn of_namespace(namespace: u32, class: Class) -> Entrant {
+    let mut one = of(class, 1).bytes(10);
+    one.group.namespace = namespace;
+    one
+}
+
+#[test]
+fn a_namespace_below_its_part_of_a_room_of_its_own_displaces_one_that_is_over_it() {
+    let mut room = fair_room(RoomBounds::new(100, 1 << 20));
+    room.set_resource_bounds([(RESOURCE, RoomUse::new(10, 1000))]);
+    let flood: Vec<_> =
+        (0..10).map(|_| room.enter(of_namespace(1, Class::Critical), NOW).unwrap().position).collect();
+    assert!(room.enter(of_namespace(1, Class::CriticalPlus), NOW).is_ok(), "of its own, a lower class");
+    // Of the other namespace even the lowest class has its half, and no more.
+    for number in 0..5 {
+        let entered = room.enter(of_namespace(2, Class::Sheddable), NOW).unwrap();
+        assert_eq!(entered.displaced, Some(flood[8 - number]), "the newest of the lowest class");
+    }
+    assert!(room.enter(of_namespace(2, Class::Sheddable), NOW).is_err(), "both have their part");
+    assert!(room.enter(of_namespace(1, Class::CriticalPlus), NOW).is_ok(), "of its own");
+    let queue = room.queue(RESOURCE).unwrap();
+    let waiting = |class| queue.counts(class).waiting;
+    let all = [Class::Sheddable, Class::Critical, Class::CriticalPlus].map(waiting);
+    assert_eq!(all, [5, 3, 2], "a namespace within its part gives way to no higher class of another");
+    room.set_namespace_shares(RESOURCE, &NamespaceShares::new([(1, 4)]));
+    let entered = room.enter(of_namespace(1, Class::Critical), NOW).unwrap();
+    assert!(entered.displaced.is_some(), "four parts of five are its own now");
+    assert_eq!(room.queue(RESOURCE).unwrap().counts(Class::Sheddable).waiting, 4);
+}
+
+#[test]
+fn the_end_of_one_request_moves_its_class_by_no_more_than_eight_typical_ones() {
+    let mut room = fair_room(RoomBounds::new(1000, 1 << 20).shared_by(2, 1));
+    room.set_service_time(RESOURCE, Duration::from_millis(10));
+    let namespace = |number: u32, class| {
+        let mut one = of_namespace(number, class);
+        one.until = Timestamp::MAX;
+        one
+    };
+    let enter = |room: &mut WaitingRoom, number, class| {
+        room.enter(namespace(number, class), NOW).unwrap();
+    };
+    for number in [1, 2] {
+        (0..50).for_each(|_| enter(&mut room, number, Class::Critical));
+        (0..50).for_each(|_| enter(&mut room, number, Class::Sheddable));
+    }
+    // The first request of namespace 1 says that it has kept its place for an hour.
+    let mut order = Vec::new();
+    let mut has_lied = false;
+    while let Some(next) = room.next(PLACE) {
+        let (waiter, ()) = room.waiters.get(next).copied().unwrap();
+        let charged = room.served(next, NOW).charged.unwrap();
+        order.push((waiter.group.namespace, waiter.class));
+        if waiter.group.namespace == 1 && waiter.class == Class::Critical && !has_lied {
+            has_lied = true;
+            let entrant = namespace(1, Class::Critical).cost(charged);
+            room.settle(RESOURCE, &entrant, Duration::from_hours(1), NOW);
+        }
+    }
+    let first = &order[..60];
+    let count = |of: (u32, Class)| first.iter().filter(|one| **one == of).count();
+    assert!(count((2, Class::Critical)) >= 40, "{first:?}");
+    assert!(count((1, Class::Critical)) <= 2, "its own namespace bears it: {first:?}");
 }

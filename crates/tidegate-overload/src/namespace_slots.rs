@@ -1,0 +1,371 @@
+//! The namespaces that ask for a resource: the demand of each, its admission cursor and its
+//! marginal levels.
+//!
+//! [`NAMESPACES_MAX`] namespaces have a slot each, from their first request on until they have
+//! asked for nothing for a while; all further ones share the last slot. A namespace finds its slot
+//! by its number, which is dense, so that the first look almost always finds it.
+
+use core::time::Duration;
+use std::sync::OnceLock;
+
+use tidegate_core::Class;
+
+use crate::cursor::{COHORTS, Cursor, LEVELS, RequestLevel};
+use crate::namespace_cursor::NamespaceCursor;
+use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
+use crate::sync::{AtomicU64, Ordering};
+
+/// A slot that has no namespace, and never had one where a search passes.
+const EMPTY: u64 = 0;
+/// A slot whose namespace has left.
+const LEFT: u64 = 1;
+/// The most of one request's time that counts: an hour, so that no sum wraps.
+const HELD_MAX_US: u64 = 3_600_000_000;
+/// The ticks after which about two thirds of the refusals that were not repeated are forgotten.
+const REFUSAL_TICKS: u64 = 100;
+/// Added to the number of a namespace in its slot.
+const FIRST: u64 = 2;
+
+/// The slots of one resource.
+#[derive(Debug)]
+pub(crate) struct NamespaceSlots {
+    /// The namespace of each slot. Relaxed: a request that finds the slot of a namespace that has
+    /// just left adds to the demand of the next one there, for one tick.
+    names: [AtomicU64; NAMESPACES_MAX],
+    slots: Box<[NamespaceSlot]>,
+    /// The cursor of a namespace that has no slot yet: an operator's pin, or open.
+    initial: AtomicU64,
+}
+
+#[derive(Debug)]
+struct NamespaceSlot {
+    /// The requests offered at each level since the last tick, shed ones included; made when the
+    /// first one comes.
+    offered: OnceLock<Box<[AtomicU64; LEVELS]>>,
+    /// A [`NamespaceCursor`] in one word. Relaxed: one word, ordered with nothing.
+    cursor: AtomicU64,
+    /// The requests that began to be served since the last tick.
+    served: AtomicU64,
+    /// The requests whose work has ended since the last tick, and the microseconds for which they
+    /// kept their places.
+    ended: AtomicU64,
+    held_us: AtomicU64,
+    /// The refusals by load that callers have not repeated yet.
+    refused: AtomicU64,
+    /// The cohorts of each class below which the requests that the cursor lets in are marginal; 0:
+    /// none. Relaxed, like the cursor: between two stores a request is judged by one old and one
+    /// new position.
+    marginal: AtomicU64,
+}
+
+/// The requests of one namespace in a tick.
+#[derive(Clone, Debug)]
+pub(crate) struct NamespaceTick {
+    pub(crate) slot: usize,
+    pub(crate) namespace: NamespaceKey,
+    /// Those that were offered, by level; `None`: no request was.
+    pub(crate) offered: Option<Box<[u64; LEVELS]>>,
+    /// Those that began to be served.
+    pub(crate) served: u64,
+    /// Those whose work has ended, and the microseconds for which they kept their places.
+    pub(crate) ended: u64,
+    pub(crate) held_us: u64,
+}
+
+impl NamespaceSlots {
+    pub(crate) fn new() -> Self {
+        let slot = |_| NamespaceSlot {
+            offered: OnceLock::new(),
+            cursor: AtomicU64::new(0),
+            served: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            held_us: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            marginal: AtomicU64::new(0),
+        };
+        Self {
+            names: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
+            slots: (0..=NAMESPACES_MAX).map(slot).collect(),
+            initial: AtomicU64::new(NamespaceCursor::OPEN.to_bits()),
+        }
+    }
+
+    /// The slot of a namespace; `None` if it has none and is not among those that are too many.
+    #[inline]
+    fn find(&self, namespace: u32) -> Option<usize> {
+        let name = u64::from(namespace) + FIRST;
+        for step in 0..NAMESPACES_MAX {
+            let slot = (namespace as usize + step) % NAMESPACES_MAX;
+            match self.names[slot].load(Ordering::Relaxed) {
+                found if found == name => return Some(slot),
+                EMPTY => return None,
+                _ => {}
+            }
+        }
+        // A full table, or one of which some namespaces have left.
+        let is_full = self.names.iter().all(|name| name.load(Ordering::Relaxed) >= FIRST);
+        is_full.then_some(NAMESPACES_MAX)
+    }
+
+    /// The slot of a namespace, which takes a free one if it has none.
+    #[inline]
+    fn claim(&self, namespace: u32) -> usize {
+        if let Some(slot) = self.find(namespace) { slot } else { self.claim_free(namespace) }
+    }
+
+    #[cold]
+    fn claim_free(&self, namespace: u32) -> usize {
+        let name = u64::from(namespace) + FIRST;
+        for step in 0..NAMESPACES_MAX {
+            let slot = (namespace as usize + step) % NAMESPACES_MAX;
+            let before = self.names[slot].load(Ordering::Relaxed);
+            if before == name {
+                return slot;
+            }
+            if before < FIRST {
+                // The first request of a namespace takes the cursor that holds for all.
+                let taken =
+                    self.names[slot].compare_exchange(before, name, Ordering::Relaxed, Ordering::Relaxed);
+                match taken {
+                    Ok(_) => {
+                        self.slots[slot]
+                            .cursor
+                            .store(self.initial.load(Ordering::Relaxed), Ordering::Relaxed);
+                        return slot;
+                    }
+                    Err(other) if other == name => return slot,
+                    Err(_) => {}
+                }
+            }
+        }
+        NAMESPACES_MAX
+    }
+
+    /// Counts a request as demand.
+    #[inline]
+    pub(crate) fn offer(&self, level: RequestLevel) {
+        // Relaxed: sums for the next tick, ordered with nothing.
+        let slot = &self.slots[self.claim(level.namespace())];
+        let offered = slot.offered.get_or_init(|| Box::new(core::array::from_fn(|_| AtomicU64::new(0))));
+        offered[usize::from(level.number())].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the demand of one request back, never below zero.
+    pub(crate) fn withdraw(&self, level: RequestLevel) {
+        let slot = self.find(level.namespace()).map(|slot| &self.slots[slot]);
+        if let Some(offered) = slot.and_then(|slot| slot.offered.get()) {
+            let _ = offered[usize::from(level.number())].fetch_update(
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+                |sum| Some(sum.saturating_sub(1)),
+            );
+        }
+    }
+
+    /// Counts a request that was refused because of the load: its next attempt is no new demand.
+    pub(crate) fn refuse(&self, namespace: u32) {
+        if let Some(slot) = self.find(namespace) {
+            self.slots[slot].refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a refusal back whose request waits instead; never below zero.
+    pub(crate) fn unrefuse(&self, namespace: u32) {
+        self.take_refusal(namespace);
+    }
+
+    /// Whether a request that its caller calls a repeated attempt is one: there is a refusal that
+    /// it can repeat. A caller that says so of each request would otherwise ask for nothing.
+    pub(crate) fn take_refusal(&self, namespace: u32) -> bool {
+        let take = |count: u64| count.checked_sub(1);
+        self.find(namespace).is_some_and(|slot| {
+            let refused = &self.slots[slot].refused;
+            refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+        })
+    }
+
+    /// The demand since the last tick, of all namespaces and levels.
+    pub(crate) fn demand(&self) -> u64 {
+        let offered = self.slots.iter().filter_map(|slot| slot.offered.get());
+        offered
+            .flat_map(|levels| levels.iter())
+            .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
+    }
+
+    /// Counts a request that begins to be served.
+    #[inline]
+    pub(crate) fn serve(&self, namespace: u32) {
+        self.slots[self.claim(namespace)].served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that kept its place for so long.
+    pub(crate) fn end(&self, namespace: u32, held: Duration) {
+        let slot = &self.slots[self.claim(namespace)];
+        let micros = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).min(HELD_MAX_US);
+        slot.held_us.fetch_add(micros, Ordering::Relaxed);
+        slot.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the numbers since the last tick out: those of each namespace which has any. Without
+    /// `has_offers` no request was offered.
+    pub(crate) fn take_tick(&self, has_offers: bool) -> Vec<NamespaceTick> {
+        let mut all = Vec::new();
+        for (number, slot) in self.slots.iter().enumerate() {
+            let Some(levels) = slot.offered.get() else { continue };
+            // A refusal that is not repeated within some ten seconds was for good.
+            let fade = |count: u64| (count > 0).then(|| count - count.div_ceil(REFUSAL_TICKS));
+            let _ = slot.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
+            let is_offered = has_offers && levels.iter().any(|level| level.load(Ordering::Relaxed) > 0);
+            let offered = is_offered
+                .then(|| Box::new(core::array::from_fn(|level| levels[level].swap(0, Ordering::Relaxed))));
+            let [served, ended, held_us] =
+                [&slot.served, &slot.ended, &slot.held_us].map(|sum| sum.swap(0, Ordering::Relaxed));
+            if offered.is_some() || served > 0 || ended > 0 {
+                let namespace = self.key(number);
+                all.push(NamespaceTick { slot: number, namespace, offered, served, ended, held_us });
+            }
+        }
+        all
+    }
+
+    /// The namespace of a slot.
+    fn key(&self, slot: usize) -> NamespaceKey {
+        let name = self.names.get(slot).map_or(EMPTY, |name| name.load(Ordering::Relaxed));
+        name.checked_sub(FIRST).map_or(NamespaceKey::Rest, |number| NamespaceKey::Exact(number as u32))
+    }
+
+    /// The cursor of a namespace.
+    #[inline]
+    pub(crate) fn cursor(&self, namespace: u32) -> NamespaceCursor {
+        let word = self.find(namespace).map_or(&self.initial, |slot| &self.slots[slot].cursor);
+        NamespaceCursor::from_bits(word.load(Ordering::Relaxed))
+    }
+
+    /// The position in the most important class of which requests of any namespace are shed.
+    pub(crate) fn highest(&self) -> Cursor {
+        let cursors = self.slots.iter().map(|slot| &slot.cursor).chain([&self.initial]);
+        let cursors = cursors.map(|word| NamespaceCursor::from_bits(word.load(Ordering::Relaxed)).highest());
+        cursors.max().unwrap_or(Cursor::OPEN)
+    }
+
+    /// The cohort of a class below which the requests of a namespace that the cursor lets in are
+    /// marginal, and the position of that cursor in the class.
+    pub(crate) fn marginal(&self, namespace: u32, class: Class) -> (u16, u16) {
+        let Some(slot) = self.find(namespace).map(|slot| &self.slots[slot]) else { return (0, 0) };
+        let [end, cursor] = [&slot.marginal, &slot.cursor].map(|word| {
+            let positions = NamespaceCursor::from_bits(word.load(Ordering::Relaxed));
+            positions.0[class as usize]
+        });
+        (end.min(COHORTS), cursor)
+    }
+
+    /// Moves the cursors of the namespaces, each with its marginal cohorts; those of all others are
+    /// open.
+    pub(crate) fn set_each(&self, positions: &[(usize, NamespaceCursor, NamespaceCursor)]) {
+        let open = NamespaceCursor::OPEN;
+        self.initial.store(open.to_bits(), Ordering::Relaxed);
+        for slot in 0..self.slots.len() {
+            let position = positions.iter().find(|(of, ..)| *of == slot);
+            let (cursor, marginal) =
+                position.map_or((open, open), |(_, cursor, marginal)| (*cursor, *marginal));
+            self.set(slot, cursor, marginal);
+        }
+    }
+
+    fn set(&self, slot: usize, cursor: NamespaceCursor, marginal: NamespaceCursor) {
+        self.slots[slot].cursor.store(cursor.to_bits(), Ordering::Relaxed);
+        self.slots[slot].marginal.store(marginal.to_bits(), Ordering::Relaxed);
+    }
+
+    /// Moves the cursors of all namespaces, those that come later included.
+    pub(crate) fn set_all(&self, cursor: NamespaceCursor) {
+        self.initial.store(cursor.to_bits(), Ordering::Relaxed);
+        (0..self.slots.len()).for_each(|slot| self.set(slot, cursor, NamespaceCursor::OPEN));
+    }
+
+    /// A namespace has asked for nothing for a while: its slot is free for another one.
+    pub(crate) fn release(&self, slot: usize) {
+        self.set(
+            slot,
+            NamespaceCursor::from_bits(self.initial.load(Ordering::Relaxed)),
+            NamespaceCursor::OPEN,
+        );
+        if let Some(name) = self.names.get(slot) {
+            name.store(LEFT, Ordering::Relaxed);
+        }
+        // Searches end at an empty slot; where one follows, those before it need not be passed.
+        for slot in (0..NAMESPACES_MAX).rev() {
+            let next = &self.names[(slot + 1) % NAMESPACES_MAX];
+            let is_last = next.load(Ordering::Relaxed) == EMPTY;
+            if is_last {
+                let _ = self.names[slot].compare_exchange(LEFT, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests {
+    use tidegate_core::Timestamp;
+
+    use super::*;
+
+    fn level(namespace: u32) -> RequestLevel {
+        RequestLevel::of(namespace, Class::Critical, Some("t"), 7, Timestamp::from_secs(1_800_000_000))
+    }
+
+    #[test]
+    fn namespaces_beyond_the_bound_share_the_last_slot_and_a_free_slot_is_taken_again() {
+        let slots = NamespaceSlots::new();
+        let numbers = |count: u32| (0..count).map(|number| number * 64 + 5);
+        numbers(70).for_each(|namespace| slots.offer(level(namespace)));
+        let offers = slots.take_tick(true);
+        assert_eq!(offers.len(), 65);
+        let sum = |tick: &NamespaceTick| tick.offered.iter().flat_map(|levels| levels.iter()).sum::<u64>();
+        assert!(offers[..64].iter().all(|offers| sum(offers) == 1));
+        assert_eq!((offers[64].namespace, sum(&offers[64])), (NamespaceKey::Rest, 6));
+        let leaves = offers.iter().find(|offers| offers.namespace == NamespaceKey::Exact(5)).unwrap();
+        slots.release(leaves.slot);
+        slots.offer(level(1_000_000));
+        let offers = slots.take_tick(true);
+        assert_eq!((offers.len(), offers[0].namespace), (1, NamespaceKey::Exact(1_000_000)));
+        assert_eq!(offers[0].slot, leaves.slot);
+    }
+
+    #[test]
+    fn a_refusal_is_repeated_once() {
+        let slots = NamespaceSlots::new();
+        slots.offer(level(1));
+        assert!(!slots.take_refusal(1), "nothing was refused");
+        slots.refuse(1);
+        assert!(!slots.take_refusal(2), "a refusal of another namespace");
+        assert!(slots.take_refusal(1) && !slots.take_refusal(1));
+    }
+
+    #[test]
+    fn a_cursor_moves_the_requests_of_its_namespace_alone_until_one_holds_for_all() {
+        let slots = NamespaceSlots::new();
+        slots.offer(level(1));
+        slots.offer(level(2));
+        let offers = slots.take_tick(true);
+        slots.set(offers[0].slot, NamespaceCursor([0, 0, 128, 0]), NamespaceCursor::OPEN);
+        assert!(slots.cursor(1).sheds(level(1)) && !slots.cursor(2).sheds(level(2)));
+        assert_eq!(slots.highest(), Cursor::at(3 * COHORTS));
+        slots.set_all(NamespaceCursor::of_all(Cursor::CLOSED));
+        assert!(slots.cursor(2).sheds(level(2)) && slots.cursor(77).sheds(level(77)));
+    }
+
+    #[test]
+    fn a_withdrawal_takes_back_what_its_own_namespace_offered_and_never_goes_below_zero() {
+        let slots = NamespaceSlots::new();
+        slots.offer(level(1));
+        slots.withdraw(level(2));
+        assert_eq!(slots.demand(), 1);
+        slots.withdraw(level(1));
+        slots.withdraw(level(1));
+        assert_eq!(slots.demand(), 0);
+        slots.offer(level(1));
+        assert_eq!(slots.demand(), 1);
+    }
+}
