@@ -20,6 +20,8 @@ pub struct ClientSpec {
     /// The class of its requests.
     #[serde(serialize_with = "serialize_class")]
     pub class: Class,
+    /// The number of the namespace of its requests, 0 to 63. Default: 0.
+    pub namespace: u32,
     /// The number of its tenants, 1 to 100 000; each operation is of one of them, all alike.
     pub tenants: u32,
     /// A part of the tenants' names, which decides their cohorts.
@@ -102,6 +104,7 @@ impl ClientSpec {
             rate,
             phases: Vec::new(),
             class: Class::Critical,
+            namespace: 0,
             tenants: 1,
             name_salt: 0,
             cost: 1,

@@ -11,6 +11,7 @@ pub(crate) type JobId = usize;
 pub(crate) struct ArrivedRequest<'a> {
     pub(crate) job: JobId,
     pub(crate) service: usize,
+    pub(crate) namespace: u32,
     pub(crate) class: Class,
     pub(crate) tenant: &'a str,
     pub(crate) cost: u32,

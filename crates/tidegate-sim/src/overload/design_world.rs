@@ -292,7 +292,7 @@ impl OverloadDesignWorld {
         if let Some(after) = spec.leaves_after_ms {
             self.events.plan(now + ms(after), WorldEvent::Leave(job));
         }
-        let (service, class, cost) = (spec.service, spec.class, spec.cost);
+        let (service, namespace, class, cost) = (spec.service, spec.namespace, spec.class, spec.cost);
         let wait_until = now + ms(spec.wait_ms.min(spec.deadline_ms));
         let state = &mut self.services[service];
         state.ledger.offered += 1;
@@ -300,6 +300,7 @@ impl OverloadDesignWorld {
         let arrival = ArrivedRequest {
             job,
             service,
+            namespace,
             class,
             tenant: &names[tenant as usize],
             cost,

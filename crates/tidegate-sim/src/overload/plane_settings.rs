@@ -48,7 +48,10 @@ fn queue_config(service: &ServiceSpec) -> QueueConfig {
             queue = queue.min_share(class, share);
         }
     }
-    queue
+    match service.priority_share.and_then(Share::from_ratio) {
+        Some(share) => queue.reserve_share(share),
+        None => queue,
+    }
 }
 
 /// The bounds of the waiting room of the engine.

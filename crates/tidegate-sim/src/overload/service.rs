@@ -27,6 +27,8 @@ pub struct ServiceSpec {
     pub weights: Option<[u32; 4]>,
     /// The least shares of background classes, least important first; `None`: an ordinary class.
     pub min_shares: [Option<f64>; 4],
+    /// The share of the highest class before all others; `None`: the default.
+    pub priority_share: Option<f64>,
 }
 
 /// A distribution of service times.
@@ -115,6 +117,7 @@ impl ServiceSpec {
             is_adaptive: false,
             weights: None,
             min_shares: [None; 4],
+            priority_share: None,
         }
     }
 

@@ -22,13 +22,15 @@ use super::plane_settings::{overload_plane, waiting_bounds};
 use super::scenario::{OverloadScenario, OverloadScenarioError};
 use crate::kit::Clock;
 
-/// The namespace of all requests. It has no limits, so that the overload plane alone decides.
+/// The beginning of the names of namespaces. They have no limits, so that the overload plane alone
+/// decides.
 const NAMESPACE: &str = "world";
 
 /// The engine and the requests that it has not answered or whose work goes on.
 #[derive(Debug)]
 pub(crate) struct TidegateControl {
     scenario: OverloadScenario,
+    namespaces: Vec<String>,
     engine: Engine,
     waiting: BTreeMap<JobId, WaitingJob>,
     /// How many of them wait for each service.
@@ -86,14 +88,24 @@ fn at(now: u64) -> Timestamp {
     Clock::TRUE.at(now)
 }
 
+/// The names of the namespaces of all clients.
+fn namespaces(scenario: &OverloadScenario) -> Vec<String> {
+    let last = scenario.clients.iter().map(|client| client.namespace).max().unwrap_or(0);
+    (0..=last).map(|number| format!("{NAMESPACE}-{number}")).collect()
+}
+
 fn engine(scenario: &OverloadScenario) -> Result<Engine, OverloadScenarioError> {
     let seed = scenario.seed;
     let mut config = EngineConfig::seeded([seed, 1, 2, 3]);
     config.table.bytes = 1 << 20;
     let overload =
         overload_plane(scenario).map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
-    let engine = Engine::builder(config).namespace(NamespaceConfig::new(NAMESPACE, [])).overload(overload);
-    let engine = engine.build().map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
+    let names = namespaces(scenario);
+    let engine = names
+        .iter()
+        .fold(Engine::builder(config), |engine, name| engine.namespace(NamespaceConfig::new(name, [])));
+    let engine =
+        engine.overload(overload).build().map_err(|error| OverloadScenarioError::Plane(error.to_string()))?;
     engine.set_waiting_bounds(waiting_bounds());
     if scenario.pins_cursor_open {
         for service in &scenario.services {
@@ -107,6 +119,7 @@ fn engine(scenario: &OverloadScenario) -> Result<Engine, OverloadScenarioError> 
 impl TidegateControl {
     pub(crate) fn new(scenario: &OverloadScenario) -> Result<Self, OverloadScenarioError> {
         Ok(Self {
+            namespaces: namespaces(scenario),
             scenario: scenario.clone(),
             engine: engine(scenario)?,
             waiting: BTreeMap::new(),
@@ -200,8 +213,9 @@ fn cause_of(refusal: &Refusal, is_wait_over: bool) -> RefusalCause {
 
 impl AdmissionControl for TidegateControl {
     fn arrive(&mut self, arrival: ArrivedRequest<'_>, now: u64, out: &mut Vec<Verdict>) {
-        let ArrivedRequest { job, service, class, tenant, cost, attempt, deadline, wait_until } = arrival;
-        let mut request = Request::new(NAMESPACE, ())
+        let ArrivedRequest { job, service, namespace, class, tenant, cost, attempt, deadline, wait_until } =
+            arrival;
+        let mut request = Request::new(&self.namespaces[namespace as usize], ())
             .resource(&self.scenario.services[service].name)
             .class(class)
             .tenant(tenant)

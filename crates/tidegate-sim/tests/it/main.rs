@@ -8,3 +8,4 @@ mod overload;
 mod overload_policy;
 mod seed_range;
 mod seeds;
+mod shared_resource;

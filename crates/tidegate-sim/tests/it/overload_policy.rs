@@ -23,8 +23,8 @@ fn resource(text: &str) -> ResourcePolicy {
     resources.swap_remove(0)
 }
 
-/// The part of the requests of each class that is served in time at 1.5 times the capacity, with the
-/// waits of a policy. Each class asks for a quarter and has so many tenants.
+/// The part of the requests of each class that is served in time at 1.5 times the capacity, with
+/// the waits of a policy. Each class asks for a quarter and has so many tenants.
 fn served(resource: &ResourcePolicy, tenants: u32) -> BTreeMap<Class, f64> {
     let ConcurrencyPolicy::Fixed(places) = resource.concurrency else { panic!("{resource:?}") };
     let mut service = ServiceSpec::reference(&resource.name);
