@@ -31,7 +31,8 @@
 //! **Cancellation.** Every future of this crate may be dropped at any await. A request that is
 //! dropped while the store is asked is carried to its decision in the background, and what it was
 //! admitted to is given back. A [`Hold`] that is dropped is settled as abandoned: what is lent
-//! is given back, what was spent stays spent.
+//! is given back, what was spent stays spent. An [`UntoldPermit`] that is dropped is settled as
+//! cancelled.
 //!
 //! **Bounds.** One store call takes at most the store timeout. At most
 //! [`driver::RENEWALS_MAX`] batches of lease asks are in flight, and at most
@@ -44,6 +45,7 @@ pub mod admission;
 
 pub mod driver;
 pub mod hold;
+pub mod kept_permit;
 pub mod pending_request;
 
 pub mod engine_handle;
@@ -57,6 +59,7 @@ pub use admission::{Admission, AdmissionBuilder, UntilReadyError, Verdict};
 pub use driver::Driver;
 pub use engine_handle::EngineHandle;
 pub use hold::Hold;
+pub use kept_permit::UntoldPermit;
 pub use pending_request::{Decided, PendingRequest};
 pub use store_call::{StoreHooks, Undoing};
 pub use tidegate_clock::{Clock, ManualClock, SystemClock};
