@@ -19,7 +19,9 @@ use crate::Bounds;
 mod activity;
 mod budget;
 mod buffered;
+mod delivery;
 mod flow;
+mod http2_frames;
 mod linger;
 mod listener_id;
 mod monitored_stream;
@@ -33,9 +35,12 @@ mod watched;
 pub use activity::{ConnectionActivity, ConnectionCommand};
 pub use budget::BufferBudget;
 pub use buffered::{Buffered, NoRoom, STREAM_BYTES};
+pub use delivery::{
+    AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX, WATCHED_TOTAL_MAX,
+};
 pub use flow::{BodyProgressGuard, Streams};
 pub use listener_id::ListenerId;
-pub use monitored_stream::{MonitoredStream, PeerShutdown};
+pub use monitored_stream::{MonitoredStream, PeerShutdown, PeerState};
 pub use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
 pub use slots::{ConnectionSlot, ConnectionSlots};

@@ -11,14 +11,15 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
 use serde::Serialize;
 use tidegate_core::{Refusal, Timestamp};
 use tidegate_wire::problem::{MEDIA_TYPE, RefusalBody};
 use tidegate_wire::{Fault, FaultCode};
 use tokio::time::Instant;
 
-use crate::connections::{BodyProgressGuard, Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
+use crate::connections::{
+    AnswerBytes, AnswerDelivery, BodyProgressGuard, Buffered, ConnectionActivity, NoRoom, STREAM_BYTES,
+};
 
 pub use tidegate_wire::headers::OlderHeaders;
 pub use tidegate_wire::headers::{limit_headers, refusal_headers};
@@ -27,10 +28,16 @@ pub use tidegate_wire::headers::{limit_headers, refusal_headers};
 pub type Reply = Response<ReplyBody>;
 
 /// The body of a reply: one piece, or several that are made as the client takes them.
-pub struct ReplyBody(BodyPieces);
+pub struct ReplyBody {
+    pieces: BodyPieces,
+    /// The connection that counts the pieces, where it does.
+    line: Option<Arc<ConnectionActivity>>,
+    delivery: Option<AnswerDelivery>,
+}
 
 enum BodyPieces {
-    One(Full<Bytes>),
+    /// Empty once it is given out.
+    One(Bytes),
     Several(Box<StreamedBody>),
 }
 
@@ -44,38 +51,70 @@ struct StreamedBody {
 
 impl From<Vec<u8>> for ReplyBody {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(BodyPieces::One(Full::new(Bytes::from(bytes))))
+        Self::new(BodyPieces::One(Bytes::from(bytes)))
+    }
+}
+
+impl ReplyBody {
+    fn new(pieces: BodyPieces) -> Self {
+        Self { pieces, line: None, delivery: None }
+    }
+
+    /// The answer hands something over. Its body is one piece.
+    pub fn deliver(&mut self, delivery: AnswerDelivery) {
+        debug_assert!(matches!(self.pieces, BodyPieces::One(_)), "only the end of one piece is noticed");
+        self.delivery = Some(delivery);
+    }
+
+    /// The answer goes out on `line`, by HTTP/2 if it `is_http2`, and the next that the protocol
+    /// does is to encode its head.
+    #[inline]
+    pub fn go_out(&mut self, line: &Arc<ConnectionActivity>, is_http2: bool) {
+        if is_http2 || self.delivery.is_some() {
+            self.line = Some(Arc::clone(line));
+        }
+        if let Some(delivery) = &mut self.delivery {
+            delivery.look_at(line);
+        }
+        if matches!(&self.pieces, BodyPieces::One(bytes) if bytes.is_empty())
+            && let Some(delivery) = self.delivery.take()
+        {
+            line.head_encoded(delivery);
+        }
     }
 }
 
 impl Body for ReplyBody {
-    type Data = Bytes;
+    type Data = AnswerBytes;
     type Error = Infallible;
 
     fn poll_frame(
         self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut self.get_mut().0 {
-            BodyPieces::One(body) => Pin::new(body).poll_frame(cx),
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<AnswerBytes>, Infallible>>> {
+        let Self { pieces, line, delivery } = self.get_mut();
+        let bytes = match pieces {
+            BodyPieces::One(bytes) if bytes.is_empty() => None,
+            BodyPieces::One(bytes) => {
+                let bytes = core::mem::take(bytes);
+                Some(AnswerBytes::new(bytes, line.take(), delivery.take()))
+            }
             BodyPieces::Several(body) => {
                 let piece = body.pieces.next();
                 body.progress.gave();
-                Poll::Ready(piece.map(|piece| Ok(Frame::data(Bytes::from(piece)))))
+                piece.map(|piece| AnswerBytes::new(Bytes::from(piece), line.clone(), None))
             }
-        }
+        };
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.0 {
-            BodyPieces::One(body) => body.is_end_stream(),
-            BodyPieces::Several(_) => false,
-        }
+        matches!(&self.pieces, BodyPieces::One(bytes) if bytes.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.0 {
-            BodyPieces::One(body) => body.size_hint(),
+        match &self.pieces {
+            BodyPieces::One(bytes) => SizeHint::with_exact(bytes.len() as u64),
             BodyPieces::Several(_) => SizeHint::default(),
         }
     }
@@ -141,7 +180,7 @@ pub fn streamed(
     })?;
     let progress = BodyProgressGuard::begin(Arc::clone(line), within, Some(Instant::now() + within));
     let body = StreamedBody { pieces: Box::new(pieces), progress, _charge: charge };
-    let mut reply = Response::new(ReplyBody(BodyPieces::Several(Box::new(body))));
+    let mut reply = Response::new(ReplyBody::new(BodyPieces::Several(Box::new(body))));
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, media_type);
     Ok(reply)

@@ -8,7 +8,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tidegate_net::connections::BodyProgressGuard;
+use tidegate_net::connections::{AnswerBytes, BodyProgressGuard};
 use tidegate_net::reply::ReplyBody;
 use tokio::time::Instant;
 
@@ -57,7 +57,10 @@ impl Body for AnswerBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut self.get_mut().0 {
-            BodySource::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            BodySource::Whole(body) => {
+                let frame = Pin::new(body).poll_frame(cx).map_err(|never| match never {});
+                frame.map_ok(|frame| frame.map_data(AnswerBytes::into_bytes))
+            }
             BodySource::Proxied(body) => body.poll_frame(cx),
         }
     }

@@ -15,7 +15,8 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
 use tidegate_net::connections::{
-    ConnectionActivity, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown, StreamSet, Streams,
+    ConnectionActivity, ConnectionCommand, DeliveredBody, MonitoredStream, OpenConnection, PeerShutdown,
+    StreamSet, Streams,
 };
 use tidegate_net::reply::{Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
@@ -121,12 +122,15 @@ impl HttpProtocol for HttpApi {
     async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Reply {
         on.line.request_started();
         let _finished = RequestFinishGuard(&on.line);
-        http_api::answer(self, on, request).await
+        let is_http2 = request.version() == http::Version::HTTP_2;
+        let mut reply = http_api::answer(self, on, request).await;
+        reply.body_mut().go_out(&on.line, is_http2);
+        reply
     }
 }
 
 impl HttpProtocol for GrpcServer {
-    type Body = tonic::body::Body;
+    type Body = DeliveredBody<tonic::body::Body>;
     const PASSES_ON: bool = false;
 
     fn answer(
@@ -140,7 +144,9 @@ impl HttpProtocol for GrpcServer {
         // at once, and the answer of a stream that stays open needs none of it.
         Box::pin(async move {
             let _finished = finished;
-            grpc::answer(self, &on.line, &on.names, request).await
+            let mut response = grpc::answer(self, &on.line, &on.names, request).await;
+            response.body_mut().go_out(&on.line);
+            response
         })
     }
 }
@@ -172,6 +178,7 @@ async fn serve(
         ListenerProtocol::Grpc => serve_http(context, &daemon.grpc, on(), stream).await,
         ListenerProtocol::Proxy => serve_http(context, &daemon.proxy, on(), stream).await,
     }
+    open.line.watch_reset().await;
 }
 
 /// Serves one connection of a protocol over HTTP to its end.
@@ -193,10 +200,12 @@ async fn serve_http<P: HttpProtocol>(
     });
     let bounds = &context.config.bounds;
     if P::PASSES_ON {
+        let stream = MonitoredStream::http(stream, Arc::clone(&line), bounds.linger);
         Box::pin(run(context, &http(Streams, bounds, true), None, service, stream, &line)).await;
     } else {
         let together = StreamSet::default();
         let builder = http(together.begun(), bounds, false);
+        let stream = MonitoredStream::http(stream, Arc::clone(&line), bounds.linger).following_streams();
         Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
     }
 }
@@ -237,7 +246,7 @@ async fn run<T, B, E>(
     builder: &Builder<E>,
     mut together: Option<StreamSet>,
     service: T,
-    stream: BoxedStream,
+    stream: MonitoredStream<BoxedStream>,
     line: &Arc<ConnectionActivity>,
 ) where
     T: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
@@ -247,8 +256,7 @@ async fn run<T, B, E>(
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
     E: HttpServerConnExec<T::Future, B>,
 {
-    let linger = daemon.config.bounds.linger;
-    let io = TokioIo::new(MonitoredStream::http(stream, Arc::clone(line), linger));
+    let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;

@@ -8,11 +8,12 @@ use core::time::Duration;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Refusal, Timestamp};
-use tidegate_driver::PendingRequest;
+use tidegate_driver::{PendingRequest, UntoldPermit};
 use tidegate_engine::{
-    Asking, Decision, LimitReport, PeekReport, Permit, PermitId, Progress, Request, RequestError, Settled,
-    Step,
+    Asking, Decision, LimitReport, Outcome, PeekReport, Permit, PermitId, Progress, Request, RequestError,
+    Settled, Step,
 };
+use tidegate_net::connections::{AnswerDelivery, DeliveryEnd};
 use tidegate_net::reply::Reply;
 use tidegate_wire::Fault;
 
@@ -59,6 +60,8 @@ impl From<DomainCheck> for RequestProgress {
 pub(crate) struct WaitingDecision {
     asked: Asked<'static>,
     pending: PendingRequest,
+    /// Whether it may wait for its turn.
+    is_patient: bool,
     terms: Terms,
 }
 
@@ -66,6 +69,7 @@ pub(crate) struct WaitingPermit {
     namespace: String,
     asking: Box<Asking<PermitId>>,
     limits: Vec<LimitReport>,
+    is_patient: bool,
     terms: Terms,
 }
 
@@ -84,13 +88,15 @@ impl Desk<'_> {
         }
         match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
             Step::Decided(decision) => {
-                self.conclude(&Asked::borrowed(request, terms.style.protocol()), decision, terms.now, terms)
+                let asked = Asked::borrowed(request, terms.style.protocol());
+                self.conclude(&asked, decision, false, terms.now, terms)
             }
             Step::Ask(pending) => {
                 let keeps_attributes = self.daemon.decisions.is_some();
                 let asked = Asked::owned(request, terms.style.protocol(), keeps_attributes);
                 let pending = self.daemon.driver.drive(pending);
-                Ok(Waiting::Decision(Box::new(WaitingDecision { asked, pending, terms })).into())
+                let is_patient = request.may_wait_until.is_some();
+                Ok(Waiting::Decision(Box::new(WaitingDecision { asked, pending, is_patient, terms })).into())
             }
         }
     }
@@ -107,14 +113,16 @@ impl Desk<'_> {
         loop {
             let begun = match waiting {
                 Waiting::Decision(waiting) => {
-                    let WaitingDecision { asked, pending, terms } = *waiting;
+                    let WaitingDecision { asked, pending, is_patient, terms } = *waiting;
                     let decision = pending.decided().await.decision;
-                    self.conclude(&asked, decision, terms.now, self.answered(terms))?
+                    self.conclude(&asked, decision, is_patient, terms.now, self.answered(terms))?
                 }
                 Waiting::Permit(waiting) => {
-                    let WaitingPermit { namespace, asking, limits, terms } = *waiting;
-                    let id = self.complete(Ok(Progress::Ask(asking))).await?;
-                    RequestProgress::Done(self.admitted(&namespace, Some(id), &limits, self.answered(terms)))
+                    let WaitingPermit { namespace, asking, limits, is_patient, terms } = *waiting;
+                    let kept = self.daemon.driver.keep(Progress::Ask(asking)).await;
+                    let kept = kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?;
+                    let terms = self.answered(terms);
+                    RequestProgress::Done(self.with_permit(&namespace, kept, &limits, is_patient, terms))
                 }
                 Waiting::Domain(check) => RequestProgress::Done(self.check_domain(*check).await?),
                 Waiting::Peek(waiting) => {
@@ -148,11 +156,13 @@ impl Desk<'_> {
     }
 
     /// Counts a decision about a request of `asked_at`, keeps its permit if the caller is to settle
-    /// it, and makes the answer.
+    /// it, and makes the answer. A request that `has_waited` is cancelled if its answer does not
+    /// reach the caller, whatever it holds.
     fn conclude(
         &self,
         asked: &Asked<'_>,
         decision: Decision,
+        has_waited: bool,
         asked_at: Timestamp,
         terms: Terms,
     ) -> Result<RequestProgress, Fault> {
@@ -167,18 +177,61 @@ impl Desk<'_> {
             Keep::Expiring => permit.expires_at(),
         };
         let Some(expires) = expires else {
-            return Ok(RequestProgress::Done(self.admitted(&asked.namespace, None, &limits, terms)));
+            let mut reply = self.admitted(&asked.namespace, None, &limits, terms);
+            if has_waited {
+                reply.body_mut().deliver(self.charge_delivery(permit, drop));
+            }
+            return Ok(RequestProgress::Done(reply));
         };
         let kept = self.in_force.engine.keep(permit, expires, now);
         Ok(match kept.map_err(|error| engine_fault(&error, now))? {
             Progress::Done(id) => {
-                RequestProgress::Done(self.admitted(&asked.namespace, Some(id), &limits, terms))
+                let kept = self.daemon.driver.untold(id);
+                RequestProgress::Done(self.with_permit(&asked.namespace, kept, &limits, has_waited, terms))
             }
             Progress::Ask(asking) => {
                 let namespace = asked.namespace.clone().into_owned();
-                Waiting::Permit(Box::new(WaitingPermit { namespace, asking, limits, terms })).into()
+                let is_patient = has_waited;
+                Waiting::Permit(Box::new(WaitingPermit { namespace, asking, limits, is_patient, terms }))
+                    .into()
             }
         })
+    }
+
+    /// The answer to an admitted request with a kept permit, which is settled if the answer does not
+    /// reach the caller.
+    fn with_permit(
+        &self,
+        namespace: &str,
+        kept: UntoldPermit,
+        limits: &[LimitReport],
+        has_waited: bool,
+        terms: Terms,
+    ) -> Reply {
+        let mut reply = self.admitted(namespace, Some(kept.id()), limits, terms);
+        let delivery = permit_delivery(kept);
+        let delivery = match terms.keep {
+            // The connections of a gateway end as it likes; they say nothing about its client.
+            Keep::Expiring => delivery,
+            Keep::Lent | Keep::Every(_) => delivery.watching_resets(),
+        };
+        reply.body_mut().deliver(if has_waited { delivery.after_wait() } else { delivery });
+        reply
+    }
+
+    /// The delivery of an answer to a request that has waited and whose caller settles nothing: the
+    /// permit goes to `delivered` once the answer is written, and is cancelled otherwise.
+    pub(crate) fn charge_delivery(
+        &self,
+        permit: Permit,
+        delivered: impl FnOnce(Permit) + Send + 'static,
+    ) -> AnswerDelivery {
+        let driver = self.daemon.driver.clone();
+        let end = move |end| match end {
+            DeliveryEnd::Undelivered => driver.settle(permit, Outcome::Cancelled),
+            DeliveryEnd::Reset | DeliveryEnd::Delivered => delivered(permit),
+        };
+        AnswerDelivery::new(end).after_wait()
     }
 
     /// Counts the decision about a request of `now`, and logs it if decisions are logged.
@@ -270,6 +323,16 @@ impl Desk<'_> {
         let sent = Box::pin(self.daemon.driver.send_settled(settled)).await;
         sent.map_err(|error| engine_fault(&RequestError::Store(error), self.daemon.clock.now()))
     }
+}
+
+/// The delivery of an answer with the name of a kept permit.
+pub(crate) fn permit_delivery(kept: UntoldPermit) -> AnswerDelivery {
+    AnswerDelivery::new(|end| match end {
+        DeliveryEnd::Undelivered => drop(kept),
+        // What is lent is given back; the charges stay, as the caller may have begun its work.
+        DeliveryEnd::Reset => kept.settle(Outcome::Abandoned),
+        DeliveryEnd::Delivered => drop(kept.told()),
+    })
 }
 
 /// A decision that has been counted.

@@ -15,7 +15,7 @@ mod server;
 mod services;
 
 use core::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_TYPE};
@@ -23,7 +23,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use tidegate_net::connections::{Buffered, ConnectionActivity, NoRoom, STREAM_BYTES};
+use tidegate_net::connections::{
+    AnswerDelivery, Buffered, ConnectionActivity, DeliveredBody, NoRoom, STREAM_BYTES,
+};
 use tidegate_net::{Bounds, check_head};
 use tidegate_wire::envoy::{self, RateLimitRequest, RateLimitResponse};
 use tidegate_wire::{Fault, FaultCode, grpc_timeout};
@@ -50,18 +52,18 @@ pub(crate) async fn answer(
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Response<DeliveredBody<Body>> {
     if request.version() < Version::HTTP_2 {
-        return rejected(
+        return handing_nothing_over(rejected(
             StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             "this listener speaks gRPC, which needs HTTP/2; see listen.http for the HTTP API\n",
-        );
+        ));
     }
     if !is_grpc(request.headers()) {
-        return rejected(
+        return handing_nothing_over(rejected(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "this listener speaks gRPC; send `content-type: application/grpc`\n",
-        );
+        ));
     }
     let (called, response) = dispatch(server, line, names, request).await;
     // A call that was answered with messages has its status behind them, and it is good.
@@ -75,7 +77,7 @@ async fn dispatch(
     line: &Arc<ConnectionActivity>,
     names: &[String],
     request: Request<Incoming>,
-) -> (CalledService, Response<Body>) {
+) -> (CalledService, Response<DeliveredBody<Body>>) {
     let (head, incoming) = request.into_parts();
     let path = head.uri.path();
     let mut reflections = server.state.services.reflection.iter();
@@ -87,9 +89,13 @@ async fn dispatch(
     };
     let response = match answer_to(server, line, names, called, head, incoming).await {
         Ok(response) => response,
-        Err(fault) => refuse(&server.daemon, &fault),
+        Err(fault) => handing_nothing_over(refuse(&server.daemon, &fault)),
     };
     (called, response)
+}
+
+fn handing_nothing_over(response: Response<Body>) -> Response<DeliveredBody<Body>> {
+    response.map(|body| DeliveredBody::new(body, None))
 }
 
 /// Answers a call of a known kind. Everything that the head decides is decided before any of the
@@ -101,7 +107,7 @@ async fn answer_to(
     method: CalledService,
     parts: Parts,
     incoming: Incoming,
-) -> Result<Response<Body>, Fault> {
+) -> Result<Response<DeliveredBody<Body>>, Fault> {
     let daemon = &*server.daemon;
     let bounds = &daemon.config.bounds;
     check_head(&parts, bounds)?;
@@ -118,7 +124,8 @@ async fn answer_to(
         CalledService::Health => {
             let request = read(parts, incoming, bounds, line).await?;
             let held = hold_stream(line)?;
-            Ok(kept_open(server.state.services.health.answer(request).await, held))
+            let response = kept_open(server.state.services.health.answer(request).await, held);
+            Ok(handing_nothing_over(response))
         }
         CalledService::Reflection => {
             authenticate(daemon, &in_force, line, names, &parts.headers)?;
@@ -127,7 +134,7 @@ async fn answer_to(
             let found = reflections.iter().find(|(paths, _)| parts.uri.path().starts_with(paths));
             let (_, reflection) = found.ok_or_else(|| unknown_method(parts.uri.path()))?;
             let request = Request::from_parts(parts, incoming);
-            Ok(kept_open(never_fails(reflection(request).await), held))
+            Ok(handing_nothing_over(kept_open(never_fails(reflection(request).await), held)))
         }
         CalledService::Other => Err(unknown_method(parts.uri.path())),
     }
@@ -212,13 +219,14 @@ async fn should_rate_limit(
     daemon: &DaemonContext,
     in_force: &InForce,
     caller: &Caller,
-    line: &ConnectionActivity,
+    line: &Arc<ConnectionActivity>,
     request: Request<Full<Bytes>>,
-) -> Response<Body> {
+) -> Response<DeliveredBody<Body>> {
     let desk = Desk { daemon, in_force };
     // A timeout that cannot be read is ignored: the policy's own bound remains.
     let timeout = request.headers().get("grpc-timeout").and_then(|text| grpc_timeout::parse(text.as_bytes()));
-    let hold = Some(AnswerHold { line, timeout });
+    let delivery = Mutex::new(None::<AnswerDelivery>);
+    let hold = Some(AnswerHold { line, timeout, delivery: &delivery });
     let mut is_read = false;
     let decide = |request: tonic::Request<RateLimitRequest>| {
         is_read = true;
@@ -237,9 +245,12 @@ async fn should_rate_limit(
         Some(status) if !is_read && matches!(status.code(), Code::Internal | Code::OutOfRange) => {
             let detail = format!("the message cannot be read: {}", status.message());
             let fix = "send an envoy.service.ratelimit.v3.RateLimitRequest, with UTF-8 in its strings";
-            refuse(daemon, &Fault::new(FaultCode::MalformedBody, detail).fix(fix))
+            handing_nothing_over(refuse(daemon, &Fault::new(FaultCode::MalformedBody, detail).fix(fix)))
         }
-        _ => response,
+        _ => {
+            let delivery = delivery.into_inner().unwrap_or_else(PoisonError::into_inner);
+            response.map(|body| DeliveredBody::new(body, delivery))
+        }
     }
 }
 

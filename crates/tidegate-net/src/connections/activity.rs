@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::budget::BufferBudget;
+use super::delivery::Deliveries;
 use super::open_bodies::OpenBodies;
 use super::peers::PeerUse;
 use crate::Bounds;
@@ -33,6 +34,8 @@ pub struct ConnectionActivity {
     pub(super) waits_for_room: AtomicBool,
     /// Answers that are on their way.
     pub(super) flows: OpenBodies,
+    /// Answers that hand something over.
+    pub(super) deliveries: Deliveries,
     /// The bytes that are held for all connections, for those of this peer, and for this
     /// connection.
     pub(super) budget: Arc<BufferBudget>,
@@ -157,6 +160,11 @@ impl ConnectionActivity {
             ConnectionCommand::Finish | ConnectionCommand::Close => Poll::Ready(()),
         })
         .await;
+    }
+
+    /// Whether it was commanded to end.
+    pub(super) fn is_commanded(&self) -> bool {
+        self.order.load(Ordering::Relaxed) != ConnectionCommand::Serve as u8
     }
 
     /// How long its client may take none of the bytes to be written. On HTTP/2 each answer has a

@@ -16,6 +16,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::activity::ConnectionActivity;
+use super::delivery::RESET_WINDOW;
+use super::monitored_stream::{PeerShutdown, PeerState, is_reset};
 
 /// How many bytes are read and dropped at once.
 const DROPPED_BYTES: usize = 8 << 10;
@@ -29,23 +31,40 @@ pub(super) struct Linger {
     time: Duration,
     is_write_shut: bool,
     until: Option<Pin<Box<Sleep>>>,
+    /// Until when the end of the output is held back.
+    goodbye_at: Option<Pin<Box<Sleep>>>,
 }
 
 impl Linger {
     /// Reads on for at most `time`; not at all for zero.
     pub(super) fn new(time: Duration) -> Self {
-        Self { time, is_write_shut: false, until: None }
+        Self { time, is_write_shut: false, until: None, goodbye_at: None }
     }
 
     /// Ends what is written, then reads on if the peer has sent more than the requests that were
-    /// answered.
-    pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + Unpin>(
+    /// answered. Ends nothing where the peer has ended its output and may still reset the
+    /// connection: dropping the stream watches for that.
+    pub(super) fn poll_shutdown<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin>(
         &mut self,
         stream: &mut S,
         line: &ConnectionActivity,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         if !self.is_write_shut {
+            if line.is_reset_watched() && !line.is_commanded() {
+                // Both ends closed, the client's system could not reset the connection any more.
+                if stream.peer_state() != PeerState::Open {
+                    return Poll::Ready(Ok(()));
+                }
+                // What TLS sends at its end would be the unread bytes for which the client's
+                // system resets a connection whose answer was read. The client may end it first.
+                let goodbye_at = || Box::pin(tokio::time::sleep(RESET_WINDOW));
+                if stream.says_goodbye()
+                    && self.goodbye_at.get_or_insert_with(goodbye_at).as_mut().poll(cx).is_pending()
+                {
+                    return poll_end(stream, line, cx);
+                }
+            }
             match Pin::new(&mut *stream).poll_shutdown(cx) {
                 Poll::Ready(Ok(())) => self.is_write_shut = true,
                 other => return other,
@@ -61,17 +80,30 @@ impl Linger {
         if until.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        let mut dropped = [0; DROPPED_BYTES];
-        for _ in 0..READS_MAX {
-            let mut buffer = ReadBuf::new(&mut dropped);
-            match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
-                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
-                // The peer has closed, or is gone.
-                Poll::Ready(_) => return Poll::Ready(Ok(())),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        poll_end(stream, line, cx)
     }
+}
+
+/// Reads and drops bytes until the peer has closed, or is gone.
+fn poll_end<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    line: &ConnectionActivity,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    let mut dropped = [0; DROPPED_BYTES];
+    for _ in 0..READS_MAX {
+        let mut buffer = ReadBuf::new(&mut dropped);
+        match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+            Poll::Ready(ended) => {
+                if ended.is_err_and(|error| is_reset(&error)) {
+                    line.connection_reset();
+                }
+                return Poll::Ready(Ok(()));
+            }
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
 }

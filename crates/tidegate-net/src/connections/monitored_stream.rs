@@ -2,19 +2,22 @@
 
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
 use super::activity::ConnectionActivity;
+use super::http2_frames::{FrameKind, Http2Frames};
 use super::linger::Linger;
 use super::unfinished_head::UnfinishedHead;
 
@@ -29,6 +32,60 @@ pub trait PeerShutdown {
     /// Has the task of `cx` woken when the other end ends its output; whether that is possible. It
     /// is not while unread bytes lie before the end.
     fn watch_end(&self, cx: &mut Context<'_>) -> bool;
+
+    /// The socket below; `None` for what is no socket.
+    fn socket(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Whether ending the output sends bytes, as TLS does. Sent to a client that has closed its
+    /// socket, they are answered by a reset.
+    fn says_goodbye(&self) -> bool {
+        false
+    }
+
+    /// The state of the other end as the kernel knows it now.
+    fn peer_state(&self) -> PeerState {
+        let seen = self.poll_now(PollFlags::RDHUP);
+        if seen.contains(PollFlags::ERR) {
+            PeerState::Reset
+        } else if seen.intersects(PollFlags::RDHUP | PollFlags::HUP) {
+            PeerState::Ended
+        } else {
+            PeerState::Open
+        }
+    }
+
+    /// Whether bytes have come that were not read.
+    fn has_unread(&self) -> bool {
+        self.poll_now(PollFlags::IN).contains(PollFlags::IN)
+    }
+
+    /// What the kernel knows of the socket now.
+    fn poll_now(&self, flags: PollFlags) -> PollFlags {
+        let Some(socket) = self.socket() else { return PollFlags::empty() };
+        let mut asked = [PollFd::new(&socket, flags)];
+        // An error says nothing about the other end; reading and writing will.
+        let _ = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        asked[0].revents()
+    }
+}
+
+/// The state of the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// It may send more.
+    Open,
+    /// It has ended its output: closed, or half-closed.
+    Ended,
+    /// It has reset the connection, which was not noticed by reading or writing yet.
+    Reset,
+}
+
+/// Whether an error of reading or writing says that the other end has reset the connection.
+pub(super) fn is_reset(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe
+    )
 }
 
 /// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not
@@ -46,6 +103,10 @@ impl PeerShutdown for TcpStream {
     fn watch_end(&self, cx: &mut Context<'_>) -> bool {
         self.poll_read_ready(cx).is_pending()
     }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
+    }
 }
 
 impl PeerShutdown for UnixStream {
@@ -55,6 +116,10 @@ impl PeerShutdown for UnixStream {
 
     fn watch_end(&self, cx: &mut Context<'_>) -> bool {
         self.poll_read_ready(cx).is_pending()
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.as_fd())
     }
 }
 
@@ -66,6 +131,14 @@ impl<S: PeerShutdown + ?Sized> PeerShutdown for Box<S> {
     fn watch_end(&self, cx: &mut Context<'_>) -> bool {
         (**self).watch_end(cx)
     }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        (**self).socket()
+    }
+
+    fn says_goodbye(&self) -> bool {
+        (**self).says_goodbye()
+    }
 }
 
 impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
@@ -75,6 +148,14 @@ impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
 
     fn watch_end(&self, cx: &mut Context<'_>) -> bool {
         self.get_ref().0.watch_end(cx)
+    }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        self.get_ref().0.socket()
+    }
+
+    fn says_goodbye(&self) -> bool {
+        true
     }
 }
 
@@ -87,15 +168,21 @@ impl PeerShutdown for TokioIo<Upgraded> {
     fn watch_end(&self, _: &mut Context<'_>) -> bool {
         true
     }
+
+    fn socket(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
-/// A stream that notes on its line when bytes arrive, and when they cannot be sent.
+/// A stream that notes on its line when bytes arrive, and when they cannot be sent; also when the
+/// kernel has taken an [answer that hands something over](super::AnswerDelivery), and when the
+/// client resets the connection or a stream of HTTP/2.
 ///
 /// Its shutdown lingers: when the peer is still sending, what it sends is read and dropped for a
 /// while, so that it gets to read the answer. Without that the kernel would reset the connection
 /// and take the answer with it.
 #[derive(Debug)]
-pub struct MonitoredStream<S> {
+pub struct MonitoredStream<S: PeerShutdown> {
     stream: S,
     line: Arc<ConnectionActivity>,
     /// How many bytes of the preface of HTTP/2 have come; `None` once something else has, or where
@@ -104,18 +191,45 @@ pub struct MonitoredStream<S> {
     /// The part of an unfinished HTTP/1 head that has arrived; `None` where heads are not read.
     head: Option<UnfinishedHead>,
     linger: Linger,
+    /// The frames of HTTP/2; `None` before the preface, and where they are not looked at.
+    frames: Option<Box<Http2Frames>>,
+    follows_streams: bool,
 }
 
-impl<S> MonitoredStream<S> {
+impl<S: PeerShutdown> MonitoredStream<S> {
     /// A stream of HTTP, of either version.
     pub fn http(stream: S, line: Arc<ConnectionActivity>, linger: Duration) -> Self {
         let head = Some(UnfinishedHead::default());
-        Self { stream, line, preface_read: Some(0), head, linger: Linger::new(linger) }
+        Self {
+            stream,
+            line,
+            preface_read: Some(0),
+            head,
+            linger: Linger::new(linger),
+            frames: None,
+            follows_streams: false,
+        }
+    }
+
+    /// Also follows on which stream of HTTP/2 an answer goes out. Every body of the connection must
+    /// be one of `AnswerBytes` that are counted.
+    #[must_use]
+    pub fn following_streams(mut self) -> Self {
+        self.follows_streams = true;
+        self
     }
 
     /// A stream of another protocol, which lingers by itself.
     pub fn plain(stream: S, line: Arc<ConnectionActivity>) -> Self {
-        Self { stream, line, preface_read: None, head: None, linger: Linger::new(Duration::ZERO) }
+        Self {
+            stream,
+            line,
+            preface_read: None,
+            head: None,
+            linger: Linger::new(Duration::ZERO),
+            frames: None,
+            follows_streams: false,
+        }
     }
 
     /// Notes bytes that were read. Only the whole preface makes a connection one of HTTP/2: its
@@ -124,7 +238,13 @@ impl<S> MonitoredStream<S> {
     #[inline]
     fn note_read(&mut self, read: &[u8]) {
         self.line.reads.fetch_add(1, Ordering::Relaxed);
-        let Some(known) = self.preface_read else { return };
+        self.line.another_request_came();
+        let Some(known) = self.preface_read else {
+            if self.frames.is_some() {
+                self.note_received_frames(read);
+            }
+            return;
+        };
         let expected = &HTTP2_PREFACE[known..];
         let length = expected.len().min(read.len());
         if expected[..length] != read[..length] {
@@ -133,13 +253,81 @@ impl<S> MonitoredStream<S> {
             self.preface_read = None;
             self.head = None;
             self.line.is_http2.store(true, Ordering::Relaxed);
+            if self.follows_streams {
+                self.frames = Some(Box::default());
+                self.note_received_frames(&read[length..]);
+            }
         } else {
             self.preface_read = Some(known + length);
         }
     }
+
+    fn note_received_frames(&mut self, read: &[u8]) {
+        let Self { frames: Some(frames), line, .. } = self else { return };
+        frames.received.read(read, |head| {
+            if head.kind == FrameKind::Reset {
+                line.stream_reset(head.stream);
+            }
+        });
+    }
+
+    fn note_sent_frames(&mut self, sent: &[u8]) {
+        let Self { frames: Some(frames), line, .. } = self else { return };
+        let Http2Frames { sent: heads, data_sent, .. } = &mut **frames;
+        heads.read(sent, |head| match head.kind {
+            FrameKind::Data => {
+                *data_sent += u64::from(head.length);
+                if head.length > 0 {
+                    line.data_frame_written(head.stream, *data_sent);
+                }
+            }
+            FrameKind::Headers => {}
+            FrameKind::Reset | FrameKind::Control => line.control_frame_written(),
+        });
+    }
+
+    /// Notes that the client has reset the connection, if `error` says so.
+    fn note_error(&self, error: &io::Error) {
+        if is_reset(error) {
+            self.line.connection_reset();
+        }
+    }
+
+    /// Looks at the client before an answer to a request that has waited is written: an error if
+    /// the client has left, and pending if it has sent something on HTTP/2 that the runtime does
+    /// not know of yet. That may reset the stream of the answer, and is read first.
+    #[inline]
+    fn poll_peer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.line.looks_before_writing() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.stream.has_ended() || self.stream.peer_state() != PeerState::Open {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        // Watched by now, so that the runtime wakes the task when the kernel tells it. Where the
+        // runtime knows already, the connection has read, or does not want to.
+        if self.frames.is_some() && self.stream.watch_end(cx) && self.stream.has_unread() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
+impl<S: PeerShutdown> Drop for MonitoredStream<S> {
+    fn drop(&mut self) {
+        if !self.line.has_deliveries() {
+            return;
+        }
+        if self.stream.peer_state() == PeerState::Reset {
+            self.line.connection_reset();
+        }
+        // An error: the system has no file left for the watch.
+        let socket = || self.stream.socket()?.try_clone_to_owned().ok();
+        self.line.stream_ended(socket);
+    }
+}
+
+impl<S: AsyncRead + PeerShutdown + Unpin> AsyncRead for MonitoredStream<S> {
     #[inline]
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -160,6 +348,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
                 head.bytes += read.len();
             }
             self.note_read(read);
+        } else if self.line.has_deliveries() {
+            match &result {
+                Poll::Ready(Err(error)) => self.note_error(error),
+                // After the end of the client's output, reading does not report a reset.
+                Poll::Ready(Ok(())) if self.stream.peer_state() == PeerState::Reset => {
+                    self.line.connection_reset();
+                }
+                _ => {}
+            }
         }
         result
     }
@@ -168,8 +365,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
 impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredStream<S> {
     #[inline]
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_peer(cx))?;
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.line.wrote(result.is_pending());
+        match &result {
+            Poll::Ready(Ok(count)) if self.frames.is_some() => self.note_sent_frames(&bytes[..*count]),
+            Poll::Ready(Err(error)) => self.note_error(error),
+            _ => {}
+        }
         result
     }
 
@@ -182,7 +385,15 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
         }
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let result = Pin::new(&mut self.stream).poll_flush(cx);
+        if self.line.has_deliveries() {
+            match &result {
+                Poll::Ready(Ok(())) => self.line.all_written(),
+                Poll::Ready(Err(error)) => self.note_error(error),
+                Poll::Pending => {}
+            }
+        }
+        result
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -200,8 +411,21 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> AsyncWrite for MonitoredS
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_peer(cx))?;
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
         self.line.wrote(result.is_pending());
+        match &result {
+            Poll::Ready(Ok(count)) if self.frames.is_some() => {
+                let mut left = *count;
+                for slice in slices {
+                    let sent = left.min(slice.len());
+                    self.note_sent_frames(&slice[..sent]);
+                    left -= sent;
+                }
+            }
+            Poll::Ready(Err(error)) => self.note_error(error),
+            _ => {}
+        }
         result
     }
 }

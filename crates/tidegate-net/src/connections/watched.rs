@@ -73,6 +73,7 @@ impl WatchedConnection {
         if self.line.held.load(Ordering::Relaxed) > 0 || self.line.waits_for_room.load(Ordering::Relaxed) {
             self.line.poke();
         }
+        self.line.expire_deliveries(now);
         if self.line.flows.sweep(now) || self.is_stuck(now, bounds) {
             self.line.flows.end();
             let was_ending = matches!(self.phase, Phase::Ending { .. });

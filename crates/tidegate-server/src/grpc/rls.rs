@@ -7,6 +7,7 @@
 
 use core::time::Duration;
 use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
 
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::algorithm::{Fixed, Verdict, WindowStart};
@@ -19,7 +20,7 @@ use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, LimitReport, Outcome as End, PeekReport, Permit, Request,
     RequestError, Step,
 };
-use tidegate_net::connections::{ConnectionActivity, STREAM_BYTES};
+use tidegate_net::connections::{AnswerDelivery, ConnectionActivity, STREAM_BYTES};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
@@ -46,6 +47,8 @@ pub(super) struct AnswerHold<'a> {
     pub(super) line: &'a ConnectionActivity,
     /// How long the caller waits for the answer, as `grpc-timeout` says.
     pub(super) timeout: Option<Duration>,
+    /// Where the delivery of an answer that was held goes.
+    pub(super) delivery: &'a Mutex<Option<AnswerDelivery>>,
 }
 
 impl AnswerHold<'_> {
@@ -246,7 +249,7 @@ impl Desk<'_> {
     ) -> Result<(), Fault> {
         let questions = Questions::of(lines, outcomes);
         let asked = self.ask_policy(&questions, outcomes, hold, now).await?;
-        let Some(mut permit) = asked else { return Ok(()) };
+        let Some((mut permit, has_waited)) = asked else { return Ok(()) };
         if lines.iter().any(|line| line.descriptor.limit.is_some()) {
             let charged = PolicyCharges { driver: &self.daemon.driver, permit: Some(permit) };
             let asked = Box::pin(self.ask_own(domain, lines, outcomes, now)).await;
@@ -263,20 +266,26 @@ impl Desk<'_> {
             outcomes[*at] = Some(self.within(domain, limits));
         }
         // Envoy does not say how the work ends: lent things are given back at once, and no limit
-        // gives its charge back.
+        // gives its charge back. A call that has waited is charged when its answer is written.
+        if let Some(hold) = hold.filter(|_| has_waited) {
+            let driver = self.daemon.driver.clone();
+            let delivery = self.charge_delivery(permit, move |permit| driver.settle(permit, End::Abandoned));
+            *hold.delivery.lock().unwrap_or_else(PoisonError::into_inner) = Some(delivery);
+            return Ok(());
+        }
         self.let_go(permit, End::Abandoned, now).await;
         Ok(())
     }
 
-    /// Decides all questions by the policy at once; `None` if one is refused, which then has its
-    /// outcome.
+    /// Decides all questions by the policy at once: the permit, and whether they have waited for
+    /// their turn; `None` if one is refused, which then has its outcome.
     async fn ask_policy(
         &self,
         questions: &Questions<'_>,
         outcomes: &mut [Option<Outcome>],
         hold: Option<AnswerHold<'_>>,
         now: Timestamp,
-    ) -> Result<Option<Permit>, Fault> {
+    ) -> Result<Option<(Permit, bool)>, Fault> {
         let Questions { places, requests } = questions;
         let mut waiting_line = None;
         let begun = match (&requests[..], hold) {
@@ -295,11 +304,12 @@ impl Desk<'_> {
             // Questions that are admitted together or not at all do not wait.
             _ => self.in_force.engine.admit_all(requests, now),
         };
-        let decision = match begun {
-            Ok(Step::Decided(decision)) => decision,
+        let (decision, has_waited) = match begun {
+            Ok(Step::Decided(decision)) => (decision, false),
             Ok(Step::Ask(pending)) => {
                 let _held = waiting_line.map(ConnectionActivity::hold);
-                Box::pin(self.daemon.driver.drive(pending).decided()).await.decision
+                let decided = Box::pin(self.daemon.driver.drive(pending).decided()).await;
+                (decided.decision, waiting_line.is_some())
             }
             Err(BatchError::Request { at, source: RequestError::KeyTooLong(_) }) => {
                 let refusal = uncountable(&requests[at]);
@@ -310,7 +320,7 @@ impl Desk<'_> {
             Err(error) => return Err(Fault::new(FaultCode::MalformedBody, error)),
         };
         match decision {
-            Decision::Admit(permit) => Ok(Some(permit)),
+            Decision::Admit(permit) => Ok(Some((permit, has_waited))),
             Decision::Refuse(refused) => {
                 let refusals = refused.into_each(requests.len());
                 for ((at, request), refusal) in places.iter().zip(requests).zip(refusals) {

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use tidegate_core::{Cost, Refusal, Timestamp};
+use tidegate_driver::UntoldPermit;
 use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
+use tidegate_net::connections::AnswerDelivery;
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;
 use tidegate_wire::problem_details::details_of;
@@ -17,7 +19,7 @@ use super::throttle::number;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::Noted;
+use crate::decide::{Noted, permit_delivery};
 use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::operations::allowances;
@@ -88,14 +90,15 @@ fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
 }
 
 impl Desk<'_> {
-    /// Answers `TG.CHECK`; whether the store was called, which takes time.
+    /// Answers `TG.CHECK`: whether the store was called, which takes time, and the delivery of a
+    /// reply that names a permit.
     pub(super) async fn check_over_resp(
         &self,
         caller: &Caller,
         arguments: &[Cow<'_, [u8]>],
         now: Timestamp,
         replies: &mut Replies<'_>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<(bool, Option<AnswerDelivery>), Fault> {
         let check = Check::read(arguments)?;
         self.refuse_domain(check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
@@ -113,7 +116,7 @@ impl Desk<'_> {
                 Some(refusal) => write_refusal(refusal, now, replies),
                 None => self.write_admission(check.namespace, None, &peek.limits, now, replies),
             }
-            return Ok(was_asked);
+            return Ok((was_asked, None));
         }
         let (decision, mut was_asked) = match engine.admit(&request, now) {
             Ok(Step::Decided(decision)) => (decision, false),
@@ -125,24 +128,25 @@ impl Desk<'_> {
         let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
             Noted::Refused(refusal) => {
                 write_refusal(&refusal, now, replies);
-                return Ok(was_asked);
+                return Ok((was_asked, None));
             }
             Noted::Admitted(permit, limits) => (permit, limits),
         };
-        let mut id = None;
+        let mut untold = None;
         if permit.must_be_settled() {
             let expires = self.permit_expiry(&permit, now);
-            let kept = engine.keep(permit, expires, now);
-            id = Some(match kept.map_err(|error| engine_fault(&error, now))? {
-                Progress::Done(id) => id,
+            let kept = engine.keep(permit, expires, now).map_err(|error| engine_fault(&error, now))?;
+            untold = Some(match kept {
+                Progress::Done(id) => self.daemon.driver.untold(id),
                 asking @ Progress::Ask(_) => {
                     was_asked = true;
-                    Box::pin(self.complete(Ok(asking))).await?
+                    let kept = Box::pin(self.daemon.driver.keep(asking)).await;
+                    kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?
                 }
             });
         }
-        self.write_admission(check.namespace, id, &limits, now, replies);
-        Ok(was_asked)
+        self.write_admission(check.namespace, untold.as_ref().map(UntoldPermit::id), &limits, now, replies);
+        Ok((was_asked, untold.map(|untold| permit_delivery(untold).watching_resets())))
     }
 
     fn write_admission(

@@ -8,12 +8,15 @@ use core::future::poll_fn;
 use core::net::IpAddr;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll, Waker};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BytesMut};
-use tidegate_net::connections::{Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown};
+use tidegate_net::connections::{
+    AnswerDelivery, Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown,
+};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::authorization::LoginState;
@@ -53,7 +56,7 @@ const STARVED: &[u8] = b"-ERR the server's memory for unfinished commands is ful
     clippy::struct_excessive_bools,
     reason = "they are independent of each other, and none is passed anywhere"
 )]
-struct Connection<S> {
+struct Connection<S: PeerShutdown> {
     stream: MonitoredStream<S>,
     input: BytesMut,
     /// Fewer bytes than that are no whole command.
@@ -63,6 +66,10 @@ struct Connection<S> {
     output: Vec<u8>,
     /// How much of `output` is written.
     written: usize,
+    /// How many bytes of replies are not in `output` any more.
+    dropped: u64,
+    /// The deliveries of replies that are not written, each with the count of bytes at its end.
+    unwritten: VecDeque<(u64, AnswerDelivery)>,
     /// The bytes of commands that wait for `EXEC`.
     queued: usize,
     answering: UnansweredCommands,
@@ -95,6 +102,8 @@ where
         has_more: false,
         output: Vec::new(),
         written: 0,
+        dropped: 0,
+        unwritten: VecDeque::new(),
         queued: 0,
         buffered: Buffered::of(Arc::clone(&line)),
         is_starved: false,
@@ -112,6 +121,9 @@ where
         connection.has_more = false;
         let Connection { input, output, answering, .. } = &mut connection;
         let turn = session.turn(server, input, output, answering).await;
+        let dropped = connection.dropped;
+        let counted = session.deliveries.drain(..).map(|(end, delivery)| (dropped + end as u64, delivery));
+        connection.unwritten.extend(counted);
         connection.took(turn);
         connection.queued = session.bytes();
         if session.ending.is_some() {
@@ -129,7 +141,12 @@ where
         let _ = tokio::time::timeout(linger, connection.discard()).await;
     }
     // An error means that the client has gone, and then there is nothing to end.
-    let _ = connection.stream.shutdown().await;
+    let _ = tokio::select! {
+        biased;
+        ended = connection.stream.shutdown() => ended,
+        // The end of TLS waits a while for the client to go first, unless the daemon ends.
+        () = open.line.until_commanded() => connection.stream.shutdown().await,
+    };
 }
 
 impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
@@ -238,10 +255,13 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
             }
         }
         // TLS keeps bytes back that the socket did not take.
-        if let Poll::Ready(Err(error)) = Pin::new(&mut self.stream).poll_flush(cx) {
-            return Err(error);
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Ok(())) if !self.unwritten.is_empty() => self.deliver_written(),
+            Poll::Ready(Err(error)) => return Err(error),
+            _ => {}
         }
         if self.written == self.output.len() {
+            self.dropped += self.written as u64;
             if !self.has_more && self.answering.end() && !self.input.is_empty() {
                 self.answering.connection().has_begun_another();
             }
@@ -251,10 +271,21 @@ impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {
                 self.output = Vec::new();
             }
         } else if self.written >= REPLY_BYTES_MAX {
+            self.dropped += self.written as u64;
             self.output.drain(..self.written);
             self.written = 0;
         }
         Ok(())
+    }
+
+    /// The kernel has taken every byte that was written.
+    fn deliver_written(&mut self) {
+        let written = self.dropped + self.written as u64;
+        while self.unwritten.front().is_some_and(|(end, _)| *end <= written)
+            && let Some((_, delivery)) = self.unwritten.pop_front()
+        {
+            self.answering.connection().delivery_written(delivery);
+        }
     }
 
     /// Drops the bytes that a turn has read.

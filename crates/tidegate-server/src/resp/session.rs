@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::borrow::Cow;
 
 use tidegate_core::{CarriedLimit, Timestamp};
+use tidegate_net::connections::AnswerDelivery;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::FaultCode;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
@@ -52,6 +53,8 @@ pub(super) struct Session {
     last: LastBucket,
     /// The commands since `MULTI`, where one has come.
     transaction: Option<Transaction>,
+    /// The deliveries of the replies of this turn, each with the length of the output at its end.
+    pub(super) deliveries: Vec<(usize, AnswerDelivery)>,
 }
 
 /// The answers of one turn.
@@ -121,6 +124,7 @@ impl Session {
             ending: None,
             last: LastBucket::default(),
             transaction: None,
+            deliveries: Vec::new(),
         }
     }
 
@@ -335,9 +339,11 @@ impl Session {
                 let namespace = String::from_utf8_lossy(&arguments[1]);
                 let caller = self.identity.caller()?;
                 permitted(caller.may(Verb::Check, &namespace))?;
-                if desk.check_over_resp(caller, arguments, *now, replies).await? {
+                let (was_asked, delivery) = desk.check_over_resp(caller, arguments, *now, replies).await?;
+                if was_asked {
                     *now = desk.daemon.clock.now();
                 }
+                self.deliveries.extend(delivery.map(|delivery| (replies.bytes(), delivery)));
             }
             Command::Release => {
                 desk.release_over_resp(&arguments[1], *now).await?;
