@@ -15,6 +15,7 @@ mod client;
 mod daily_queue;
 mod decision_table;
 mod decisions;
+mod departures;
 mod documents;
 mod drain;
 mod earlier_data;

@@ -8,7 +8,7 @@ use tidegate_core::algorithm::{Bucket, Calendar, CivilUnit, Concurrency, Fixed, 
 use tidegate_core::limit::Missing;
 use tidegate_core::{Algorithm, Limit, Rate, Timestamp};
 use tidegate_engine::{Engine, EngineBuilder, EngineConfig, NamespaceConfig};
-use tidegate_overload::{Overload, ResourceConfig};
+use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
 use tidegate_server::{Clock, Handle, ManualClock, Server, ServerConfig};
 use tidegate_store::{DynStore, MemoryConfig, MemoryStore};
 
@@ -45,6 +45,12 @@ pub(crate) fn api() -> NamespaceConfig {
             Limit::new("daily", calendar).key(["account"]),
         ],
     )
+}
+
+/// The namespace `jobs`: one at a time, for an hour at most.
+pub(crate) fn jobs() -> NamespaceConfig {
+    let concurrency = Algorithm::Concurrency(Concurrency::new(1, Duration::from_hours(1)).unwrap());
+    NamespaceConfig::new("jobs", [Limit::new("one", concurrency)])
 }
 
 /// The namespace `missing`: what happens to a request without `user` under each choice.
@@ -98,6 +104,17 @@ impl World {
         let store = memory_store(&clock);
         let overload = Overload::new(ResourceConfig::new(in_flight_max), 5).unwrap();
         let engine = builder([api()], false).overload(overload).build().unwrap();
+        Self::start(Arc::new(engine), config, clock, store).await
+    }
+
+    /// So many requests are in flight, and others wait for a place; in the namespace `jobs` one at a
+    /// time holds a permit of an hour.
+    pub(crate) async fn queued(in_flight_max: u64, config: ServerConfig) -> Self {
+        let clock = Arc::new(ManualClock::new(START));
+        let store = memory_store(&clock);
+        let overload =
+            Overload::new(ResourceConfig::new(in_flight_max).queue(QueueConfig::default()), 5).unwrap();
+        let engine = builder([api(), jobs()], false).overload(overload).build().unwrap();
         Self::start(Arc::new(engine), config, clock, store).await
     }
 

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message as _;
 use serde_json::json;
+use tidegate_wire::envoy::SHOULD_RATE_LIMIT;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -16,6 +18,8 @@ use tokio::time::Instant;
 
 use super::Daemon;
 use crate::client::{Client, post};
+use crate::departures::http2::{call, preface, reset};
+use crate::departures::{Caller, WAYS};
 use crate::eventually::eventually;
 use crate::grpc::{Envoy, descriptor, request};
 use crate::paused_clock::at_this_instant;
@@ -311,6 +315,36 @@ async fn an_answer_to_envoy_is_held_until_5_ms_before_envoy_gives_up_at_the_late
     daemon.until_waiting(1).await;
     daemon.clock.advance(seconds(10));
     assert_eq!(held.await.unwrap().unwrap().overall_code, 1);
+}
+
+#[tokio::test]
+async fn a_held_call_of_envoy_that_leaves_in_the_instant_of_its_turn_is_not_charged() {
+    let daemon = Daemon::start(QUEUED).await;
+    let address = daemon.handle.grpc().unwrap().tcp().unwrap();
+    let check = json!({"namespace": "shop", "attributes": {"user": "ada"}});
+    let message = request("shop", &[descriptor(&[("user", "ada"), ("resource", "app")])]).encode_to_vec();
+    let mut body = vec![0];
+    body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    body.extend(message);
+    let fields = [("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", "60S")];
+    for how in WAYS.map(Some).into_iter().chain([None]) {
+        assert_eq!(daemon.post("/v1/check", &check).await.status, 200, "before {how:?}");
+        let mut caller = Caller::connect(address);
+        caller.send(&preface(65_535));
+        caller.send(&call(1, SHOULD_RATE_LIMIT, &fields, &body));
+        daemon.until_waiting(1).await;
+        let _left = match how {
+            Some(how) => caller.leave(how),
+            None => {
+                caller.send(&reset(1));
+                Some(caller)
+            }
+        };
+        // The next unit is there, and nothing of the daemon has run since the caller left.
+        daemon.clock.advance(Duration::from_secs(10));
+        daemon.until_waiting(0).await;
+    }
+    assert_eq!(daemon.post("/v1/check", &check).await.status, 200);
 }
 
 #[tokio::test]
