@@ -4,6 +4,7 @@ pub(crate) mod authorization;
 pub(crate) mod certificates;
 pub(crate) mod connections;
 pub(crate) mod counters;
+pub(crate) mod departures;
 pub(crate) mod disk;
 pub(crate) mod floods;
 pub(crate) mod neighbour;

@@ -3,8 +3,8 @@
 use crate::attack::Pace::{Brief, Long};
 use crate::attack::{Attack, Pace};
 use crate::attacks::{
-    authorization, certificates, connections, counters, disk, floods, neighbour, permits, proxy_load,
-    proxy_requests, redis, requests, secrets,
+    authorization, certificates, connections, counters, departures, disk, floods, neighbour, permits,
+    proxy_load, proxy_requests, redis, requests, secrets,
 };
 
 /// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An
@@ -135,6 +135,10 @@ pub const ATTACKS: &[Attack] = attacks! {
         "replies of 1 GiB from Redis take at most 256 MiB";
     "redis-out-of-memory" Brief redis::servers_out_of_memory:
         "a Redis server without memory is reported as store_unavailable";
+    "shared-departures-brief" Brief departures::brief_run:
+        "800 callers that leave around their turn, over each protocol, hold nothing 1.5 s later";
+    "shared-departures" Long departures::long_run:
+        "10 000 that leave in 20 s hold nothing 1.5 s later, and honest callers do 90 % of their work";
     "hostile-neighbour-brief" Brief neighbour::brief_run:
         "6 s beside a hostile namespace refuse the honest one nothing";
     "hostile-neighbour" Long neighbour::long_run:

@@ -95,6 +95,18 @@ impl Authority {
     }
 }
 
+impl Authority {
+    /// A client's settings without a certificate.
+    pub fn any_client(&self) -> Result<Arc<ClientConfig>, Failure> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).map_err(unfinished)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().map_err(unfinished)?;
+        Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+}
+
 /// A request over TLS: the answer's status or the reason for its absence, and whether the session
 /// was a resumed one.
 #[derive(Debug)]

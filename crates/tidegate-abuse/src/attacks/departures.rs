@@ -1,0 +1,470 @@
+//! Callers that leave around their turn, beside callers that stay.
+//!
+//! Thousands of callers ask for a permit or a place and leave without reading the answer: by a
+//! close, a half-close or a reset, within [`AROUND`] of their turn. Half of them leave when the
+//! answer has come, and half at the time at which the one before was answered. Six honest callers
+//! work beside them. When the last has left, nothing may be held after [`HELD_MAX`].
+
+use std::io::{ErrorKind, Read, Result as IoResult, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use tokio::runtime::Runtime;
+
+use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::daemon::{Daemon, Folder};
+use crate::http1::{self, Http1Connection};
+use crate::redis_relay::RedisServer;
+use crate::resp::command;
+use crate::tls::Authority;
+
+/// The span before and after its turn in which a caller leaves.
+const AROUND: Duration = Duration::from_millis(2);
+/// How long after the last caller something may be held.
+const HELD_MAX: Duration = Duration::from_millis(1500);
+/// Callers that stay, how long each works, and how long each waits for its turn.
+const HONEST: usize = 6;
+const WORK: Duration = Duration::from_millis(50);
+/// The least part of the work of honest callers alone that they do beside those that leave.
+const HONEST_PART_MIN: f64 = 0.9;
+/// Threads of callers that leave.
+const LEAVERS: usize = 32;
+/// How long a caller waits for its turn at most.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// How a caller speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Http1,
+    Http2,
+    Tls,
+    Resp,
+}
+
+/// Where permits are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    Memory,
+    Files,
+    Redis,
+}
+
+/// How many callers leave, and in what time.
+#[derive(Clone, Copy, Debug)]
+struct Crowd {
+    callers: u64,
+    within: Duration,
+    /// How long the honest callers are measured alone.
+    alone: Duration,
+    /// Whether the throughput of the honest callers is judged.
+    judges_throughput: bool,
+}
+
+const BRIEF: Crowd = Crowd {
+    callers: 800,
+    within: Duration::from_secs(2),
+    alone: Duration::from_secs(1),
+    judges_throughput: false,
+};
+
+const LONG: Crowd = Crowd {
+    callers: 10_000,
+    within: Duration::from_secs(20),
+    alone: Duration::from_secs(10),
+    judges_throughput: true,
+};
+
+/// Over each protocol, with permits and places in memory; then with permits in each store.
+const COMBINATIONS: [(Spoken, Kept); 6] = [
+    (Spoken::Http1, Kept::Memory),
+    (Spoken::Http2, Kept::Memory),
+    (Spoken::Tls, Kept::Memory),
+    (Spoken::Resp, Kept::Memory),
+    (Spoken::Http1, Kept::Files),
+    (Spoken::Http2, Kept::Redis),
+];
+
+/// A few seconds for each protocol and store.
+pub(crate) fn brief_run(context: &AttackContext) -> AttackResult {
+    run_all(context, BRIEF, &COMBINATIONS)
+}
+
+/// Ten thousand callers for each protocol with permits in memory, and for each store.
+pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
+    let all = [Spoken::Http1, Spoken::Http2, Spoken::Tls, Spoken::Resp].into_iter().flat_map(|spoken| {
+        [Kept::Memory, Kept::Files, Kept::Redis].into_iter().map(move |kept| (spoken, kept))
+    });
+    run_all(context, LONG, &all.collect::<Vec<_>>())
+}
+
+fn run_all(context: &AttackContext, crowd: Crowd, combinations: &[(Spoken, Kept)]) -> AttackResult {
+    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+    for (spoken, kept) in combinations {
+        match run(context, crowd, *spoken, *kept) {
+            Ok(text) => seen.push(text),
+            Err(Failure::GotThrough(text)) => failed.push(text),
+            Err(Failure::Skipped(why)) => seen.push(format!("{spoken:?} with {kept:?} skipped: {why}")),
+            Err(error) => return Err(error),
+        }
+    }
+    require(failed.is_empty(), || failed.join("; "))?;
+    Ok(seen.join("; "))
+}
+
+fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> AttackResult {
+    let redis = match kept {
+        Kept::Redis => Some(RedisServer::start()?),
+        Kept::Memory | Kept::Files => None,
+    };
+    let folder = Folder::new()?;
+    let authority = Authority::new()?;
+    let tls = authority.listener_setting(&folder, false)?;
+    let store = match (kept, &redis) {
+        (Kept::Files, _) => "store: { kind: embedded, path: data }\n".to_owned(),
+        (_, Some(redis)) => {
+            let socket = redis.socket();
+            format!("store: {{ kind: redis, urls: ['unix://{}'], deadline: 2s }}\n", socket.display())
+        }
+        _ => String::new(),
+    };
+    let exact = if kept == Kept::Memory { "" } else { ", consistency: exact" };
+    let listener = if spoken == Spoken::Tls {
+        format!("{{ address: '127.0.0.1:0', tls: {tls} }}")
+    } else {
+        "'127.0.0.1:0'".to_owned()
+    };
+    let policy = format!(
+        "listen: {{ http: {listener}, admin: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{store}\
+         namespaces:\n  shop:\n    limits:\n      \
+         - {{ name: jobs, key: [kind], missing: skip, concurrency: {{ limit: 4, hold: 1h }}{exact} }}\n\
+         resources:\n  app: {{ concurrency: 4, queue: {{ requests: 2000, wait: {{ sheddable_plus: 5s, critical: 5s }} }} }}\n"
+    );
+    let daemon = Daemon::start_in(context, folder, &policy)?;
+    let target = Target {
+        spoken,
+        address: if spoken == Spoken::Resp { daemon.resp()? } else { daemon.http()? },
+        http: daemon.http()?,
+        tls: authority.any_client()?,
+    };
+    let alone = honest_beside(&target, crowd.alone, None)?;
+    let beside = honest_beside(&target, crowd.within, Some(crowd.callers))?;
+    thread::sleep(HELD_MAX);
+    let permits = http1::ask(daemon.admin()?, &http1::get("/v1/permits"))?;
+    let held =
+        serde_json::from_slice::<serde_json::Value>(&permits.body).unwrap_or_default()["total"].clone();
+    let metrics = http1::ask(daemon.admin()?, &http1::get("/metrics"))?.text();
+    let places = metrics.lines().find_map(|line| {
+        line.strip_prefix("tidegate_resource_in_flight{resource=\"app\"} ").map(str::to_owned)
+    });
+    let part = beside.per_second / alone.per_second.max(f64::MIN_POSITIVE);
+    let text = format!(
+        "{spoken:?} with {kept:?}: {} left, {} of them answered; {held} permits and {} places are held; honest callers do \
+         {:.0} % of {:.0} a second, {} of their releases fail",
+        beside.left,
+        beside.answered,
+        places.as_deref().unwrap_or("no"),
+        part * 100.0,
+        alone.per_second,
+        beside.failed_releases,
+    );
+    let is_free = held == 0 && places.as_deref() == Some("0");
+    let is_served = beside.per_second > 0.0 && (!crowd.judges_throughput || part >= HONEST_PART_MIN);
+    require(is_free && is_served && beside.failed_releases == 0 && beside.answered > 0, || text.clone())?;
+    Ok(text)
+}
+
+/// The daemon as callers reach it.
+struct Target {
+    spoken: Spoken,
+    /// Where callers that leave ask.
+    address: SocketAddr,
+    /// Where honest callers ask.
+    http: SocketAddr,
+    tls: Arc<ClientConfig>,
+}
+
+/// What was seen of honest callers and of those that left.
+struct Seen {
+    per_second: f64,
+    failed_releases: u64,
+    left: u64,
+    answered: u64,
+}
+
+/// Honest callers for a while, beside so many that leave.
+fn honest_beside(target: &Target, within: Duration, leavers: Option<u64>) -> Result<Seen, Failure> {
+    let began = Instant::now();
+    let is_over = AtomicBool::new(false);
+    let crowd =
+        CrowdState { left: AtomicU64::new(0), answered: AtomicU64::new(0), wait_us: AtomicU64::new(2000) };
+    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let errors: Vec<String> = thread::scope(|scope| {
+        let honest: Vec<_> = (0..HONEST)
+            .map(|number| {
+                let (is_over, done, failed) = (&is_over, &done, &failed);
+                scope.spawn(move || work(target, number, is_over, done, failed))
+            })
+            .collect();
+        let leaving: Vec<_> = (0..leavers.map_or(0, |_| LEAVERS as u64))
+            .map(|number| {
+                let (crowd, callers) = (&crowd, leavers.unwrap_or(0) / LEAVERS as u64);
+                scope.spawn(move || leave_one_by_one(target, crowd, number, callers, within))
+            })
+            .collect();
+        let leaving = leaving.into_iter().map(|one| one.join().expect("a caller does not panic"));
+        let mut errors: Vec<String> = leaving.filter_map(|one| Some(one.err()?.to_string())).collect();
+        thread::sleep(within.saturating_sub(began.elapsed()));
+        // Relaxed: the threads only have to see it some time, and joining orders the rest.
+        is_over.store(true, Ordering::Relaxed);
+        let honest = honest.into_iter().map(|one| one.join().expect("a caller does not panic"));
+        errors.extend(honest.filter_map(|one| Some(one.err()?.to_string())));
+        errors
+    });
+    if let Some(error) = errors.first() {
+        return Err(Failure::Unfinished(format!("{} callers failed: {error}", errors.len())));
+    }
+    Ok(Seen {
+        per_second: done.into_inner() as f64 / began.elapsed().as_secs_f64(),
+        failed_releases: failed.into_inner(),
+        left: crowd.left.into_inner(),
+        answered: crowd.answered.into_inner(),
+    })
+}
+
+/// Statistics of the callers that leave; relaxed, as they order nothing.
+struct CrowdState {
+    left: AtomicU64,
+    answered: AtomicU64,
+    /// How long the last answered caller has waited.
+    wait_us: AtomicU64,
+}
+
+/// The body of a check: of a permit, or of a place.
+fn body(wants_place: bool) -> String {
+    let wait = WAIT_MAX.as_millis();
+    if wants_place {
+        format!(r#"{{"namespace":"shop","resource":"app","wait_ms":{wait}}}"#)
+    } else {
+        format!(r#"{{"namespace":"shop","attributes":{{"kind":"job"}},"wait_ms":{wait}}}"#)
+    }
+}
+
+/// An honest caller: it asks, works and releases, on one connection.
+fn work(
+    target: &Target,
+    number: usize,
+    is_over: &AtomicBool,
+    done: &AtomicU64,
+    failed: &AtomicU64,
+) -> IoResult<()> {
+    let mut connection = HonestConnection::open(target)?;
+    while !is_over.load(Ordering::Relaxed) {
+        let answer = connection.ask(&http1::post("/v1/check", &body(number % 2 == 0)))?;
+        let permit = answer.member("permit");
+        if permit.is_empty() {
+            // A store may refuse at once.
+            thread::sleep(Duration::from_millis(1));
+            continue;
+        }
+        thread::sleep(WORK);
+        let release = http1::post("/v1/release", &format!(r#"{{"permit":"{permit}"}}"#));
+        if connection.ask(&release)?.status == 200 {
+            done.fetch_add(1, Ordering::Relaxed);
+        } else {
+            failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+enum HonestConnection {
+    Plain(Http1Connection),
+    Tls(Box<Http1Connection<StreamOwned<ClientConnection, TcpStream>>>),
+}
+
+impl HonestConnection {
+    fn open(target: &Target) -> IoResult<Self> {
+        if target.spoken != Spoken::Tls {
+            return Ok(Self::Plain(Http1Connection::open(target.http)?));
+        }
+        let stream = TcpStream::connect(target.http)?;
+        Ok(Self::Tls(Box::new(Http1Connection::over(over_tls(target, stream)?))))
+    }
+
+    fn ask(&mut self, request: &[u8]) -> IoResult<http1::Answer> {
+        match self {
+            Self::Plain(connection) => connection.ask(request),
+            Self::Tls(connection) => connection.ask(request),
+        }
+    }
+}
+
+fn over_tls(target: &Target, stream: TcpStream) -> IoResult<StreamOwned<ClientConnection, TcpStream>> {
+    stream.set_read_timeout(Some(http1::READ_TIMEOUT))?;
+    let invalid = |error| std::io::Error::new(ErrorKind::InvalidData, error);
+    let name = ServerName::try_from("localhost").expect("a host name");
+    let client = ClientConnection::new(Arc::clone(&target.tls), name).map_err(invalid)?;
+    let mut stream = StreamOwned::new(client, stream);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(stream)
+}
+
+/// So many callers one after the other, spread over `within`.
+fn leave_one_by_one(
+    target: &Target,
+    crowd: &CrowdState,
+    number: u64,
+    callers: u64,
+    within: Duration,
+) -> IoResult<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut random = SplitMix(number);
+    let began = Instant::now();
+    for caller in 0..callers {
+        let at = within.mul_f64(caller as f64 / callers as f64);
+        thread::sleep(at.saturating_sub(began.elapsed()));
+        ask_and_leave(target, crowd, &runtime, &mut random)?;
+        crowd.left.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn ask_and_leave(
+    target: &Target,
+    crowd: &CrowdState,
+    runtime: &Runtime,
+    random: &mut SplitMix,
+) -> IoResult<()> {
+    let mut stream = TcpStream::connect(target.address)?;
+    stream.set_nodelay(true)?;
+    let wants_place = random.below(2) == 0;
+    let request = http1::post("/v1/check", &body(wants_place));
+    match target.spoken {
+        Spoken::Http1 => stream.write_all(&request)?,
+        Spoken::Http2 => {
+            begin_http2(&mut stream)?;
+            stream.write_all(&http2_request(&body(wants_place)))?;
+        }
+        Spoken::Tls => {
+            let mut secured = over_tls(target, stream)?;
+            secured.write_all(&request)?;
+            secured.flush()?;
+            stream = secured.sock;
+        }
+        Spoken::Resp if wants_place => {
+            stream.write_all(&command(&["TG.CHECK", "shop", "RELEASE", "resource", "app"]))?;
+        }
+        Spoken::Resp => stream.write_all(&command(&["TG.CHECK", "shop", "kind", "job"]))?,
+    }
+    let asked_at = Instant::now();
+    let around = Duration::from_micros(random.below(2 * AROUND.as_micros() as u64));
+    let waits_for_answer = random.below(2) == 0;
+    let expected = Duration::from_micros(crowd.wait_us.load(Ordering::Relaxed)) + around;
+    let patience = if waits_for_answer { 2 * WAIT_MAX } else { expected.saturating_sub(AROUND) };
+    stream.set_read_timeout(Some(patience.max(Duration::from_micros(1))))?;
+    // The answer is seen and not read.
+    if has_answer(&mut stream, target.spoken) {
+        crowd.answered.fetch_add(1, Ordering::Relaxed);
+        crowd.wait_us.store(asked_at.elapsed().as_micros() as u64, Ordering::Relaxed);
+        thread::sleep(around / 2);
+    }
+    match random.below(if target.spoken == Spoken::Http2 { 4 } else { 3 }) {
+        0 => drop(stream),
+        1 => {
+            // A client that is gone already has nothing to end.
+            let _ = stream.shutdown(Shutdown::Write);
+            thread::sleep(around / 2);
+            drop(stream);
+        }
+        2 => {
+            stream.set_nonblocking(true)?;
+            let _within = runtime.enter();
+            let stream = tokio::net::TcpStream::from_std(stream)?;
+            stream.set_zero_linger()?;
+        }
+        _ => {
+            let _ = stream.write_all(&http2_frame(3, 0, 1, &8_u32.to_be_bytes()));
+            // The connection stays for a while, as others would use it.
+            thread::sleep(AROUND);
+        }
+    }
+    Ok(())
+}
+
+/// Waits until an answer has come, at most as long as a read may take, and leaves it unread.
+fn has_answer(stream: &mut TcpStream, spoken: Spoken) -> bool {
+    let mut head = [0; 9];
+    loop {
+        match stream.peek(&mut head) {
+            Ok(1..) if spoken != Spoken::Http2 => return true,
+            Ok(9) if head[5..] != [0; 4] => return true,
+            // A frame of the connection, which belongs to no answer.
+            Ok(9) => {
+                let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+                if stream.read_exact(&mut vec![0; head.len() + length]).is_err() {
+                    return false;
+                }
+            }
+            _ => return false,
+        }
+    }
+}
+
+fn http2_frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Begins a connection, and reads everything that comes before an answer.
+fn begin_http2(stream: &mut TcpStream) -> IoResult<()> {
+    const SETTINGS: u8 = 4;
+    const ACK: u8 = 1;
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(http2_frame(SETTINGS, 0, 0, &[]));
+    stream.write_all(&bytes)?;
+    stream.set_read_timeout(Some(http1::READ_TIMEOUT))?;
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head)?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload)?;
+        if head[3] == SETTINGS && head[4] == ACK {
+            return stream.write_all(&http2_frame(SETTINGS, ACK, 0, &[]));
+        }
+    }
+}
+
+/// A check on stream 1, with header fields that need no table.
+fn http2_request(body: &str) -> Vec<u8> {
+    let mut fields = vec![0x83, 0x86];
+    for (index, value) in [(4_u8, "/v1/check"), (1, "localhost")] {
+        fields.extend([index, value.len() as u8]);
+        fields.extend(value.as_bytes());
+    }
+    let mut bytes = http2_frame(1, 4, 1, &fields);
+    bytes.extend(http2_frame(0, 1, 1, body.as_bytes()));
+    bytes
+}
+
+/// A generator of numbers that differ from caller to caller and are the same in every run.
+struct SplitMix(u64);
+
+impl SplitMix {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) % bound
+    }
+}
