@@ -8,7 +8,7 @@
 use std::io::{ErrorKind, Read, Result as IoResult, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const WORK: Duration = Duration::from_millis(50);
 /// The least part of the work of honest callers alone that they do beside those that leave.
 const HONEST_PART_MIN: f64 = 0.9;
 /// Threads of callers that leave.
-const LEAVERS: usize = 32;
+const LEAVERS: u32 = 32;
 /// How long a caller waits for its turn at most.
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
@@ -57,7 +57,7 @@ enum Kept {
 /// How many callers leave, and in what time.
 #[derive(Clone, Copy, Debug)]
 struct Crowd {
-    callers: u64,
+    callers: u32,
     within: Duration,
     /// How long the honest callers are measured alone.
     alone: Duration,
@@ -197,12 +197,12 @@ struct Seen {
 }
 
 /// Honest callers for a while, beside so many that leave.
-fn honest_beside(target: &Target, within: Duration, leavers: Option<u64>) -> Result<Seen, Failure> {
+fn honest_beside(target: &Target, within: Duration, leavers: Option<u32>) -> Result<Seen, Failure> {
     let began = Instant::now();
     let is_over = AtomicBool::new(false);
     let crowd =
         CrowdState { left: AtomicU64::new(0), answered: AtomicU64::new(0), wait_us: AtomicU64::new(2000) };
-    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (done, failed) = (AtomicU32::new(0), AtomicU64::new(0));
     let errors: Vec<String> = thread::scope(|scope| {
         let honest: Vec<_> = (0..HONEST)
             .map(|number| {
@@ -210,9 +210,9 @@ fn honest_beside(target: &Target, within: Duration, leavers: Option<u64>) -> Res
                 scope.spawn(move || work(target, number, is_over, done, failed))
             })
             .collect();
-        let leaving: Vec<_> = (0..leavers.map_or(0, |_| LEAVERS as u64))
+        let leaving: Vec<_> = (0..leavers.map_or(0, |_| LEAVERS))
             .map(|number| {
-                let (crowd, callers) = (&crowd, leavers.unwrap_or(0) / LEAVERS as u64);
+                let (crowd, callers) = (&crowd, leavers.unwrap_or(0) / LEAVERS);
                 scope.spawn(move || leave_one_by_one(target, crowd, number, callers, within))
             })
             .collect();
@@ -229,7 +229,7 @@ fn honest_beside(target: &Target, within: Duration, leavers: Option<u64>) -> Res
         return Err(Failure::Unfinished(format!("{} callers failed: {error}", errors.len())));
     }
     Ok(Seen {
-        per_second: done.into_inner() as f64 / began.elapsed().as_secs_f64(),
+        per_second: f64::from(done.into_inner()) / began.elapsed().as_secs_f64(),
         failed_releases: failed.into_inner(),
         left: crowd.left.into_inner(),
         answered: crowd.answered.into_inner(),
@@ -259,12 +259,12 @@ fn work(
     target: &Target,
     number: usize,
     is_over: &AtomicBool,
-    done: &AtomicU64,
+    done: &AtomicU32,
     failed: &AtomicU64,
 ) -> IoResult<()> {
     let mut connection = HonestConnection::open(target)?;
     while !is_over.load(Ordering::Relaxed) {
-        let answer = connection.ask(&http1::post("/v1/check", &body(number % 2 == 0)))?;
+        let answer = connection.ask(&http1::post("/v1/check", &body(number.is_multiple_of(2))))?;
         let permit = answer.member("permit");
         if permit.is_empty() {
             // A store may refuse at once.
@@ -320,15 +320,15 @@ fn over_tls(target: &Target, stream: TcpStream) -> IoResult<StreamOwned<ClientCo
 fn leave_one_by_one(
     target: &Target,
     crowd: &CrowdState,
-    number: u64,
-    callers: u64,
+    number: u32,
+    callers: u32,
     within: Duration,
 ) -> IoResult<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut random = SplitMix(number);
+    let mut random = SplitMix(number.into());
     let began = Instant::now();
     for caller in 0..callers {
-        let at = within.mul_f64(caller as f64 / callers as f64);
+        let at = within * caller / callers;
         thread::sleep(at.saturating_sub(began.elapsed()));
         ask_and_leave(target, crowd, &runtime, &mut random)?;
         crowd.left.fetch_add(1, Ordering::Relaxed);

@@ -6,9 +6,9 @@ use tidegate_core::limit::{Consistency, OnStoreFailure};
 use tidegate_driver::Verdict;
 use tidegate_driver::store_call::STORE_TIMEOUT;
 use tidegate_engine::{Request, Step};
-use tidegate_store::Kind;
+use tidegate_store::{Kind, NoteKind, Store as _};
 
-use crate::world::{Health, MANY, SECOND, World, leased, let_run, mixed, parallel, poll, request};
+use crate::world::{Health, MANY, NOW, SECOND, World, leased, let_run, mixed, parallel, poll, request};
 
 /// Begins a request, and drops it before the store has answered.
 fn drop_while_the_store_is_called(world: &World) {
@@ -55,6 +55,44 @@ async fn a_decision_that_is_dropped_before_it_is_looked_at_gives_its_permit_back
     world.admission.admit(&request()).await.unwrap().into_result().unwrap().cancelled();
     let_run().await;
     assert_eq!(world.left(), [4, 2, 1], "a cancelled request leaves no charge");
+}
+
+#[tokio::test]
+async fn a_permit_that_is_dropped_while_the_store_is_asked_to_keep_it_gives_everything_back() {
+    let world = World::new(mixed(), 1);
+    let hold = world.admission.admit(&request()).await.unwrap().into_result().unwrap();
+    let engine = world.driver.handle().engine();
+    let begun = engine.keep(hold.into_permit(), NOW.saturating_add(60 * SECOND), NOW).unwrap();
+    {
+        let mut keep = Box::pin(world.driver.keep(begun));
+        assert!(poll(keep.as_mut()).is_pending(), "the store has not answered");
+    }
+    assert_eq!((world.left(), engine.stats(NOW).permits_kept), (vec![4, 2, 0], 1));
+    world.store.answers.add_permits(MANY);
+    let_run().await;
+    assert_eq!((world.left(), engine.stats(NOW).permits_kept), (vec![5, 3, 1], 0));
+    let notes = world.store.memory.notes(NoteKind::Permit).await.unwrap();
+    assert!(notes.is_empty(), "{notes:?}");
+}
+
+#[tokio::test]
+async fn a_kept_permit_is_cancelled_unless_its_caller_is_told_its_name() {
+    let world = World::new(mixed(), MANY);
+    let engine = world.driver.handle().engine();
+    for is_told in [false, true] {
+        let hold = world.admission.admit(&request()).await.unwrap().into_result().unwrap();
+        let begun = engine.keep(hold.into_permit(), NOW.saturating_add(60 * SECOND), NOW).unwrap();
+        let untold = world.driver.keep(begun).await.unwrap();
+        let id = untold.id();
+        if is_told {
+            assert_eq!(untold.told(), id);
+        } else {
+            drop(untold);
+        }
+        let_run().await;
+        let expected = if is_told { (vec![4, 2, 0], 1) } else { (vec![5, 3, 1], 0) };
+        assert_eq!((world.left(), engine.stats(NOW).permits_kept), expected, "told: {is_told}");
+    }
 }
 
 #[tokio::test]

@@ -384,7 +384,9 @@ impl ConnectionActivity {
             reset.retain(|(at, _)| now.duration_since(*at) < RESET_WINDOW);
         }
         end_all(cut_off, DeliveryEnd::Undelivered);
-        reset.into_iter().for_each(|(_, delivery)| delivery.end(DeliveryEnd::Reset));
+        for (_, delivery) in reset {
+            delivery.end(DeliveryEnd::Reset);
+        }
     }
 
     /// The client has reset the connection.
@@ -473,7 +475,9 @@ impl WrittenAnswer {
 }
 
 fn end_all(deliveries: Vec<AnswerDelivery>, end: DeliveryEnd) {
-    deliveries.into_iter().for_each(|delivery| delivery.end(end));
+    for delivery in deliveries {
+        delivery.end(end);
+    }
 }
 
 #[cfg(test)]

@@ -335,16 +335,7 @@ impl Session {
         }
         match command {
             Command::Throttle | Command::ThrottleMillis | Command::Exec => return Err(wrong_number(command)),
-            Command::Check => {
-                let namespace = String::from_utf8_lossy(&arguments[1]);
-                let caller = self.identity.caller()?;
-                permitted(caller.may(Verb::Check, &namespace))?;
-                let (was_asked, delivery) = desk.check_over_resp(caller, arguments, *now, replies).await?;
-                if was_asked {
-                    *now = desk.daemon.clock.now();
-                }
-                self.deliveries.extend(delivery.map(|delivery| (replies.bytes(), delivery)));
-            }
+            Command::Check => self.check(desk, arguments, now, replies).await?,
             Command::Release => {
                 desk.release_over_resp(&arguments[1], *now).await?;
                 *now = desk.daemon.clock.now();
@@ -423,6 +414,25 @@ impl Session {
                 self.ending = Some(CloseReason::Quit);
             }
         }
+        Ok(())
+    }
+
+    /// Answers `TG.CHECK`.
+    async fn check(
+        &mut self,
+        desk: &Desk<'_>,
+        arguments: &[Cow<'_, [u8]>],
+        now: &mut Timestamp,
+        replies: &mut Replies<'_>,
+    ) -> Result<(), CommandError> {
+        let namespace = String::from_utf8_lossy(&arguments[1]);
+        let caller = self.identity.caller()?;
+        permitted(caller.may(Verb::Check, &namespace))?;
+        let (was_asked, delivery) = desk.check_over_resp(caller, arguments, *now, replies).await?;
+        if was_asked {
+            *now = desk.daemon.clock.now();
+        }
+        self.deliveries.extend(delivery.map(|delivery| (replies.bytes(), delivery)));
         Ok(())
     }
 

@@ -333,12 +333,11 @@ async fn a_held_call_of_envoy_that_leaves_in_the_instant_of_its_turn_is_not_char
         caller.send(&preface(65_535));
         caller.send(&call(1, SHOULD_RATE_LIMIT, &fields, &body));
         daemon.until_waiting(1).await;
-        let _left = match how {
-            Some(how) => caller.leave(how),
-            None => {
-                caller.send(&reset(1));
-                Some(caller)
-            }
+        let _left = if let Some(how) = how {
+            caller.leave(how)
+        } else {
+            caller.send(&reset(1));
+            Some(caller)
         };
         // The next unit is there, and nothing of the daemon has run since the caller left.
         daemon.clock.advance(Duration::from_secs(10));
