@@ -141,8 +141,8 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     let policy = format!(
         "listen: {{ http: {listener}, admin: '127.0.0.1:0', resp: '127.0.0.1:0' }}\n{store}\
          namespaces:\n  shop:\n    limits:\n      \
-         - {{ name: jobs, key: [kind], missing: skip, concurrency: {{ limit: 4, hold: 1h }}{exact} }}\n\
-         resources:\n  app: {{ concurrency: 4, queue: {{ requests: 2000, wait: {{ sheddable_plus: 5s, critical: 5s }} }} }}\n"
+         - {{ name: jobs, key: [kind], missing: skip, concurrency: {{ limit: 8, hold: 1h }}{exact} }}\n\
+         resources:\n  app: {{ concurrency: 8, queue: {{ requests: 2000, wait: {{ sheddable_plus: 5s, critical: 5s }} }} }}\n"
     );
     let daemon = Daemon::start_in(context, folder, &policy)?;
     let target = Target {
@@ -205,9 +205,9 @@ fn honest_beside(target: &Target, within: Duration, leavers: Option<u32>) -> Res
     let (done, failed) = (AtomicU32::new(0), AtomicU64::new(0));
     let errors: Vec<String> = thread::scope(|scope| {
         let honest: Vec<_> = (0..HONEST)
-            .map(|number| {
+            .map(|_| {
                 let (is_over, done, failed) = (&is_over, &done, &failed);
-                scope.spawn(move || work(target, number, is_over, done, failed))
+                scope.spawn(move || work(target, is_over, done, failed))
             })
             .collect();
         let leaving: Vec<_> = (0..leavers.map_or(0, |_| LEAVERS))
@@ -244,27 +244,33 @@ struct CrowdState {
     wait_us: AtomicU64,
 }
 
-/// The body of a check: of a permit, or of a place.
-fn body(wants_place: bool) -> String {
+/// The body of a check of these.
+fn body(wants: Wanted) -> String {
     let wait = WAIT_MAX.as_millis();
-    if wants_place {
-        format!(r#"{{"namespace":"shop","resource":"app","wait_ms":{wait}}}"#)
-    } else {
-        format!(r#"{{"namespace":"shop","attributes":{{"kind":"job"}},"wait_ms":{wait}}}"#)
-    }
+    let permit = r#","attributes":{"kind":"job"}"#;
+    let place = r#","resource":"app""#;
+    let (permit, place) = match wants {
+        Wanted::Permit => (permit, ""),
+        Wanted::Place => ("", place),
+        Wanted::Both => (permit, place),
+    };
+    format!(r#"{{"namespace":"shop"{permit}{place},"wait_ms":{wait}}}"#)
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Permit,
+    Place,
+    /// As honest callers do, who take six of the eight of each.
+    Both,
 }
 
 /// An honest caller: it asks, works and releases, on one connection.
-fn work(
-    target: &Target,
-    number: usize,
-    is_over: &AtomicBool,
-    done: &AtomicU32,
-    failed: &AtomicU64,
-) -> IoResult<()> {
+fn work(target: &Target, is_over: &AtomicBool, done: &AtomicU32, failed: &AtomicU64) -> IoResult<()> {
     let mut connection = HonestConnection::open(target)?;
     while !is_over.load(Ordering::Relaxed) {
-        let answer = connection.ask(&http1::post("/v1/check", &body(number.is_multiple_of(2))))?;
+        let answer = connection.ask(&http1::post("/v1/check", &body(Wanted::Both)))?;
         let permit = answer.member("permit");
         if permit.is_empty() {
             // A store may refuse at once.
@@ -344,13 +350,13 @@ fn ask_and_leave(
 ) -> IoResult<()> {
     let mut stream = TcpStream::connect(target.address)?;
     stream.set_nodelay(true)?;
-    let wants_place = random.below(2) == 0;
-    let request = http1::post("/v1/check", &body(wants_place));
+    let wants = if random.below(2) == 0 { Wanted::Place } else { Wanted::Permit };
+    let request = http1::post("/v1/check", &body(wants));
     match target.spoken {
         Spoken::Http1 => stream.write_all(&request)?,
         Spoken::Http2 => {
             begin_http2(&mut stream)?;
-            stream.write_all(&http2_request(&body(wants_place)))?;
+            stream.write_all(&http2_request(&body(wants)))?;
         }
         Spoken::Tls => {
             let mut secured = over_tls(target, stream)?;
@@ -358,7 +364,7 @@ fn ask_and_leave(
             secured.flush()?;
             stream = secured.sock;
         }
-        Spoken::Resp if wants_place => {
+        Spoken::Resp if wants == Wanted::Place => {
             stream.write_all(&command(&["TG.CHECK", "shop", "RELEASE", "resource", "app"]))?;
         }
         Spoken::Resp => stream.write_all(&command(&["TG.CHECK", "shop", "kind", "job"]))?,
