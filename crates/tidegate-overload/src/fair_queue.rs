@@ -63,7 +63,7 @@ use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::position_map::PositionMap;
 use crate::waiting_room::{Entrant, Position};
 pub use arrival_shed::ArrivalShed;
-use class_queue::ClassQueue;
+use class_queue::{ClassQueue, CorrectedCost};
 use class_schedule::ClassSchedule;
 pub use delay_control::DelayControl;
 use flow::TenantKey;
@@ -202,10 +202,12 @@ impl FairQueue {
     }
 
     /// Corrects what a request was charged, by the time for which it kept its place; at least a
-    /// tenth of the typical time. Its tenant's next requests are charged accordingly.
+    /// tenth of the typical time. Its namespace is charged the time itself, its tenant and class the
+    /// recent average of the tenant, as the tenant's next requests are.
     pub fn settle(&mut self, entrant: &Entrant, held: Duration, now: Timestamp) {
-        let cost = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
-        self.correct(entrant, cost);
+        let charge = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
+        let [average, actual] = [charge.average, charge.actual].map(|cost| u64::from(charge_of(cost)));
+        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), average, actual);
     }
 
     /// The number of requests that wait.
@@ -359,17 +361,18 @@ impl FairQueue {
     /// the others of its class.
     pub fn correct(&mut self, entrant: &Entrant, cost: Cost) {
         let (charged, cost) = (u64::from(charge_of(entrant.cost)), u64::from(charge_of(cost)));
-        self.correct_charge(entrant, charged, cost);
+        self.correct_charge(entrant, charged, cost, cost);
     }
 
     /// Takes back what a request was charged that was not served after all.
     pub(crate) fn refund(&mut self, entrant: &Entrant) {
-        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), 0);
+        self.correct_charge(entrant, u64::from(charge_of(entrant.cost)), 0, 0);
     }
 
-    fn correct_charge(&mut self, entrant: &Entrant, charged: u64, cost: u64) {
+    fn correct_charge(&mut self, entrant: &Entrant, charged: u64, cost: u64, of_namespace: u64) {
         let (queue, flows_max) = (&mut self.classes[entrant.class as usize], self.config.flows_max);
-        queue.correct(tenant_of(entrant), charged, cost, flows_max, &self.shares);
+        let costs = CorrectedCost { charged, tenant: cost, namespace: of_namespace };
+        queue.correct(tenant_of(entrant), costs, flows_max, &self.shares);
         if !self.is_empty() {
             let most = self.times.typical_charge().saturating_mul(CLASS_CORRECTION);
             let cost = cost.clamp(charged.saturating_sub(most), charged.saturating_add(most));

@@ -19,6 +19,14 @@ pub(super) struct FlowNumber {
     pub(super) namespace: u16,
 }
 
+/// The charge of a served request, and the right ones of its tenant and of its namespace.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CorrectedCost {
+    pub(super) charged: u64,
+    pub(super) tenant: u64,
+    pub(super) namespace: u64,
+}
+
 /// All requests of one class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassQueue {
@@ -149,19 +157,19 @@ impl ClassQueue {
     pub(super) fn correct(
         &mut self,
         key: TenantKey,
-        charged: u64,
-        cost: u64,
+        costs: CorrectedCost,
         flows_max: usize,
         shares: &NamespaceShares,
     ) {
+        let CorrectedCost { charged, tenant, namespace } = costs;
         let number = match self.namespaces.number(self.key_of(key.namespace)) {
             Some(number) => number,
-            None if cost > charged && !self.is_empty() => self.open(key, shares),
+            None if namespace > charged && !self.is_empty() => self.open(key, shares),
             None => return,
         };
         let flows_max = self.flows_of_one(flows_max);
-        self.namespaces.get_mut(number).correct(key, charged, cost, flows_max);
-        self.namespaces.correct(number, charged, cost);
+        self.namespaces.get_mut(number).correct(key, charged, tenant, flows_max);
+        self.namespaces.correct(number, charged, namespace);
     }
 
     /// The requests and the cost that wait where a request of this tenant would.

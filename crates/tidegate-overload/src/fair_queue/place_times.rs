@@ -14,10 +14,14 @@ use crate::namespaces::NAMESPACES_MAX;
 /// The tenants of a namespace whose averages are kept; two tenants of one place in the table
 /// replace each other.
 const TENANTS: usize = 64;
-/// A new time weighs so much in an average.
-const GAIN: f64 = 0.25;
+/// The last so many times of a tenant count in its average.
+const TIMES: f64 = 32.0;
+/// The times after which an average is more than chance.
+const TIMES_MIN: f64 = 8.0;
+/// An average that is off the typical time by no more than this factor is off by chance.
+const CHANCE: f64 = 1.5;
 /// A charge is never below this part of the typical time, so that settling at once is not free.
-const LEAST_PART: u32 = 10;
+const LEAST_PART: u64 = 10;
 /// The typical time before one is known.
 const UNKNOWN: Duration = Duration::from_millis(1);
 /// Averages of a namespace that were not asked for or changed for so long are forgotten.
@@ -40,6 +44,18 @@ struct NamespaceTimes {
 struct TenantTime {
     tenant: Option<u64>,
     micros: f64,
+    /// The times in the average, at most [`TIMES`].
+    count: f64,
+}
+
+/// The charges of a request whose work has ended, in microseconds of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlaceCharge {
+    /// That of its tenant and class: the average of the tenant, so that one request that takes long
+    /// by chance is not held against it.
+    pub(super) average: Cost,
+    /// That of its namespace: the time itself, which no change of names hides.
+    pub(super) actual: Cost,
 }
 
 impl PlaceTimes {
@@ -62,43 +78,56 @@ impl PlaceTimes {
     /// The charge of a request of a tenant when its work begins.
     pub(super) fn estimate(&self, namespace: u32, tenant: Option<u64>) -> Cost {
         let times = self.by_namespace.get(&namespace);
-        let known = times.and_then(|times| times.tenants[place_of(tenant)]);
-        let known = known.filter(|known| known.tenant == tenant);
-        self.charge(known.map_or(0, |known| known.micros as u64), known.is_none())
+        self.average_charge(times.and_then(|times| times.of(tenant)))
     }
 
-    /// The charge of a request whose work took so long. Its tenant's average learns it.
+    /// The charges of a request whose work took so long. Its tenant's average learns it.
     pub(super) fn learn(
         &mut self,
         namespace: u32,
         tenant: Option<u64>,
         held: Duration,
         now: Timestamp,
-    ) -> Cost {
-        let micros = micros(held);
+    ) -> PlaceCharge {
+        let micros = micros(held).min(u64::from(u32::MAX));
+        let mut known = None;
         if self.by_namespace.len() < NAMESPACES_MAX || self.by_namespace.contains_key(&namespace) {
             let new = || NamespaceTimes { tenants: Box::new([None; TENANTS]), changed_at: now };
             let times = self.by_namespace.entry(namespace).or_insert_with(new);
             times.changed_at = now;
-            let slot = &mut times.tenants[place_of(tenant)];
-            let before = slot.filter(|known| known.tenant == tenant);
-            let average =
-                before.map_or(micros as f64, |known| known.micros + (micros as f64 - known.micros) * GAIN);
-            *slot = Some(TenantTime { tenant, micros: average });
+            let before = times.of(tenant).unwrap_or(TenantTime { tenant, micros: 0.0, count: 0.0 });
+            let count = (before.count + 1.0).min(TIMES);
+            let average = before.micros + (micros as f64 - before.micros) / count;
+            known = Some(TenantTime { tenant, micros: average, count });
+            times.tenants[place_of(tenant)] = known;
         }
-        self.charge(micros, false)
+        let least = self.typical_charge() / LEAST_PART;
+        PlaceCharge { average: self.average_charge(known), actual: cost_of(micros.max(least)) }
+    }
+
+    fn average_charge(&self, known: Option<TenantTime>) -> Cost {
+        let typical = self.typical_charge();
+        let Some(known) = known.filter(|known| known.count >= TIMES_MIN) else { return cost_of(typical) };
+        let factor = known.micros / typical as f64;
+        let is_chance = (1.0 / CHANCE..=CHANCE).contains(&factor);
+        cost_of(if is_chance { typical } else { (known.micros as u64).max(typical / LEAST_PART) })
     }
 
     /// Forgets namespaces of which no work has ended for a while.
     pub(super) fn forget(&mut self, now: Timestamp) {
         self.by_namespace.retain(|_, times| now.saturating_since(times.changed_at) < FORGET_AFTER);
     }
+}
 
-    fn charge(&self, micros: u64, is_unknown: bool) -> Cost {
-        let typical = self.typical_charge();
-        let charge = if is_unknown { typical } else { micros.max(typical / u64::from(LEAST_PART)) };
-        Cost::new(charge.min(u64::from(u32::MAX))).unwrap_or(Cost::ONE)
+impl NamespaceTimes {
+    /// The average of a tenant.
+    fn of(&self, tenant: Option<u64>) -> Option<TenantTime> {
+        self.tenants[place_of(tenant)].filter(|known| known.tenant == tenant)
     }
+}
+
+fn cost_of(micros: u64) -> Cost {
+    Cost::new(micros.min(u64::from(u32::MAX))).unwrap_or(Cost::ONE)
 }
 
 fn micros(time: Duration) -> u64 {
@@ -142,11 +171,23 @@ mod tests {
     }
 
     #[test]
+    fn a_few_long_requests_of_a_tenant_are_chance_and_charged_to_its_namespace_alone() {
+        let mut times = PlaceTimes::default();
+        times.set_typical(20 * MS);
+        let first = times.learn(1, Some(7), 100 * MS, NOW);
+        assert_eq!((units(first.average), units(first.actual)), (20_000, 100_000));
+        (0..40).for_each(|_| _ = times.learn(1, Some(7), 28 * MS, NOW));
+        assert_eq!(units(times.estimate(1, Some(7))), 20_000, "less than half more is chance");
+    }
+
+    #[test]
     fn work_that_ends_at_once_is_charged_a_tenth_of_the_typical_time_and_the_longest_fits() {
         let mut times = PlaceTimes::default();
         times.set_typical(20 * MS);
-        assert_eq!(units(times.learn(1, None, Duration::ZERO, NOW)), 2_000);
-        assert_eq!(units(times.estimate(1, None)), 2_000);
-        assert_eq!(units(times.learn(1, None, Duration::MAX, NOW)), u64::from(u32::MAX));
+        let mut ends = |held| (0..8).map(|_| times.learn(1, None, held, NOW)).last().unwrap();
+        assert_eq!(ends(Duration::ZERO), PlaceCharge { average: cost_of(2_000), actual: cost_of(2_000) });
+        let longest = ends(Duration::MAX);
+        assert_eq!(units(longest.actual), u64::from(u32::MAX));
+        assert!(units(longest.average) > u64::from(u32::MAX) / 3, "{longest:?}");
     }
 }
