@@ -9,8 +9,8 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, ClassThenArrival, Entrant, Obstacle, Position, QueueConfig, QueueCounts, QueueTick,
-    ResourceId, RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
+    ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, Position, QueueConfig, QueueCounts,
+    QueueTick, ResourceId, RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -150,6 +150,11 @@ impl Room {
     /// Sets which resources have a fair queue. Requests that wait keep their positions.
     pub(crate) fn set_queues(&self, queues: impl Iterator<Item = (ResourceId, QueueConfig)>, now: Timestamp) {
         self.state().room.set_queues(queues, now);
+    }
+
+    /// Sets the shares of the namespaces at a resource, in its fair queue and in its room.
+    pub(crate) fn set_namespace_shares(&self, resource: ResourceId, shares: &NamespaceShares) {
+        self.state().room.set_namespace_shares(resource, shares);
     }
 
     /// The report of a resource's fair queue since the tick before; `None` if it has none.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidegate_capacity::CapacityBuilder;
 use tidegate_core::Timestamp;
-use tidegate_overload::OverloadBuilder;
+use tidegate_overload::{NamespaceShares, OverloadBuilder};
 
 use super::{Engine, hasher};
 use crate::error::BuildError;
@@ -45,5 +45,23 @@ impl Engine {
         let engine = self.with(planes);
         engine.share_waiting_room();
         Ok(engine)
+    }
+
+    /// Sets the shares of namespaces within each class of a resource, by their names, in place of
+    /// earlier ones. [`NamespaceShares`] has their range; a namespace that is left out has 1.
+    ///
+    /// Names of namespaces and resources that this engine does not have are ignored. The shares
+    /// belong to the resource, which engines over the same state have in common, and
+    /// [`Engine::with_planes`] keeps them. After a reload that adds a namespace, set them again.
+    pub fn set_namespace_shares<'a>(&self, resource: &str, shares: impl IntoIterator<Item = (&'a str, u32)>) {
+        let Some(overload) = self.overload() else { return };
+        let Some((id, _)) = overload.resources().find(|(_, name)| *name == Some(resource)) else { return };
+        let numbered = shares.into_iter().filter_map(|(namespace, share)| {
+            let gate = self.gate(namespace).ok()?;
+            Some((u32::from(gate.owner().get()), share))
+        });
+        let shares = NamespaceShares::new(numbered);
+        overload.set_namespace_shares(id, &shares);
+        self.shared.room.set_namespace_shares(id, &shares);
     }
 }

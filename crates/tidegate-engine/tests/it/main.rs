@@ -16,6 +16,7 @@ mod faults;
 mod leases;
 mod membership;
 mod memory;
+mod namespace_shares;
 mod offers;
 mod operations;
 mod oracle;
