@@ -13,6 +13,7 @@ mod header;
 mod limit;
 mod matcher;
 mod name_and_path;
+mod namespace_shares;
 mod path_expression;
 mod planes;
 mod plans;
@@ -74,7 +75,12 @@ pub(crate) fn check(
     let nodes = planes::nodes(config.nodes.as_deref(), &top.key("nodes"), report);
     let accounts = planes::accounts(config.accounts.as_deref(), &top.key("accounts"), report);
     tables::placement(&nodes, &accounts, &namespaces, &top, report);
-    let resources = resources::resources(config.resources.as_ref(), &top.key("resources"), report);
+    let resources = resources::resources(
+        config.resources.as_ref(),
+        config.namespaces.as_ref(),
+        &top.key("resources"),
+        report,
+    );
     let signals = resources::signals(config.signals.as_deref(), &resources, &top.key("signals"), report);
     let envoy_ratelimit =
         config.envoy_ratelimit.as_ref().map(|raw| envoy::envoy(raw, &top.key("envoy_ratelimit"), report));

@@ -24,6 +24,7 @@ pub(super) fn warn(policy: &Policy, report: &mut Report<'_>) {
         }
         let path = top.key("resources").key(&resource.name);
         undivided(resource, policy, &path.key("share"), report);
+        unshared(resource, &path.key("shares"), report);
         unnamed(&resource.name, &callers, &path, report);
     }
     for (index, signal) in policy.signals.iter().enumerate() {
@@ -75,6 +76,17 @@ fn undivided(resource: &ResourcePolicy, policy: &Policy, path: &Path, report: &m
     }
 }
 
+/// Warns about `shares` of a resource without a queue, whose order they change.
+fn unshared(resource: &ResourcePolicy, path: &Path, report: &mut Report<'_>) {
+    if !resource.shares.is_empty() && resource.queue.is_none() {
+        let what = format!(
+            "the shares of resource \"{}\" change nothing, because it has no queue",
+            shown(&resource.name)
+        );
+        report.warn(path, what, "add `queue: { wait: 500ms }` to the resource, or remove `shares`");
+    }
+}
+
 /// Warns about a resource whose name is probably a misspelt upstream, or that no request can name.
 fn unnamed(name: &str, callers: &ResourceCallers<'_>, path: &Path, report: &mut Report<'_>) {
     if let Some(upstream) = callers.meant_upstream(name) {
@@ -110,7 +122,7 @@ fn is_named_by_callers(policy: &Policy) -> bool {
     policy.authorization.is_empty() || policy.authorization.iter().any(may_name)
 }
 
-/// Warns about a signal that measures queues where there is none.
+/// Warns about a signal that measures the queue of a resource without a queue.
 fn unmeasured(signal: &SignalPolicy, policy: &Policy, path: &Path, report: &mut Report<'_>) {
     let is_about =
         |resource: &&ResourcePolicy| signal.resource.as_ref().is_none_or(|name| *name == resource.name);

@@ -9,7 +9,7 @@ use super::bounded_span::{MILLI, between};
 use super::claims::class_of;
 use super::name_and_path::check_name;
 use super::planes::check_names;
-use super::{queue_mismatch, queue_wait};
+use super::{namespace_shares, queue_mismatch, queue_wait};
 use crate::measure::{percent, size};
 use crate::path::Path;
 use crate::policy::resources::{
@@ -18,6 +18,7 @@ use crate::policy::resources::{
 };
 use crate::printable::shown;
 use crate::problem::Report;
+use crate::raw::NamespaceConfig;
 use crate::raw::resources::{
     AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
     SignalForm, SignalSourceForm,
@@ -25,6 +26,7 @@ use crate::raw::resources::{
 
 pub(super) fn resources(
     raw: Option<&BTreeMap<String, ResourceConfig>>,
+    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<ResourcePolicy> {
@@ -57,6 +59,7 @@ pub(super) fn resources(
             },
             reserve_percent: reserve,
             queue: raw.queue.as_ref().map(|raw| queue(raw, &at.key("queue"), report)),
+            shares: namespace_shares::shares(raw.shares.as_ref(), namespaces, &at.key("shares"), report),
             status: raw.status,
             show_load: raw.show_load.unwrap_or(false),
         }

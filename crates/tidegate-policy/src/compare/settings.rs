@@ -24,6 +24,7 @@ use crate::policy::resources::{
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
 };
+use crate::printable::shown;
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -171,7 +172,8 @@ fn request_in_words(namespace: &NamespacePolicy) -> Option<String> {
 }
 
 fn resource_in_words(resource: &ResourcePolicy) -> String {
-    let ResourcePolicy { name, concurrency, share, reserve_percent, queue, status, show_load } = resource;
+    let ResourcePolicy { name, concurrency, share, reserve_percent, queue, shares, status, show_load } =
+        resource;
     let mut words = format!("{name}: concurrency {}", concurrency_in_words(*concurrency));
     if *share == ResourceShare::Auto {
         words.push_str(", share auto");
@@ -182,6 +184,11 @@ fn resource_in_words(resource: &ResourcePolicy) -> String {
     }
     if let Some(queue) = queue {
         words.push_str(&queue_in_words(queue));
+    }
+    if !shares.is_empty() {
+        let shares: Vec<String> =
+            shares.iter().map(|(namespace, share)| format!("{}: {share}", shown(namespace))).collect();
+        let _ = write!(words, ", shares {{ {} }}", shares.join(", "));
     }
     if let Some(status) = status {
         let _ = write!(words, ", status {status}");

@@ -1,6 +1,7 @@
 //! Checked settings of the overload plane: resources, their queues, and signals.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use tidegate_core::Class;
 
@@ -20,6 +21,10 @@ pub struct ResourcePolicy {
     pub reserve_percent: u8,
     /// How requests wait for a place; `None`: they do not wait.
     pub queue: Option<QueuePolicy>,
+    /// The shares of namespaces within each class, in proportion, 1 to
+    /// [`ResourcePolicy::SHARE_MAX`], of at most [`ResourcePolicy::SHARES_MAX`] namespaces. All
+    /// others have a share of 1, the default.
+    pub shares: BTreeMap<String, u32>,
     /// The HTTP status of its refusals, 400 to 599; `None`: that of the reason.
     pub status: Option<u16>,
     /// Whether answers about it carry its load level and its cursor; default false.
@@ -37,6 +42,10 @@ impl ResourcePolicy {
     pub const RESERVE_PERCENT: u8 = 5;
     /// The largest reserve: half of the places.
     pub const RESERVE_PERCENT_MAX: u8 = 50;
+    /// The largest share of a namespace.
+    pub const SHARE_MAX: u32 = 10_000;
+    /// The most namespaces with a share: as many as a resource tells apart.
+    pub const SHARES_MAX: usize = 64;
 
     /// How long a request of this class may wait for a place; zero: it does not wait.
     pub fn wait(&self, class: Class) -> Duration {

@@ -1,5 +1,7 @@
 //! The overload plane as it is written: resources, how requests wait for them, and signals.
 
+use std::collections::BTreeMap;
+
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -27,12 +29,23 @@ pub(crate) struct ResourceConfig {
     pub(crate) reserve: Option<String>,
     /// How requests wait for a place instead of being refused. Default: they do not wait.
     pub(crate) queue: Option<QueueForm>,
+    /// The shares of namespaces within each class, in proportion, 1 to 10000, at most 64: while
+    /// several namespaces ask for more than the resource serves, each is served by its share. A
+    /// namespace that is left out has a share of 1. Default: `{}`, equal shares.
+    #[cfg_attr(test, schemars(extend("additionalProperties" = share_schema())))]
+    pub(crate) shares: Option<BTreeMap<String, u64>>,
     /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 503.
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,
     /// Whether answers about it carry its load level and its admission cursor, in the headers
     /// `tidegate-level` and `tidegate-cursor`. Default: `false`.
     pub(crate) show_load: Option<bool>,
+}
+
+/// The share of a namespace.
+#[cfg(test)]
+fn share_schema() -> Value {
+    json_schema!({ "type": "integer", "format": "uint64", "minimum": 1, "maximum": 10_000 }).to_value()
 }
 
 /// The most requests in flight: a number, `auto`, or how it is found.

@@ -12,6 +12,7 @@ mod envoy;
 mod grpc;
 mod limits;
 mod listeners;
+mod namespace_shares;
 mod numbers;
 mod planes;
 mod plans;

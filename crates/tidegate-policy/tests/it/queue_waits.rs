@@ -25,7 +25,7 @@ fn waits_of(policy: &Policy) -> [u64; 4] {
     Class::ALL.map(|class| policy.resources[0].wait(class).as_millis() as u64)
 }
 
-/// What may be written for a class, with the wait in milliseconds that it has then.
+/// The texts for a class, each with its wait in milliseconds.
 const WRITTEN: [(Option<&str>, u64); 4] =
     [(None, 0), (Some("off"), 0), (Some("100ms"), 100), (Some("200ms"), 200)];
 
@@ -136,7 +136,7 @@ fn a_comparison_shows_the_wait_of_each_class_as_a_policy_would_write_it() {
     );
     // The same waits, written in another way.
     assert_eq!(shown("wait: { sheddable: 250ms }", "wait: 250ms"), None);
-    // What is shown is read as the same waits.
+    // The comparison shows waits in a form that is read as the same waits.
     for (queue, _) in every_way() {
         let (_, _, shown, _) = shown("wait: 3s", &queue).unwrap();
         let again = shown.split_once("64MiB, ").unwrap().1.replace("wait ", "wait: ");
