@@ -3,8 +3,8 @@
 use tidegate_core::Class;
 use tidegate_engine::RoomUse;
 use tidegate_overload::{
-    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, Overload, OverloadBuilder, QueueConfig, ResourceConfig,
-    Share, SignalConfig, SignalSource,
+    AdaptiveLimitConfig, FleetShare, LimitAlgorithm, NAMESPACES_MAX, NamespaceShares, Overload,
+    OverloadBuilder, QueueConfig, ResourceConfig, Share, SignalConfig, SignalSource,
 };
 use tidegate_policy::Policy;
 use tidegate_policy::policy::resources::{
@@ -15,6 +15,10 @@ use tidegate_policy::policy::resources::{
 /// The seed of the cohorts: the same on all members of a fleet, so that all shed the same tenants.
 /// The cohorts move with time, so that no tenant is always among the first.
 const COHORT_SEED: u64 = 0x7469_6465_6761_7465;
+
+// A policy takes exactly the shares that the plane takes.
+const _: () = assert!(ResourcePolicy::SHARE_MAX == NamespaceShares::MAX);
+const _: () = assert!(ResourcePolicy::SHARES_MAX == NAMESPACES_MAX);
 
 /// The overload plane of a policy.
 pub(crate) fn overload(policy: &Policy) -> OverloadBuilder {

@@ -27,9 +27,16 @@ const SHOWN_BYTES: usize = 128;
 /// How many names an error lists.
 const NAMES_SHOWN: usize = 20;
 
-/// The engine with the tables and resources of a policy, which keep their state by name.
+/// The engine with the tables and resources of a policy, which keep their state by name, and the
+/// shares of its namespaces.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
-    engine.with_planes(policy.capacity(), overload(policy), now)
+    let engine = engine.with_planes(policy.capacity(), overload(policy), now)?;
+    // For each resource, also one without shares: the policy before this one may have had some.
+    for resource in &policy.resources {
+        let shares = resource.shares.iter().map(|(namespace, share)| (namespace.as_str(), *share));
+        engine.set_namespace_shares(&resource.name, shares);
+    }
+    Ok(engine)
 }
 
 /// The tables and resources that requests may name, how they wait and how their refusals are
