@@ -78,8 +78,8 @@ impl Driver {
         UntoldPermit { driver: self.clone(), id: Some(id) }
     }
 
-    /// Settles a kept permit by the engine in force, and tells the store in the background. A permit
-    /// that was settled or has expired is left alone.
+    /// Settles a kept permit by the engine in force, and tells the store in the background. A
+    /// permit that was settled or has expired is left alone.
     pub fn settle_kept(&self, id: PermitId, completion: impl Into<Completion>) {
         if let Ok(settled) = self.engine().settle_kept(id, completion, self.now()) {
             self.return_settled(settled);

@@ -26,6 +26,7 @@ mod linger;
 mod listener_id;
 mod monitored_stream;
 mod open_bodies;
+mod peer_shutdown;
 mod peers;
 mod slots;
 mod stream_set;
@@ -33,14 +34,13 @@ mod unfinished_head;
 mod watched;
 
 pub use activity::{ConnectionActivity, ConnectionCommand};
-pub use budget::BufferBudget;
+pub use budget::{BufferBudget, WATCHED_TOTAL_MAX};
 pub use buffered::{Buffered, NoRoom, STREAM_BYTES};
-pub use delivery::{
-    AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX, WATCHED_TOTAL_MAX,
-};
+pub use delivery::{AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX};
 pub use flow::{BodyProgressGuard, Streams};
 pub use listener_id::ListenerId;
-pub use monitored_stream::{MonitoredStream, PeerShutdown, PeerState};
+pub use monitored_stream::MonitoredStream;
+pub use peer_shutdown::{PeerShutdown, PeerState};
 pub use peers::PeerKey;
 use peers::{IdleConnection, PeerUse, choose};
 pub use slots::{ConnectionSlot, ConnectionSlots};

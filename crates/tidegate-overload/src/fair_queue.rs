@@ -202,8 +202,8 @@ impl FairQueue {
     }
 
     /// Corrects what a request was charged, by the time for which it kept its place; at least a
-    /// tenth of the typical time. Its namespace is charged the time itself, its tenant and class the
-    /// recent average of the tenant, as the tenant's next requests are.
+    /// tenth of the typical time. Its namespace is charged the time itself, its tenant and class
+    /// the recent average of the tenant, as the tenant's next requests are.
     pub fn settle(&mut self, entrant: &Entrant, held: Duration, now: Timestamp) {
         let charge = self.times.learn(entrant.group.namespace, entrant.tenant, held, now);
         let [average, actual] = [charge.average, charge.actual].map(|cost| u64::from(charge_of(cost)));

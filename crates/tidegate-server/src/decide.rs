@@ -198,8 +198,8 @@ impl Desk<'_> {
         })
     }
 
-    /// The answer to an admitted request with a kept permit, which is settled if the answer does not
-    /// reach the caller.
+    /// The answer to an admitted request with a kept permit, which is settled if the answer does
+    /// not reach the caller.
     fn with_permit(
         &self,
         namespace: &str,
@@ -329,7 +329,7 @@ impl Desk<'_> {
 pub(crate) fn permit_delivery(kept: UntoldPermit) -> AnswerDelivery {
     AnswerDelivery::new(|end| match end {
         DeliveryEnd::Undelivered => drop(kept),
-        // What is lent is given back; the charges stay, as the caller may have begun its work.
+        // A loan is given back; the charges stay, as the caller may have begun its work.
         DeliveryEnd::Reset => kept.settle(Outcome::Abandoned),
         DeliveryEnd::Delivered => drop(kept.told()),
     })

@@ -188,7 +188,7 @@ struct Target {
     tls: Arc<ClientConfig>,
 }
 
-/// What was seen of honest callers and of those that left.
+/// The counts of honest callers and of those that left.
 struct Seen {
     per_second: f64,
     failed_releases: u64,
@@ -257,7 +257,7 @@ fn body(wants: Wanted) -> String {
     format!(r#"{{"namespace":"shop"{permit}{place},"wait_ms":{wait}}}"#)
 }
 
-/// What a caller asks for.
+/// The thing that a caller asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Permit,

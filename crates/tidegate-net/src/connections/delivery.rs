@@ -32,7 +32,7 @@
 //! after it, such as `GOAWAY`, may be the bytes that were left unread. A connection that the daemon
 //! has told to end proves nothing either.
 //!
-//! **Bounds.** At most [`WATCHED_MAX`] deliveries of a connection, and [`WATCHED_TOTAL_MAX`] of all
+//! **Bounds.** At most [`WATCHED_MAX`] deliveries of a connection, and `WATCHED_TOTAL_MAX` of all
 //! connections, wait for a reset. Beyond them the oldest of the connection, or the new one, counts
 //! as delivered.
 
@@ -58,9 +58,6 @@ pub const RESET_WINDOW: Duration = Duration::from_secs(1);
 /// The most deliveries of one connection that wait for a reset.
 pub const WATCHED_MAX: usize = 1024;
 
-/// The most deliveries of all connections that wait for a reset.
-pub const WATCHED_TOTAL_MAX: usize = 16_384;
-
 /// The end of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryEnd {
@@ -73,7 +70,7 @@ pub enum DeliveryEnd {
     Delivered,
 }
 
-/// What follows the end of a delivery.
+/// The action that follows the end of a delivery.
 type EndAction = Box<dyn FnOnce(DeliveryEnd) + Send>;
 
 /// The delivery of one answer, which ends once. Dropping it before the answer is written ends it as
@@ -204,21 +201,6 @@ struct WrittenAnswer {
     stream: Option<u32>,
     /// Whether nothing but answers was sent since, so that a reset of the connection concerns it.
     is_last_sent: bool,
-}
-
-/// The budget of deliveries that wait for a reset.
-#[derive(Debug, Default)]
-pub(super) struct WatchedTotal(AtomicU32);
-
-impl WatchedTotal {
-    fn take(&self) -> bool {
-        let below = |count: u32| (count < WATCHED_TOTAL_MAX as u32).then_some(count + 1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok()
-    }
-
-    fn give_back(&self, count: usize) {
-        self.0.fetch_sub(count as u32, Ordering::Relaxed);
-    }
 }
 
 impl ConnectionActivity {

@@ -17,7 +17,7 @@ use tokio::time::Sleep;
 
 use super::activity::ConnectionActivity;
 use super::delivery::RESET_WINDOW;
-use super::monitored_stream::{PeerShutdown, PeerState, is_reset};
+use super::peer_shutdown::{PeerShutdown, PeerState, is_reset};
 
 /// How many bytes are read and dropped at once.
 const DROPPED_BYTES: usize = 8 << 10;
@@ -56,7 +56,7 @@ impl Linger {
                 if stream.peer_state() != PeerState::Open {
                     return Poll::Ready(Ok(()));
                 }
-                // What TLS sends at its end would be the unread bytes for which the client's
+                // The last bytes of TLS would be the unread bytes for which the client's
                 // system resets a connection whose answer was read. The client may end it first.
                 let goodbye_at = || Box::pin(tokio::time::sleep(RESET_WINDOW));
                 if stream.says_goodbye()

@@ -1,178 +1,22 @@
 //! The stream of a connection, which the sweep watches.
 
-use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
-use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::server::TlsStream;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::activity::ConnectionActivity;
 use super::http2_frames::{FrameKind, Http2Frames};
 use super::linger::Linger;
+use super::peer_shutdown::{PeerShutdown, PeerState, is_reset};
 use super::unfinished_head::UnfinishedHead;
 
 /// The first bytes of every HTTP/2 connection.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// A stream that detects the end of its input without reading.
-pub trait PeerShutdown {
-    /// Whether the other end has ended its output, apart from unread bytes.
-    fn has_ended(&self) -> bool;
-
-    /// Has the task of `cx` woken when the other end ends its output; whether that is possible. It
-    /// is not while unread bytes lie before the end.
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool;
-
-    /// The socket below; `None` for what is no socket.
-    fn socket(&self) -> Option<BorrowedFd<'_>>;
-
-    /// Whether ending the output sends bytes, as TLS does. Sent to a client that has closed its
-    /// socket, they are answered by a reset.
-    fn says_goodbye(&self) -> bool {
-        false
-    }
-
-    /// The state of the other end as the kernel knows it now.
-    fn peer_state(&self) -> PeerState {
-        let seen = self.poll_now(PollFlags::RDHUP);
-        if seen.contains(PollFlags::ERR) {
-            PeerState::Reset
-        } else if seen.intersects(PollFlags::RDHUP | PollFlags::HUP) {
-            PeerState::Ended
-        } else {
-            PeerState::Open
-        }
-    }
-
-    /// Whether bytes have come that were not read.
-    fn has_unread(&self) -> bool {
-        self.poll_now(PollFlags::IN).contains(PollFlags::IN)
-    }
-
-    /// What the kernel knows of the socket now.
-    fn poll_now(&self, flags: PollFlags) -> PollFlags {
-        let Some(socket) = self.socket() else { return PollFlags::empty() };
-        let mut asked = [PollFd::new(&socket, flags)];
-        // An error says nothing about the other end; reading and writing will.
-        let _ = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-        asked[0].revents()
-    }
-}
-
-/// The state of the other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerState {
-    /// It may send more.
-    Open,
-    /// It has ended its output: closed, or half-closed.
-    Ended,
-    /// It has reset the connection, which was not noticed by reading or writing yet.
-    Reset,
-}
-
-/// Whether an error of reading or writing says that the other end has reset the connection.
-pub(super) fn is_reset(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe
-    )
-}
-
-/// Asks for what is known at once. Only the end of the stream is ever ready: urgent data is not
-/// looked for.
-fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
-    let mut context = Context::from_waker(Waker::noop());
-    matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
-}
-
-impl PeerShutdown for TcpStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
-
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        self.poll_read_ready(cx).is_pending()
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-}
-
-impl PeerShutdown for UnixStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
-
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        self.poll_read_ready(cx).is_pending()
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-}
-
-impl<S: PeerShutdown + ?Sized> PeerShutdown for Box<S> {
-    fn has_ended(&self) -> bool {
-        (**self).has_ended()
-    }
-
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        (**self).watch_end(cx)
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        (**self).socket()
-    }
-
-    fn says_goodbye(&self) -> bool {
-        (**self).says_goodbye()
-    }
-}
-
-impl<S: PeerShutdown> PeerShutdown for TlsStream<S> {
-    fn has_ended(&self) -> bool {
-        self.get_ref().0.has_ended()
-    }
-
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        self.get_ref().0.watch_end(cx)
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        self.get_ref().0.socket()
-    }
-
-    fn says_goodbye(&self) -> bool {
-        true
-    }
-}
-
-/// A side of a tunnel, whose end is read.
-impl PeerShutdown for TokioIo<Upgraded> {
-    fn has_ended(&self) -> bool {
-        false
-    }
-
-    fn watch_end(&self, _: &mut Context<'_>) -> bool {
-        true
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-}
 
 /// A stream that notes on its line when bytes arrive, and when they cannot be sent; also when the
 /// kernel has taken an [answer that hands something over](super::AnswerDelivery), and when the

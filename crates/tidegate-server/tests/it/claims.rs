@@ -214,8 +214,8 @@ async fn a_client_of_the_proxy_can_only_lower_its_class_unless_a_trusted_peer_or
 }
 
 #[tokio::test]
-async fn only_first_attempts_count_as_demand_and_only_trusted_peers_say_which_they_are() {
-    for (trusted, offered) in [("[]", "3"), ("[127.0.0.0/8]", "1")] {
+async fn an_attempt_that_repeats_no_refusal_counts_as_demand_whatever_its_caller_says() {
+    for (trusted, offered) in [("[]", "3"), ("[127.0.0.0/8]", "3")] {
         let daemon = Daemon::start("", trusted).await;
         for attempt in ["", "tidegate-attempt: 1\r\n", "tidegate-attempt: 2\r\n"] {
             assert_eq!(daemon.through("GET /open", attempt).await.status, 200);
@@ -241,7 +241,7 @@ async fn only_first_attempts_count_as_demand_and_only_trusted_peers_say_which_th
         let malformed = daemon.ask(protocol, &[("try", "-1")]).await;
         assert!(malformed.contains("entry.try") && malformed.contains("digits"), "{protocol}: {malformed}");
     }
-    assert_eq!(daemon.series(r#"tidegate_resource_offered_total{resource="app"}"#).await, "1");
+    assert_eq!(daemon.series(r#"tidegate_resource_offered_total{resource="app"}"#).await, "6");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 //! statements of a test without an `await`: a caller leaves *in the instant* of its turn.
 
 pub(crate) mod http2;
-mod others;
+mod protocols;
 mod store;
 
 use std::io::{Read as _, Write as _};

@@ -107,8 +107,8 @@ impl World {
         Self::start(Arc::new(engine), config, clock, store).await
     }
 
-    /// So many requests are in flight, and others wait for a place; in the namespace `jobs` one at a
-    /// time holds a permit of an hour.
+    /// So many requests are in flight, and others wait for a place; in the namespace `jobs` one at
+    /// a time holds a permit of an hour.
     pub(crate) async fn queued(in_flight_max: u64, config: ServerConfig) -> Self {
         let clock = Arc::new(ManualClock::new(START));
         let store = memory_store(&clock);

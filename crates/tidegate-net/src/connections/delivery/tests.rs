@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use tokio::time::Instant;
 
-use super::super::{Connections, OpenConnection};
+use super::super::{Connections, OpenConnection, WATCHED_TOTAL_MAX};
 use super::*;
 
 fn connection(is_http2: bool) -> OpenConnection {
