@@ -241,6 +241,8 @@ async fn an_attempt_that_repeats_no_refusal_counts_as_demand_whatever_its_caller
         let malformed = daemon.ask(protocol, &[("try", "-1")]).await;
         assert!(malformed.contains("entry.try") && malformed.contains("digits"), "{protocol}: {malformed}");
     }
+    // The two checks above, and one of each other protocol; `http` here names no resource, but has
+    // an attribute of that name.
     assert_eq!(daemon.series(r#"tidegate_resource_offered_total{resource="app"}"#).await, "5");
 }
 
