@@ -20,7 +20,7 @@
 //! A group never loses what it already uses: after a change of the bounds
 //! the guarantees hold again as soon as the room is within them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::order::Group;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
@@ -158,11 +158,14 @@ impl BoundedUse {
         u64::from(self.shares.weight(NamespaceKey::Exact(namespace)))
     }
 
-    /// The part of a namespace among those that have requests here, itself and `entering` included.
-    fn part_of(&self, namespace: u32, entering: u32) -> RoomUse {
-        let present = self.by_namespace.keys().copied().chain([namespace, entering]);
-        let present: BTreeSet<u32> = present.collect();
-        let all: u64 = present.into_iter().map(|one| self.weight(one)).sum();
+    /// The sum of the weights of the namespaces that have requests here, `entering` included.
+    fn weights_with(&self, entering: u32) -> u64 {
+        let present: u64 = self.by_namespace.keys().map(|one| self.weight(*one)).sum();
+        if self.by_namespace.contains_key(&entering) { present } else { present + self.weight(entering) }
+    }
+
+    /// The part of a namespace whose weight is one of `all`.
+    fn part_of(&self, namespace: u32, all: u64) -> RoomUse {
         let own = self.weight(namespace);
         let part = |whole: usize| (whole as u128 * u128::from(own) / u128::from(all)) as usize;
         RoomUse { requests: part(self.max.requests), bytes: part(self.max.bytes) }
@@ -172,20 +175,21 @@ impl BoundedUse {
         self.by_namespace.get(&namespace).copied().unwrap_or_default()
     }
 
-    /// Whether a namespace has more than its part of requests or bytes once `entering` has some.
-    fn is_over_part(&self, namespace: u32, entering: u32) -> bool {
-        !self.used_by(namespace).is_within(self.part_of(namespace, entering))
+    /// Whether a namespace has more than its part of requests or bytes among weights of `all`.
+    fn is_over_part(&self, namespace: u32, all: u64) -> bool {
+        !self.used_by(namespace).is_within(self.part_of(namespace, all))
     }
 
     /// The other namespace that has most of its part, if the part of `namespace` has room for one
     /// more request.
     fn most_over_part(&self, namespace: u32, bytes: usize) -> Option<u32> {
         let after = self.used_by(namespace).plus(RoomUse::of_one(bytes));
-        if !after.is_within(self.part_of(namespace, namespace)) {
+        let all = self.weights_with(namespace);
+        if !after.is_within(self.part_of(namespace, all)) {
             return None;
         }
         let over = self.by_namespace.iter().filter(|(other, _)| **other != namespace);
-        let over = over.filter(|(other, _)| self.is_over_part(**other, namespace));
+        let over = over.filter(|(other, _)| self.is_over_part(**other, all));
         // Parts of the bounds in millionths, so that requests and bytes compare.
         let part = |used: usize, max: usize| (used as u128 * 1_000_000 / max.max(1) as u128) as u64;
         let most = over.max_by_key(|(other, used)| {
@@ -269,7 +273,7 @@ impl RoomShares {
     /// while that namespace is over its part.
     pub(super) fn may_displace(&self, group: Group, victim: Group) -> bool {
         let own = self.own_room(victim).filter(|_| group.namespace != victim.namespace);
-        own.is_none_or(|own| own.is_over_part(victim.namespace, group.namespace))
+        own.is_none_or(|own| own.is_over_part(victim.namespace, own.weights_with(group.namespace)))
     }
 
     /// The namespace whose request makes room for one of `group` in the room of its resource,
