@@ -21,8 +21,10 @@ const EMPTY: u64 = 0;
 const LEFT: u64 = 1;
 /// The most of one request's time that counts: an hour, so that no sum wraps.
 const HELD_MAX_US: u64 = 3_600_000_000;
-/// The ticks after which about two thirds of the refusals that were not repeated are forgotten.
-const REFUSAL_TICKS: u64 = 100;
+/// A refusal in [`NamespaceSlot::refused`], so that it can fade in parts.
+const REFUSAL: u64 = 256;
+/// Each tick forgets this part of the refusals: a single one is forgotten after 8 to 9 seconds.
+const REFUSAL_FADE: u64 = 128;
 /// Added to the number of a namespace in its slot.
 const FIRST: u64 = 2;
 
@@ -50,7 +52,7 @@ struct NamespaceSlot {
     /// kept their places.
     ended: AtomicU64,
     held_us: AtomicU64,
-    /// The refusals by load that callers have not repeated yet.
+    /// The refusals by load that callers have not repeated yet, in parts of [`REFUSAL`].
     refused: AtomicU64,
     /// The cohorts of each class below which the requests that the cursor lets in are marginal; 0:
     /// none. Relaxed, like the cursor: between two stores a request is judged by one old and one
@@ -165,7 +167,7 @@ impl NamespaceSlots {
     /// Counts a request that was refused because of the load: its next attempt is no new demand.
     pub(crate) fn refuse(&self, namespace: u32) {
         if let Some(slot) = self.find(namespace) {
-            self.slots[slot].refused.fetch_add(1, Ordering::Relaxed);
+            self.slots[slot].refused.fetch_add(REFUSAL, Ordering::Relaxed);
         }
     }
 
@@ -177,7 +179,8 @@ impl NamespaceSlots {
     /// Whether a request that its caller calls a repeated attempt is one: there is a refusal that
     /// it can repeat. A caller that says so of each request would otherwise ask for nothing.
     pub(crate) fn take_refusal(&self, namespace: u32) -> bool {
-        let take = |count: u64| count.checked_sub(1);
+        // The last refusal counts until half of it has faded.
+        let take = |parts: u64| (parts >= REFUSAL / 2).then(|| parts.saturating_sub(REFUSAL));
         self.find(namespace).is_some_and(|slot| {
             let refused = &self.slots[slot].refused;
             refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -213,7 +216,7 @@ impl NamespaceSlots {
         for (number, slot) in self.slots.iter().enumerate() {
             let Some(levels) = slot.offered.get() else { continue };
             // A refusal that is not repeated within some ten seconds was for good.
-            let fade = |count: u64| (count > 0).then(|| count - count.div_ceil(REFUSAL_TICKS));
+            let fade = |parts: u64| (parts > 0).then(|| parts - parts.div_ceil(REFUSAL_FADE));
             let _ = slot.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
             let is_offered = has_offers && levels.iter().any(|level| level.load(Ordering::Relaxed) > 0);
             let offered = is_offered
@@ -290,6 +293,7 @@ impl NamespaceSlots {
             NamespaceCursor::from_bits(self.initial.load(Ordering::Relaxed)),
             NamespaceCursor::OPEN,
         );
+        self.slots[slot].refused.store(0, Ordering::Relaxed);
         if let Some(name) = self.names.get(slot) {
             name.store(LEFT, Ordering::Relaxed);
         }
@@ -341,6 +345,23 @@ mod tests {
         slots.refuse(1);
         assert!(!slots.take_refusal(2), "a refusal of another namespace");
         assert!(slots.take_refusal(1) && !slots.take_refusal(1));
+    }
+
+    #[test]
+    fn a_refusal_can_be_repeated_for_seconds_and_not_by_the_next_namespace_of_its_slot() {
+        let slots = NamespaceSlots::new();
+        let tick = |ticks: u32| (0..ticks).for_each(|_| _ = slots.take_tick(true));
+        slots.offer(level(1));
+        slots.refuse(1);
+        tick(50);
+        assert!(slots.take_refusal(1), "a caller comes back after 5 s");
+        slots.refuse(1);
+        tick(120);
+        assert!(!slots.take_refusal(1), "it comes back after 12 s");
+        slots.refuse(1);
+        slots.release(1);
+        slots.offer(level(1 + 64));
+        assert!(!slots.take_refusal(1 + 64));
     }
 
     #[test]
