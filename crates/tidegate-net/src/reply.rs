@@ -74,7 +74,7 @@ impl ReplyBody {
             self.line = Some(Arc::clone(line));
         }
         if let Some(delivery) = &mut self.delivery {
-            delivery.look_at(line);
+            line.look_for(delivery);
         }
         if matches!(&self.pieces, BodyPieces::One(bytes) if bytes.is_empty())
             && let Some(delivery) = self.delivery.take()

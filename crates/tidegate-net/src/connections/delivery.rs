@@ -27,10 +27,10 @@
 //! answer is the last one of that answer, and names its stream.
 //!
 //! **Resets.** Bytes that the client leaves unread make its system reset a connection that is
-//! closed. So a reset says something about an answer only while that answer is the last thing that
-//! was sent: a request that comes after it shows that it was read, and a frame of the protocol
-//! after it, such as `GOAWAY`, may be the bytes that were left unread. A connection that the daemon
-//! has told to end proves nothing either.
+//! closed. A reset therefore concerns an answer only while that answer was sent last: a request
+//! after it shows that it was read, and a frame of the protocol after it, such as `GOAWAY`, may be
+//! the bytes that were left unread. Nor does a reset count after the daemon has told the connection
+//! to end.
 //!
 //! **Bounds.** At most [`WATCHED_MAX`] deliveries of a connection, and `WATCHED_TOTAL_MAX` of all
 //! connections, wait for a reset. Beyond them the oldest of the connection, or the new one, counts
@@ -41,13 +41,12 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
-use super::activity::ConnectionActivity;
-
 mod answer_bytes;
+mod connection_deliveries;
 mod reset_watch;
 
 pub use answer_bytes::{AnswerBytes, DeliveredBody};
@@ -82,8 +81,8 @@ pub struct AnswerDelivery {
     has_waited: bool,
     /// Whether the kernel has the whole answer.
     is_written: bool,
-    /// The connection of the answer to a request that has waited, until the answer is written.
-    looks_at: Option<Arc<ConnectionActivity>>,
+    /// The count of [`Deliveries::looks`] in which it stands, until the answer is written.
+    counted_in: Option<Arc<AtomicU32>>,
 }
 
 impl AnswerDelivery {
@@ -95,7 +94,7 @@ impl AnswerDelivery {
             is_reset_watched: false,
             has_waited: false,
             is_written: false,
-            looks_at: None,
+            counted_in: None,
         }
     }
 
@@ -114,17 +113,9 @@ impl AnswerDelivery {
         self
     }
 
-    /// Notes the connection that is to look for the end of its client's output.
-    pub(crate) fn look_at(&mut self, line: &Arc<ConnectionActivity>) {
-        if self.has_waited && self.looks_at.is_none() {
-            line.deliveries.looks.fetch_add(1, Ordering::Relaxed);
-            self.looks_at = Some(Arc::clone(line));
-        }
-    }
-
     fn stop_looking(&mut self) {
-        if let Some(line) = self.looks_at.take() {
-            line.deliveries.looks.fetch_sub(1, Ordering::Relaxed);
+        if let Some(looks) = self.counted_in.take() {
+            looks.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -164,7 +155,7 @@ pub(super) struct Deliveries {
     /// How many there are, so that a connection without one pays a load.
     count: AtomicU32,
     /// Unwritten answers to requests that have waited.
-    looks: AtomicU32,
+    looks: Arc<AtomicU32>,
     /// The bytes of HTTP/2 bodies that were encoded.
     encoded_bytes: AtomicU64,
     /// The end of the last `DATA` frame that was written, counted as `encoded_bytes`, and its
@@ -201,239 +192,6 @@ struct WrittenAnswer {
     stream: Option<u32>,
     /// Whether nothing but answers was sent since, so that a reset of the connection concerns it.
     is_last_sent: bool,
-}
-
-impl ConnectionActivity {
-    /// The answer of a delivery is whole in the output of a protocol that counts what it writes,
-    /// and the kernel has taken it.
-    pub fn delivery_written(&self, delivery: AnswerDelivery) {
-        let mut ended = Vec::new();
-        {
-            let mut open = self.open_deliveries();
-            let open = open.get_or_insert_default();
-            self.count_written(open, delivery, None, Instant::now(), &mut ended);
-            self.count_deliveries(open);
-        }
-        end_all(ended, DeliveryEnd::Delivered);
-    }
-
-    /// Whether an answer to a request that has waited is not written yet.
-    #[inline]
-    pub(super) fn looks_before_writing(&self) -> bool {
-        self.deliveries.looks.load(Ordering::Relaxed) > 0
-    }
-
-    #[inline]
-    pub(super) fn has_deliveries(&self) -> bool {
-        self.deliveries.count.load(Ordering::Relaxed) > 0
-    }
-
-    /// Whether a reset of the connection would concern an answer that was written.
-    pub(super) fn is_reset_watched(&self) -> bool {
-        self.has_deliveries()
-            && self.open_deliveries().as_ref().is_some_and(|open| open.last_watched(Instant::now()).is_some())
-    }
-
-    fn open_deliveries(&self) -> MutexGuard<'_, Option<Box<OpenDeliveries>>> {
-        // Actions run outside of the lock, so no panic leaves a half-made change.
-        self.deliveries.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn count_deliveries(&self, open: &OpenDeliveries) {
-        let count = open.encoded.len() + open.written.len();
-        self.deliveries.count.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
-    }
-
-    /// `count` bytes of an HTTP/2 body were encoded.
-    #[inline]
-    fn body_encoded(&self, count: usize) {
-        self.deliveries.encoded_bytes.fetch_add(count as u64, Ordering::Relaxed);
-    }
-
-    /// The last byte of an answer's body was encoded.
-    fn body_end_encoded(&self, delivery: AnswerDelivery) {
-        let Deliveries { encoded_bytes, frame_end, frame_stream, .. } = &self.deliveries;
-        let is_http2 = self.is_http2.load(Ordering::Relaxed);
-        let end = is_http2.then(|| encoded_bytes.load(Ordering::Relaxed));
-        // A long piece is written from where it is, so that its frame has been seen already.
-        let is_seen = end.is_some_and(|end| frame_end.load(Ordering::Relaxed) == end);
-        let stream = is_seen.then(|| frame_stream.load(Ordering::Relaxed));
-        self.answer_encoded(EncodedAnswer { delivery, end, stream });
-    }
-
-    /// An answer without a body is about to be encoded: its head is all of it.
-    pub(crate) fn head_encoded(&self, delivery: AnswerDelivery) {
-        self.answer_encoded(EncodedAnswer { delivery, end: None, stream: None });
-    }
-
-    fn answer_encoded(&self, answer: EncodedAnswer) {
-        let mut open = self.open_deliveries();
-        let open = open.get_or_insert_default();
-        open.encoded.push(answer);
-        self.count_deliveries(open);
-    }
-
-    /// A `DATA` frame of `stream` is being written, whose last byte is the `end`th of all bodies.
-    pub(super) fn data_frame_written(&self, stream: u32, end: u64) {
-        self.deliveries.frame_end.store(end, Ordering::Relaxed);
-        self.deliveries.frame_stream.store(stream, Ordering::Relaxed);
-        if self.has_deliveries()
-            && let Some(open) = &mut *self.open_deliveries()
-        {
-            for answer in open.encoded.iter_mut().filter(|answer| answer.end == Some(end)) {
-                answer.stream = Some(stream);
-            }
-        }
-    }
-
-    /// A frame of the protocol was written that belongs to no answer.
-    pub(super) fn control_frame_written(&self) {
-        if self.has_deliveries()
-            && let Some(open) = &mut *self.open_deliveries()
-        {
-            open.written.iter_mut().for_each(|answer| answer.is_last_sent = false);
-        }
-    }
-
-    /// The kernel has taken everything that was encoded.
-    pub(super) fn all_written(&self) {
-        let (mut delivered, mut cut_off) = (Vec::new(), Vec::new());
-        {
-            let mut guard = self.open_deliveries();
-            let Some(open) = &mut *guard else { return };
-            if open.encoded.is_empty() {
-                return;
-            }
-            let (now, resets) = (Instant::now(), core::mem::take(&mut open.resets));
-            for EncodedAnswer { delivery, stream, .. } in core::mem::take(&mut open.encoded) {
-                if stream.is_some_and(|stream| resets.contains(&stream)) {
-                    cut_off.push(delivery);
-                } else {
-                    self.count_written(open, delivery, stream, now, &mut delivered);
-                }
-            }
-            self.count_deliveries(open);
-        }
-        end_all(delivered, DeliveryEnd::Delivered);
-        end_all(cut_off, DeliveryEnd::Undelivered);
-    }
-
-    /// Adds a delivery that was written at `now`; those that are delivered for it go to `ended`.
-    fn count_written(
-        &self,
-        open: &mut OpenDeliveries,
-        mut delivery: AnswerDelivery,
-        stream: Option<u32>,
-        now: Instant,
-        ended: &mut Vec<AnswerDelivery>,
-    ) {
-        delivery.stop_looking();
-        delivery.is_written = true;
-        let before = ended.len();
-        open.expire(now, ended);
-        if delivery.is_reset_watched && open.written.len() >= WATCHED_MAX {
-            ended.extend(open.written.pop_front().map(|oldest| oldest.delivery));
-        }
-        self.budget.watched.give_back(ended.len() - before);
-        if delivery.is_reset_watched && self.budget.watched.take() {
-            open.written.push_back(WrittenAnswer { delivery, at: now, stream, is_last_sent: true });
-        } else {
-            ended.push(delivery);
-        }
-    }
-
-    /// The client has reset a stream.
-    pub(super) fn stream_reset(&self, stream: u32) {
-        if !self.has_deliveries() {
-            return;
-        }
-        let (mut reset, mut cut_off) = (Vec::new(), Vec::new());
-        {
-            let mut guard = self.open_deliveries();
-            let Some(open) = &mut *guard else { return };
-            let now = Instant::now();
-            while let Some(at) = open.encoded.iter().position(|answer| answer.stream == Some(stream)) {
-                cut_off.push(open.encoded.remove(at).delivery);
-            }
-            while let Some(at) = open.written.iter().position(|answer| answer.stream == Some(stream)) {
-                reset.extend(open.written.remove(at).map(|answer| (answer.at, answer.delivery)));
-            }
-            if open.encoded.iter().any(|answer| answer.stream.is_none()) && open.resets.len() < WATCHED_MAX {
-                open.resets.push(stream);
-            }
-            self.budget.watched.give_back(reset.len());
-            self.count_deliveries(open);
-            reset.retain(|(at, _)| now.duration_since(*at) < RESET_WINDOW);
-        }
-        end_all(cut_off, DeliveryEnd::Undelivered);
-        for (_, delivery) in reset {
-            delivery.end(DeliveryEnd::Reset);
-        }
-    }
-
-    /// The client has reset the connection.
-    pub(super) fn connection_reset(&self) {
-        if self.has_deliveries() {
-            self.end_written(!self.is_commanded());
-        }
-    }
-
-    /// Another request of HTTP/1 or RESP has come, so that the client has read what was written.
-    #[inline]
-    pub(super) fn another_request_came(&self) {
-        if self.has_deliveries() && !self.is_http2.load(Ordering::Relaxed) {
-            self.end_written(false);
-        }
-    }
-
-    /// Ends those that were written: by a reset if `is_reset`, where it concerns them.
-    fn end_written(&self, is_reset: bool) {
-        let (mut reset, mut delivered) = (Vec::new(), Vec::new());
-        {
-            let mut guard = self.open_deliveries();
-            let Some(open) = &mut *guard else { return };
-            let now = Instant::now();
-            self.budget.watched.give_back(open.written.len());
-            for answer in open.written.drain(..) {
-                let concerns = is_reset && answer.is_watched(now) && answer.is_last_sent;
-                if concerns { &mut reset } else { &mut delivered }.push(answer.delivery);
-            }
-            self.count_deliveries(open);
-        }
-        end_all(delivered, DeliveryEnd::Delivered);
-        end_all(reset, DeliveryEnd::Reset);
-    }
-
-    /// Ends the deliveries whose time is over at `now`. The sweep calls it.
-    pub(super) fn expire_deliveries(&self, now: Instant) {
-        if !self.has_deliveries() {
-            return;
-        }
-        let mut ended = Vec::new();
-        if let Some(open) = &mut *self.open_deliveries() {
-            open.expire(now, &mut ended);
-            self.budget.watched.give_back(ended.len());
-            self.count_deliveries(open);
-        }
-        end_all(ended, DeliveryEnd::Delivered);
-    }
-
-    /// The stream of the connection is dropped: nothing more is written. `socket` is a second
-    /// handle to its socket, by which a reset is still seen.
-    pub(super) fn stream_ended(&self, socket: impl FnOnce() -> Option<OwnedFd>) {
-        if !self.has_deliveries() {
-            return;
-        }
-        let mut cut_off = Vec::new();
-        if let Some(open) = &mut *self.open_deliveries() {
-            cut_off.extend(open.encoded.drain(..).map(|answer| answer.delivery));
-            self.count_deliveries(open);
-            if open.last_watched(Instant::now()).is_some() {
-                open.socket = socket();
-            }
-        }
-        end_all(cut_off, DeliveryEnd::Undelivered);
-    }
 }
 
 impl OpenDeliveries {

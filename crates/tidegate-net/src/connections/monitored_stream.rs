@@ -130,7 +130,7 @@ impl<S: PeerShutdown> MonitoredStream<S> {
         });
     }
 
-    /// Notes that the client has reset the connection, if `error` says so.
+    /// Records a reset of the connection by the client, if `error` is one.
     fn note_error(&self, error: &io::Error) {
         if is_reset(error) {
             self.line.connection_reset();

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use super::{AnswerDelivery, ConnectionActivity};
+use super::AnswerDelivery;
+use crate::connections::ConnectionActivity;
 
 /// A piece of an answer's body, with the delivery of the answer if it is the last piece.
 #[derive(Debug, Default)]
@@ -82,7 +83,7 @@ impl<B> DeliveredBody<B> {
     /// The answer goes out on `line`.
     pub fn go_out(&mut self, line: &Arc<ConnectionActivity>) {
         if let Some(delivery) = &mut self.delivery {
-            delivery.look_at(line);
+            line.look_for(delivery);
         }
         self.line = Some(Arc::clone(line));
     }

@@ -11,7 +11,8 @@ use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::{ConnectionActivity, RESET_WINDOW};
+use super::RESET_WINDOW;
+use crate::connections::ConnectionActivity;
 
 impl ConnectionActivity {
     /// Waits for a reset of a connection whose stream has been dropped, as long as one concerns a
