@@ -177,7 +177,8 @@ impl NamespaceSlots {
     }
 
     /// Whether a request that its caller calls a repeated attempt is one: there is a refusal that
-    /// it can repeat. A caller that says so of each request would otherwise ask for nothing.
+    /// it can repeat. A caller could otherwise call all of its requests repeated and hide its
+    /// demand.
     pub(crate) fn take_refusal(&self, namespace: u32) -> bool {
         // The last refusal counts until half of it has faded.
         let take = |parts: u64| (parts >= REFUSAL / 2).then(|| parts.saturating_sub(REFUSAL));
