@@ -149,7 +149,7 @@ impl Engine {
             return Err(error);
         }
         if request.deadline.is_some_and(|deadline| deadline <= now) {
-            return Ok(refused(past_deadline(request.namespace), None));
+            return Ok(refused(past_deadline(request), None));
         }
         let target = self.target_of(gate, request, now);
         let is_first = !waited.is_offered && target.is_some_and(|target| self.is_new(request, target));
@@ -157,7 +157,7 @@ impl Engine {
         if let (Some(overload), Some(Offer { resource, level })) = (self.overload(), target) {
             offered = target.filter(|_| is_first);
             if let Some(shed) = overload.shed(resource, level, is_first) {
-                return Ok(refused(shed_by(gate.namespace(), &shed, request.class), offered));
+                return Ok(refused(shed_by(gate.namespace(), &shed, request), offered));
             }
         }
         if let (Some(plane), Some(target)) = (&self.planes.overload, target)
@@ -248,7 +248,7 @@ impl Engine {
         } else {
             overload.turn_away(resource, level)
         };
-        Ok(shed_by(gate.namespace(), &shed, request.class))
+        Ok(shed_by(gate.namespace(), &shed, request))
     }
 
     /// The planes after the local limits, in their order. Their charges are added to `holds`; the
@@ -321,13 +321,13 @@ impl Engine {
                     holds.place = Some(Place::new(plane, permit));
                 }
                 Err(shed) => {
-                    return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
+                    return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request)));
                 }
             }
         } else {
             // It would keep its place: it is paced instead.
             if let Some(shed) = plane.overload.pace(resource, level, now) {
-                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request.class)));
+                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request)));
             }
             plane.overload.count_served(resource, level);
         }

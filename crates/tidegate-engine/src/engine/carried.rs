@@ -138,7 +138,7 @@ impl Engine {
             let is_first = self.is_new(request, target);
             hold.demand = self.demand(Some(target).filter(|_| is_first), now);
             if let Some(shed) = overload.shed(target.resource, target.level, is_first) {
-                return Ok(Some(shed_by(request.namespace, &shed, request.class)));
+                return Ok(Some(shed_by(request.namespace, &shed, request)));
             }
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {

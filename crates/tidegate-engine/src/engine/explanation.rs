@@ -5,7 +5,7 @@ use tidegate_capacity::CapacityStatus;
 use tidegate_capacity::table_config::full_name;
 use tidegate_core::gate::{Explanation, Level, Outlook, Standing};
 use tidegate_core::limit::OnStoreFailure;
-use tidegate_core::{Refusal, Timestamp};
+use tidegate_core::{Gate, Refusal, Timestamp};
 use tidegate_store::{Answer, Kind, Outcome, StoreError};
 
 use super::Engine;
@@ -14,7 +14,9 @@ use super::refusal::{denial, failure};
 use super::store_silence::is_away;
 use crate::access_report::AccessReport;
 use crate::continuation::ExactName;
+use crate::demand::Offer;
 use crate::error::RequestError;
+use crate::load_report::LoadReport;
 use crate::progress::Progress;
 use crate::request::{OwnedPairs, Request};
 
@@ -27,6 +29,9 @@ pub struct Explained {
     /// The refusals that the request would get now from the planes beside the limits, in the order
     /// of the planes: its deadline or the admission cursor, then its table or a missing place.
     pub planes: Vec<Refusal>,
+    /// The resource that serves the request, with the level of the request there; `None` without
+    /// one.
+    pub load: Option<LoadReport>,
     /// The partitions that the request accesses: that of its table, then those of the indexes that
     /// a write changes. Empty for a request without an access.
     pub access: Vec<AccessReport>,
@@ -43,6 +48,21 @@ impl Explained {
 }
 
 impl Engine {
+    /// The resource that serves a request, with the level of the request there.
+    fn load_report(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<LoadReport> {
+        let (overload, Offer { resource, level }) =
+            self.overload().zip(self.target_of(gate, request, now))?;
+        Some(LoadReport {
+            resource: request.resource.map(Into::into),
+            class: level.class(),
+            level: level.number(),
+            cursor: overload.namespace_cursor(resource, level.namespace()),
+            is_below_cursor: overload.is_below_cursor(resource, level),
+            in_flight: overload.in_flight(resource),
+            in_flight_max: overload.in_flight_max(resource, level.class()),
+        })
+    }
+
     /// The partitions that a request accesses, as they are now.
     fn access_reports(
         &self,
@@ -75,11 +95,13 @@ impl Engine {
         self.check_table(request)?;
         let beside = self.look_beside(gate, request, now)?;
         let refusals: Vec<_> = beside.before.into_iter().chain(beside.after).collect();
+        let load = self.load_report(gate, request, now);
         let access = self.access_reports(request, now)?;
         let exact = gate.remote_limits(request.attributes, now);
         if exact.is_empty() {
             let limits = gate.explain(request.attributes, request.cost, now);
-            return Ok(Progress::Done(Explained { limits, planes: refusals, access, store_failure: None }));
+            let store_failure = None;
+            return Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }));
         }
         let batch = self.batch_of(gate, &exact, |_| Some(Kind::Peek { cost: request.cost }))?;
         let places: Vec<usize> = exact.iter().map(|one| one.index).collect();
@@ -108,7 +130,7 @@ impl Engine {
                     counting.level = level;
                 }
             }
-            Ok(Progress::Done(Explained { limits, planes: refusals, access, store_failure }))
+            Ok(Progress::Done(Explained { limits, planes: refusals, load, access, store_failure }))
         }))
     }
 }

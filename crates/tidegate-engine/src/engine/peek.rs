@@ -94,7 +94,7 @@ impl Engine {
     ) -> Result<Beside, RequestError> {
         let mut beside = Beside::default();
         if request.deadline.is_some_and(|deadline| deadline <= now) {
-            beside.before = Some(past_deadline(request.namespace));
+            beside.before = Some(past_deadline(request));
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
             let statuses = self.peek_access(&capacity.locate(request.namespace, access)?, now);
@@ -104,7 +104,7 @@ impl Engine {
         if let (Some(overload), Some(Offer { resource, level })) =
             (self.overload(), self.target_of(gate, request, now))
         {
-            let by = |shed: Shed| shed_by(gate.namespace(), &shed, request.class);
+            let by = |shed: Shed| shed_by(gate.namespace(), &shed, request);
             let shed = || overload.would_shed(resource, level).map(by);
             beside.before = beside.before.or_else(shed);
             if request.end_known {

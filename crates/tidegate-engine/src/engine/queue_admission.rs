@@ -357,14 +357,14 @@ impl Engine {
         let namespace = request.namespace;
         let shed_by = |shed: fn(&Overload, ResourceId, RequestLevel) -> Shed| {
             let (overload, target) = (self.overload()?, self.named_target_of(request, now)?);
-            Some(shed_by(namespace, &shed(overload, target.resource, target.level), request.class))
+            Some(shed_by(namespace, &shed(overload, target.resource, target.level), request))
         };
         let (refusal, outcome) = match why {
             QueueShed::Delay => (shed_by(Overload::refuse_delayed), None),
             QueueShed::Expired => {
                 (refusal.or_else(|| shed_by(Overload::refuse_place)), Some(OfferOutcome::Expired))
             }
-            QueueShed::TooLate => (Some(past_deadline(namespace)), None),
+            QueueShed::TooLate => (Some(past_deadline(request)), None),
         };
         refuse_finally(refusal.unwrap_or_else(|| self.queue_full(request, now)), demand, outcome)
     }
@@ -379,14 +379,14 @@ impl Engine {
         match shed {
             Some((overload, target)) if !is_by_deadline => {
                 let shed = overload.refuse_delayed(target.resource, target.level);
-                shed_by(request.namespace, &shed, request.class)
+                shed_by(request.namespace, &shed, request)
             }
-            _ => past_deadline(request.namespace),
+            _ => past_deadline(request),
         }
     }
 
     fn queue_full(&self, request: &Request<'_>, now: Timestamp) -> Refusal {
-        let mut refusal = queue_full(request.namespace, request.class, self.retry_hint(request));
+        let mut refusal = queue_full(request, self.retry_hint(request));
         // Its resource may answer with a status of its own.
         if let Some((target, overload)) = self.named_target_of(request, now).zip(self.overload()) {
             let full = overload.refusal_of_full_queue(target.resource, target.level);
@@ -398,7 +398,7 @@ impl Engine {
     /// Every waiting request is refused alike by a drain, whatever it waited for: its limit may
     /// have room at another daemon.
     fn drained(&self, request: &Request<'_>) -> Refusal {
-        drained(request.namespace, request.class, self.retry_hint(request))
+        drained(request, self.retry_hint(request))
     }
 
     fn retry_hint(&self, request: &Request<'_>) -> Duration {

@@ -8,19 +8,29 @@ use tidegate_capacity::{Bound, Throttled};
 use tidegate_core::algorithm::Verdict;
 use tidegate_core::permits::retry_hint;
 use tidegate_core::refusal::ScopeValues;
-use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_core::{Gate, Reason, Refusal, Retry, Text, Timestamp, Violated};
 use tidegate_overload::Shed;
 use tidegate_store::StoreError;
 
 use super::exact_limit::refuses;
 use crate::continuation::ExactName;
 use crate::leases::Silence;
+use crate::request::Request;
 
 /// How long a caller is told to stay away when the store does not answer.
 pub(super) const STORE_RETRY: Duration = Duration::from_secs(1);
 
+/// The scope of a refusal by the overload plane: the class of the request, and its tenant if it has
+/// one.
+fn scope_of(request: &Request<'_>) -> ScopeValues {
+    let mut scope: ScopeValues =
+        smallvec![(Text::from_static("class"), Text::from_static(request.class.as_str()))];
+    scope.extend(request.tenant.map(|tenant| (Text::from_static("tenant"), Text::from(tenant))));
+    scope
+}
+
 /// The refusal of a request past its deadline.
-pub(super) fn past_deadline(namespace: &str) -> Refusal {
+pub(super) fn past_deadline(request: &Request<'_>) -> Refusal {
     let violated = Violated {
         name: Text::from_static("deadline"),
         reason: Reason::DeadlineUnmeetable,
@@ -29,11 +39,11 @@ pub(super) fn past_deadline(namespace: &str) -> Refusal {
         remaining: 0,
         window: None,
     };
-    Refusal::new(namespace, ScopeValues::new(), violated)
+    Refusal::new(request.namespace, scope_of(request), violated)
 }
 
 /// The refusal of a request that would have waited, or did, but for the bounds of the waiting room.
-pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) -> Refusal {
+pub(super) fn queue_full(request: &Request<'_>, retry_hint: Duration) -> Refusal {
     let violated = Violated {
         name: Text::from_static("queue"),
         reason: Reason::QueueFull,
@@ -42,20 +52,19 @@ pub(super) fn queue_full(namespace: &str, class: Class, retry_hint: Duration) ->
         remaining: 0,
         window: None,
     };
-    let scope: ScopeValues = smallvec![(Text::from_static("class"), Text::from_static(class.as_str()))];
-    let mut refusal = Refusal::new(namespace, scope, violated);
+    let mut refusal = Refusal::new(request.namespace, scope_of(request), violated);
     refusal.retry_hint = Some(retry_hint);
     refusal
 }
 
 /// The refusal of a request that waited when the process stopped.
-pub(super) fn drained(namespace: &str, class: Class, retry_hint: Duration) -> Refusal {
-    let mut refusal = queue_full(namespace, class, retry_hint);
+pub(super) fn drained(request: &Request<'_>, retry_hint: Duration) -> Refusal {
+    let mut refusal = queue_full(request, retry_hint);
     refusal.detail = Some(Text::from_static("the process stops, and no request waits for it"));
     refusal
 }
 
-pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
+pub(super) fn shed_by(namespace: &str, shed: &Shed, request: &Request<'_>) -> Refusal {
     let violated = Violated {
         name: Text::from_static(shed.name()),
         reason: Reason::OverloadShed,
@@ -64,8 +73,7 @@ pub(super) fn shed_by(namespace: &str, shed: &Shed, class: Class) -> Refusal {
         remaining: 0,
         window: None,
     };
-    let scope: ScopeValues = smallvec![(Text::from_static("class"), Text::from_static(class.as_str()))];
-    let mut refusal = Refusal::new(namespace, scope, violated);
+    let mut refusal = Refusal::new(namespace, scope_of(request), violated);
     refusal.retry_hint = Some(shed.retry_after_hint());
     refusal.details = Some(Box::new(shed.details()));
     refusal

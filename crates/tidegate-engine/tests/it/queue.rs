@@ -185,6 +185,8 @@ fn a_queue_that_is_too_long_refuses_the_least_important_tenants_before_it_sheds_
     for (_, denied) in refused {
         let refusal = denied.into_refusal();
         assert_eq!((refusal.reason(), refusal.name()), (Reason::OverloadShed, "queue_delay"));
+        let scope: Vec<&str> = refusal.scope.iter().map(|(name, _)| &**name).collect();
+        assert_eq!(scope, ["class", "tenant"]);
     }
 }
 

@@ -93,6 +93,32 @@ fn a_partition_that_has_moved_is_named_with_its_new_node() {
 }
 
 #[test]
+fn issue_39_each_refusal_of_the_overload_plane_names_the_class_and_the_tenant() {
+    let world = world();
+    let asked = Request::new("api", ()).resource("checkout").class(Class::Sheddable);
+    let scope = |request: &Request<'_>| {
+        let refused = refusal_everywhere(&world, request);
+        let pairs = refused.scope.iter().map(|(name, value)| format!("{name}={value}"));
+        (refused.name().to_owned(), pairs.collect::<Vec<_>>().join(" "))
+    };
+    let named = |name: &str, scope: &str| (name.to_owned(), scope.to_owned());
+    let late = asked.tenant("t40").deadline(NOW);
+    assert_eq!(scope(&late), named("deadline", "class=sheddable tenant=t40"));
+    let places = [(); 2].map(|()| world.decide(&asked));
+    assert!(places.iter().all(|decision| matches!(decision, Decision::Admit(_))));
+    assert_eq!(scope(&asked.tenant("t40")), named("in_flight", "class=sheddable tenant=t40"));
+    assert_eq!(scope(&asked), named("in_flight", "class=sheddable"));
+    let until = NOW.saturating_add(TICK);
+    let pin = Event::Pin { resource: Some("checkout"), level: Some(2 * COHORTS), until };
+    world.engine.event(pin, NOW).unwrap();
+    assert_eq!(scope(&asked.tenant("t40")), named("admission_cursor", "class=sheddable tenant=t40"));
+    let explained = world.carry(world.engine.explain(&asked.tenant("t40"), world.now())).unwrap();
+    let load = explained.load.unwrap();
+    assert!(load.level < COHORTS && load.is_below_cursor, "{load:?}");
+    assert_eq!((load.cursor.level(), load.in_flight, load.in_flight_max), (2 * COHORTS, 2, 2));
+}
+
+#[test]
 fn a_request_that_the_cursor_sheds_shows_its_level_the_cursor_and_the_signal_that_binds() {
     let world = world();
     let shed = Request::new("api", ()).resource("checkout").tenant("ada").class(Class::SheddablePlus);

@@ -1,0 +1,29 @@
+//! The state of a resource as one request meets it.
+
+use std::sync::Arc;
+
+use tidegate_core::Class;
+
+use crate::Cursor;
+
+/// The resource of a request, and the level of the request there.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LoadReport {
+    /// The name of the resource; `None` for the default resource.
+    pub resource: Option<Arc<str>>,
+    /// The class of the request.
+    pub class: Class,
+    /// The level of the request: its class (0 is the least important) times 128, plus the cohort of
+    /// its tenant, which changes every hour.
+    pub level: u16,
+    /// The position of the cursor of the request's namespace, in the most important class of which
+    /// requests are shed. A class below it may be served: each class has a position of its own.
+    pub cursor: Cursor,
+    /// Whether that cursor sheds the request now.
+    pub is_below_cursor: bool,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// The most requests in flight of this class.
+    pub in_flight_max: u64,
+}
