@@ -23,7 +23,9 @@ pub(crate) fn run(arguments: &Explain) -> Exit {
     let (explained, source) = if let Some(path) = &arguments.config {
         (of_file(path, question), format!("by {}, as if nothing had been charged yet", path.display()))
     } else {
-        let explained = wait_for(client::explain(daemon, question)).map(|explained| (explained, None));
+        let explained =
+            wait_for(client::explain(daemon, question, &arguments.target, arguments.tenant.as_deref()))
+                .map(|explained| (explained, None));
         (explained, format!("by the daemon at {}", daemon.at))
     };
     let (explained, policy) = match explained {

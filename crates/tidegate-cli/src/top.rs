@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::ExplanationBody;
-use tidegate_wire::refused_keys::{RefusedKeyBody, TopKeysBody};
+use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody};
 
-use crate::arguments::operator_commands::Top;
+use crate::arguments::operator_commands::{KeyGroups, Top};
 use crate::arguments::request::{Attribute, Question};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
@@ -34,6 +34,7 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     query.extend(arguments.namespace.iter().map(|namespace| ("namespace", namespace.as_str())));
     query.extend(arguments.limit.iter().map(|limit| ("limit", limit.as_str())));
     query.extend(arguments.reason.iter().map(|reason| ("reason", reason.as_str())));
+    query.extend(arguments.by.map(|KeyGroups::Tenant| ("by", "tenant")));
     query.extend(keys.iter().map(|key| ("key", key.as_str())));
     let top = client::get(&arguments.daemon, &target("/v1/keys/top", &query)).await?;
     let (Some(namespace), false) = (&arguments.namespace, arguments.attributes.is_empty()) else {
@@ -42,7 +43,7 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     let question =
         Question { namespace: namespace.clone(), attributes: arguments.attributes.clone(), cost: None };
     // A domain of files has refused keys and no limits that can be explained.
-    let explanation = client::explain(&arguments.daemon, &question).await.ok();
+    let explanation = client::explain(&arguments.daemon, &question, &arguments.target, None).await.ok();
     Ok(TopAnswer { top, explanation })
 }
 
@@ -56,23 +57,11 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
     let of = arguments.namespace.as_ref().map_or(String::new(), |name| format!(" in {}", one_line(name)));
     let refusals = if top.refusals == 1 { "refusal" } else { "refusals" };
     let _ = writeln!(text, "{} {refusals}{of} since {}.", top.refusals, top.since);
-    let mut columns =
-        Columns::new(["NAMESPACE", "LIMIT", "KEY", ">REFUSED", ">PER S", ">LAST SEEN", "REASONS"]);
-    for key in &top.keys {
-        columns.push([
-            key.namespace.clone(),
-            key.limit.clone(),
-            if key.key.is_empty() { "one counter for all".to_owned() } else { key.key.clone() },
-            between(key.refusals, key.error),
-            format!("{:.1}", key.rate_per_s),
-            format!("{} ago", HumanDuration::from_millis(key.last_seen_ms)),
-            reasons(key),
-        ]);
-    }
+    let rows = if arguments.by.is_some() { tenants(top).text() } else { keys(top).text() };
     if !top.keys.is_empty() {
         text.push('\n');
     }
-    text.push_str(&columns.text());
+    text.push_str(&rows);
     if top.more > 0 {
         let _ = writeln!(
             text,
@@ -96,6 +85,46 @@ fn words(arguments: &Top, answer: &TopAnswer) -> String {
         text.push_str(&table::of(explanation, &format!("by the daemon at {}", arguments.daemon.at)));
     }
     text
+}
+
+/// A line for each key.
+fn keys(top: &TopKeysBody) -> Columns<7> {
+    let mut columns =
+        Columns::new(["NAMESPACE", "LIMIT", "KEY", ">REFUSED", ">PER S", ">LAST SEEN", "REASONS"]);
+    for key in &top.keys {
+        columns.push([
+            key.namespace.clone(),
+            key.limit.clone(),
+            if key.key.is_empty() { "one counter for all".to_owned() } else { key.key.clone() },
+            between(key.refusals, key.error),
+            format!("{:.1}", key.rate_per_s),
+            format!("{} ago", HumanDuration::from_millis(key.last_seen_ms)),
+            reasons(key),
+        ]);
+    }
+    columns
+}
+
+/// A line for each tenant.
+fn tenants(top: &TopKeysBody) -> Columns<6> {
+    let mut columns =
+        Columns::new(["NAMESPACE", "TENANT", ">REFUSED", ">PER S", ">LAST SEEN", "LIMIT OR MECHANISM"]);
+    for row in &top.keys {
+        let limit = |one: &LimitCountBody| {
+            let class = one.class.as_ref().map_or(String::new(), |class| format!(" of {class}"));
+            format!("{}{class} {}", one.limit, between(one.refusals, one.error))
+        };
+        let tenant = row.key.strip_prefix("tenant=").unwrap_or("none");
+        columns.push([
+            row.namespace.clone(),
+            tenant.to_owned(),
+            between(row.refusals, row.error),
+            format!("{:.1}", row.rate_per_s),
+            format!("{} ago", HumanDuration::from_millis(row.last_seen_ms)),
+            row.limits.iter().map(limit).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    columns
 }
 
 /// The least and the most it may be.

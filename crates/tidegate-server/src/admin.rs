@@ -27,7 +27,7 @@ use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
 use crate::protocol::RESP_NAMESPACE;
-use crate::refused_keys::{KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
+use crate::refused_keys::{KeyGroups, KeySelection, WINDOW_DEFAULT, WINDOW_MAX};
 use crate::reload_status::LastError;
 use crate::route::{Route, RouteAccess};
 
@@ -144,7 +144,7 @@ pub(crate) struct PolicyAnswer {
 /// The parameters of `/v1/keys/top`.
 const TOP_KEYS: Accepted = Accepted {
     route: "/v1/keys/top",
-    once: &["namespace", "limit", "reason", "window", "n"],
+    once: &["namespace", "limit", "reason", "by", "window", "n"],
     repeated: &["key"],
 };
 
@@ -249,7 +249,14 @@ impl Desk<'_> {
                 },
             )?,
             key: parameters.pairs("key")?,
+            tenants: Some(&self.in_force.config.claims),
         };
+        let by = parameters.parsed(
+            "by",
+            "a way to group keys",
+            |text| (text == "tenant").then_some(KeyGroups::Tenants),
+            || "write it as by=tenant; without it each key is listed".to_owned(),
+        )?;
         let window = parameters.parsed(
             "window",
             "a span from 1s to 1h",
@@ -259,7 +266,7 @@ impl Desk<'_> {
         let n = parameters.number("n", TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
         let now = self.daemon.clock.now();
         let refused = &self.daemon.refused_keys;
-        let top = refused.top(&selection, window.unwrap_or(WINDOW_DEFAULT), n, now);
+        let top = refused.top(&selection, by.unwrap_or_default(), window.unwrap_or(WINDOW_DEFAULT), n, now);
         if let Some(namespace) = selection.namespace.filter(|_| top.keys.is_empty()) {
             self.check_selection(namespace, selection.limit)?;
         }

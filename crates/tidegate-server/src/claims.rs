@@ -24,18 +24,43 @@ static DEFAULT: LazyLock<RequestClaims> = LazyLock::new(RequestClaims::default);
 /// Where the requests of each namespace say more about themselves. Default: as
 /// [`RequestClaims::default`] in every namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClaimSettings(Arc<HashMap<String, RequestClaims>>);
+pub struct ClaimSettings {
+    namespaces: Arc<HashMap<String, RequestClaims>>,
+    /// The attributes by which routes of the proxy name the tenants of a namespace.
+    route_tenants: Arc<HashMap<String, Vec<String>>>,
+}
 
 impl ClaimSettings {
     /// The settings of a policy.
     pub(crate) fn of(policy: &Policy) -> Self {
         let all = policy.namespaces.iter().filter(|namespace| namespace.request != *DEFAULT);
-        Self(Arc::new(all.map(|namespace| (namespace.name.clone(), namespace.request.clone())).collect()))
+        let all = all.map(|namespace| (namespace.name.clone(), namespace.request.clone()));
+        let mut route_tenants = HashMap::<String, Vec<String>>::new();
+        for route in &policy.proxy.routes {
+            if let (Some(namespace), Some(tenant)) = (&route.namespace, &route.tenant) {
+                let known = route_tenants.entry(namespace.clone()).or_default();
+                if !known.contains(tenant) {
+                    known.push(tenant.clone());
+                }
+            }
+        }
+        Self { namespaces: Arc::new(all.collect()), route_tenants: Arc::new(route_tenants) }
     }
 
     /// The settings of a namespace.
     pub(crate) fn of_namespace(&self, namespace: &str) -> &RequestClaims {
-        self.0.get(namespace).unwrap_or(&DEFAULT)
+        self.namespaces.get(namespace).unwrap_or(&DEFAULT)
+    }
+
+    /// The attributes that name the tenants of a namespace: that of its `request`, then those of the
+    /// routes of the proxy.
+    pub(crate) fn tenant_attributes(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        let own = match &self.of_namespace(namespace).tenant {
+            ValueSource::Entry(name) => Some(name.as_str()),
+            _ => None,
+        };
+        let routes = self.route_tenants.get(namespace);
+        own.into_iter().chain(routes.into_iter().flatten().map(String::as_str))
     }
 }
 

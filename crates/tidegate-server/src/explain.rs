@@ -11,17 +11,19 @@ use tidegate_core::gate::{
     self, Counting, Explanation, FoundPlan, FoundZone, Level, Outlook, PlanSource, Standing,
 };
 use tidegate_core::{Cost, Reason, Refusal, Retry, Timestamp, random_seed};
-use tidegate_engine::{Engine, EngineConfig, Explained, LeaseConfig, Progress, Request, numbers_in_words};
+use tidegate_engine::{
+    Engine, EngineConfig, Explained, LeaseConfig, LoadReport, Progress, Request, numbers_in_words,
+};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::Policy;
 use tidegate_policy::envoy::{Code, DescriptorDecision, FileRule};
 use tidegate_policy::policy::StoreKind;
 use tidegate_store::{MemoryConfig, MemoryStore};
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
-    PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, Would, ZoneExplanation, ZoneOf,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
+    NumbersOf, PlanExplanation, PlanFoundBy, PlaneExplanation, Unmatched, Would, ZoneExplanation, ZoneOf,
 };
-use tidegate_wire::operation::{Check, read};
+use tidegate_wire::operation::{Explain, read};
 use tidegate_wire::problem::sentence;
 use tidegate_wire::problem_details::details_of;
 use tidegate_wire::reason::RetryKind;
@@ -31,7 +33,7 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::access_explanation::explain_access;
 use crate::authorization::Caller;
-use crate::claims::OwnClaims;
+use crate::claims::{ClaimSettings, OwnClaims, value_in};
 use crate::context::Desk;
 use crate::engine_fault::{build_fault, engine_fault};
 use crate::envoy_files::CurrentFiles;
@@ -44,7 +46,7 @@ use crate::route::{Route, RouteAccess};
 /// The route of explanations.
 pub(crate) const ROUTES: &[Route] = &[Route::post(
     "/v1/explain",
-    "What each limit is to a request, and why; takes the body of /v1/check and charges nothing",
+    "What each limit and its resource are to a request, and why; charges nothing",
     |call| {
         Box::pin(async move {
             let desk = call.desk;
@@ -53,7 +55,7 @@ pub(crate) const ROUTES: &[Route] = &[Route::post(
     },
 )
 .access(RouteAccess::Inspector)
-.takes("Check")
+.takes("Explain")
 .answers("ExplanationBody")];
 
 /// The table of an engine that only explains: of one request.
@@ -65,11 +67,20 @@ const SHOWN_BYTES: usize = 64;
 impl Desk<'_> {
     /// Answers `POST /v1/explain`.
     pub(crate) async fn explain(&self, body: &[u8]) -> Result<Reply, Fault> {
-        let check: Check<'_> = read(body)?;
+        let check: Explain<'_> = read(body)?;
         let pairs = self.bounded(&check.attributes)?;
         let own = OwnClaims::of_class(check.class.map(|class| class.0));
         let cost = check.cost.map(|cost| cost.0);
-        let request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
+        let mut request = self.request_of(&check.namespace, &pairs, cost, own, &Caller::ANYONE)?;
+        let claims = &self.in_force.config.claims;
+        let named = check.tenant.as_deref().or_else(|| tenant_in(claims, &check.namespace, &pairs));
+        if named.is_some() && named != request.tenant {
+            request.tenant = named;
+            let claims = claims.of_namespace(&check.namespace);
+            let source = claims.class.from.as_ref();
+            let entry = || source.and_then(|from| value_in(from, &pairs)?.parse().ok());
+            request.class = claims.class_of(own.class.or_else(entry), named, claims.class.default);
+        }
         // An explanation takes no place.
         let access = NamedAccess::of(check.access.as_ref())?;
         let request = self.with_named(request, check.resource.as_deref(), &access, &Caller::ANYONE)?;
@@ -82,9 +93,16 @@ impl Desk<'_> {
         // Waits count from the answer: the store may have taken a while.
         let now = self.daemon.clock.now();
         let mut body = body_of(&request, &explained, now);
+        body.load = explained.load.as_ref().map(|load| explain_load(load, request.tenant));
         add_plan_and_cost(&mut body, &self.in_force.engine, &request, cost.is_some());
         Ok(reply::json(StatusCode::OK, &body))
     }
+}
+
+/// The value of the first attribute of a request by which its namespace names tenants.
+fn tenant_in<'a>(claims: &ClaimSettings, namespace: &str, pairs: &[(&'a str, &'a str)]) -> Option<&'a str> {
+    let value = |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    claims.tenant_attributes(namespace).find_map(value)
 }
 
 impl Desk<'_> {
@@ -128,6 +146,7 @@ impl Desk<'_> {
             at: now.to_whole_millis().to_string(),
             store_failure: None,
             limits: limits.collect(),
+            load: None,
             planes: Vec::new(),
             access: Vec::new(),
         })
@@ -313,8 +332,32 @@ fn body_of(request: &Request<'_>, explained: &Explained, now: Timestamp) -> Expl
         at: now.to_whole_millis().to_string(),
         store_failure: explained.store_failure.clone(),
         limits: explained.limits.iter().map(|one| limit(one, cost, now)).collect(),
+        load: None,
         planes: explained.planes.iter().map(|refusal| plane(refusal, now)).collect(),
         access: explained.access.iter().map(explain_access).collect(),
+    }
+}
+
+/// Explains the resource of a request of `tenant`.
+fn explain_load(load: &LoadReport, tenant: Option<&str>) -> LoadExplanation {
+    let LoadReport { level, in_flight, in_flight_max, .. } = *load;
+    let cursor = load.cursor.level();
+    let says = match load.is_below_cursor {
+        true => "shed",
+        // Each class has a position of its own, and this one is that of a higher class.
+        false if level < cursor => "not shed, for its own class is served",
+        false => "not shed",
+    };
+    LoadExplanation {
+        resource: load.resource.as_deref().map(str::to_owned),
+        class: load.class.as_str().to_owned(),
+        tenant: tenant.map(|tenant| shortened(tenant, SHOWN_BYTES).into_owned()),
+        level,
+        cursor,
+        in_flight,
+        in_flight_max,
+        would: if load.is_below_cursor { Would::Refuse } else { Would::Admit },
+        because: format!("its level is {level}, the cursor of its namespace at {cursor}: {says}"),
     }
 }
 

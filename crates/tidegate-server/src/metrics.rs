@@ -34,7 +34,7 @@ pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; chars
 pub const TABLE: &[(&str, &str)] = &[
     (
         "tidegate_decisions",
-        "Decisions by namespace, limit (the one that binds longest, or has the least left), decision, reason and protocol",
+        "Decisions by namespace, limit (the one that binds longest, or has the least left, or the mechanism that shed), decision, reason and protocol",
     ),
     ("tidegate_near_limit", "Admitted requests after which a limit had less than a fifth left"),
     ("tidegate_shadow_refusals", "Requests that a shadow limit would have refused"),

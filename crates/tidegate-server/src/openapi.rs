@@ -13,17 +13,17 @@ use tidegate_wire::envoy::json::{
     EnvoyStatus,
 };
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
-    PlaneExplanation, Unmatched, Would,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
+    NumbersOf, PlaneExplanation, Unmatched, Would,
 };
 use tidegate_wire::fault::FaultBody;
 use tidegate_wire::operation::{
-    AccessBody, AccessKind, Block, Check, IndexWriteBody, OutcomeBody, Refund, Release, Report, Reserve,
-    Reset, Settle,
+    AccessBody, AccessKind, Block, Check, Explain, IndexWriteBody, OutcomeBody, Refund, Release, Report,
+    Reserve, Reset, Settle,
 };
 use tidegate_wire::permits::{PermitBody, PermitsBody};
 use tidegate_wire::problem::RefusalBody;
-use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::resources::{
     ClassBody, CursorBody, ResourceBody, ResourcesBody, SignalAnswer, SignalBody, SignalValue,
 };
@@ -48,6 +48,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
     ),
     components(schemas(
         Check,
+        Explain,
         Report,
         Refund,
         Reserve,
@@ -73,6 +74,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         AccessExplanation,
         TokensExplanation,
         LimitExplanation,
+        LoadExplanation,
         Unmatched,
         CounterExplanation,
         NumbersOf,
@@ -107,6 +109,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         PlaneExplanation,
         PermitBody,
         RefusedKeyBody,
+        LimitCountBody,
         ReasonCountBody,
         AcknowledgedBody,
         LeaseBody,
@@ -246,7 +249,7 @@ mod tests {
             let parameters = document["paths"][path]["get"]["parameters"].as_array().unwrap();
             parameters.iter().map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>()
         };
-        assert_eq!(names("/v1/keys/top"), ["namespace", "limit", "reason", "window", "n", "key"]);
+        assert_eq!(names("/v1/keys/top"), ["namespace", "limit", "reason", "by", "window", "n", "key"]);
         assert_eq!(names("/v1/blocks"), ["namespace", "limit", "n", "key"]);
         assert_eq!(names("/v1/permits"), ["namespace", "n", "after"]);
         let check = &document["components"]["schemas"]["Check"]["properties"];

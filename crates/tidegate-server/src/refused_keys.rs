@@ -14,11 +14,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::{Reason, Refusal, Text, Timestamp};
-use tidegate_wire::refused_keys::{ReasonCountBody, RefusedKeyBody, TopKeysBody};
+use tidegate_core::{Plane, Reason, Refusal, Text, Timestamp};
+use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
 
+use crate::claims::ClaimSettings;
 use crate::parameters::AttributePair;
 
 use self::sketch::{RefusalSum, RefusedName, SLOT_KEYS_MAX, SketchRing};
@@ -48,6 +49,10 @@ const NAMESPACES_MAX: usize = 32;
 
 /// The longest text of a key that is kept, in bytes.
 const KEY_BYTES_MAX: usize = 256;
+
+/// The names of the tenant and of the class in the scope of a refusal by the overload plane.
+const TENANT: &str = "tenant";
+const CLASS: &str = "class";
 
 /// A refusal, as far as it is counted.
 #[derive(Clone, Copy, Debug)]
@@ -82,8 +87,22 @@ pub(crate) struct KeySelection<'a> {
     pub(crate) limit: Option<&'a str>,
     /// Only for this reason.
     pub(crate) reason: Option<Reason>,
-    /// Only keys that have all of these attributes with these values.
+    /// Only keys that have all of these attributes with these values. The attribute that names the
+    /// tenants of a namespace also selects the keys of that tenant in the overload plane.
     pub(crate) key: Vec<AttributePair<'a>>,
+    /// Which attributes name the tenants of a namespace.
+    pub(crate) tenants: Option<&'a ClaimSettings>,
+}
+
+/// The keys that are listed as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum KeyGroups {
+    /// Each key, with all its reasons.
+    #[default]
+    Keys,
+    /// All keys of a tenant in a namespace, and those that the overload plane refused without a
+    /// tenant.
+    Tenants,
 }
 
 impl KeySelection<'_> {
@@ -91,10 +110,30 @@ impl KeySelection<'_> {
         self.namespace.is_none_or(|wanted| wanted == namespace)
     }
 
+    /// Whether an attribute names the tenants of a namespace.
+    fn names_tenants(&self, namespace: &str, attribute: &str) -> bool {
+        self.tenants.is_some_and(|claims| claims.tenant_attributes(namespace).any(|known| known == attribute))
+    }
+
+    /// The tenant of a key; `None` for a key that belongs to none.
+    fn tenant_of<'n>(&self, name: &'n RefusedName) -> Option<&'n str> {
+        let tenant = name
+            .scope
+            .iter()
+            .find(|(attribute, _)| **attribute == *TENANT || self.names_tenants(&name.namespace, attribute));
+        let none = (name.reason.plane() == Plane::Overload).then_some("");
+        tenant.map(|(_, value)| &**value).or(none)
+    }
+
     fn selects(&self, name: &RefusedName) -> bool {
         let has = |(wanted, value): &AttributePair<'_>| {
             let value = shortened(value, KEY_BYTES_MAX);
-            name.scope.iter().any(|(known, known_value)| **known == **wanted && **known_value == *value)
+            let has = |(known, known_value): &(Box<str>, Box<str>)| {
+                **known_value == *value
+                    && (**known == **wanted
+                        || (**known == *TENANT && self.names_tenants(&name.namespace, wanted)))
+            };
+            name.scope.iter().any(has)
         };
         self.has_namespace(&name.namespace)
             && self.limit.is_none_or(|limit| limit == &*name.limit)
@@ -177,6 +216,7 @@ impl RefusedKeys {
     pub(crate) fn top(
         &self,
         selection: &KeySelection<'_>,
+        groups: KeyGroups,
         window: Duration,
         n: usize,
         now: Timestamp,
@@ -201,7 +241,15 @@ impl RefusedKeys {
                 total += sum.total;
                 uncounted_max = uncounted_max.max(sum.uncounted_max);
                 for one in sum.sums.into_values() {
-                    sums.entry(one.name.key_hash).or_default().add(one);
+                    let group = match groups {
+                        KeyGroups::Keys => Some(one.name.key_hash),
+                        KeyGroups::Tenants => selection
+                            .tenant_of(&one.name)
+                            .map(|tenant| self.hasher.hash_one((&one.name.namespace, tenant))),
+                    };
+                    if let Some(group) = group {
+                        sums.entry(group).or_default().add(one);
+                    }
                 }
             }
         }
@@ -218,7 +266,13 @@ impl RefusedKeys {
             since: since.to_whole_millis().to_string(),
             refusals: total,
             uncounted_max,
-            keys: sums.into_iter().map(|sum| sum.body(span, now)).collect(),
+            keys: sums
+                .into_iter()
+                .map(|sum| match groups {
+                    KeyGroups::Keys => sum.body(span, now),
+                    KeyGroups::Tenants => sum.tenant_body(selection, span, now),
+                })
+                .collect(),
             more,
         }
     }
@@ -322,6 +376,7 @@ impl KeySum {
             namespace: name.namespace.to_string(),
             limit: name.limit.to_string(),
             key: pairs_text(scope),
+            limits: Vec::new(),
             reasons: self.reasons.iter().map(reason).collect(),
             refusals: self.refusals,
             error: self.error,
@@ -329,6 +384,54 @@ impl KeySum {
             last_seen: self.last_seen.to_whole_millis().to_string(),
             last_seen_ms: millis_up(now.saturating_since(self.last_seen)),
         }
+    }
+}
+
+impl KeySum {
+    /// The row of a tenant: its refusals by reason, and by limit and class.
+    fn tenant_body(self, selection: &KeySelection<'_>, span: Duration, now: Timestamp) -> RefusedKeyBody {
+        let (mut limits, mut reasons) = (Vec::<LimitCountBody>::new(), Vec::<ReasonCountBody>::new());
+        let mut key = String::new();
+        for RefusalSum { name, refusals, error, .. } in &self.reasons {
+            if let Some(tenant) = selection.tenant_of(name).filter(|tenant| !tenant.is_empty()) {
+                key = pairs_text([(TENANT, tenant)].into_iter());
+            }
+            let class = || name.scope.iter().find(|(attribute, _)| **attribute == *CLASS);
+            let class = (name.reason.plane() == Plane::Overload).then(class).flatten();
+            let class = class.map(|(_, value)| value.to_string());
+            match limits.iter_mut().find(|known| *known.limit == *name.limit && known.class == class) {
+                Some(known) => {
+                    known.refusals += refusals;
+                    known.error += error;
+                }
+                None => limits.push(LimitCountBody {
+                    limit: name.limit.to_string(),
+                    class,
+                    refusals: *refusals,
+                    error: *error,
+                }),
+            }
+            match reasons.iter_mut().find(|known| *known.reason == *name.reason.as_str()) {
+                Some(known) => {
+                    known.refusals += refusals;
+                    known.error += error;
+                }
+                None => reasons.push(ReasonCountBody {
+                    reason: name.reason.as_str().to_owned(),
+                    refusals: *refusals,
+                    error: *error,
+                }),
+            }
+        }
+        limits.sort_by(|one, other| {
+            let rest = || (&one.limit, &one.class).cmp(&(&other.limit, &other.class));
+            other.refusals.cmp(&one.refusals).then_with(rest)
+        });
+        reasons.sort_by(|one, other| {
+            other.refusals.cmp(&one.refusals).then_with(|| one.reason.cmp(&other.reason))
+        });
+        let limit = limits.first().map(|first| first.limit.clone()).unwrap_or_default();
+        RefusedKeyBody { limit, key, limits, reasons, ..self.body(span, now) }
     }
 }
 

@@ -40,6 +40,10 @@ pub struct ExplanationBody {
     pub store_failure: Option<String>,
     /// Every limit of the namespace, in the order of the policy.
     pub limits: Vec<LimitExplanation>,
+    /// The resource that serves the request, with the level of the request there; absent without
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadExplanation>,
     /// The planes beside the limits that would refuse the request; absent if none would.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub planes: Vec<PlaneExplanation>,
@@ -47,6 +51,34 @@ pub struct ExplanationBody {
     /// a write changes; absent for a request without an access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessExplanation>,
+}
+
+/// A resource as a request meets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+pub struct LoadExplanation {
+    /// The name of the resource; absent for the default resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// The class of the request.
+    pub class: String,
+    /// The tenant of the request; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// The level of the request: its class (0 is `sheddable`) times 128, plus the cohort of its
+    /// tenant, which changes every hour.
+    pub level: u16,
+    /// The position of the cursor of its namespace, in the most important class of which requests
+    /// are shed; 0 is open.
+    pub cursor: u16,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// The most requests in flight of this class.
+    pub in_flight_max: u64,
+    /// Whether the cursor admits the request. Its queue and its places decide after that.
+    pub would: Would,
+    /// Why, for people.
+    pub because: String,
 }
 
 /// The refusal that a request would get from a plane beside the limits.
@@ -325,6 +357,7 @@ mod tests {
             at: "2026-11-20T23:00:00Z".into(),
             store_failure: None,
             limits: vec![limit],
+            load: None,
             planes: Vec::new(),
             access: Vec::new(),
         };

@@ -72,6 +72,50 @@ pub struct Check<'a> {
     pub wait_ms: u64,
 }
 
+/// The body of `POST /v1/explain`: the body of a check, and the tenant. What says how a check is
+/// decided and not what it asks (`peek`, `wait_ms`) is taken and changes nothing.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Explain<'a> {
+    /// The namespace whose limits apply.
+    #[serde(borrow)]
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "api"))]
+    pub namespace: Text<'a>,
+    /// The attributes that limits match on and count by: an object of strings, at most 64.
+    #[serde(borrow, default)]
+    #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
+    pub attributes: Pairs<'a>,
+    /// The cost of the request, in units. Default: by the cost table of the namespace (`costs`),
+    /// otherwise 1.
+    #[serde(default, deserialize_with = "weight")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<u64>, minimum = 1))]
+    pub cost: Option<Weight>,
+    /// How much the request matters: `critical_plus`, `critical`, `sheddable_plus` or `sheddable`.
+    /// Default: as the policy says for its tenant, otherwise `sheddable_plus`.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub class: Option<Criticality>,
+    /// The tenant that pays. Default: the attribute that the policy names as the tenant, of the
+    /// namespace or of a route of the proxy.
+    #[serde(borrow, default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub tenant: Option<Text<'a>>,
+    /// The resource that serves it, one of `resources` of the policy.
+    #[serde(borrow, default)]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
+    pub resource: Option<Text<'a>>,
+    /// The read or write of a partitioned table that it makes.
+    #[serde(borrow, default, deserialize_with = "object::optional")]
+    pub access: Option<AccessBody<'a>>,
+    /// Taken, so that the body of a check can be sent as it is.
+    #[serde(default)]
+    pub peek: bool,
+    /// Taken, so that the body of a check can be sent as it is.
+    #[serde(default)]
+    pub wait_ms: u64,
+}
+
 impl Check<'_> {
     /// How long the request waits at most, or the fault of a wait that is too long or of no use.
     pub fn wait(&self) -> Result<Duration, Fault> {

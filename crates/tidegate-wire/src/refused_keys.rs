@@ -34,10 +34,17 @@ pub struct TopKeysBody {
 pub struct RefusedKeyBody {
     /// The namespace, or the domain of an envoyproxy/ratelimit file.
     pub namespace: String,
-    /// The limit that bound longest (or the table, node or resource).
+    /// The limit that bound longest, or the table, or the mechanism of the overload plane. With
+    /// `by=tenant` the first of `limits`.
     pub limit: String,
-    /// The attributes and values that name the counter, as `user=ada, app=x`; cut after 256 bytes.
+    /// The attributes and values that name the counter, as `user=ada, app=x`; for the overload plane
+    /// the class and the tenant of the request. Cut after 256 bytes. With `by=tenant` the tenant
+    /// alone, as `tenant=t40`; empty for requests without one.
     pub key: String,
+    /// Refusals of a tenant by limit or mechanism and by class, the most frequent first; only with
+    /// `by=tenant`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<LimitCountBody>,
     /// Refusals of the key by reason, the most frequent first.
     pub reasons: Vec<ReasonCountBody>,
     /// The sum over `reasons`: at most `error` too high, never too low.
@@ -50,6 +57,22 @@ pub struct RefusedKeyBody {
     pub last_seen: String,
     /// How long ago that was, in milliseconds.
     pub last_seen_ms: u64,
+}
+
+/// Refusals of a tenant by one limit or mechanism.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+pub struct LimitCountBody {
+    /// The limit, or the mechanism of the overload plane: `admission_cursor`, `in_flight`, `pace`,
+    /// `queue_delay`, `queue` or `deadline`.
+    pub limit: String,
+    /// The class of the requests; absent for a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// At most `error` too high, never too low.
+    pub refusals: u64,
+    /// By how much `refusals` may be too high.
+    pub error: u64,
 }
 
 /// Refusals of a key for one reason.

@@ -3,10 +3,10 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use tidegate_policy::parse_span;
 
-use super::request::{Attribute, Daemon, attribute};
+use super::request::{Attribute, Daemon, LoadTarget, attribute};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -23,6 +23,11 @@ pub(crate) struct Top {
     /// Only keys that were refused for this reason [example: blocked]
     #[arg(long, value_name = "REASON")]
     pub(crate) reason: Option<String>,
+    /// List each tenant once, with the limits and the mechanisms that refused it
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(crate) by: Option<KeyGroups>,
+    #[command(flatten)]
+    pub(crate) target: LoadTarget,
     /// How far back to count, from 1s to 1h
     #[arg(long, value_name = "SPAN", default_value = "1m")]
     pub(crate) window: String,
@@ -35,6 +40,13 @@ pub(crate) struct Top {
     /// are given
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The keys that are listed as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KeyGroups {
+    /// All keys of a tenant
+    Tenant,
 }
 
 #[derive(Args, Debug)]

@@ -36,14 +36,30 @@ pub(crate) struct CheckOptions {
 pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) question: Question,
+    #[command(flatten)]
+    pub(crate) target: LoadTarget,
+    /// The tenant of the request [default: by the attribute that the policy names]
+    #[arg(long, value_name = "TENANT", conflicts_with = "config")]
+    pub(crate) tenant: Option<String>,
     /// Read this configuration instead of asking a daemon; `-` is standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["at", "token_file", "ca", "cert", "key"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["class", "resource", "at", "token_file", "ca", "cert", "key"])]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
     /// Print the answer as one JSON object, as `POST /v1/explain` gives it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What the overload plane needs to know of a request.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct LoadTarget {
+    /// The class of the request [default: as the policy says, otherwise sheddable_plus]
+    #[arg(long, value_enum, value_name = "CLASS")]
+    pub(crate) class: Option<Class>,
+    /// The resource that serves it: also say its level and the admission cursor there
+    #[arg(long, value_name = "RESOURCE")]
+    pub(crate) resource: Option<String>,
 }
 
 #[derive(Args, Debug)]

@@ -19,7 +19,7 @@ use super::connection::{ANSWER_BYTES_MAX, connect, naming, within_deadline};
 use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
-use crate::arguments::request::{Attribute, CheckOptions, Daemon, Question};
+use crate::arguments::request::{Attribute, CheckOptions, Class, Daemon, LoadTarget, Question};
 
 /// The body of a check.
 fn body_of(question: &Question) -> Map<String, Value> {
@@ -52,12 +52,22 @@ pub(super) async fn check(
 }
 
 /// Asks what each limit is to a request.
-pub(crate) async fn explain(daemon: &Daemon, question: &Question) -> Result<ExplanationBody, ClientError> {
+pub(crate) async fn explain(
+    daemon: &Daemon,
+    question: &Question,
+    target: &LoadTarget,
+    tenant: Option<&str>,
+) -> Result<ExplanationBody, ClientError> {
     if daemon.at.protocol != Protocol::Http {
         let why = format!("{} explains nothing; name an http://, https:// or unix: listener", daemon.at);
         return Err(ClientError::Untaken(why));
     }
-    ask(daemon, Method::POST, "/v1/explain", body_of(question)).await
+    let mut body = body_of(question);
+    let class = target.class.map(Class::as_str);
+    for (name, value) in [("class", class), ("resource", target.resource.as_deref()), ("tenant", tenant)] {
+        body.extend(value.map(|value| (name.to_owned(), value.into())));
+    }
+    ask(daemon, Method::POST, "/v1/explain", body).await
 }
 
 /// The limits of a daemon: the fields of the answer that name attributes.

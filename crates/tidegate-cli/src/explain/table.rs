@@ -6,8 +6,8 @@ use std::fmt::Write;
 use tidegate_wire::access_explanation::AccessExplanation;
 use tidegate_wire::display::HumanDuration;
 use tidegate_wire::explanation::{
-    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, NumbersOf,
-    PlanExplanation, PlanFoundBy, Would, ZoneExplanation, ZoneOf,
+    CounterExplanation, DecidedBy, ExplanationBody, LevelExplanation, LimitExplanation, LoadExplanation,
+    NumbersOf, PlanExplanation, PlanFoundBy, Would, ZoneExplanation, ZoneOf,
 };
 use tidegate_wire::text::shortened;
 
@@ -42,6 +42,9 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
     if let Some(failure) = &explained.store_failure {
         wrap(&mut text, 0, &format!("The store did not say what its limits hold: {failure}"));
     }
+    if let Some(load) = &explained.load {
+        wrap(&mut text, 0, &load_in_words(load));
+    }
     for plane in &explained.planes {
         wrap(&mut text, 0, &format!("{} refuses it: {}", heading(&plane.plane), plane.because));
     }
@@ -66,6 +69,22 @@ pub(crate) fn of(explained: &ExplanationBody, source: &str) -> String {
         wrap(&mut text, 2, &because(limit));
     }
     text
+}
+
+/// The resource of a request, with the level of the request there.
+fn load_in_words(load: &LoadExplanation) -> String {
+    let resource = load.resource.as_deref().map_or_else(
+        || "the default resource".to_owned(),
+        |name| format!("resource {}", shortened(name, SHOWN_BYTES)),
+    );
+    let tenant = match &load.tenant {
+        Some(tenant) => format!("tenant {}", shortened(tenant, SHOWN_BYTES)),
+        None => "no tenant".to_owned(),
+    };
+    format!(
+        "At {resource} (class {}, {tenant}) {}; {} of {} places are taken.",
+        load.class, load.because, load.in_flight, load.in_flight_max
+    )
 }
 
 /// The partition of an access, with its levels.

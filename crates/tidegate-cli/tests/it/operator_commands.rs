@@ -111,6 +111,59 @@ fn a_caller_that_is_refused_during_a_flood_is_found_in_one_command() {
     assert!(out.contains("No counted key has user=nobody"), "{out}");
 }
 
+const SHARED: &str = "store: { kind: memory }
+namespaces: { api: { limits: [], request: { tenant: entry.customer } } }
+resources: { app: { concurrency: 1 } }
+";
+
+#[test]
+fn issue_39_one_command_says_why_the_overload_plane_refused_a_tenant() {
+    let file = TemporaryFile::new(&format!("listen: {{ http: 127.0.0.1:0 }}\n{SHARED}"));
+    let mut process = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", process.address());
+    let check = |customer: &str| {
+        let body = format!(
+            r#"{{"namespace":"api","resource":"app","class":"sheddable","attributes":{{"customer":"{customer}"}}}}"#
+        );
+        let mut stream = TcpStream::connect(at.trim_start_matches("http://")).unwrap();
+        write!(
+            stream,
+            "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let admitted = check("t1");
+    assert!(admitted.starts_with("HTTP/1.1 200"), "{admitted}");
+    for _ in 0..3 {
+        let refused = check("t40");
+        assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    }
+    let out = done(&at, "top api customer=t40");
+    let row = out.lines().find(|line| line.contains("tenant=t40")).unwrap_or_else(|| panic!("{out}"));
+    assert!(row.starts_with("api        in_flight  class=sheddable, tenant=t40 "), "{out}");
+    assert!(row.contains(" 3 ") && row.ends_with("overload_shed"), "{out}");
+    assert!(done(&at, "top api customer=t41").contains("No key with customer=t41 was refused"));
+
+    let out = done(&at, "top api --by tenant");
+    let row = out.lines().find(|line| line.contains("t40")).unwrap_or_else(|| panic!("{out}"));
+    assert!(row.starts_with("api        t40 ") && row.ends_with("in_flight of sheddable 3"), "{out}");
+
+    let (code, out, _) = told(&at, None, "explain api --class sheddable --tenant t40 --resource app");
+    assert_eq!(code, 1, "{out}");
+    let shown = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("At resource app (class sheddable, tenant t40) its level is "), "{out}");
+    assert!(
+        shown.contains(", the cursor of its namespace at 0: not shed; 1 of 1 places are taken."),
+        "{out}"
+    );
+    assert!(shown.contains("all 1 places") || shown.contains("the only place is taken"), "{out}");
+}
+
 #[test]
 fn overrides_are_set_listed_and_removed() {
     let (_daemon, at, _file) = daemon("", "");

@@ -2,8 +2,8 @@
 //!
 //! A decision counts once. Of a refused request its series is that of the limit that binds longest;
 //! of an admitted one that of the limit with the least left, which refuses next if nothing changes.
-//! Requests to which no limit applies, and refusals by something that is no limit, have an empty
-//! `limit`.
+//! A refusal by the overload plane counts in the series of its mechanism. Requests to which no limit
+//! applies, and refusals by a table, have an empty `limit`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -12,13 +12,23 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use tidegate_core::{Reason, Refusal};
+use tidegate_core::{OverloadMechanism, Plane, Reason, Refusal};
 use tidegate_engine::{Engine, LimitReport};
 
 use crate::protocol::Protocol;
 
 /// The name of limits that arrive with requests of Envoy.
 pub(crate) const OVERRIDE: &str = "override";
+
+/// The mechanisms of the overload plane, which stand in the place of a limit.
+const MECHANISMS: [&str; 6] = [
+    OverloadMechanism::AdmissionCursor { level: 0 }.as_str(),
+    OverloadMechanism::InFlight.as_str(),
+    OverloadMechanism::Pace.as_str(),
+    OverloadMechanism::QueueDelay.as_str(),
+    OverloadMechanism::QueueFull.as_str(),
+    "deadline",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabels {
@@ -53,8 +63,10 @@ struct NamespaceSeries {
     limits: Vec<LimitSeries>,
     /// Limits that arrive with requests.
     own: LimitSeries,
-    /// Decisions without a limit: none applied, or a table, a node or the load refused.
+    /// Decisions without a limit: none applied, or a table or a node refused.
     elsewhere: LimitSeries,
+    /// In the order of [`MECHANISMS`]; made with the first refusal by the overload plane.
+    mechanisms: OnceLock<Box<[LimitSeries; MECHANISMS.len()]>>,
 }
 
 /// The series of one limit.
@@ -106,8 +118,12 @@ impl LimitFamilies {
                 limit.shadow();
                 limit
             });
-            let all =
-                NamespaceSeries { limits: limits.collect(), own: series(OVERRIDE), elsewhere: series("") };
+            let all = NamespaceSeries {
+                limits: limits.collect(),
+                own: series(OVERRIDE),
+                elsewhere: series(""),
+                mechanisms: OnceLock::new(),
+            };
             table.insert(name.into(), all);
         }
         NamespaceTable { families: self.clone(), namespaces: table }
@@ -142,7 +158,11 @@ impl NamespaceTable {
     /// Counts a refusal.
     pub(crate) fn refused(&self, refusal: &Refusal, protocol: Protocol) {
         if let Some(series) = self.namespaces.get(&*refusal.namespace) {
-            series.of(refusal.name()).refused(refusal.reason(), protocol);
+            let by = match refusal.plane() {
+                Plane::Overload => series.mechanism(refusal.name()),
+                Plane::Limits | Plane::Capacity => None,
+            };
+            by.unwrap_or_else(|| series.of(refusal.name())).refused(refusal.reason(), protocol);
         }
     }
 
@@ -169,6 +189,7 @@ impl NamespaceTable {
             if new.is_none() {
                 old.own.remove();
                 old.elsewhere.remove();
+                old.mechanisms.get().into_iter().flat_map(|all| all.iter()).for_each(LimitSeries::remove);
             }
         }
     }
@@ -188,6 +209,16 @@ impl NamespaceSeries {
     fn of(&self, limit: &str) -> &LimitSeries {
         let known = self.limits.iter().find(|one| *one.labels.limit == *limit);
         known.unwrap_or(if limit == OVERRIDE { &self.own } else { &self.elsewhere })
+    }
+}
+
+impl NamespaceSeries {
+    /// The series of a mechanism of the overload plane.
+    fn mechanism(&self, name: &str) -> Option<&LimitSeries> {
+        let position = MECHANISMS.iter().position(|known| *known == name)?;
+        let LimitSeries { labels, families, .. } = &self.elsewhere;
+        let create = || Box::new(MECHANISMS.map(|name| families.limit(&labels.namespace, name)));
+        Some(&self.mechanisms.get_or_init(create)[position])
     }
 }
 

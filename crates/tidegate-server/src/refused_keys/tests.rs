@@ -21,7 +21,7 @@ fn count(keys: &RefusedKeys, user: &str, now: Timestamp) {
 }
 
 fn all(keys: &RefusedKeys, window: Duration, now: Timestamp) -> TopKeysBody {
-    keys.top(&KeySelection::default(), window, 1000, now)
+    keys.top(&KeySelection::default(), KeyGroups::Keys, window, 1000, now)
 }
 
 fn shown(top: &TopKeysBody) -> Vec<(&str, u64, u64)> {
@@ -105,7 +105,7 @@ fn a_flood_in_one_namespace_takes_no_place_from_another() {
         count(&keys, &format!("stranger-{index}"), at(1));
     }
     let selection = KeySelection { namespace: Some("shop"), ..KeySelection::default() };
-    let top = keys.top(&selection, MINUTE, 10, at(2));
+    let top = keys.top(&selection, KeyGroups::Keys, MINUTE, 10, at(2));
     assert_eq!((shown(&top), top.refusals, top.uncounted_max), (vec![("user=quiet", 1, 0)], 1, 0));
 }
 
@@ -118,7 +118,7 @@ fn namespaces_beyond_the_bound_share_one_sketch_and_are_still_told_apart() {
     assert_eq!(keys.namespaces.load().own.len(), NAMESPACES_MAX);
     let last = format!("n{}", NAMESPACES_MAX + 1);
     let selection = KeySelection { namespace: Some(&last), ..KeySelection::default() };
-    let top = keys.top(&selection, MINUTE, 10, at(1));
+    let top = keys.top(&selection, KeyGroups::Keys, MINUTE, 10, at(1));
     assert_eq!((top.keys.len(), top.keys[0].namespace.as_str()), (1, last.as_str()));
     assert_eq!(all(&keys, MINUTE, at(1)).keys.len(), NAMESPACES_MAX + 2);
 }
@@ -133,7 +133,7 @@ fn keys_are_selected_by_limit_reason_and_attributes_and_reasons_are_counted_apar
     count_as(&keys, "api", "daily", "ada", Reason::QuotaExceeded, at(1));
     count(&keys, "bob", at(1));
     let top = |selection: KeySelection<'_>| {
-        let top = keys.top(&selection, MINUTE, 1000, at(2));
+        let top = keys.top(&selection, KeyGroups::Keys, MINUTE, 1000, at(2));
         top.keys.iter().map(|key| format!("{} {} {}", key.limit, key.key, key.refusals)).collect::<Vec<_>>()
     };
     let none = KeySelection::default;
@@ -145,7 +145,7 @@ fn keys_are_selected_by_limit_reason_and_attributes_and_reasons_are_counted_apar
     let first = &all(&keys, MINUTE, at(2)).keys[0];
     let reasons: Vec<_> = first.reasons.iter().map(|one| (one.reason.as_str(), one.refusals)).collect();
     assert_eq!(reasons, [("rate_exceeded", 3), ("blocked", 1)]);
-    let one = keys.top(&none(), MINUTE, 1, at(2));
+    let one = keys.top(&none(), KeyGroups::Keys, MINUTE, 1, at(2));
     assert_eq!((one.keys.len(), one.more), (1, 2));
 }
 
@@ -155,6 +155,6 @@ fn a_long_key_is_cut_and_can_still_be_asked_for() {
     let long = "x".repeat(4096);
     count(&keys, &long, at(0));
     let key = vec![("user".into(), long.as_str().into())];
-    let top = keys.top(&KeySelection { key, ..KeySelection::default() }, MINUTE, 10, at(1));
+    let top = keys.top(&KeySelection { key, ..KeySelection::default() }, KeyGroups::Keys, MINUTE, 10, at(1));
     assert!(top.keys[0].key.len() <= KEY_BYTES_MAX + '…'.len_utf8());
 }

@@ -41,6 +41,7 @@ mod restartable_daemon;
 mod runtime_overrides;
 mod sameness;
 mod shared_bounds;
+mod shed_tenants;
 mod store;
 mod store_out_of_memory;
 mod tls;

@@ -66,7 +66,7 @@ async fn a_parameter_that_is_not_taken_is_named_with_its_value_and_what_is() {
     let world = World::api().await;
     let mut client = world.client().await;
     for (query, field, value, fix) in [
-        ("namespaces=api", "namespaces", "namespaces", "takes namespace, limit, reason, window, n, key"),
+        ("namespaces=api", "namespaces", "namespaces", "takes namespace, limit, reason, by, window, n, key"),
         ("window=1x", "window", "1x", "30s, 5m or 1h"),
         ("window=2h", "window", "2h", "30s, 5m or 1h"),
         ("window=60", "window", "60", "30s, 5m or 1h"),

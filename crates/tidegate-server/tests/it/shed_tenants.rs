@@ -1,0 +1,230 @@
+//! Tenant, class and mechanism of the requests that the overload plane refuses: in the answer, the
+//! logs, the metrics, the most refused keys and `explain`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidegate_engine::Event;
+use tidegate_server::{Clock, Handle, ManualClock, from_policy};
+
+use crate::client::{Answer, Client, post};
+use crate::eventually::{eventually, eventually_some};
+use crate::proxy::log::{Written, listen};
+use crate::proxy::upstream::well;
+use crate::restartable_daemon::Folder;
+use crate::world::{START, World, loopback};
+
+struct Daemon {
+    handle: Handle,
+    clock: Arc<ManualClock>,
+    folder: Folder,
+    log: Written,
+    _guard: tracing::subscriber::DefaultGuard,
+}
+
+/// A mechanism of the overload plane that refused requests.
+struct Mechanism {
+    reason: &'static str,
+    name: &'static str,
+    /// The class of the requests.
+    class: &'static str,
+}
+
+impl Daemon {
+    async fn start() -> Self {
+        let folder = Folder::new();
+        let (log, guard) = listen("tidegate::refusal=info");
+        let (server, _) = well().await;
+        let path = folder.path().display();
+        let text = format!(
+            "store: {{ kind: memory }}
+log: {{ decisions: {{ path: {path}/decisions.jsonl, sample: refusals }} }}
+listen: {{ http: 127.0.0.1:0, proxy: 127.0.0.1:0 }}
+namespaces: {{ api: {{ limits: [{{ name: per-customer, key: [customer], rate: 1000/s }}] }} }}
+resources:
+  app: {{ concurrency: 1, queue: {{ requests: 1, wait: off }} }}
+  bare: {{ concurrency: 1, queue: {{ requests: 1, wait: 30s }} }}
+proxy:
+  upstreams: {{ app: [\"http://{server}\"] }}
+  routes:
+    - upstream: app
+      namespace: api
+      attributes: {{ customer: header.x-customer }}
+      tenant: customer
+"
+        );
+        let checked = tidegate_policy::parse_bytes("policy.yaml", text.as_bytes(), &|_| None);
+        let policy = checked.unwrap_or_else(|problems| panic!("{problems}")).policy;
+        let mut config = from_policy::server_config(&policy).unwrap();
+        config.bounds.drain_grace = Duration::ZERO;
+        let clock = Arc::new(ManualClock::new(START));
+        let handle = from_policy::serve_on(&policy, text.as_bytes(), config, Arc::clone(&clock) as _);
+        let handle = handle.await.unwrap();
+        Self { handle, clock, folder, log, _guard: guard }
+    }
+
+    async fn client(&self) -> Client {
+        Client::connect(self.handle.http()[0].tcp().unwrap()).await
+    }
+
+    async fn get(&self, target: &str) -> Answer {
+        self.client().await.get(target).await
+    }
+
+    async fn check(&self, body: &Value) -> Answer {
+        self.client().await.post("/v1/check", &body.to_string()).await
+    }
+
+    /// A client whose check is sent, and not answered yet.
+    async fn asked(&self, body: &Value) -> Client {
+        let mut client = self.client().await;
+        client.send(post("/v1/check", &body.to_string())).await;
+        client
+    }
+
+    async fn proxied(&self, customer: &str) -> Answer {
+        let mut client = Client::connect(self.handle.proxy().unwrap().tcp().unwrap()).await;
+        client.send(format!("GET / HTTP/1.1\r\nhost: t\r\nx-customer: {customer}\r\n\r\n")).await;
+        client.answer().await.unwrap()
+    }
+
+    async fn decision_lines(&self, count: usize) -> Vec<Value> {
+        let path = self.folder.path().join("decisions.jsonl");
+        eventually_some("the lines of the decision log", async || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+            let lines: Vec<Value> = whole.map(|line| serde_json::from_str(line).unwrap()).collect();
+            (lines.len() == count).then_some(lines)
+        })
+        .await
+    }
+
+    /// Everything says that the mechanism refused `t40`, the last time over `protocol`.
+    async fn is_observed(&self, mechanism: &Mechanism, protocol: &str, lines: usize) {
+        let Mechanism { reason, name, class } = *mechanism;
+        let line = self.decision_lines(lines).await.pop().unwrap();
+        assert_eq!((&line["limit"], &line["reason"]), (&json!(name), &json!(reason)), "{line}");
+        assert_eq!(line["scope"], json!({"class": class, "tenant": "t40"}), "{line}");
+        let written = self.log.lines().pop().unwrap();
+        assert_eq!(written["fields"]["limit"], name, "{written}");
+        assert_eq!(written["fields"]["key"], format!("class={class}, tenant=t40"), "{written}");
+        let page = self.get("/metrics").await.body;
+        let series = format!(
+            r#"tidegate_decisions_total{{namespace="api",limit="{name}",decision="refuse",reason="{reason}",protocol="{protocol}"}} 1"#
+        );
+        assert!(page.contains(&series), "no {series} in {page}");
+        assert!(!page.contains("t40"), "no tenant is a label");
+        let key = format!("class={class}, tenant=t40");
+        for selection in ["key=customer=t40", "key=tenant=t40"] {
+            let selection = format!("{selection}&key=class={class}");
+            let top = self.get(&format!("/v1/keys/top?namespace=api&limit={name}&{selection}")).await.json();
+            assert_eq!(
+                (&top["keys"][0]["key"], &top["keys"][0]["limit"]),
+                (&json!(key), &json!(name)),
+                "{top}"
+            );
+        }
+        let top = self.get("/v1/keys/top?namespace=api&by=tenant").await.json();
+        let row = top["keys"].as_array().unwrap().iter().find(|row| row["key"] == "tenant=t40").unwrap();
+        let limits = row["limits"].as_array().unwrap();
+        assert!(limits.iter().any(|one| one["limit"] == name && one["class"] == class), "{top}");
+    }
+}
+
+fn scope_of(answer: &Answer) -> Value {
+    answer.json()["scope"].clone()
+}
+
+#[tokio::test]
+async fn issue_39_without_a_place_the_tenant_is_named_at_each_door() {
+    let daemon = Daemon::start().await;
+    let body = |tenant: &str| json!({"namespace": "api", "resource": "app", "class": "sheddable", "attributes": {"tenant": tenant}});
+    assert_eq!(daemon.check(&body("t1")).await.status, 200);
+    let refused = daemon.check(&body("t40")).await;
+    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    let no_place = |class| Mechanism { reason: "overload_shed", name: "in_flight", class };
+    daemon.is_observed(&no_place("sheddable"), "http", 1).await;
+
+    let refused = daemon.proxied("t40").await;
+    let expected = json!({"class": "sheddable_plus", "tenant": "t40"});
+    assert_eq!((refused.status, scope_of(&refused)), (503, expected), "{refused:?}");
+    daemon.is_observed(&no_place("sheddable_plus"), "proxy", 2).await;
+
+    let nobody = daemon.get("/v1/keys/top?namespace=api&key=customer=t41").await.json();
+    assert_eq!(nobody["keys"], json!([]), "{nobody}");
+    let wrong = daemon.get("/v1/keys/top?by=class").await;
+    assert!(wrong.status == 400 && wrong.body.contains("by=tenant"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn issue_39_requests_without_a_tenant_count_as_one() {
+    let daemon = Daemon::start().await;
+    let body = json!({"namespace": "api", "resource": "app"});
+    assert_eq!(daemon.check(&body).await.status, 200);
+    let refused = daemon.check(&body).await;
+    assert_eq!(scope_of(&refused), json!({"class": "sheddable_plus"}));
+    let top = daemon.get("/v1/keys/top?namespace=api&by=tenant").await.json();
+    assert_eq!((&top["keys"][0]["key"], &top["keys"][0]["refusals"]), (&json!(""), &json!(1)), "{top}");
+}
+
+#[tokio::test]
+async fn issue_39_a_full_queue_names_the_tenant() {
+    let daemon = Daemon::start().await;
+    let body = |tenant: &str| {
+        json!({"namespace": "api", "resource": "bare", "class": "sheddable", "wait_ms": 30_000,
+            "attributes": {"tenant": tenant}})
+    };
+    assert_eq!(daemon.check(&body("t1")).await.status, 200);
+    let _waits = daemon.asked(&body("t40")).await;
+    eventually("one waits", async || daemon.handle.proxy_waiting() == 1).await;
+    let refused = daemon.check(&body("t40")).await;
+    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    let full = Mechanism { reason: "queue_full", name: "queue", class: "sheddable" };
+    daemon.is_observed(&full, "http", 1).await;
+}
+
+#[tokio::test]
+async fn issue_39_the_cursor_names_the_tenant_and_explain_says_both_levels() {
+    let (log, _guard) = listen("tidegate::refusal=info");
+    let world = World::in_flight(1000, loopback()).await;
+    let now = world.clock.now();
+    let until = now.saturating_add(Duration::from_mins(1));
+    let pin = |level| Event::Pin { resource: None, level: Some(level), until };
+    world.engine.event(pin(183), now).unwrap();
+    let body = r#"{"namespace":"api","class":"sheddable","attributes":{"tenant":"t40"}}"#;
+    let refused = world.post("/v1/check", body).await;
+    let expected = json!({"class": "sheddable", "tenant": "t40"});
+    assert_eq!((refused.status, scope_of(&refused)), (503, expected), "{refused:?}");
+    let level = refused.json()["overload"]["level"].as_u64().unwrap();
+    let target = "/v1/authorize?namespace=api&class=sheddable&tenant=t40";
+    let refused = world.client().await.get(target).await;
+    assert_eq!(refused.status, 503, "{refused:?}");
+    let lines = log.lines();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    for (line, protocol) in lines.iter().zip(["http", "authorize"]) {
+        let fields = &line["fields"];
+        assert_eq!((&fields["limit"], &fields["protocol"]), (&json!("admission_cursor"), &json!(protocol)));
+        assert_eq!(fields["key"], "class=sheddable, tenant=t40", "{line}");
+        let page = world.client().await.get("/metrics").await.body;
+        let series = format!(
+            r#"tidegate_decisions_total{{namespace="api",limit="admission_cursor",decision="refuse",reason="overload_shed",protocol="{protocol}"}} 1"#
+        );
+        assert!(page.contains(&series), "no {series} in {page}");
+    }
+    let top = world.client().await.get("/v1/keys/top?namespace=api&by=tenant").await.json();
+    let limits = json!([{"limit": "admission_cursor", "class": "sheddable", "refusals": 2, "error": 0}]);
+    assert_eq!((&top["keys"][0]["key"], &top["keys"][0]["limits"]), (&json!("tenant=t40"), &limits), "{top}");
+
+    let asked = r#"{"namespace":"api","class":"sheddable","tenant":"t40"}"#;
+    let explained = world.post("/v1/explain", asked).await.json();
+    let load = &explained["load"];
+    let because = format!("its level is {level}, the cursor of its namespace at 183: shed");
+    assert_eq!((&load["because"], &load["would"]), (&json!(because), &json!("refuse")), "{explained}");
+    assert_eq!((&load["tenant"], &load["class"]), (&json!("t40"), &json!("sheddable")), "{explained}");
+    let asked = r#"{"namespace":"api","class":"critical","attributes":{"tenant":"t40"},"peek":true}"#;
+    let explained = world.post("/v1/explain", asked).await.json();
+    let because = explained["load"]["because"].as_str().unwrap();
+    assert!(because.ends_with("the cursor of its namespace at 183: not shed"), "{explained}");
+    assert_eq!(explained["would"], "admit", "{explained}");
+}
