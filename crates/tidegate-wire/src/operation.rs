@@ -72,8 +72,8 @@ pub struct Check<'a> {
     pub wait_ms: u64,
 }
 
-/// The body of `POST /v1/explain`: the body of a check, and the tenant. What says how a check is
-/// decided and not what it asks (`peek`, `wait_ms`) is taken and changes nothing.
+/// The body of `POST /v1/explain`: the body of a check, and the tenant. `peek` and `wait_ms` change
+/// nothing.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(feature = "schema", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
