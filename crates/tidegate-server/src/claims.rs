@@ -52,8 +52,8 @@ impl ClaimSettings {
         self.namespaces.get(namespace).unwrap_or(&DEFAULT)
     }
 
-    /// The attributes that name the tenants of a namespace: that of its `request`, then those of the
-    /// routes of the proxy.
+    /// The attributes that name the tenants of a namespace: that of its `request`, then those of
+    /// the routes of the proxy.
     pub(crate) fn tenant_attributes(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let own = match &self.of_namespace(namespace).tenant {
             ValueSource::Entry(name) => Some(name.as_str()),

@@ -37,9 +37,9 @@ pub struct RefusedKeyBody {
     /// The limit that bound longest, or the table, or the mechanism of the overload plane. With
     /// `by=tenant` the first of `limits`.
     pub limit: String,
-    /// The attributes and values that name the counter, as `user=ada, app=x`; for the overload plane
-    /// the class and the tenant of the request. Cut after 256 bytes. With `by=tenant` the tenant
-    /// alone, as `tenant=t40`; empty for requests without one.
+    /// The attributes and values that name the counter, as `user=ada, app=x`; for the overload
+    /// plane the class and the tenant of the request. Cut after 256 bytes. With `by=tenant` the
+    /// tenant alone, as `tenant=t40`; empty for requests without one.
     pub key: String,
     /// Refusals of a tenant by limit or mechanism and by class, the most frequent first; only with
     /// `by=tenant`.

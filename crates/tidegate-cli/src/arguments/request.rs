@@ -51,7 +51,7 @@ pub(crate) struct Explain {
     pub(crate) json: bool,
 }
 
-/// What the overload plane needs to know of a request.
+/// The class and the resource of a request, by which the overload plane decides.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LoadTarget {
     /// The class of the request [default: as the policy says, otherwise sheddable_plus]

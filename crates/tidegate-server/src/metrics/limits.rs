@@ -2,8 +2,8 @@
 //!
 //! A decision counts once. Of a refused request its series is that of the limit that binds longest;
 //! of an admitted one that of the limit with the least left, which refuses next if nothing changes.
-//! A refusal by the overload plane counts in the series of its mechanism. Requests to which no limit
-//! applies, and refusals by a table, have an empty `limit`.
+//! A refusal by the overload plane counts in the series of its mechanism. Requests to which no
+//! limit applies, and refusals by a table, have an empty `limit`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
