@@ -63,7 +63,7 @@ impl Place {
     #[cold]
     pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         if let Some(permit) = &self.permit {
-            self.plane.overload.sample(permit.resource(), sample, admitted, now);
+            self.plane.overload.sample(permit, sample, admitted, now);
         }
     }
 }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
     ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, Position, QueueConfig, QueueCounts,
-    QueueTick, ResourceId, RoomBounds, RoomUse, TurnVerdict, WaitingRoom,
+    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -161,11 +161,11 @@ impl Room {
     pub(crate) fn tick(
         &self,
         resource: ResourceId,
-        service_time: Option<Duration>,
+        service_times: ServiceTimes,
         now: Timestamp,
     ) -> Option<QueueTick> {
         let mut state = self.state();
-        state.room.set_service_time(resource, service_time.unwrap_or_default());
+        state.room.set_service_times(resource, service_times);
         state.room.tick(resource, now)
     }
 

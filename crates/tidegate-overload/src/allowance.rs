@@ -343,12 +343,9 @@ mod tests {
         let (config, shares) = (CONFIG(), NamespaceShares::default());
         let parts = PromisedParts { config: &config, shares: &shares };
         let tick = NamespaceTick {
-            slot: 0,
-            namespace: NamespaceKey::Exact(1),
             offered: Some(Box::new(*levels)),
             served,
-            ended: 0,
-            held_us: 0,
+            ..NamespaceTick::idle(0, NamespaceKey::Exact(1))
         };
         let load = TickLoad { namespaces: &[tick], parts, queue, turned_away: 1, utilization, places: 10 };
         allowance.tick(&load, true);

@@ -61,6 +61,7 @@ use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::position_map::PositionMap;
+use crate::service_times::ServiceTimes;
 use crate::waiting_room::{Entrant, Position};
 pub use arrival_shed::ArrivalShed;
 use class_queue::{ClassQueue, CorrectedCost};
@@ -188,10 +189,10 @@ impl FairQueue {
         self.shares = shares;
     }
 
-    /// Sets the typical time that the resource takes for one request, the median for example: a
-    /// request with less time than this left is refused. Zero, the default: none is.
-    pub const fn set_service_time(&mut self, time: Duration) {
-        self.times.set_typical(time);
+    /// Sets how long the resource takes for one request: a request with less time left than its
+    /// namespace needs is refused. Zero, the default: none is.
+    pub fn set_service_times(&mut self, times: ServiceTimes) {
+        self.times.set_typical(times);
     }
 
     /// The charge of a request of a tenant when its work begins: the recent average of the time

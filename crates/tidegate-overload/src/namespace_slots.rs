@@ -52,6 +52,9 @@ struct NamespaceSlot {
     /// kept their places.
     ended: AtomicU64,
     held_us: AtomicU64,
+    /// Those of them that succeeded, and the microseconds until their answers.
+    answered: AtomicU64,
+    answer_us: AtomicU64,
     /// The refusals by load that callers have not repeated yet, in parts of [`REFUSAL`].
     refused: AtomicU64,
     /// The cohorts of each class below which the requests that the cursor lets in are marginal; 0:
@@ -72,6 +75,16 @@ pub(crate) struct NamespaceTick {
     /// Those whose work has ended, and the microseconds for which they kept their places.
     pub(crate) ended: u64,
     pub(crate) held_us: u64,
+    /// Those that succeeded, and the microseconds until their answers.
+    pub(crate) answered: u64,
+    pub(crate) answer_us: u64,
+}
+
+impl NamespaceTick {
+    /// A tick without a request.
+    pub(crate) const fn idle(slot: usize, namespace: NamespaceKey) -> Self {
+        Self { slot, namespace, offered: None, served: 0, ended: 0, held_us: 0, answered: 0, answer_us: 0 }
+    }
 }
 
 impl NamespaceSlots {
@@ -82,6 +95,8 @@ impl NamespaceSlots {
             served: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             held_us: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            answer_us: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             marginal: AtomicU64::new(0),
         };
@@ -205,9 +220,15 @@ impl NamespaceSlots {
     /// Counts a request that kept its place for so long.
     pub(crate) fn end(&self, namespace: u32, held: Duration) {
         let slot = &self.slots[self.claim(namespace)];
-        let micros = u64::try_from(held.as_micros()).unwrap_or(u64::MAX).min(HELD_MAX_US);
-        slot.held_us.fetch_add(micros, Ordering::Relaxed);
+        slot.held_us.fetch_add(micros(held), Ordering::Relaxed);
         slot.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that succeeded, with the time until its answer.
+    pub(crate) fn answer(&self, namespace: u32, time: Duration) {
+        let slot = &self.slots[self.claim(namespace)];
+        slot.answer_us.fetch_add(micros(time), Ordering::Relaxed);
+        slot.answered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes the numbers since the last tick out: those of each namespace which has any. Without
@@ -215,19 +236,26 @@ impl NamespaceSlots {
     pub(crate) fn take_tick(&self, has_offers: bool) -> Vec<NamespaceTick> {
         let mut all = Vec::new();
         for (number, slot) in self.slots.iter().enumerate() {
-            let Some(levels) = slot.offered.get() else { continue };
             // A refusal that is not repeated within some ten seconds was for good.
             let fade = |parts: u64| (parts > 0).then(|| parts - parts.div_ceil(REFUSAL_FADE));
             let _ = slot.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
-            let is_offered = has_offers && levels.iter().any(|level| level.load(Ordering::Relaxed) > 0);
-            let offered = is_offered
-                .then(|| Box::new(core::array::from_fn(|level| levels[level].swap(0, Ordering::Relaxed))));
-            let [served, ended, held_us] =
-                [&slot.served, &slot.ended, &slot.held_us].map(|sum| sum.swap(0, Ordering::Relaxed));
-            if offered.is_some() || served > 0 || ended > 0 {
-                let namespace = self.key(number);
-                all.push(NamespaceTick { slot: number, namespace, offered, served, ended, held_us });
+            let levels = slot.offered.get().filter(|_| has_offers);
+            let is_any = |levels: &&Box<[AtomicU64; LEVELS]>| {
+                levels.iter().any(|level| level.load(Ordering::Relaxed) > 0)
+            };
+            let take_level =
+                |levels: &[AtomicU64; LEVELS], level: usize| levels[level].swap(0, Ordering::Relaxed);
+            let offered = levels
+                .filter(is_any)
+                .map(|levels| Box::new(core::array::from_fn(|level| take_level(levels, level))));
+            let sums = [&slot.served, &slot.ended, &slot.held_us, &slot.answered, &slot.answer_us];
+            if offered.is_none() && sums.iter().all(|sum| sum.load(Ordering::Relaxed) == 0) {
+                continue;
             }
+            let [served, ended, held_us, answered, answer_us] =
+                sums.map(|sum| sum.swap(0, Ordering::Relaxed));
+            let idle = NamespaceTick::idle(number, self.key(number));
+            all.push(NamespaceTick { offered, served, ended, held_us, answered, answer_us, ..idle });
         }
         all
     }
@@ -307,6 +335,11 @@ impl NamespaceSlots {
             }
         }
     }
+}
+
+/// A time in microseconds, at most an hour.
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(HELD_MAX_US)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::outcome::OfferOutcome;
 use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
+use crate::service_times::ServiceTimes;
 use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
@@ -377,8 +378,14 @@ impl Overload {
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its
     /// resource (see [`ResourceStats::latency`]) and to its adaptive limit, if it has one. Only
     /// work whose latency depends on the load of the resource: no tunnel, and no caller that left.
-    pub fn sample(&self, resource: ResourceId, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
-        self.resource(resource).sample(sample, admitted, now);
+    pub fn sample(
+        &self,
+        permit: &InFlightPermit,
+        sample: LatencySample,
+        admitted: Timestamp,
+        now: Timestamp,
+    ) {
+        self.resource(permit.resource()).sample(permit.namespace(), sample, admitted, now);
     }
 
     /// The most requests of `class` in flight at once, at this moment.
@@ -425,6 +432,11 @@ impl Overload {
     /// loads.
     pub fn latency(&self, resource: ResourceId) -> LatencyStats {
         self.resource(resource).latency.stats()
+    }
+
+    /// How long a resource takes for one request, by the answers of the last seconds.
+    pub fn service_times(&self, resource: ResourceId) -> ServiceTimes {
+        self.resource(resource).service_times()
     }
 
     /// The numbers of a resource.

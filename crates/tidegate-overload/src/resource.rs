@@ -27,6 +27,7 @@ use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
+use crate::service_times::{RecentAnswers, ServiceTimes};
 use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
@@ -225,6 +226,9 @@ struct ResourceControl {
     /// The worst pressure of the last tick, and the position of its signal.
     pressure: Option<(f64, usize)>,
     recent_service: RecentService,
+    recent_answers: RecentAnswers,
+    /// How long it takes for a request, by the last tick.
+    service_times: ServiceTimes,
 }
 
 /// The load of a resource, as signals and ticks see it.
@@ -260,6 +264,8 @@ impl Resource {
             levels: LevelControl::new(LevelThresholds::DEFAULT),
             pressure: None,
             recent_service: RecentService::new(),
+            recent_answers: RecentAnswers::default(),
+            service_times: ServiceTimes::default(),
         };
         let slow_answers = SlowAnswers::new();
         slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -538,10 +544,13 @@ impl Resource {
             self.tick_adaptive(&control, &measures, now);
         }
         self.pacer.tick(&mut control.recent_service, now);
+        control.recent_answers.learn(&namespaces);
         let forgotten = control.cursor.tick(&measures, now);
         for slot in forgotten {
+            control.recent_answers.forget(slot);
             self.namespaces.release(slot);
         }
+        control.service_times = control.recent_answers.service_times();
         self.tick_level(&mut control, &measures, now);
         self.move_cursors(&control, now);
     }
@@ -560,13 +569,21 @@ impl Resource {
     }
 
     /// Adds the end of work that was admitted at `admitted`.
-    pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
+    pub(crate) fn sample(&self, namespace: u32, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
         self.latency.add(sample);
+        if let LatencySample::Succeeded { first_byte, end } = sample {
+            self.namespaces.answer(namespace, first_byte.unwrap_or(end));
+        }
         self.slow_answers.add(sample);
         if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
             self.pacer.add(end);
         }
         self.adaptive.record(sample.limit_sample(), admitted, now);
+    }
+
+    /// How long it takes for one request, by the last tick.
+    pub(crate) fn service_times(&self) -> ServiceTimes {
+        lock(&self.control).service_times.clone()
     }
 
     /// How the bound is found.

@@ -45,6 +45,7 @@ use crate::fair_queue::{ArrivalShed, Departure, FairQueue, QueueConfig, QueueTer
 use crate::namespaces::NamespaceShares;
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
+use crate::service_times::ServiceTimes;
 pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
@@ -252,11 +253,11 @@ impl<O: Order, B> WaitingRoom<O, B> {
         Some(self.queues.get_mut(&resource)?.tick(now))
     }
 
-    /// Sets the typical service time of a resource that has a fair queue; see
-    /// [`FairQueue::set_service_time`].
-    pub fn set_service_time(&mut self, resource: ResourceId, time: Duration) {
+    /// Sets how long a resource that has a fair queue takes for one request; see
+    /// [`FairQueue::set_service_times`].
+    pub fn set_service_times(&mut self, resource: ResourceId, times: ServiceTimes) {
         if let Some(queue) = self.queues.get_mut(&resource) {
-            queue.set_service_time(time);
+            queue.set_service_times(times);
         }
     }
 

@@ -49,9 +49,8 @@ impl Engine {
     /// resource takes for a request.
     pub(super) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
         for (resource, _) in overload.queues() {
-            let latency = overload.latency(resource);
-            let service_time = latency.first_byte.or(latency.end);
-            if let Some(tick) = self.shared.room.tick(resource, service_time, now) {
+            let times = overload.service_times(resource);
+            if let Some(tick) = self.shared.room.tick(resource, times, now) {
                 overload.observe_queue(resource, tick.observation());
             }
         }

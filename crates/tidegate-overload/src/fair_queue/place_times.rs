@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use tidegate_core::{Cost, Timestamp};
 
-use crate::namespaces::NAMESPACES_MAX;
+use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
+use crate::service_times::ServiceTimes;
 
 /// The tenants of a namespace whose averages are kept; two tenants of one place in the table
 /// replace each other.
@@ -30,7 +31,7 @@ const FORGET_AFTER: Duration = Duration::from_mins(1);
 /// The typical time of a resource, and the recent averages of its tenants.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlaceTimes {
-    typical: Duration,
+    service: ServiceTimes,
     by_namespace: BTreeMap<u32, NamespaceTimes>,
 }
 
@@ -59,19 +60,24 @@ pub(super) struct PlaceCharge {
 }
 
 impl PlaceTimes {
-    /// Sets the typical time that the resource takes for one request; zero: it is not known.
-    pub(super) const fn set_typical(&mut self, time: Duration) {
-        self.typical = time;
+    /// Sets how long the resource takes for one request.
+    pub(super) fn set_typical(&mut self, times: ServiceTimes) {
+        self.service = times;
     }
 
     /// The typical time; zero: it is not known.
     pub(super) const fn typical(&self) -> Duration {
-        self.typical
+        self.service.typical()
+    }
+
+    /// The typical time of the requests of a namespace; zero: it is not known.
+    pub(super) fn typical_of(&self, namespace: NamespaceKey) -> Duration {
+        self.service.of(namespace)
     }
 
     /// The charge of a request of the typical time, in microseconds of a place.
     pub(super) fn typical_charge(&self) -> u64 {
-        let typical = if self.typical.is_zero() { UNKNOWN } else { self.typical };
+        let typical = if self.typical().is_zero() { UNKNOWN } else { self.typical() };
         micros(typical)
     }
 
@@ -158,7 +164,7 @@ mod tests {
     fn a_tenant_is_charged_its_recent_average_and_an_unknown_one_the_typical_time() {
         let mut times = PlaceTimes::default();
         assert_eq!(units(times.estimate(1, Some(7))), 1_000, "nothing is known");
-        times.set_typical(20 * MS);
+        times.set_typical(ServiceTimes::typical_of_all(20 * MS));
         assert_eq!(units(times.estimate(1, Some(7))), 20_000);
         for _ in 0..20 {
             times.learn(1, Some(7), 80 * MS, NOW);
@@ -173,7 +179,7 @@ mod tests {
     #[test]
     fn a_few_long_requests_of_a_tenant_are_chance_and_charged_to_its_namespace_alone() {
         let mut times = PlaceTimes::default();
-        times.set_typical(20 * MS);
+        times.set_typical(ServiceTimes::typical_of_all(20 * MS));
         let first = times.learn(1, Some(7), 100 * MS, NOW);
         assert_eq!((units(first.average), units(first.actual)), (20_000, 100_000));
         (0..40).for_each(|_| _ = times.learn(1, Some(7), 28 * MS, NOW));
@@ -183,7 +189,7 @@ mod tests {
     #[test]
     fn work_that_ends_at_once_is_charged_a_tenth_of_the_typical_time_and_the_longest_fits() {
         let mut times = PlaceTimes::default();
-        times.set_typical(20 * MS);
+        times.set_typical(ServiceTimes::typical_of_all(20 * MS));
         let mut ends = |held| (0..8).map(|_| times.learn(1, None, held, NOW)).last().unwrap();
         assert_eq!(ends(Duration::ZERO), PlaceCharge { average: cost_of(2_000), actual: cost_of(2_000) });
         let longest = ends(Duration::MAX);

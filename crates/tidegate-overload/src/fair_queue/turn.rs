@@ -33,7 +33,9 @@ impl FairQueue {
         if (now >= request.until || now >= request.deadline) && !is_served_anyway {
             return self.shed(position, QueueShed::Expired);
         }
-        if request.deadline.saturating_since(now) < self.times.typical() && !is_served_anyway {
+        let namespace = self.classes[class].namespace_of(request.flow);
+        let is_too_late = request.deadline.saturating_since(now) < self.times.typical_of(namespace);
+        if is_too_late && !is_served_anyway {
             return self.shed(position, QueueShed::TooLate);
         }
         if self.next() != Some(position) {
@@ -43,7 +45,6 @@ impl FairQueue {
         // In the order of fair queuing some request is always served soon after it arrived, however
         // long the others wait. With many tenants the length of a round tells what a new one has
         // before it; with one tenant, or beside one that has nearly all requests, the delay does.
-        let namespace = self.classes[class].namespace_of(request.flow);
         let shortest = standing.max(self.round_time(request.class, request.flow));
         let target = self.delay_target(request.class, now);
         let state = self.delays[class].entry(namespace).or_insert_with(NamespaceDelay::new);

@@ -1,6 +1,7 @@
 //! When requests are shed rather than served.
 
 use super::*;
+use crate::service_times::ServiceTimes;
 
 /// `folly::Codel` as it is published, in milliseconds.
 struct Folly {
@@ -92,7 +93,7 @@ fn a_slow_service_with_one_place_is_not_emptied() {
 fn the_target_leaves_a_slow_service_twelve_departures_but_not_more_than_two_service_times() {
     let target = |gap_ms: u64, service_ms: u64| {
         let mut line = Line::new(QueueConfig::default());
-        line.queue.set_service_time(Duration::from_millis(service_ms));
+        line.queue.set_service_times(ServiceTimes::typical_of_all(Duration::from_millis(service_ms)));
         for number in 0..20 {
             line.push(entrant(Class::Sheddable, number), START);
         }
@@ -159,7 +160,7 @@ pub(super) fn after_a_suspension_everything_is_refused_and_nothing_served() {
 #[test]
 fn too_little_time_for_the_work_is_no_turn() {
     let mut line = Line::new(QueueConfig::default());
-    line.queue.set_service_time(Duration::from_millis(30));
+    line.queue.set_service_times(ServiceTimes::typical_of_all(Duration::from_millis(30)));
     let request = entrant(Class::Critical, 1).deadline(Some(after(100)));
     let (first, second) = (line.push(request, START), line.push(request, START));
     assert_eq!(line.queue.turn(first, after(70)), TurnVerdict::Go);

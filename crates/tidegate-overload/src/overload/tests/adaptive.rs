@@ -27,8 +27,8 @@ fn full_second(overload: &Overload, second: u64, sample: LatencySample) {
             assert!(overload.acquire(ONLY, level_of(Class::Critical), now).is_err());
         }
         for permit in held {
+            overload.sample(&permit, sample, now, now.saturating_add(20 * MS));
             overload.give_back(permit);
-            overload.sample(ONLY, sample, now, now.saturating_add(20 * MS));
         }
         overload.tick(now.saturating_add(TICK));
     }

@@ -135,7 +135,9 @@ pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
         for tick in first..first + 20 {
             let now = tick_at(tick);
             for sample in samples {
-                overload.sample(ONLY, *sample, now, now);
+                let permit = overload.acquire(ONLY, level_of(Class::Critical), now).unwrap();
+                overload.sample(&permit, *sample, now, now);
+                overload.give_back(permit);
             }
             overload.tick(now);
         }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fair_queue::{QueueShed, TurnVerdict};
 use crate::namespaces::NamespaceShares;
+use crate::service_times::ServiceTimes;
 
 const RESOURCE: ResourceId = ResourceId(0);
 const COUNTER: Obstacle = Obstacle::Counter(1);
@@ -277,7 +278,7 @@ fn a_namespace_below_its_part_of_a_room_of_its_own_displaces_one_that_is_over_it
 #[test]
 fn the_end_of_one_request_moves_its_class_by_no_more_than_eight_typical_ones() {
     let mut room = fair_room(RoomBounds::new(1000, 1 << 20).shared_by(2, 1));
-    room.set_service_time(RESOURCE, Duration::from_millis(10));
+    room.set_service_times(RESOURCE, ServiceTimes::typical_of_all(Duration::from_millis(10)));
     let namespace = |number: u32, class| {
         let mut one = of_namespace(number, class);
         one.until = Timestamp::MAX;
