@@ -18,6 +18,8 @@ mod aimd;
 mod config;
 mod covariance;
 mod gradient;
+mod latency_histogram;
+mod shared_window;
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests;
@@ -33,6 +35,7 @@ pub use config::{AdaptiveLimitConfig, AdaptiveLimitError, LimitAlgorithm};
 use crate::fault::Fault;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use gradient::Gradient;
+use shared_window::LatencyIndex;
 use vegas::Vegas;
 use window::{SampleWindow, WindowSummary};
 
@@ -69,6 +72,7 @@ pub struct AdaptiveLimit {
 struct Controller {
     /// The limit with its fraction: rounding each step would lose steps below 1.
     limit: f64,
+    latency: LatencyIndex,
     algorithm: AlgorithmState,
 }
 
@@ -97,7 +101,11 @@ impl AdaptiveLimit {
             config,
             limit: AtomicU64::new(u64::from(initial)),
             window: Mutex::new(SampleWindow::new()),
-            controller: Mutex::new(Controller { limit: f64::from(initial), algorithm }),
+            controller: Mutex::new(Controller {
+                limit: f64::from(initial),
+                latency: LatencyIndex::default(),
+                algorithm,
+            }),
         })
     }
 
@@ -125,22 +133,25 @@ impl AdaptiveLimit {
 
     /// Records the end at `now` of one request's work that was admitted at `admitted`. Work that
     /// was admitted before the last change of the limit is left out.
-    pub fn record(&self, sample: LimitSample, admitted: Timestamp, now: Timestamp) {
+    ///
+    /// Each `namespace` moves the limit by no more than its part; give all samples the same number
+    /// where callers cannot lie.
+    pub fn record(&self, namespace: u32, sample: LimitSample, admitted: Timestamp, now: Timestamp) {
         let mut window = lock(&self.window);
         if !window.takes(admitted, now) {
             return;
         }
         match sample {
             LimitSample::Succeeded { latency } if latency < self.config.timeout => {
-                window.add_success(latency);
+                window.add_success(namespace, latency);
             }
             LimitSample::TimedOut { latency } if Fault::TimeoutSucceeds.is_planted() => {
-                window.add_success(latency);
+                window.add_success(namespace, latency);
             }
             LimitSample::Succeeded { latency } | LimitSample::TimedOut { latency } => {
-                window.add_failure(latency);
+                window.add_failure(namespace, latency);
             }
-            LimitSample::Rejected => window.add_rejection(),
+            LimitSample::Rejected => window.add_rejection(namespace),
         }
     }
 
@@ -148,10 +159,11 @@ impl AdaptiveLimit {
     /// tick, on average. A late tick makes the window longer; a clock that stepped back starts a
     /// new window and changes nothing else.
     pub fn tick(&self, now: Timestamp, in_flight: u64) -> u64 {
-        let Some(summary) = self.close_window(now, in_flight) else { return self.limit() };
+        let Some(mut summary) = self.close_window(now, in_flight) else { return self.limit() };
         let (min, max) = (f64::from(self.config.min), f64::from(self.config.max));
         let mut controller = lock(&self.controller);
         let limit = controller.limit;
+        summary.latency = controller.latency.follow(&summary.namespaces, summary.latency);
         let next = match &mut controller.algorithm {
             AlgorithmState::Vegas(vegas) => vegas.next_limit(
                 limit,

@@ -76,11 +76,17 @@ impl AdaptiveBound {
     }
 
     /// Adds the end of work.
-    pub(crate) fn record(&self, sample: Option<LimitSample>, admitted: Timestamp, now: Timestamp) {
+    pub(crate) fn record(
+        &self,
+        namespace: u32,
+        sample: Option<LimitSample>,
+        admitted: Timestamp,
+        now: Timestamp,
+    ) {
         if let Some(sample) = sample.filter(|_| self.is_present())
             && let Some(limit) = &*lock(&self.limit)
         {
-            limit.record(sample, admitted, now);
+            limit.record(namespace, sample, admitted, now);
         }
     }
 

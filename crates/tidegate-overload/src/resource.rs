@@ -578,7 +578,7 @@ impl Resource {
         if let LatencySample::Succeeded { end, .. } | LatencySample::TimedOut { after: end } = sample {
             self.pacer.add(end);
         }
-        self.adaptive.record(sample.limit_sample(), admitted, now);
+        self.adaptive.record(namespace, sample.limit_sample(), admitted, now);
     }
 
     /// How long it takes for one request, by the last tick.

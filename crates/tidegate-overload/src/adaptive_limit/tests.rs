@@ -57,7 +57,7 @@ fn a_twentieth_of_timeouts_holds_the_limit_and_one_in_two_hundred_does_not() {
                     0 => LimitSample::TimedOut { latency },
                     _ => LimitSample::Succeeded { latency },
                 };
-                limit.record(sample, now, now.saturating_add(latency));
+                limit.record(1, sample, now, now.saturating_add(latency));
             }
             for tick in 1..=10 {
                 // Not full, so that no cut measures the baseline.
@@ -77,7 +77,12 @@ fn work_that_begins_to_hang_does_not_raise_the_limit_before_its_timeouts_are_kno
     // all twenty places are taken.
     for number in 0..50 {
         let admitted = start.saturating_add(ms(10 * number));
-        limit.record(LimitSample::Succeeded { latency: ms(10) }, admitted, admitted.saturating_add(ms(10)));
+        limit.record(
+            1,
+            LimitSample::Succeeded { latency: ms(10) },
+            admitted,
+            admitted.saturating_add(ms(10)),
+        );
     }
     for tick in 1..=12 {
         limit.tick(start.saturating_add(ms(100 * tick)), if tick <= 5 { 1 } else { 20 });
@@ -202,11 +207,11 @@ fn missing_samples_late_ticks_and_a_clock_that_steps_back_are_harmless() {
             let now = Timestamp::from_secs(seconds);
             for latency in [Duration::ZERO, Duration::MAX, Duration::from_nanos(1), Duration::from_secs(4)] {
                 for _ in 0..20 {
-                    limit.record(LimitSample::Succeeded { latency }, now.saturating_sub(latency), now);
+                    limit.record(1, LimitSample::Succeeded { latency }, now.saturating_sub(latency), now);
                 }
-                limit.record(LimitSample::TimedOut { latency }, now.saturating_sub(latency), now);
+                limit.record(1, LimitSample::TimedOut { latency }, now.saturating_sub(latency), now);
             }
-            limit.record(LimitSample::Rejected, now, now);
+            limit.record(1, LimitSample::Rejected, now, now);
             for later in [0, 2, 90, 4000] {
                 let value = limit.tick(now.saturating_add(Duration::from_secs(later)), u64::MAX);
                 assert!((4..=1000).contains(&value), "{value}");
@@ -227,4 +232,38 @@ fn a_setting_out_of_range_is_named_with_the_fix() {
     assert!(message(AdaptiveLimitConfig { timeout: zero, ..config }).contains("`timeout` 0"));
     assert!(message(AdaptiveLimitConfig { window: zero, ..config }).contains("100ms to 30s"));
     assert!(message(AdaptiveLimitConfig { samples_min: 0, ..config }).contains("`samples_min` 0"));
+}
+
+#[test]
+fn what_one_of_two_namespaces_says_leaves_the_limit_where_the_other_needs_it() {
+    const FAILS: fn(Timestamp, LimitSample) -> LimitSample = |_, _| LimitSample::Rejected;
+    const TIMES_OUT: fn(Timestamp, LimitSample) -> LimitSample =
+        |_, _| LimitSample::TimedOut { latency: Duration::from_secs(10) };
+    const AT_ONCE: fn(Timestamp, LimitSample) -> LimitSample =
+        |_, _| LimitSample::Succeeded { latency: Duration::from_micros(1) };
+    const LONG: fn(Timestamp, LimitSample) -> LimitSample =
+        |_, _| LimitSample::Succeeded { latency: Duration::from_secs(2) };
+    // Another time in each second, so that no baseline holds.
+    const CHANGING: fn(Timestamp, LimitSample) -> LimitSample = |now, _| {
+        let is_odd = now.as_nanos() / 1_000_000_000 % 2 == 1;
+        LimitSample::Succeeded { latency: Duration::from_millis(if is_odd { 2000 } else { 1 }) }
+    };
+    let says = [
+        ("fails", FAILS),
+        ("times out", TIMES_OUT),
+        ("at once", AT_ONCE),
+        ("long", LONG),
+        ("changing", CHANGING),
+    ];
+    for (name, says) in says {
+        for seed in [1, 2, 3] {
+            let mut world = World::new(vegas(), 10, 20, 3000.0, seed);
+            world.run(60);
+            world.says = Some(says);
+            let report = world.run(300);
+            let of_capacity = report.succeeded as f64 / (300.0 * world.capacity());
+            assert!(of_capacity >= 0.98, "{name}, seed {seed}: {of_capacity} of the capacity");
+            assert!(report.limit_max <= 30, "{name}, seed {seed}: {}", report.limit_max);
+        }
+    }
 }

@@ -105,9 +105,10 @@ impl Vegas {
             return limit * BACKOFF;
         }
         let Some(latency) = window.latency else { return limit };
-        if let Some(ceiling) = ceiling.filter(|ceiling| latency > *ceiling) {
+        let typical = window.typical_latency.unwrap_or(latency);
+        if let Some(ceiling) = ceiling.filter(|ceiling| typical > *ceiling) {
             self.search_again();
-            return limit * (ceiling / latency).clamp(CUT_MAX, BACKOFF);
+            return limit * (ceiling / typical).clamp(CUT_MAX, BACKOFF);
         }
         let rate =
             RateBeforeCut { counted: window.throughput, derived: window.in_flight / latency, limit, latency };

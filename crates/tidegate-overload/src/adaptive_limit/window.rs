@@ -7,20 +7,21 @@ use core::time::Duration;
 
 use tidegate_core::Timestamp;
 
-/// Buckets for each doubling: a bucket is at most 1/32 wide, and the median is interpolated in it.
-const BUCKETS_PER_DOUBLING: usize = 32;
-/// Doublings from 1 us; longer latencies, above 19 hours, count in the last bucket.
-const DOUBLINGS: usize = 36;
-const BUCKETS: usize = BUCKETS_PER_DOUBLING * DOUBLINGS;
+use super::latency_histogram::LatencyHistogram;
+use super::shared_window::{self, NamespaceSummary, SharedSamples};
 
 /// The measures of one window.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct WindowSummary {
+    /// The namespaces that the samples come from.
+    pub namespaces: Vec<NamespaceSummary>,
     /// The part of the samples that failed, 0 to 1.
     pub failed_share: f64,
-    /// The median latency of the successes in seconds; above 0; `None` with fewer than half of the
-    /// smallest number of samples.
+    /// The latency of the successes in seconds, their median or the index of [`LatencyIndex`];
+    /// above 0; `None` with fewer than half of the smallest number of samples.
     pub latency: Option<f64>,
+    /// The same, as the median of the medians of the namespaces.
+    pub typical_latency: Option<f64>,
     /// The mean latency of all samples that have one, failures included, in seconds.
     pub latency_with_failures: Option<f64>,
     /// The successes a second.
@@ -34,10 +35,11 @@ pub(super) struct WindowSummary {
     pub accounted_for: f64,
 }
 
-/// The open window; 5 KiB, allocated once.
+/// The open window; 5 KiB and as much for each namespace beyond one.
 #[derive(Debug)]
 pub(super) struct SampleWindow {
-    buckets: Box<[u32; BUCKETS]>,
+    latencies: LatencyHistogram,
+    shared: SharedSamples,
     succeeded: u32,
     failed: u32,
     latency_sum: f64,
@@ -54,7 +56,8 @@ pub(super) struct SampleWindow {
 impl SampleWindow {
     pub(super) fn new() -> Self {
         Self {
-            buckets: Box::new([0; BUCKETS]),
+            latencies: LatencyHistogram::default(),
+            shared: SharedSamples::default(),
             succeeded: 0,
             failed: 0,
             latency_sum: 0.0,
@@ -68,22 +71,24 @@ impl SampleWindow {
     }
 
     /// Counts a success.
-    pub(super) fn add_success(&mut self, latency: Duration) {
+    pub(super) fn add_success(&mut self, namespace: u32, latency: Duration) {
         self.succeeded = self.succeeded.saturating_add(1);
-        let bucket = &mut self.buckets[bucket_of(latency)];
-        *bucket = bucket.saturating_add(1);
+        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        self.latencies.add(micros);
+        self.shared.add_success(namespace, micros);
         self.add_latency(latency);
     }
 
     /// Counts a failure.
-    pub(super) fn add_failure(&mut self, latency: Duration) {
-        self.failed = self.failed.saturating_add(1);
+    pub(super) fn add_failure(&mut self, namespace: u32, latency: Duration) {
+        self.add_rejection(namespace);
         self.add_latency(latency);
     }
 
     /// Counts a rejection by the resource, which says nothing about its latency.
-    pub(super) fn add_rejection(&mut self) {
+    pub(super) fn add_rejection(&mut self, namespace: u32) {
         self.failed = self.failed.saturating_add(1);
+        self.shared.add_failure(namespace);
     }
 
     /// Counts the work in flight at a tick.
@@ -109,27 +114,17 @@ impl SampleWindow {
         self.succeeded.saturating_add(self.failed)
     }
 
-    /// The median latency of the successes in seconds.
-    pub(super) fn median(&self) -> Option<f64> {
-        let half = f64::from(self.succeeded) / 2.0;
-        let mut below = 0.0;
-        for (index, count) in self.buckets.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let count = f64::from(*count);
-            if below + count >= half {
-                return Some(bucket_value(index, (half - below) / count));
-            }
-            below += count;
-        }
-        None
-    }
-
     /// The measures of the window until now; `age` is its age and above 0.
     pub(super) fn summary(&self, age: Duration, samples_min: u32) -> WindowSummary {
         let samples = f64::from(self.samples().max(1));
         let enough = self.succeeded > 0 && self.succeeded >= samples_min / 2;
+        let namespaces = self.shared.summaries(samples_min);
+        let failed_share = if namespaces.len() > 1 { shared_window::failed_share(&namespaces) } else { None };
         WindowSummary {
-            failed_share: f64::from(self.failed) / samples,
-            latency: if enough { self.median() } else { None },
+            failed_share: failed_share.unwrap_or(f64::from(self.failed) / samples),
+            latency: if enough { self.latencies.median() } else { None },
+            typical_latency: if enough { shared_window::typical_latency(&namespaces) } else { None },
+            namespaces,
             latency_with_failures: (self.latency_count > 0)
                 .then(|| (self.latency_sum / f64::from(self.latency_count)).max(1e-6)),
             throughput: f64::from(self.succeeded) / age.as_secs_f64().max(1e-9),
@@ -148,7 +143,8 @@ impl SampleWindow {
     /// Starts the next window under the same limit: requests admitted before count as well. Without
     /// them a window that is shorter than the work would see the shortest work only.
     pub(super) fn clear(&mut self) {
-        self.buckets.fill(0);
+        self.latencies.clear();
+        self.shared.clear();
         self.succeeded = 0;
         self.failed = 0;
         self.latency_sum = 0.0;
@@ -173,21 +169,4 @@ impl SampleWindow {
         self.latency_sum += latency.as_secs_f64();
         self.latency_count = self.latency_count.saturating_add(1);
     }
-}
-
-fn bucket_of(latency: Duration) -> usize {
-    let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
-    let doubling = micros.ilog2();
-    // The next five bits below the highest one.
-    let rest = if doubling >= 5 { micros >> (doubling - 5) } else { micros << (5 - doubling) };
-    let index = doubling as usize * BUCKETS_PER_DOUBLING + (rest & 31) as usize;
-    index.min(BUCKETS - 1)
-}
-
-/// The latency in seconds at a part of a bucket.
-fn bucket_value(index: usize, part: f64) -> f64 {
-    let doubling = u32::try_from(index / BUCKETS_PER_DOUBLING).expect("there are 36 doublings");
-    let rest = u32::try_from(index % BUCKETS_PER_DOUBLING).expect("there are 32 buckets");
-    let micros = 2f64.powi(doubling.cast_signed()) * (1.0 + (f64::from(rest) + part) / 32.0);
-    micros / 1e6
 }

@@ -21,6 +21,10 @@ pub(super) struct World {
     pub arrivals: f64,
     /// Every request ends after this time as a timeout.
     pub timeout_ns: Option<u64>,
+    /// The samples that a second namespace, to which every other request belongs, reports in place
+    /// of its own.
+    pub says: Option<fn(Timestamp, LimitSample) -> LimitSample>,
+    ended: u64,
     free: BinaryHeap<Reverse<u64>>,
     ends: BinaryHeap<Reverse<(u64, u64, bool)>>,
     next_arrival_ns: u64,
@@ -62,6 +66,8 @@ impl World {
             service_ns: service_ms * 1_000_000,
             arrivals,
             timeout_ns: None,
+            says: None,
+            ended: 0,
             free: (0..workers).map(|_| Reverse(start)).collect(),
             ends: BinaryHeap::new(),
             next_arrival_ns: start,
@@ -107,7 +113,12 @@ impl World {
         } else {
             LimitSample::TimedOut { latency }
         };
-        self.limit.record(sample, Timestamp::from_nanos(began), Timestamp::from_nanos(end));
+        self.ended += 1;
+        let (began, end) = (Timestamp::from_nanos(began), Timestamp::from_nanos(end));
+        match self.says {
+            Some(says) if self.ended % 2 == 0 => self.limit.record(2, says(end, sample), began, end),
+            _ => self.limit.record(1, sample, began, end),
+        }
     }
 
     fn arrive(&mut self) {
