@@ -53,6 +53,9 @@ const ROOM: f64 = 0.1;
 const UTILIZATION_MIN: f64 = 0.5;
 /// Places of which this part is in use are full.
 const FULL: f64 = 0.9;
+/// Requests that find no place and do not wait cut as much as a queue that stands this much longer
+/// than its target.
+const UNQUEUED_RATIO: f64 = 2.0;
 /// Newer demand counts as a surge from this multiple of the smoothed demand on.
 const SURGE: f64 = 1.25;
 /// The ticks of a second.
@@ -149,6 +152,11 @@ impl Allowance {
             self.calm = 0;
             self.places = load.places;
             self.cut(load.queue.delay_ratio);
+        } else if load.queue.is_idle() && load.turned_away > 0 && load.utilization >= FULL {
+            // Requests that do not wait find no place: who asks most often would have them all.
+            self.calm = 0;
+            self.places = load.places;
+            self.cut(UNQUEUED_RATIO);
         } else if let Some(allowed) = self.allowed {
             let is_calm = load.queue.is_empty && load.queue.shed == 0 && load.turned_away == 0;
             self.calm = if is_calm { self.calm.saturating_add(1) } else { 0 };
@@ -431,6 +439,20 @@ mod tests {
             assert_eq!(tick_of(&mut allowance, &offered, queue, SERVED, 1.0), Cursor::OPEN);
             assert_eq!(marginal_end(&allowance), 0);
         }
+    }
+
+    #[test]
+    fn requests_that_do_not_wait_and_find_no_place_close_the_cursor_down_to_the_capacity() {
+        let idle = QueueObservation { is_empty: true, ..QueueObservation::NONE };
+        let mut allowance = Allowance::new();
+        for _ in 0..20 {
+            tick_of(&mut allowance, &offered(300), idle, SERVED, 1.0);
+        }
+        let kept = allowance.allowed.unwrap() / SERVED as f64;
+        assert!((1.0..1.1).contains(&kept), "{kept}");
+        // Refusals by chance while places are idle say nothing.
+        let mut allowance = Allowance::new();
+        assert_eq!(tick_of(&mut allowance, &offered(80), idle, 80, 0.8), Cursor::OPEN);
     }
 
     #[test]

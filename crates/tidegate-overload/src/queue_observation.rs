@@ -40,6 +40,11 @@ impl QueueObservation {
         self.delay_ratio > 1.0
     }
 
+    /// Whether nothing waited in the tick.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.is_empty && self.shed == 0 && self.departures == 0
+    }
+
     /// Both observations, as one of a longer tick.
     pub(crate) fn merge(self, later: Self) -> Self {
         Self {
