@@ -14,6 +14,7 @@ pub(crate) mod proxy_requests;
 pub(crate) mod redis;
 pub(crate) mod requests;
 pub(crate) mod secrets;
+pub(crate) mod shared_parts;
 
 use crate::attack::{Failure, require};
 use crate::daemon::Daemon;

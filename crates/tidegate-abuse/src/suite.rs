@@ -4,7 +4,7 @@ use crate::attack::Pace::{Brief, Long};
 use crate::attack::{Attack, Pace};
 use crate::attacks::{
     authorization, certificates, connections, counters, departures, disk, floods, neighbour, permits,
-    proxy_load, proxy_requests, redis, requests, secrets,
+    proxy_load, proxy_requests, redis, requests, secrets, shared_parts,
 };
 
 /// Brief attacks that the daemon does not withstand yet, so that the gate leaves them out. An
@@ -139,6 +139,18 @@ pub const ATTACKS: &[Attack] = attacks! {
         "800 callers that leave around their turn, over each protocol, hold nothing 1.5 s later";
     "shared-departures" Long departures::long_run:
         "10 000 that leave in 20 s hold nothing 1.5 s later, and honest callers do 90 % of their work";
+    "shared-tenants-brief" Brief shared_parts::tenants_brief:
+        "callers with a new tenant for each request leave another namespace 90 % of its part";
+    "shared-tenants" Long shared_parts::tenants_long:
+        "the same for half a minute each";
+    "shared-numbers-brief" Brief shared_parts::numbers_brief:
+        "no cost, attempt, time or failure of a caller takes more than 10 % of another's part";
+    "shared-numbers" Long shared_parts::numbers_long:
+        "the same for half a minute each";
+    "shared-classes-brief" Brief shared_parts::classes_brief:
+        "a flood of a higher class leaves a lower one what it is promised";
+    "shared-classes" Long shared_parts::classes_long:
+        "each promise within 10 %, by checks and proxy, with a fixed limit and `auto`";
     "hostile-neighbour-brief" Brief neighbour::brief_run:
         "6 s beside a hostile namespace refuse the honest one nothing";
     "hostile-neighbour" Long neighbour::long_run:

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Received {
 }
 
 /// How the service behaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Manner {
     /// It answers every request with 200.
     Plain,
@@ -34,6 +34,33 @@ pub enum Manner {
     ClosesAtTimes,
     /// It answers every request with 200 after [`SLOW_ANSWER`].
     Slow,
+    /// It answers every request with 200 once a worker of this service has done its work.
+    Works(Arc<Service>),
+}
+
+/// Workers that take a time for each request; what they cannot do yet waits.
+#[derive(Debug)]
+pub struct Service {
+    free: Mutex<u32>,
+    is_free: Condvar,
+    work: Duration,
+}
+
+impl Service {
+    /// So many workers, each of which takes `work` for a request.
+    pub fn new(workers: u32, work: Duration) -> Arc<Self> {
+        Arc::new(Self { free: Mutex::new(workers), is_free: Condvar::new(), work })
+    }
+
+    /// Waits for a worker, and for its work.
+    pub fn work(&self) {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.is_free.wait_while(free, |free| *free == 0);
+        *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
+        thread::sleep(self.work);
+        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.is_free.notify_one();
+    }
 }
 
 /// A service. Its threads end with the process.
@@ -54,7 +81,8 @@ impl Upstream {
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (recorded, answered) = (Arc::clone(&recorded), Arc::clone(&answered));
-                thread::spawn(move || serve(stream, manner, &recorded, &answered));
+                let manner = manner.clone();
+                thread::spawn(move || serve(stream, &manner, &recorded, &answered));
             }
         });
         Ok(Self { address, received })
@@ -72,7 +100,7 @@ impl Upstream {
 }
 
 /// Serves one connection to its end, which may come at any time.
-fn serve(stream: TcpStream, manner: Manner, received: &Mutex<Vec<Received>>, answered: &AtomicU64) {
+fn serve(stream: TcpStream, manner: &Manner, received: &Mutex<Vec<Received>>, answered: &AtomicU64) {
     let _ = stream.set_nodelay(true);
     let mut connection = Http1Connection::over(stream);
     loop {
@@ -92,14 +120,17 @@ fn serve(stream: TcpStream, manner: Manner, received: &Mutex<Vec<Received>>, ans
             let _ = connection.send(agreed.as_bytes());
             return;
         }
-        if manner == Manner::Slow {
-            thread::sleep(SLOW_ANSWER);
+        match manner {
+            Manner::Slow => thread::sleep(SLOW_ANSWER),
+            Manner::Works(service) => service.work(),
+            Manner::Plain | Manner::Upgrades | Manner::ClosesAtTimes => {}
         }
         if connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n").is_err() {
             return;
         }
         // A counter that chooses connections; nothing is ordered by it.
-        if manner == Manner::ClosesAtTimes && answered.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
+        let closes = matches!(manner, Manner::ClosesAtTimes);
+        if closes && answered.fetch_add(1, Ordering::Relaxed) % 8 == 7 {
             return;
         }
     }
