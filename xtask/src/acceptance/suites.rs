@@ -126,8 +126,11 @@ pub(super) const SUITES: &[Suite] = &[
 ];
 
 /// The sizes of tests that are smaller in the gate.
-const FULL_SIZES: [(&str, &str); 2] =
-    [("TIDEGATE_OVERRIDE_CHANGES", "3000000"), ("TIDEGATE_FLOOD_KEYS", "10000000")];
+const FULL_SIZES: [(&str, &str); 3] = [
+    ("TIDEGATE_OVERRIDE_CHANGES", "3000000"),
+    ("TIDEGATE_FLOOD_KEYS", "10000000"),
+    ("TIDEGATE_WORKER_REQUESTS", "2000"),
+];
 
 /// Every test of the workspace without places for planted faults.
 fn plain_parts() -> Vec<Part> {

@@ -129,3 +129,74 @@ fn node_redis_connects_as_it_comes() {
 fn ioredis_connects_as_it_comes() {
     node("ioredis.cjs", &Listeners::open().resp, "ioredis_connects_as_it_comes");
 }
+
+/// The places of the daemon that workers ask.
+const PLACES: u32 = 8;
+
+/// How many requests each kind of worker makes: `TIDEGATE_WORKER_REQUESTS`, or a few.
+fn worker_requests() -> String {
+    std::env::var("TIDEGATE_WORKER_REQUESTS").unwrap_or_else(|_| "60".to_owned())
+}
+
+/// The listener that workers ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listener {
+    Http,
+    Resp,
+}
+
+/// Never more workers than places are at work, and none of their releases fails.
+fn work(mut client: Command, listener: Listener) {
+    let (http, resp) = (free_address(), free_address());
+    let policy = TemporaryFile::new(&format!(
+        "listen: {{ http: {http}, resp: {resp} }}\n\
+         namespaces: {{ shop: {{ limits: [{{ name: jobs, concurrency: {{ limit: {PLACES}, hold: 1h }} }}] }} }}\n\
+         resources: {{ app: {{ concurrency: {PLACES}, \
+         queue: {{ wait: 10s, delay_target: {{ sheddable_plus: off }} }} }} }}\n"
+    ));
+    let mut daemon = Daemon::start(&["--config", policy.as_str()]);
+    assert_eq!(daemon.address(), http);
+    let address = if listener == Listener::Http { http } else { resp };
+    let out = output(client.arg(&address).arg(worker_requests()));
+    let numbers: Vec<u32> = out.split_whitespace().map(|number| number.parse().unwrap()).collect();
+    let [most, failed] = numbers[..] else { panic!("{out}") };
+    assert!((1..=PLACES).contains(&most), "{most} were at work");
+    assert_eq!(failed, 0, "releases failed");
+}
+
+/// A worker of `workers.py`.
+fn python_worker(kind: &str, listener: Listener, test: &str) {
+    let Some(python) = fetched_or_skip("python", "bin/python", test) else { return };
+    let mut command = Command::new(python);
+    command.arg("-B").arg(Path::new(SCRIPTS).join("workers.py")).arg(kind);
+    work(command, listener);
+}
+
+#[test]
+fn workers_with_http_client_keep_within_the_places() {
+    python_worker("http.client", Listener::Http, "workers_with_http_client_keep_within_the_places");
+}
+
+#[test]
+fn workers_with_curl_keep_within_the_places() {
+    let test = "workers_with_curl_keep_within_the_places";
+    if find_or_skip("curl", test).is_some() {
+        python_worker("curl", Listener::Http, test);
+    }
+}
+
+#[test]
+fn workers_with_redis_py_keep_within_the_places() {
+    python_worker("redis", Listener::Resp, "workers_with_redis_py_keep_within_the_places");
+}
+
+#[test]
+fn workers_with_node_keep_within_the_places() {
+    let test = "workers_with_node_keep_within_the_places";
+    let Some(node) = find_or_skip("node", test) else { return };
+    for version in ["1", "2"] {
+        let mut command = Command::new(&node);
+        command.arg(Path::new(SCRIPTS).join("workers.cjs")).arg(version);
+        work(command, Listener::Http);
+    }
+}
