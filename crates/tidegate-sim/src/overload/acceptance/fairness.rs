@@ -76,7 +76,8 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
         background("background 0", 0.0),
         background("background 0.05", 0.05),
         scenario("equal", seed, 20, main(), vec![equal]),
-        scenario("costs", seed, 20, quick, costs),
+        // Long, so that the times of some thousands of large requests are no matter of chance.
+        scenario("costs", seed, 120, quick, costs),
         scenario("return", seed, 75, main(), vec![sheddable("busy", 2000.0), silent]),
     ];
     let classes: Vec<_> = all[..3].iter().map(with_cursor).collect();
