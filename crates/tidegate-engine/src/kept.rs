@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use siphasher::sip128::SipHasher24;
 use tidegate_core::shares::{Owner, Shares};
 use tidegate_core::{Cost, Timestamp};
+use tidegate_overload::OverduePlace;
 
 use crate::permit::{Permit, StoredOperation};
 use crate::permit_id::PermitId;
+use crate::place::Place;
 
 /// A permit that waits for its caller.
 #[derive(Debug)]
@@ -158,7 +160,7 @@ impl KeptPermits {
     /// Keeps a permit of `owner` until `expires`; gives it back if there is no place.
     pub(crate) fn keep(
         &self,
-        permit: Box<Permit>,
+        mut permit: Box<Permit>,
         is_noted: bool,
         source: KeptSource,
         owner: Owner,
@@ -171,6 +173,12 @@ impl KeptPermits {
         held.issued += 1;
         let id = PermitId::from_bits(self.names.hash(&held.issued.to_le_bytes()).as_u128());
         let number = held.issued;
+        for holds in permit.holds_mut() {
+            let admitted = holds.limits.admitted_at();
+            if let Some(place) = &mut holds.place {
+                place.await_settlement(id, admitted);
+            }
+        }
         held.insert(id, Kept { holds: KeptHolds::All(permit), is_noted, source, expires, owner, number });
         Ok(id)
     }
@@ -205,6 +213,18 @@ impl KeptPermits {
         let taken = self.held().remove(id);
         self.give_back_places(taken.as_slice());
         taken
+    }
+
+    /// Takes a place out of its permit, which stays: the place expires before the permit does. The
+    /// place with the instant of its admission; `None` if it is settled or expired already.
+    pub(crate) fn expire_place(&self, overdue: OverduePlace) -> Option<(Place, Timestamp)> {
+        let mut held = self.held();
+        let kept = held.permits.get_mut(&PermitId::from_bits(overdue.permit))?;
+        let KeptHolds::All(permit) = &mut kept.holds else { return None };
+        permit.holds_mut().find_map(|holds| {
+            let place = holds.place.as_mut()?.expire(overdue.place)?;
+            Some((place, holds.limits.admitted_at()))
+        })
     }
 
     /// Lets go all permits that have expired by `now`. The next tick counts them.

@@ -77,6 +77,11 @@ impl Permit {
         self.holds().any(Holds::lends)
     }
 
+    /// Whether a place that it held has expired.
+    pub(crate) fn has_lost_place(&self) -> bool {
+        self.holds().any(|one| one.place.as_ref().is_some_and(Place::has_expired))
+    }
+
     /// Whether it holds a place in flight, whose resource takes the end of the work as a sample of
     /// its latency.
     pub fn holds_place(&self) -> bool {
@@ -229,6 +234,9 @@ pub struct Settled {
     /// Batches for the store, as few as there may be and usually none, in this order; their answers
     /// change nothing any more.
     pub batches: Vec<Batch>,
+    /// Whether a place of it had expired before, because a namespace below its part of the places
+    /// waited: see [`Engine::keep`](crate::Engine::keep).
+    pub has_lost_place: bool,
     /// The loans that these batches return. Dropped afterwards, they call the requests that wait.
     #[expect(dead_code, reason = "dropping it is its use")]
     pub(crate) loans: Vec<Loan>,

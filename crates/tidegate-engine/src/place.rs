@@ -4,8 +4,11 @@ use std::sync::Arc as StdArc;
 
 use smallvec::SmallVec;
 use tidegate_core::{OverloadMechanism, Refusal, RefusalDetails, Timestamp};
-use tidegate_overload::{Entrant, InFlightPermit, LatencySample, Obstacle, Overload};
+use tidegate_overload::{
+    Entrant, InFlightPermit, LatencySample, Obstacle, Overload, ResourceId, UnsettledPlace,
+};
 
+use crate::permit_id::PermitId;
 use crate::sync::Arc;
 use crate::waiting_room::Room;
 
@@ -35,12 +38,22 @@ pub(crate) struct Place {
     permit: Option<InFlightPermit>,
     /// The request as the fair queue of the resource has charged it, if it waited there.
     charged: Option<Box<Entrant>>,
+    /// Its entry, if only a settlement by its caller tells the end of its work.
+    unsettled: Option<Box<UnsettledEntry>>,
+}
+
+/// The entry of a place among those that may expire before they are settled.
+#[derive(Clone, Copy, Debug)]
+struct UnsettledEntry {
+    resource: ResourceId,
+    namespace: u32,
+    place: UnsettledPlace,
 }
 
 impl Place {
     #[inline]
     pub(crate) fn new(plane: &StdArc<OverloadPlane>, permit: InFlightPermit) -> Self {
-        Self { plane: StdArc::clone(plane), permit: Some(permit), charged: None }
+        Self { plane: StdArc::clone(plane), permit: Some(permit), charged: None, unsettled: None }
     }
 
     /// Remembers what the fair queue of the resource has charged.
@@ -59,6 +72,37 @@ impl Place {
         }
     }
 
+    /// Only a settlement by this name will tell the end of its work.
+    pub(crate) fn await_settlement(&mut self, id: PermitId, admitted: Timestamp) {
+        if let Some(permit) = &self.permit {
+            let place = self.plane.overload.await_settlement(permit, id.to_bits(), admitted);
+            let entry = UnsettledEntry { resource: permit.resource(), namespace: permit.namespace(), place };
+            self.unsettled = Some(Box::new(entry));
+        }
+    }
+
+    /// Takes out what it gives back if it is the place of this entry, which expires. It remembers
+    /// that it has.
+    pub(crate) fn expire(&mut self, entry: UnsettledPlace) -> Option<Self> {
+        self.unsettled.as_ref().filter(|known| known.place == entry)?;
+        let permit = self.permit.take()?;
+        let (plane, charged) = (StdArc::clone(&self.plane), self.charged.take());
+        Some(Self { plane, permit: Some(permit), charged, unsettled: None })
+    }
+
+    /// Whether it has expired before it was settled.
+    pub(crate) const fn has_expired(&self) -> bool {
+        self.permit.is_none()
+    }
+
+    /// Learns how long work took whose end its caller tells, also after its place has expired.
+    pub(crate) fn learn_settled(&self, admitted: Timestamp, now: Timestamp) {
+        if let Some(UnsettledEntry { resource, namespace, .. }) = self.unsettled.as_deref() {
+            let took = now.saturating_since(admitted);
+            self.plane.overload.learn_settled(*resource, *namespace, took, now);
+        }
+    }
+
     /// Reports the end of the work to the resource.
     #[cold]
     pub(crate) fn sample(&self, sample: LatencySample, admitted: Timestamp, now: Timestamp) {
@@ -71,6 +115,9 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
+            if let Some(entry) = &self.unsettled {
+                self.plane.overload.forget_unsettled(entry.resource, entry.namespace, entry.place);
+            }
             let resource = permit.resource();
             self.plane.overload.give_back(permit);
             self.plane.room.returned(Obstacle::Place(resource));

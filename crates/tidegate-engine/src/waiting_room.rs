@@ -10,7 +10,7 @@ use core::time::Duration;
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
     ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, Position, QueueConfig, QueueCounts,
-    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingRoom,
+    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces, WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -167,6 +167,11 @@ impl Room {
         let mut state = self.state();
         state.room.set_service_times(resource, service_times);
         state.room.tick(resource, now)
+    }
+
+    /// The namespaces whose requests wait for a place of a resource.
+    pub(crate) fn waiting_namespaces(&self, resource: ResourceId) -> WaitingNamespaces {
+        self.state().room.waiting_namespaces(resource)
     }
 
     /// The counters of each class of the fair queue of a resource, in the order of [`Class::ALL`];

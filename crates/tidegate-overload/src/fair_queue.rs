@@ -221,6 +221,12 @@ impl FairQueue {
         self.requests.is_empty()
     }
 
+    /// The namespaces that have requests of a class here, each with their number.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = (NamespaceKey, usize)> + '_ {
+        let of_all = self.classes.iter().flat_map(ClassQueue::ready);
+        of_all.map(|(namespace, _, queue)| (namespace, queue.count()))
+    }
+
     /// Whether a request waits here.
     pub fn contains(&self, position: Position) -> bool {
         self.requests.contains(position)

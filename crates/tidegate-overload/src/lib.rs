@@ -81,6 +81,7 @@ mod signal_set;
 mod slow_answers;
 mod stats;
 mod sync;
+mod unsettled_places;
 mod waiting_room;
 
 pub use adaptive_limit::{
@@ -109,7 +110,8 @@ pub use service_times::ServiceTimes;
 pub use shed::Shed;
 pub use signal::{PushedValue, SignalConfig, SignalError, SignalSource, SignalStats};
 pub use stats::ResourceStats;
+pub use unsettled_places::{OverduePlace, UnsettledPlace};
 pub use waiting_room::{
     ClassThenArrival, Entered, Entrant, Group, Moved, Obstacle, Order, Position, RoomBounds, RoomFull,
-    RoomUse, Served, WaitingRoom,
+    RoomUse, Served, WaitingNamespaces, WaitingRoom,
 };

@@ -46,6 +46,8 @@ struct NamespaceSlot {
     offered: OnceLock<Box<[AtomicU64; LEVELS]>>,
     /// A [`NamespaceCursor`] in one word. Relaxed: one word, ordered with nothing.
     cursor: AtomicU64,
+    /// The places in flight that it has. Relaxed: a number for ticks, ordered with nothing.
+    places: AtomicU64,
     /// The requests that began to be served since the last tick.
     served: AtomicU64,
     /// The requests whose work has ended since the last tick, and the microseconds for which they
@@ -92,6 +94,7 @@ impl NamespaceSlots {
         let slot = |_| NamespaceSlot {
             offered: OnceLock::new(),
             cursor: AtomicU64::new(0),
+            places: AtomicU64::new(0),
             served: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             held_us: AtomicU64::new(0),
@@ -211,6 +214,32 @@ impl NamespaceSlots {
             .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
     }
 
+    /// Counts a place that a namespace has taken. The slot, which keeps its namespace until the
+    /// place is [given back](NamespaceSlots::give_back_place).
+    #[inline]
+    pub(crate) fn take_place(&self, namespace: u32) -> u8 {
+        let slot = self.claim(namespace);
+        self.slots[slot].places.fetch_add(1, Ordering::Relaxed);
+        slot as u8
+    }
+
+    /// Counts a place that was given back.
+    #[inline]
+    pub(crate) fn give_back_place(&self, slot: u8) {
+        self.slots[usize::from(slot)].places.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The namespaces that have places, each with their number.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (NamespaceKey, u64)> + '_ {
+        let places = self.slots.iter().map(|slot| slot.places.load(Ordering::Relaxed)).enumerate();
+        places.filter(|(_, places)| *places > 0).map(|(slot, places)| (self.key(slot), places))
+    }
+
+    /// The key under which a namespace counts.
+    pub(crate) fn key_of(&self, namespace: u32) -> NamespaceKey {
+        self.find(namespace).map_or(NamespaceKey::Exact(namespace), |slot| self.key(slot))
+    }
+
     /// Counts a request that begins to be served.
     #[inline]
     pub(crate) fn serve(&self, namespace: u32) {
@@ -315,8 +344,12 @@ impl NamespaceSlots {
         (0..self.slots.len()).for_each(|slot| self.set(slot, cursor, NamespaceCursor::OPEN));
     }
 
-    /// A namespace has asked for nothing for a while: its slot is free for another one.
-    pub(crate) fn release(&self, slot: usize) {
+    /// A namespace has asked for nothing for a while: its slot is free for another one, unless the
+    /// namespace still has places. Whether the slot is free.
+    pub(crate) fn release(&self, slot: usize) -> bool {
+        if self.slots[slot].places.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
         self.set(
             slot,
             NamespaceCursor::from_bits(self.initial.load(Ordering::Relaxed)),
@@ -334,6 +367,7 @@ impl NamespaceSlots {
                 let _ = self.names[slot].compare_exchange(LEFT, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
+        true
     }
 }
 
@@ -364,7 +398,11 @@ mod tests {
         assert!(offers[..64].iter().all(|offers| sum(offers) == 1));
         assert_eq!((offers[64].namespace, sum(&offers[64])), (NamespaceKey::Rest, 6));
         let leaves = offers.iter().find(|offers| offers.namespace == NamespaceKey::Exact(5)).unwrap();
-        slots.release(leaves.slot);
+        let place = slots.take_place(5);
+        assert!(!slots.release(leaves.slot), "its place is in use");
+        assert_eq!(slots.places().collect::<Vec<_>>(), [(NamespaceKey::Exact(5), 1)]);
+        slots.give_back_place(place);
+        assert!(slots.release(leaves.slot));
         slots.offer(level(1_000_000));
         let offers = slots.take_tick(true);
         assert_eq!((offers.len(), offers[0].namespace), (1, NamespaceKey::Exact(1_000_000)));
@@ -393,7 +431,7 @@ mod tests {
         tick(120);
         assert!(!slots.take_refusal(1), "it comes back after 12 s");
         slots.refuse(1);
-        slots.release(1);
+        assert!(slots.release(1));
         slots.offer(level(1 + 64));
         assert!(!slots.take_refusal(1 + 64));
     }

@@ -25,7 +25,8 @@ use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalError};
 use crate::stats::ResourceStats;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::waiting_room::RoomUse;
+use crate::unsettled_places::{OverduePlace, UnsettledPlace};
+use crate::waiting_room::{RoomUse, WaitingNamespaces};
 
 /// The pressure on the system, as measured outside.
 ///
@@ -291,11 +292,10 @@ impl Overload {
         _now: Timestamp,
     ) -> Result<InFlightPermit, Shed> {
         let state = self.resource(resource);
-        if state.in_flight.acquire(level.class()) {
-            return Ok(InFlightPermit::new(resource, level.namespace()));
-        }
-        state.count_shed(level);
-        Err(state.no_place(level))
+        state.acquire(resource, level).ok_or_else(|| {
+            state.count_shed(level);
+            state.no_place(level)
+        })
     }
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most
@@ -371,8 +371,50 @@ impl Overload {
     )]
     pub fn give_back(&self, permit: InFlightPermit) {
         if !Fault::PlaceKept.is_planted() {
-            self.resource(permit.resource()).in_flight.give_back();
+            self.resource(permit.resource()).give_back(&permit);
         }
+    }
+
+    /// Notes that only a settlement by its caller will tell the end of the work that has this
+    /// place: it may expire before, see [`Overload::take_overdue_places`]. `permit` is the name
+    /// under which the caller settles it.
+    pub fn await_settlement(
+        &self,
+        place: &InFlightPermit,
+        permit: u128,
+        admitted: Timestamp,
+    ) -> UnsettledPlace {
+        self.resource(place.resource()).unsettled().add(place.namespace(), permit, admitted)
+    }
+
+    /// Forgets an unsettled place that is given back.
+    pub fn forget_unsettled(&self, resource: ResourceId, namespace: u32, place: UnsettledPlace) {
+        self.resource(resource).unsettled().remove(namespace, place);
+    }
+
+    /// Learns how long work took that the caller of a namespace has settled, from its admission to
+    /// the settlement.
+    pub fn learn_settled(&self, resource: ResourceId, namespace: u32, took: Duration, now: Timestamp) {
+        self.resource(resource).unsettled().learn(namespace, took, now);
+    }
+
+    /// Takes out the unsettled places of a resource that are to expire now: those of namespaces
+    /// beyond their part of the places that are older than ten times the typical time of the work
+    /// that their namespace has settled there, and than a second; as many as `waiting` requests of
+    /// namespaces below their part lack. The owner of each gives its place back, and
+    /// [counts](Overload::count_expired_place) it.
+    pub fn take_overdue_places(
+        &self,
+        resource: ResourceId,
+        waiting: &WaitingNamespaces,
+        now: Timestamp,
+    ) -> Vec<OverduePlace> {
+        self.resource(resource).take_overdue_places(waiting, now)
+    }
+
+    /// Counts an unsettled place that has expired.
+    pub fn count_expired_place(&self, resource: ResourceId) {
+        self.resource(resource).count_expired_place();
     }
 
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its

@@ -1,6 +1,7 @@
 //! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::{BindingSignal, OverloadMechanism, Timestamp};
@@ -22,7 +23,7 @@ use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::marginal_rank::MarginalRank;
 use crate::namespace_cursor::NamespaceCursor;
 use crate::namespace_slots::NamespaceSlots;
-use crate::namespaces::NamespaceShares;
+use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
 use crate::queue_observation::QueueObservation;
@@ -32,8 +33,9 @@ use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
 use crate::slow_answers::SlowAnswers;
-use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering, lock};
-use crate::waiting_room::RoomUse;
+use crate::sync::{AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::unsettled_places::{NamespaceClaim, OverduePlace, UnsettledPlaces};
+use crate::waiting_room::{RoomUse, WaitingNamespaces};
 
 /// The settings of one resource.
 ///
@@ -159,12 +161,14 @@ impl ResourceConfig {
 #[must_use = "a place that is not given back is lost"]
 pub struct InFlightPermit {
     resource: ResourceId,
+    /// The slot of the namespace at the resource.
+    slot: u8,
     namespace: u32,
 }
 
 impl InFlightPermit {
-    pub(crate) const fn new(resource: ResourceId, namespace: u32) -> Self {
-        Self { resource, namespace }
+    const fn new(resource: ResourceId, slot: u8, namespace: u32) -> Self {
+        Self { resource, slot, namespace }
     }
 
     /// The number of the namespace whose request has the place.
@@ -200,6 +204,9 @@ pub(crate) struct Resource {
     hint_key: u64,
     /// The requests shed since the last tick, retries included.
     shed: AtomicU64,
+    /// The places whose end only their callers tell, and how many of them have expired.
+    unsettled: Mutex<UnsettledPlaces>,
+    places_expired: AtomicU64,
     control: Mutex<ResourceControl>,
 }
 
@@ -229,6 +236,8 @@ struct ResourceControl {
     recent_answers: RecentAnswers,
     /// How long it takes for a request, by the last tick.
     service_times: ServiceTimes,
+    /// The slots of namespaces that ask for nothing and still have places.
+    leaving: Vec<usize>,
 }
 
 /// The load of a resource, as signals and ticks see it.
@@ -266,6 +275,7 @@ impl Resource {
             recent_service: RecentService::new(),
             recent_answers: RecentAnswers::default(),
             service_times: ServiceTimes::default(),
+            leaving: Vec::new(),
         };
         let slow_answers = SlowAnswers::new();
         slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -285,6 +295,8 @@ impl Resource {
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             shed: AtomicU64::new(0),
+            unsettled: Mutex::new(UnsettledPlaces::default()),
+            places_expired: AtomicU64::new(0),
             control: Mutex::new(control),
         }
     }
@@ -400,6 +412,65 @@ impl Resource {
     /// Counts a request that kept its place for so long.
     pub(crate) fn count_held(&self, namespace: u32, held: Duration) {
         self.namespaces.end(namespace, held);
+    }
+
+    /// Takes a place for a request; `None` if none is free.
+    #[inline]
+    pub(crate) fn acquire(&self, id: ResourceId, level: RequestLevel) -> Option<InFlightPermit> {
+        if !self.in_flight.acquire(level.class()) {
+            return None;
+        }
+        let slot = self.namespaces.take_place(level.namespace());
+        Some(InFlightPermit::new(id, slot, level.namespace()))
+    }
+
+    /// Returns the place of a permit, which is used up.
+    #[inline]
+    pub(crate) fn give_back(&self, permit: &InFlightPermit) {
+        self.namespaces.give_back_place(permit.slot);
+        self.in_flight.give_back();
+    }
+
+    /// The places whose end only their callers tell.
+    pub(crate) fn unsettled(&self) -> MutexGuard<'_, UnsettledPlaces> {
+        lock(&self.unsettled)
+    }
+
+    /// Takes out the unsettled places that are to expire, because a namespace below its part waits.
+    pub(crate) fn take_overdue_places(
+        &self,
+        waiting: &WaitingNamespaces,
+        now: Timestamp,
+    ) -> Vec<OverduePlace> {
+        let mut by_key: BTreeMap<NamespaceKey, (u64, u64)> = BTreeMap::new();
+        self.namespaces.places().for_each(|(key, places)| by_key.entry(key).or_default().0 += places);
+        for (key, waiting) in waiting.iter() {
+            let key = match key {
+                NamespaceKey::Exact(number) => self.namespaces.key_of(number),
+                NamespaceKey::Rest => NamespaceKey::Rest,
+            };
+            by_key.entry(key).or_default().1 += waiting;
+        }
+        let control = lock(&self.control);
+        let claims = by_key.into_iter().map(|(namespace, (places, waiting))| {
+            let weight = control.shares.weight(namespace);
+            NamespaceClaim { namespace, places, waiting, weight }
+        });
+        let claims: Vec<_> = claims.collect();
+        let typical = control.service_times.typical();
+        drop(control);
+        let key_of = |namespace| self.namespaces.key_of(namespace);
+        self.unsettled().take_overdue(&claims, key_of, self.in_flight.max(), typical, now)
+    }
+
+    /// Counts an unsettled place that has expired.
+    pub(crate) fn count_expired_place(&self) {
+        self.places_expired.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The unsettled places that have expired.
+    pub(crate) fn places_expired(&self) -> u64 {
+        self.places_expired.load(Ordering::Relaxed)
     }
 
     /// Whether a request that its caller calls a repeated attempt is one.
@@ -546,9 +617,16 @@ impl Resource {
         self.pacer.tick(&mut control.recent_service, now);
         control.recent_answers.learn(&namespaces);
         let forgotten = control.cursor.tick(&measures, now);
-        for slot in forgotten {
-            control.recent_answers.forget(slot);
-            self.namespaces.release(slot);
+        let asks = |slot: &usize| namespaces.iter().any(|one| one.slot == *slot);
+        control.leaving.retain(|slot| !asks(slot));
+        control.leaving.extend(forgotten);
+        let leaving = core::mem::take(&mut control.leaving);
+        for slot in leaving {
+            if self.namespaces.release(slot) {
+                control.recent_answers.forget(slot);
+            } else {
+                control.leaving.push(slot);
+            }
         }
         control.service_times = control.recent_answers.service_times();
         self.tick_level(&mut control, &measures, now);

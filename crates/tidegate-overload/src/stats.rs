@@ -36,6 +36,8 @@ pub struct ResourceStats<'a> {
     pub in_flight: u64,
     /// The most requests in flight at once, at this moment.
     pub in_flight_max: u64,
+    /// The unsettled places that have expired because a namespace below its part waited.
+    pub places_expired: u64,
     /// How that bound is found.
     pub concurrency: Concurrency,
     /// The instances that are alive; `None` where the bound does not depend on them.
@@ -81,6 +83,7 @@ impl<'a> ResourceStats<'a> {
             name: resource.name.as_deref(),
             in_flight: resource.in_flight.count(),
             in_flight_max: resource.in_flight.max(),
+            places_expired: resource.places_expired(),
             concurrency: resource.concurrency(),
             instances: resource.instances(),
             cursor: resource.cursor(),

@@ -33,6 +33,7 @@
 mod class_then_arrival;
 mod order;
 mod room_shares;
+mod waiting_namespaces;
 
 use core::cmp::Reverse;
 use core::ops::Bound;
@@ -42,7 +43,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::fair_queue::{ArrivalShed, Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
-use crate::namespaces::NamespaceShares;
+use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 use crate::service_times::ServiceTimes;
@@ -50,6 +51,7 @@ pub use class_then_arrival::ClassThenArrival;
 pub use order::{Entrant, Group, Obstacle, Order, Position};
 use room_shares::RoomShares;
 pub use room_shares::{RoomBounds, RoomUse};
+pub use waiting_namespaces::WaitingNamespaces;
 
 /// All waiting requests, in the order `O`, with a value `B` beside each for its owner.
 ///
@@ -643,6 +645,21 @@ impl<O: Order, B> WaitingRoom<O, B> {
     pub fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
         let line = self.lines.get(&obstacle);
         line.is_some_and(|counts| counts[class as usize..].iter().any(|count| *count > 0))
+    }
+
+    /// The namespaces whose requests wait for a place of a resource.
+    pub fn waiting_namespaces(&self, resource: ResourceId) -> WaitingNamespaces {
+        let mut waiting = WaitingNamespaces::default();
+        if let Some(queue) = self.queues.get(&resource) {
+            queue.namespaces().for_each(|(key, requests)| waiting.add(key, requests));
+        } else if self.lines.contains_key(&Obstacle::Place(resource)) {
+            for (group, ranks) in self.groups.iter().filter(|(group, _)| group.resource == Some(resource)) {
+                let positions = ranks.iter().map(|(_, Reverse(position))| *position);
+                let at_place = positions.filter(|at| self.obstacle(*at) == Some(Obstacle::Place(resource)));
+                waiting.add(NamespaceKey::Exact(group.namespace), at_place.count());
+            }
+        }
+        waiting
     }
 
     /// The number of waiting requests.

@@ -182,6 +182,10 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_signal_pressure", "Smoothed pressure of a signal at a resource; 0 while it is stale"),
     ("tidegate_signal_stale", "1 while a signal has no value that is fresh enough to count"),
     ("tidegate_resource_offered", "First attempts of requests for a resource"),
+    (
+        "tidegate_resource_places_expired",
+        "Places given back before their permits were settled, because a namespace below its part waited",
+    ),
     ("tidegate_resource_outcomes", "First attempts of requests for a resource by what became of them"),
     ("tidegate_resource_class_offered", "First attempts of requests for a resource by class"),
     ("tidegate_resource_class_outcomes", "First attempts of requests for a resource by class and outcome"),

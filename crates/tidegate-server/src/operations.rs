@@ -359,8 +359,9 @@ impl Desk<'_> {
             .engine
             .settle_kept(id, completion, now)
             .map_err(|error| engine_fault(&error, now))?;
+        let place = settled.has_lost_place.then_some("expired");
         self.finish(settled).await?;
-        Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled" }))
+        Ok(reply::json(StatusCode::OK, &SettleAnswer { permit: "settled", place }))
     }
 
     pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> OperationResult {

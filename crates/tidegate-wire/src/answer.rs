@@ -104,6 +104,11 @@ pub struct SettleAnswer {
     /// Always `settled`.
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "settled"))]
     pub permit: &'static str,
+    /// `expired` if the permit had a place of a resource that was given back before, because a
+    /// namespace below its part waited for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "expired"))]
+    pub place: Option<&'static str>,
 }
 
 /// The answer to a reset.

@@ -18,6 +18,10 @@ impl Engine {
     /// Keeps a permit under a name until `expires`, for a caller that settles later; then it is
     /// dropped, which gives back what is lent and leaves charges as they are.
     ///
+    /// A place in flight may be given back earlier, while the permit stays: [`Engine::tick`] lets
+    /// it expire if a namespace below its part of the places waits for one, see
+    /// [`Overload::take_overdue_places`](tidegate_overload::Overload::take_overdue_places).
+    ///
     /// Where the store holds charges for the permit, this asks it to remember them under that name,
     /// before the caller is told it; a permit of local limits costs the store nothing, and is
     /// forgotten with the process as their counters are. When there are too many permits, or the

@@ -21,6 +21,7 @@ impl Engine {
     /// [taken apart]: Permit#impl-IntoIterator-for-Permit
     pub fn settle(&self, permit: Permit, completion: impl Into<Completion>, now: Timestamp) -> Settled {
         let completion = completion.into();
+        let has_lost_place = permit.has_lost_place();
         if completion.outcome == Outcome::Cancelled {
             let mut permit = permit;
             let loans = permit.holds_mut().filter_map(|holds| self.loan_of_all(holds)).collect();
@@ -29,13 +30,13 @@ impl Engine {
             } else {
                 self.take_back_all(permit.into_holds(), now)
             };
-            return Settled { batches, loans };
+            return Settled { batches, has_lost_place, loans };
         }
         let (mut operations, mut loans) = (Vec::new(), Vec::new());
         for holds in permit.into_holds() {
             operations.extend(self.complete(holds, completion, &mut loans, now));
         }
-        Settled { batches: self.each_in_batches(&operations), loans }
+        Settled { batches: self.each_in_batches(&operations), has_lost_place, loans }
     }
 
     /// Batches that do each of these operations by itself, as few as there may be.
@@ -57,6 +58,9 @@ impl Engine {
         loans.extend(loan.map(|loan| *loan));
         if let Some(place) = place {
             place.settle(limits.admitted_at(), now);
+            if matches!(completion.outcome, Outcome::Succeeded | Outcome::Failed) {
+                place.learn_settled(limits.admitted_at(), now);
+            }
             if let Some(sample) = completion.sample(limits.admitted_at(), now) {
                 place.sample(sample, limits.admitted_at(), now);
             }

@@ -99,7 +99,27 @@ impl Engine {
         let places = self.places_waited_for(overload);
         let next = overload.tick(now);
         self.call_for_growth(overload, &places);
+        self.expire_places(overload, now);
         next
+    }
+
+    /// Lets unsettled places expire that a namespace below its part waits for.
+    fn expire_places(&self, overload: &Overload, now: Timestamp) {
+        if self.shared.room.count() == 0 {
+            return;
+        }
+        for (id, _) in overload.resources() {
+            let waiting = self.shared.room.waiting_namespaces(id);
+            if waiting.is_empty() {
+                continue;
+            }
+            for overdue in overload.take_overdue_places(id, &waiting, now) {
+                if let Some((place, admitted)) = self.shared.kept.expire_place(overdue) {
+                    overload.count_expired_place(id);
+                    place.settle(admitted, now);
+                }
+            }
+        }
     }
 
     /// The places of each resource while any request waits, for its least and most important class.

@@ -30,4 +30,5 @@ mod renames;
 mod restart;
 mod shares;
 mod store_silence;
+mod unsettled_places;
 mod world;

@@ -130,6 +130,11 @@ fn encode_resources(
     for (resource, stats) in resources {
         ConstCounter::new(stats.offered).encode(family.encode_family(&[("resource", *resource)])?)?;
     }
+    let name = "tidegate_resource_places_expired";
+    let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
+    for (resource, stats) in resources {
+        ConstCounter::new(stats.places_expired).encode(family.encode_family(&[("resource", *resource)])?)?;
+    }
     let name = "tidegate_resource_outcomes";
     let mut family = encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?;
     for (resource, stats) in resources {

@@ -3,6 +3,7 @@
 
 mod loads;
 mod tables;
+mod unsettled_places;
 mod waits;
 
 use std::sync::Arc;

@@ -1,0 +1,179 @@
+//! Places of callers that settle nothing: they expire while another namespace waits for its part.
+
+use core::time::Duration;
+
+use tidegate_capacity::Capacity;
+use tidegate_core::{Attributes, Class};
+use tidegate_engine::{Completion, Engine, NamespaceConfig, Outcome, Pending, Permit, PermitId, Request};
+use tidegate_overload::{Overload, QueueConfig, ResourceConfig, TICK};
+
+use crate::world::{NOW, Stage, World, config, done, turn};
+
+const MS: Duration = Duration::from_millis(1);
+const PLACES: usize = 20;
+
+/// A resource of 20 places, with a fair queue or without.
+fn world(queue: Option<QueueConfig>) -> World {
+    let app = ResourceConfig::new(PLACES as u64);
+    let app = queue.map_or(app, |queue| app.queue(queue));
+    let names = ["checkout", "batch"].map(|name| NamespaceConfig::new(name, []));
+    let engine = Engine::builder(config()).namespaces(names).build().unwrap();
+    let resources = Overload::builder(7).resource("app", app);
+    World::of(engine.with_planes(Capacity::builder(), resources, NOW).unwrap())
+}
+
+fn worlds() -> [World; 2] {
+    [world(Some(QueueConfig::default())), world(None)]
+}
+
+fn request(namespace: &str, class: Class) -> Request<'_> {
+    Request::new(namespace, Attributes::default()).resource("app").class(class)
+}
+
+fn admit(world: &World, namespace: &str) -> Permit {
+    world.begin(&request(namespace, Class::SheddablePlus)).admitted()
+}
+
+fn keep(world: &World, permit: Permit) -> PermitId {
+    let expires = world.now().saturating_add(Duration::from_mins(1));
+    done(world.engine.keep(permit, expires, world.now()))
+}
+
+/// As a check whose caller may settle it.
+fn check(world: &World, namespace: &str) -> PermitId {
+    keep(world, admit(world, namespace))
+}
+
+fn settle(world: &World, id: PermitId, completion: impl Into<Completion>) -> bool {
+    world.engine.settle_kept(id, completion, world.now()).unwrap().has_lost_place
+}
+
+fn wait(world: &World, namespace: &str, class: Class, wait: Duration) -> Pending {
+    let until = world.now().saturating_add(wait);
+    world.begin(&request(namespace, class).may_wait_until(until)).waits()
+}
+
+/// Ticks for so long, or until the request is admitted. How long that took, and its permit.
+fn tick_for(world: &World, span: Duration, pending: Pending) -> (Duration, Option<Permit>) {
+    let mut stage = Stage::Waits(pending);
+    let start = world.now();
+    loop {
+        let took = world.now().saturating_since(start);
+        stage = match stage {
+            Stage::Waits(pending) if turn(&pending).is_called() => world.resume(pending),
+            Stage::Waits(pending) if took >= span => {
+                drop(pending);
+                return (took, None);
+            }
+            Stage::Admitted(permit) => return (took, Some(permit)),
+            Stage::Refused(refused) => panic!("{refused:?}"),
+            waits @ Stage::Waits(_) => {
+                world.advance(TICK);
+                let _ = world.engine.tick(world.now());
+                waits
+            }
+        };
+    }
+}
+
+#[test]
+fn issue_39_critical_plus_is_served_while_another_namespace_has_all_places_and_settles_none() {
+    for world in worlds() {
+        let held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+        let pending = wait(&world, "checkout", Class::CriticalPlus, 1500 * MS);
+        // Requests of the namespace itself wait, too, and have no part to get.
+        let own = wait(&world, "batch", Class::CriticalPlus, 1500 * MS);
+        let (took, permit) = tick_for(&world, 1500 * MS, pending);
+        assert!(took >= 1000 * MS && took <= 1100 * MS && permit.is_some(), "{took:?}");
+        assert_eq!((world.stats().in_flight, world.stats().places_expired), (20, 1));
+        // The caller of the place settles it after all, or tries to: it gives nothing back twice.
+        assert!(settle(&world, held[0], Outcome::Succeeded));
+        assert_eq!(world.stats().in_flight, 20);
+        assert!(world.engine.settle_kept(held[0], Outcome::Succeeded, world.now()).is_err());
+        assert!(!settle(&world, held[1], Outcome::Succeeded));
+        assert_eq!(world.stats().in_flight, 19);
+        drop((permit, own));
+    }
+}
+
+#[test]
+fn no_more_places_expire_than_are_waited_for_or_are_beyond_the_part() {
+    for world in worlds() {
+        let held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+        let waiting: Vec<_> =
+            (0..15).map(|_| wait(&world, "checkout", Class::Critical, 60_000 * MS)).collect();
+        let mut served: Vec<Permit> = Vec::new();
+        let mut waiting = waiting;
+        for _ in 0..100 {
+            world.advance(TICK);
+            let _ = world.engine.tick(world.now());
+            while let Some(called) = waiting.iter().position(|one| turn(one).is_called()) {
+                match world.resume(waiting.remove(called)) {
+                    Stage::Admitted(permit) => served.push(permit),
+                    Stage::Waits(pending) => waiting.push(pending),
+                    Stage::Refused(refused) => panic!("{refused:?}"),
+                }
+            }
+        }
+        assert_eq!((served.len(), world.stats().places_expired), (10, 10));
+        let lost = held.into_iter().filter(|id| settle(&world, *id, Outcome::Cancelled)).count();
+        assert_eq!((lost, world.stats().in_flight), (10, 10));
+    }
+}
+
+#[test]
+fn a_place_whose_end_the_daemon_sees_does_not_expire() {
+    for world in worlds() {
+        let proxied: Vec<_> = (0..PLACES).map(|_| admit(&world, "batch")).collect();
+        let pending = wait(&world, "checkout", Class::CriticalPlus, 5000 * MS);
+        let (_, permit) = tick_for(&world, 4900 * MS, pending);
+        assert_eq!((permit.is_none(), world.stats().places_expired), (true, 0));
+        drop(proxied);
+    }
+}
+
+#[test]
+fn ten_times_the_typical_work_of_the_namespace_is_left_to_it_also_when_it_settles_late() {
+    for world in worlds() {
+        let work = 400 * MS;
+        let succeed = |id| _ = settle(&world, id, Outcome::Succeeded);
+        // Other work of the resource is quick.
+        let quick: Vec<_> = (0..9).map(|_| check(&world, "checkout")).collect();
+        world.advance(5 * MS);
+        quick.into_iter().for_each(succeed);
+        let slow: Vec<_> = (0..9).map(|_| check(&world, "batch")).collect();
+        world.advance(work);
+        slow.into_iter().for_each(succeed);
+        let held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+        let pending = wait(&world, "checkout", Class::CriticalPlus, 9000 * MS);
+        let (took, permit) = tick_for(&world, 9000 * MS, pending);
+        assert!(took >= 4000 * MS && took <= 4100 * MS && permit.is_some(), "{took:?}");
+        // A late settlement says how long the work takes, and what the caller claims says nothing.
+        world.advance(1000 * MS);
+        let mut claims = Completion::from(Outcome::Succeeded);
+        claims.ended_after = Some(Duration::from_hours(1));
+        for id in held {
+            settle(&world, id, claims);
+        }
+        let _held: Vec<_> = (0..PLACES - 1).map(|_| check(&world, "batch")).collect();
+        // Nineteen works of about five seconds and nine shorter ones.
+        drop(permit);
+        let _last = check(&world, "batch");
+        let pending = wait(&world, "checkout", Class::CriticalPlus, Duration::from_mins(5));
+        let (took, permit) = tick_for(&world, Duration::from_mins(5), pending);
+        assert!(took >= 50_000 * MS && took <= 52_000 * MS && permit.is_some(), "{took:?}");
+    }
+}
+
+#[test]
+fn places_expire_after_a_reload_as_before_it() {
+    let mut world = world(Some(QueueConfig::default()));
+    let held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+    let app = ResourceConfig::new(PLACES as u64).queue(QueueConfig::default());
+    let resources = Overload::builder(7).resource("app", app);
+    world.engine = world.engine.with_planes(Capacity::builder(), resources, NOW).unwrap();
+    let pending = wait(&world, "checkout", Class::CriticalPlus, 1500 * MS);
+    assert!(tick_for(&world, 1500 * MS, pending).1.is_some());
+    assert!(settle(&world, held[0], Outcome::Succeeded));
+    assert_eq!(world.stats().in_flight, 19);
+}
