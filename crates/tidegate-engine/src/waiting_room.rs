@@ -9,8 +9,9 @@ use core::time::Duration;
 
 use tidegate_core::{Class, Cost, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, Position, QueueConfig, QueueCounts,
-    QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces, WaitingRoom,
+    ArrivalShed, ClassThenArrival, Entrant, NamespaceShares, Obstacle, PlaceBounds, Position, QueueConfig,
+    QueueCounts, QueueTick, ResourceId, RoomBounds, RoomUse, ServiceTimes, TurnVerdict, WaitingNamespaces,
+    WaitingRoom,
 };
 
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, lock};
@@ -162,10 +163,12 @@ impl Room {
         &self,
         resource: ResourceId,
         service_times: ServiceTimes,
+        place_bounds: PlaceBounds,
         now: Timestamp,
     ) -> Option<QueueTick> {
         let mut state = self.state();
         state.room.set_service_times(resource, service_times);
+        state.room.set_place_bounds(resource, place_bounds);
         state.room.tick(resource, now)
     }
 

@@ -60,6 +60,7 @@ use std::collections::BTreeMap;
 use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::namespaces::{NamespaceKey, NamespaceShares};
+use crate::place_bounds::PlaceBounds;
 use crate::position_map::PositionMap;
 use crate::service_times::ServiceTimes;
 use crate::waiting_room::{Entrant, Position};
@@ -130,6 +131,8 @@ pub struct FairQueue {
     requests: PositionMap<QueuedRequest>,
     rate: ServiceRate,
     times: PlaceTimes,
+    /// `None`: a namespace may have all places.
+    place_bounds: Option<PlaceBounds>,
     /// The instants since which each class, and the whole queue, has never been empty.
     busy_since: [Option<Timestamp>; 4],
     queue_busy_since: Option<Timestamp>,
@@ -166,6 +169,7 @@ impl FairQueue {
             requests: PositionMap::default(),
             rate: ServiceRate::default(),
             times: PlaceTimes::default(),
+            place_bounds: None,
             busy_since: [None; 4],
             queue_busy_since: None,
             counts: [QueueCounts::default(); 4],
@@ -193,6 +197,12 @@ impl FairQueue {
     /// namespace needs is refused. Zero, the default: none is.
     pub fn set_service_times(&mut self, times: ServiceTimes) {
         self.times.set_typical(times);
+    }
+
+    /// Sets the bounds of the namespaces on places. A namespace that has as many as it may is passed
+    /// over. Default: none.
+    pub fn set_place_bounds(&mut self, bounds: PlaceBounds) {
+        self.place_bounds = Some(bounds);
     }
 
     /// The charge of a request of a tenant when its work begins: the recent average of the time
@@ -279,7 +289,17 @@ impl FairQueue {
 
     /// The request that is next.
     pub fn next(&self) -> Option<Position> {
-        self.classes[self.schedule.next(&self.config, self.waits())? as usize].next()
+        let next = Class::ALL.map(|class| {
+            let may_take =
+                |namespace| self.place_bounds.as_ref().is_none_or(|bounds| bounds.allow(namespace));
+            self.classes[class as usize].next(may_take)
+        });
+        next[self.schedule.next(&self.config, next.map(|next| next.is_some()))? as usize]
+    }
+
+    /// Whether a namespace may take one more place.
+    fn may_take_place(&self, namespace: NamespaceKey) -> bool {
+        self.place_bounds.as_ref().is_none_or(|bounds| bounds.allow(namespace))
     }
 
     fn waits(&self) -> [bool; 4] {

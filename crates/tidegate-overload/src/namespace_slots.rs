@@ -8,7 +8,7 @@
 use core::time::Duration;
 use std::sync::OnceLock;
 
-use tidegate_core::Class;
+use tidegate_core::{Class, Timestamp};
 
 use crate::cursor::{COHORTS, Cursor, LEVELS, RequestLevel};
 use crate::namespace_cursor::NamespaceCursor;
@@ -46,8 +46,12 @@ struct NamespaceSlot {
     offered: OnceLock<Box<[AtomicU64; LEVELS]>>,
     /// A [`NamespaceCursor`] in one word. Relaxed: one word, ordered with nothing.
     cursor: AtomicU64,
-    /// The places in flight that it has. Relaxed: a number for ticks, ordered with nothing.
+    /// The places in flight that it has, and the most that it may have. Relaxed: numbers, ordered
+    /// with nothing.
     places: AtomicU64,
+    places_max: AtomicU64,
+    /// Until when it is held back to its part, in nanoseconds.
+    held_back_until: AtomicU64,
     /// The requests that began to be served since the last tick.
     served: AtomicU64,
     /// The requests whose work has ended since the last tick, and the microseconds for which they
@@ -95,6 +99,8 @@ impl NamespaceSlots {
             offered: OnceLock::new(),
             cursor: AtomicU64::new(0),
             places: AtomicU64::new(0),
+            places_max: AtomicU64::new(u64::MAX),
+            held_back_until: AtomicU64::new(0),
             served: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             held_us: AtomicU64::new(0),
@@ -214,13 +220,51 @@ impl NamespaceSlots {
             .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
     }
 
-    /// Counts a place that a namespace has taken. The slot, which keeps its namespace until the
-    /// place is [given back](NamespaceSlots::give_back_place).
+    /// Counts a place that a namespace takes. The slot, which keeps its namespace until the place is
+    /// [given back](NamespaceSlots::give_back_place); `None`: it has as many as it may.
     #[inline]
-    pub(crate) fn take_place(&self, namespace: u32) -> u8 {
+    pub(crate) fn take_place(&self, namespace: u32) -> Option<u8> {
         let slot = self.claim(namespace);
-        self.slots[slot].places.fetch_add(1, Ordering::Relaxed);
-        slot as u8
+        let of = &self.slots[slot];
+        if of.places.fetch_add(1, Ordering::Relaxed) >= of.places_max.load(Ordering::Relaxed) {
+            of.places.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(slot as u8)
+    }
+
+    /// Whether a namespace may take one more place.
+    #[inline]
+    pub(crate) fn may_take_place(&self, namespace: NamespaceKey) -> bool {
+        let slot = match namespace {
+            NamespaceKey::Exact(number) => self.find(number),
+            NamespaceKey::Rest => Some(NAMESPACES_MAX),
+        };
+        slot.is_none_or(|slot| {
+            let of = &self.slots[slot];
+            of.places.load(Ordering::Relaxed) < of.places_max.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Holds a namespace back to its part of the places until an instant.
+    pub(crate) fn hold_back(&self, namespace: u32, until: Timestamp) {
+        self.slots[self.claim(namespace)].held_back_until.store(until.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Sets the most places of each namespace at `now`: its part for those that are held back,
+    /// which `part_of` says. Whether any of them may have more than before.
+    pub(crate) fn bound_places(&self, now: Timestamp, part_of: impl Fn(usize, NamespaceKey) -> u64) -> bool {
+        let mut is_raised = false;
+        for (number, slot) in self.slots.iter().enumerate() {
+            let is_held_back = slot.held_back_until.load(Ordering::Relaxed) > now.as_nanos();
+            let max = if is_held_back { part_of(number, self.key(number)) } else { u64::MAX };
+            let before = slot.places_max.load(Ordering::Relaxed);
+            if before != max {
+                slot.places_max.store(max, Ordering::Relaxed);
+                is_raised |= max > before;
+            }
+        }
+        is_raised
     }
 
     /// Counts a place that was given back.
@@ -229,10 +273,10 @@ impl NamespaceSlots {
         self.slots[usize::from(slot)].places.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The namespaces that have places, each with their number.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (NamespaceKey, u64)> + '_ {
+    /// The slots of namespaces that have places, each with their number.
+    pub(crate) fn places(&self) -> impl Iterator<Item = (usize, NamespaceKey, u64)> + '_ {
         let places = self.slots.iter().map(|slot| slot.places.load(Ordering::Relaxed)).enumerate();
-        places.filter(|(_, places)| *places > 0).map(|(slot, places)| (self.key(slot), places))
+        places.filter(|(_, places)| *places > 0).map(|(slot, places)| (slot, self.key(slot), places))
     }
 
     /// The key under which a namespace counts.
@@ -356,6 +400,8 @@ impl NamespaceSlots {
             NamespaceCursor::OPEN,
         );
         self.slots[slot].refused.store(0, Ordering::Relaxed);
+        self.slots[slot].held_back_until.store(0, Ordering::Relaxed);
+        self.slots[slot].places_max.store(u64::MAX, Ordering::Relaxed);
         if let Some(name) = self.names.get(slot) {
             name.store(LEFT, Ordering::Relaxed);
         }
@@ -379,8 +425,6 @@ fn micros(time: Duration) -> u64 {
 #[cfg(test)]
 #[cfg(not(tidegate_loom))]
 mod tests {
-    use tidegate_core::Timestamp;
-
     use super::*;
 
     fn level(namespace: u32) -> RequestLevel {
@@ -398,15 +442,32 @@ mod tests {
         assert!(offers[..64].iter().all(|offers| sum(offers) == 1));
         assert_eq!((offers[64].namespace, sum(&offers[64])), (NamespaceKey::Rest, 6));
         let leaves = offers.iter().find(|offers| offers.namespace == NamespaceKey::Exact(5)).unwrap();
-        let place = slots.take_place(5);
+        let place = slots.take_place(5).unwrap();
         assert!(!slots.release(leaves.slot), "its place is in use");
-        assert_eq!(slots.places().collect::<Vec<_>>(), [(NamespaceKey::Exact(5), 1)]);
+        let held: Vec<_> = slots.places().map(|(_, key, places)| (key, places)).collect();
+        assert_eq!(held, [(NamespaceKey::Exact(5), 1)]);
         slots.give_back_place(place);
         assert!(slots.release(leaves.slot));
         slots.offer(level(1_000_000));
         let offers = slots.take_tick(true);
         assert_eq!((offers.len(), offers[0].namespace), (1, NamespaceKey::Exact(1_000_000)));
         assert_eq!(offers[0].slot, leaves.slot);
+    }
+
+    #[test]
+    fn a_namespace_that_is_held_back_has_its_part_of_the_places_and_no_more() {
+        let slots = NamespaceSlots::new();
+        let now = Timestamp::from_secs(1_800_000_000);
+        let places: Vec<_> = (0..5).map(|_| slots.take_place(1).unwrap()).collect();
+        slots.hold_back(1, now.saturating_add(Duration::from_secs(60)));
+        let key = NamespaceKey::Exact(1);
+        assert!(!slots.bound_places(now, |_, namespace| if namespace == key { 4 } else { 0 }));
+        assert!(!slots.may_take_place(key) && slots.take_place(1).is_none());
+        assert!(slots.may_take_place(NamespaceKey::Exact(2)) && slots.take_place(2).is_some());
+        places.into_iter().take(2).for_each(|place| slots.give_back_place(place));
+        assert!(slots.take_place(1).is_some() && slots.take_place(1).is_none());
+        assert!(slots.bound_places(now.saturating_add(Duration::from_secs(60)), |..| 4));
+        assert!(slots.take_place(1).is_some());
     }
 
     #[test]

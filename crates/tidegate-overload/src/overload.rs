@@ -17,6 +17,7 @@ use crate::load_level::LoadLevel;
 use crate::marginal_rank::MarginalRank;
 use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
+use crate::place_bounds::PlaceBounds;
 use crate::queue_observation::QueueObservation;
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
@@ -413,8 +414,25 @@ impl Overload {
     }
 
     /// Counts an unsettled place that has expired.
-    pub fn count_expired_place(&self, resource: ResourceId) {
-        self.resource(resource).count_expired_place();
+    pub fn count_expired_place(&self, resource: ResourceId, namespace: u32, now: Timestamp) {
+        self.resource(resource).count_expired_place(namespace, now);
+    }
+
+    /// Whether unsettled places of a resource may have to expire; `has_waiting`: requests wait for
+    /// one.
+    pub fn may_have_overdue(&self, resource: ResourceId, has_waiting: bool) -> bool {
+        self.resource(resource).may_have_overdue(has_waiting)
+    }
+
+    /// Whether a namespace may have more places of a resource since the last call: the next request
+    /// that waits for one is to be called.
+    pub fn take_bound_raised(&self, resource: ResourceId) -> bool {
+        self.resource(resource).take_bound_raised()
+    }
+
+    /// The bounds on the places of the namespaces at a resource, for its fair queue.
+    pub fn place_bounds(&self, resource: ResourceId) -> PlaceBounds {
+        self.resource(resource).place_bounds()
     }
 
     /// Adds the end of a request's work, which was admitted at `admitted`, to the latency of its

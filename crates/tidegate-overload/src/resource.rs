@@ -22,10 +22,11 @@ use crate::level_control::{LevelControl, LevelInput};
 use crate::load_level::{LevelThresholds, LoadLevel};
 use crate::marginal_rank::MarginalRank;
 use crate::namespace_cursor::NamespaceCursor;
-use crate::namespace_slots::NamespaceSlots;
+use crate::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
+use crate::place_bounds::PlaceBounds;
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::service_times::{RecentAnswers, ServiceTimes};
@@ -182,6 +183,11 @@ impl InFlightPermit {
     }
 }
 
+/// A namespace that has asked for a place within this takes part in dividing them.
+const ACTIVE: Duration = Duration::from_secs(1);
+/// For so long a namespace whose unsettled place has expired is held back to its part.
+const HELD_BACK: Duration = Duration::from_mins(1);
+
 /// The state of one resource.
 #[derive(Debug)]
 pub(crate) struct Resource {
@@ -194,7 +200,7 @@ pub(crate) struct Resource {
     slow_answers: SlowAnswers,
     pub(crate) pacer: Pacer,
     /// The demand of each namespace and its cursor.
-    namespaces: NamespaceSlots,
+    namespaces: Arc<NamespaceSlots>,
     /// The signal that put the cursor there, as a number. Relaxed: a refusal that shows the one
     /// before decides nothing.
     binding_signal: AtomicU8,
@@ -238,6 +244,12 @@ struct ResourceControl {
     service_times: ServiceTimes,
     /// The slots of namespaces that ask for nothing and still have places.
     leaving: Vec<usize>,
+    /// When the namespace of each slot asked for a place, of those that did in the last second.
+    asked: BTreeMap<usize, (NamespaceKey, Timestamp)>,
+    /// The namespaces of which requests of the last tick got no place, and how many.
+    refused: Vec<(NamespaceKey, u64)>,
+    /// Whether a namespace may have more places than before, of which nobody was told yet.
+    is_bound_raised: bool,
 }
 
 /// The load of a resource, as signals and ticks see it.
@@ -276,6 +288,9 @@ impl Resource {
             recent_answers: RecentAnswers::default(),
             service_times: ServiceTimes::default(),
             leaving: Vec::new(),
+            asked: BTreeMap::new(),
+            refused: Vec::new(),
+            is_bound_raised: false,
         };
         let slow_answers = SlowAnswers::new();
         slow_answers.reconfigure(control.signals.slow_thresholds());
@@ -291,7 +306,7 @@ impl Resource {
             latency: LatencyAverages::new(),
             hints: AtomicU64::new(0),
             hint_key,
-            namespaces: NamespaceSlots::new(),
+            namespaces: Arc::new(NamespaceSlots::new()),
             binding_signal: AtomicU8::new(number_of(BindingSignal::InFlight)),
             retry_seconds: AtomicU64::new(Backoff::new().hint().as_secs()),
             shed: AtomicU64::new(0),
@@ -417,10 +432,11 @@ impl Resource {
     /// Takes a place for a request; `None` if none is free.
     #[inline]
     pub(crate) fn acquire(&self, id: ResourceId, level: RequestLevel) -> Option<InFlightPermit> {
+        let slot = self.namespaces.take_place(level.namespace())?;
         if !self.in_flight.acquire(level.class()) {
+            self.namespaces.give_back_place(slot);
             return None;
         }
-        let slot = self.namespaces.take_place(level.namespace());
         Some(InFlightPermit::new(id, slot, level.namespace()))
     }
 
@@ -443,7 +459,11 @@ impl Resource {
         now: Timestamp,
     ) -> Vec<OverduePlace> {
         let mut by_key: BTreeMap<NamespaceKey, (u64, u64)> = BTreeMap::new();
-        self.namespaces.places().for_each(|(key, places)| by_key.entry(key).or_default().0 += places);
+        self.namespaces.places().for_each(|(_, key, places)| by_key.entry(key).or_default().0 += places);
+        let control = lock(&self.control);
+        for (key, refused) in &control.refused {
+            by_key.entry(*key).or_default().1 += refused;
+        }
         for (key, waiting) in waiting.iter() {
             let key = match key {
                 NamespaceKey::Exact(number) => self.namespaces.key_of(number),
@@ -451,7 +471,6 @@ impl Resource {
             };
             by_key.entry(key).or_default().1 += waiting;
         }
-        let control = lock(&self.control);
         let claims = by_key.into_iter().map(|(namespace, (places, waiting))| {
             let weight = control.shares.weight(namespace);
             NamespaceClaim { namespace, places, waiting, weight }
@@ -463,8 +482,63 @@ impl Resource {
         self.unsettled().take_overdue(&claims, key_of, self.in_flight.max(), typical, now)
     }
 
-    /// Counts an unsettled place that has expired.
-    pub(crate) fn count_expired_place(&self) {
+    /// Whether unsettled places may have to expire: there are some, and requests were refused or
+    /// wait.
+    pub(crate) fn may_have_overdue(&self, has_waiting: bool) -> bool {
+        (has_waiting || !lock(&self.control).refused.is_empty()) && !self.unsettled().is_empty()
+    }
+
+    /// Whether a namespace may have more places since the last call.
+    pub(crate) fn take_bound_raised(&self) -> bool {
+        core::mem::take(&mut lock(&self.control).is_bound_raised)
+    }
+
+    /// The bounds of its namespaces on places.
+    pub(crate) fn place_bounds(&self) -> PlaceBounds {
+        PlaceBounds::new(Arc::clone(&self.namespaces))
+    }
+
+    /// Sets the most places of each namespace that is held back: its part among those that have
+    /// places or have asked for one in the last second.
+    fn bound_places(&self, control: &mut ResourceControl, now: Timestamp) {
+        // Other lines have no order that could pass over a namespace.
+        if control.config.queue.is_none() {
+            return;
+        }
+        let mut active: BTreeMap<usize, NamespaceKey> =
+            self.namespaces.places().map(|(slot, key, _)| (slot, key)).collect();
+        let is_recent = |at: &Timestamp| now.saturating_since(*at) <= ACTIVE;
+        active.extend(
+            control.asked.iter().filter(|(_, (_, at))| is_recent(at)).map(|(slot, (key, _))| (*slot, *key)),
+        );
+        let weight = |key: NamespaceKey| u64::from(control.shares.weight(key));
+        let weights: u64 = active.values().map(|key| weight(*key)).sum();
+        let places = self.in_flight.max();
+        let is_raised = self.namespaces.bound_places(now, |slot, key| {
+            let others = weights - if active.contains_key(&slot) { weight(key) } else { 0 };
+            if others == 0 { u64::MAX } else { (places * weight(key) / (others + weight(key))).max(1) }
+        });
+        control.is_bound_raised |= is_raised;
+    }
+
+    /// Notes which namespaces have asked in a tick, and how many of their requests got no place.
+    fn note_asked(&self, control: &mut ResourceControl, namespaces: &[NamespaceTick], now: Timestamp) {
+        control.asked.retain(|_, (_, at)| now.saturating_since(*at) <= ACTIVE);
+        control.refused.clear();
+        for tick in namespaces {
+            let Some(offered) = &tick.offered else { continue };
+            control.asked.insert(tick.slot, (tick.namespace, now));
+            let refused = offered.iter().sum::<u64>().saturating_sub(tick.served);
+            if refused > 0 {
+                control.refused.push((tick.namespace, refused));
+            }
+        }
+    }
+
+    /// Counts an unsettled place that has expired. Its namespace is held back to its part for a
+    /// while: it would take the next free place in the same way.
+    pub(crate) fn count_expired_place(&self, namespace: u32, now: Timestamp) {
+        self.namespaces.hold_back(namespace, now.saturating_add(HELD_BACK));
         self.places_expired.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -629,6 +703,8 @@ impl Resource {
             }
         }
         control.service_times = control.recent_answers.service_times();
+        self.note_asked(&mut control, &namespaces, now);
+        self.bound_places(&mut control, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursors(&control, now);
     }

@@ -60,6 +60,8 @@ pub struct OverduePlace {
     pub permit: u128,
     /// Its entry.
     pub place: UnsettledPlace,
+    /// The number of its namespace.
+    pub namespace: u32,
 }
 
 /// The places of a namespace at a resource, and what it waits for.
@@ -87,6 +89,11 @@ impl NamespaceClaim {
 }
 
 impl UnsettledPlaces {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_namespace.values().all(|known| known.places.is_empty())
+    }
+
     /// Adds a place of a permit that was admitted at `admitted`.
     pub(crate) fn add(&mut self, namespace: u32, permit: u128, admitted: Timestamp) -> UnsettledPlace {
         let place = UnsettledPlace { admitted, number: self.next_number };
@@ -160,7 +167,7 @@ impl UnsettledPlaces {
             let most = lacking.min(claim.places - part(claim));
             for (place, namespace, permit) in overdue.into_iter().take(most as usize) {
                 self.remove(namespace, place);
-                taken.push(OverduePlace { permit, place });
+                taken.push(OverduePlace { permit, place, namespace });
                 lacking -= 1;
             }
         }

@@ -44,6 +44,7 @@ use tidegate_core::{Class, Cost, Timestamp};
 
 use crate::fair_queue::{ArrivalShed, Departure, FairQueue, QueueConfig, QueueTerms, QueueTick, TurnVerdict};
 use crate::namespaces::{NamespaceKey, NamespaceShares};
+use crate::place_bounds::PlaceBounds;
 use crate::position_map::PositionMap;
 use crate::resource_id::ResourceId;
 use crate::service_times::ServiceTimes;
@@ -253,6 +254,14 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// Ticks the fair queue of a resource, see [`FairQueue::tick`]; `None` if it has none.
     pub fn tick(&mut self, resource: ResourceId, now: Timestamp) -> Option<QueueTick> {
         Some(self.queues.get_mut(&resource)?.tick(now))
+    }
+
+    /// Sets the bounds of the namespaces on the places of a resource that has a fair queue; see
+    /// [`FairQueue::set_place_bounds`].
+    pub fn set_place_bounds(&mut self, resource: ResourceId, bounds: PlaceBounds) {
+        if let Some(queue) = self.queues.get_mut(&resource) {
+            queue.set_place_bounds(bounds);
+        }
     }
 
     /// Sets how long a resource that has a fair queue takes for one request; see

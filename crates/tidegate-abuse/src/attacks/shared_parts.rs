@@ -68,6 +68,8 @@ enum End {
     AtOnce,
     /// Its work is done and settled as failed.
     Failed,
+    /// It is never settled.
+    Never,
 }
 
 impl End {
@@ -76,7 +78,8 @@ impl End {
         match self {
             Self::Worked | Self::WorkedAtHugeCost | Self::Failed => 1.0,
             Self::WorkedLong => 3.0,
-            Self::AtOnce => 0.0,
+            // The places of these say nothing of what is served.
+            Self::AtOnce | Self::Never => 0.0,
         }
     }
 }
@@ -160,6 +163,12 @@ const NUMBERS: &[Misconduct] = &[
     Misconduct {
         name: "settlements at once",
         group: Group { callers: 48, end: End::AtOnce, ..LOUD },
+        judges_throughput: true,
+        ..PLAIN
+    },
+    Misconduct {
+        name: "places that are never settled",
+        group: Group { callers: 48, end: End::Never, ..LOUD },
         judges_throughput: true,
         ..PLAIN
     },
@@ -498,6 +507,7 @@ impl CallerRun<'_> {
         }
         match self.group.end {
             End::AtOnce => {}
+            End::Never => return Ok(true),
             End::WorkedLong => (0..3).for_each(|_| self.service.work()),
             End::Worked | End::WorkedAtHugeCost | End::Failed => self.service.work(),
         }

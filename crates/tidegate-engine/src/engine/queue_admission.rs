@@ -50,7 +50,8 @@ impl Engine {
     pub(super) fn observe_queues(&self, overload: &Overload, now: Timestamp) {
         for (resource, _) in overload.queues() {
             let times = overload.service_times(resource);
-            if let Some(tick) = self.shared.room.tick(resource, times, now) {
+            let bounds = overload.place_bounds(resource);
+            if let Some(tick) = self.shared.room.tick(resource, times, bounds, now) {
                 overload.observe_queue(resource, tick.observation());
             }
         }

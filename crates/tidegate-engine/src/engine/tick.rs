@@ -105,17 +105,17 @@ impl Engine {
 
     /// Lets unsettled places expire that a namespace below its part waits for.
     fn expire_places(&self, overload: &Overload, now: Timestamp) {
-        if self.shared.room.count() == 0 {
-            return;
-        }
         for (id, _) in overload.resources() {
-            let waiting = self.shared.room.waiting_namespaces(id);
-            if waiting.is_empty() {
+            if overload.take_bound_raised(id) {
+                self.shared.room.returned(Obstacle::Place(id));
+            }
+            if !overload.may_have_overdue(id, self.shared.room.count() > 0) {
                 continue;
             }
+            let waiting = self.shared.room.waiting_namespaces(id);
             for overdue in overload.take_overdue_places(id, &waiting, now) {
                 if let Some((place, admitted)) = self.shared.kept.expire_place(overdue) {
-                    overload.count_expired_place(id);
+                    overload.count_expired_place(id, overdue.namespace, now);
                     place.settle(admitted, now);
                 }
             }

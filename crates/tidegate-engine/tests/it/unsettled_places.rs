@@ -177,3 +177,55 @@ fn places_expire_after_a_reload_as_before_it() {
     assert!(settle(&world, held[0], Outcome::Succeeded));
     assert_eq!(world.stats().in_flight, 19);
 }
+
+/// One tick in which a request of the namespace is refused or admitted at once.
+fn asks_in_a_tick(world: &World, namespace: &str) -> Option<Permit> {
+    world.advance(TICK);
+    let _ = world.engine.tick(world.now());
+    asks_at_once(world, namespace)
+}
+
+/// A request that is refused or admitted at once.
+fn asks_at_once(world: &World, namespace: &str) -> Option<Permit> {
+    match world.begin(&request(namespace, Class::SheddablePlus)) {
+        Stage::Admitted(permit) => Some(permit),
+        Stage::Refused(_) => None,
+        Stage::Waits(_) => panic!("it may not wait"),
+    }
+}
+
+#[test]
+fn requests_that_are_refused_are_waited_for_as_those_that_wait() {
+    for world in worlds() {
+        let _held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+        let served = (0..20).find_map(|_| asks_in_a_tick(&world, "checkout"));
+        assert!(served.is_some() && world.stats().places_expired > 0, "{:?}", world.stats());
+    }
+}
+
+#[test]
+fn a_namespace_whose_place_has_expired_is_held_back_to_its_part_while_another_asks() {
+    let world = world(Some(QueueConfig::default()));
+    let _held: Vec<_> = (0..PLACES).map(|_| check(&world, "batch")).collect();
+    let served = (0..20).find_map(|_| asks_in_a_tick(&world, "checkout"));
+    drop(served);
+    let takes = |world: &World| {
+        let tries = (0..2 * PLACES).map_while(|_| asks_at_once(world, "batch"));
+        tries.map(|permit| keep(world, permit)).count()
+    };
+    for tick in 0..300 {
+        let served = asks_in_a_tick(&world, "checkout");
+        assert!(served.is_some(), "tick {tick}");
+        drop(served);
+        takes(&world);
+        // One place was lacked. The namespace does not take it again.
+        assert_eq!(world.stats().in_flight, PLACES as u64 - 1, "tick {tick}");
+    }
+    // A second after the other has stopped asking, all places are its own.
+    for _ in 0..12 {
+        world.advance(TICK);
+        let _ = world.engine.tick(world.now());
+    }
+    takes(&world);
+    assert_eq!(world.stats().in_flight, PLACES as u64);
+}

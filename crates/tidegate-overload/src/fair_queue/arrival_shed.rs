@@ -44,6 +44,10 @@ pub enum ArrivalShed {
 impl FairQueue {
     /// Why a request is to be refused on arrival, if it is.
     pub fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
+        // With nothing before it, a request waits for one place, whatever was measured before.
+        if self.is_empty() {
+            return None;
+        }
         let wait = self.estimated_wait(entrant)?;
         if is_hopeless_after(wait, entrant, now) {
             return Some(ArrivalShed::Hopeless);

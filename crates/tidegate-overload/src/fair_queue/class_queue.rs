@@ -116,9 +116,10 @@ impl ClassQueue {
         self.namespaces.open(of, shares.weight(of), NamespaceQueue::default)
     }
 
-    /// The request that is next.
-    pub(super) fn next(&self) -> Option<Position> {
-        self.namespaces.get(self.namespaces.first()?).next(self.is_lifo)
+    /// The request that is next, of the namespaces that may take a place.
+    pub(super) fn next(&self, may_take: impl Fn(NamespaceKey) -> bool) -> Option<Position> {
+        let first = self.namespaces.ready().find(|number| may_take(self.namespaces.key(*number)))?;
+        self.namespaces.get(first).next(self.is_lifo)
     }
 
     /// The earliest request of a sub-queue.

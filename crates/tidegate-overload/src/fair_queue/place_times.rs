@@ -16,7 +16,7 @@ use crate::service_times::ServiceTimes;
 /// replace each other.
 const TENANTS: usize = 64;
 /// The last so many times of a tenant count in its average.
-const TIMES: f64 = 32.0;
+const TIMES: f64 = 64.0;
 /// The times after which an average is more than chance.
 const TIMES_MIN: f64 = 8.0;
 /// An average that is off the typical time by no more than this factor is off by chance.

@@ -46,7 +46,10 @@ impl FairQueue {
         waiting: impl Fn(&NamespaceQueue) -> f64,
     ) -> f64 {
         let own_weight = f64::from(self.shares.weight(namespace));
-        let others = self.classes[class as usize].ready().filter(|(key, ..)| *key != namespace);
+        // A namespace that has as many places as it may is passed over.
+        let others = self.classes[class as usize]
+            .ready()
+            .filter(|(key, ..)| *key != namespace && self.may_take_place(*key));
         others.map(|(_, weight, queue)| (own * f64::from(weight) / own_weight).min(waiting(queue))).sum()
     }
 
