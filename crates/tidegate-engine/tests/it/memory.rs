@@ -20,6 +20,32 @@ const BYTES_MAX: u64 = 256;
 
 #[test]
 fn a_queued_request_takes_at_most_256_bytes_beside_its_copy_and_gives_all_back() {
+    let Room { each, kept } = fill(8);
+    println!("{each} bytes a queued request, {REQUEST_BYTES} of them for its copy");
+    assert!(each - REQUEST_BYTES <= BYTES_MAX, "{each} bytes, {REQUEST_BYTES} of them for its copy");
+    // Lists of sub-queues keep their room for the next ones.
+    println!("{kept} bytes are kept");
+    assert!(kept <= 2 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
+}
+
+/// A refusal that is remembered while its request waits names the tenant as well.
+#[test]
+fn issue_39_a_queued_request_keeps_its_tenant_once() {
+    let (short, long) = (fill(8).each, fill(208).each);
+    println!("{short} bytes with a tenant of 8 bytes, {long} with one of 208");
+    assert!(long - short <= 216, "{short} bytes with a tenant of 8 bytes, {long} with one of 208");
+}
+
+/// A room with 100 000 requests.
+struct Room {
+    /// The bytes of each.
+    each: u64,
+    /// The bytes that are kept when all have left.
+    kept: i64,
+}
+
+/// Fills a room with requests of tenants with names of this length.
+fn fill(tenant_bytes: usize) -> Room {
     let overload = Overload::new(ResourceConfig::new(1).queue(QueueConfig::default()), 7).unwrap();
     let engine = Engine::builder(config()).namespace(NamespaceConfig::new("api", [])).overload(overload);
     let engine = engine.build().unwrap();
@@ -28,7 +54,7 @@ fn a_queued_request_takes_at_most_256_bytes_beside_its_copy_and_gives_all_back()
     let request = Request::new("api", tidegate_core::Attributes::default())
         .may_wait_until(NOW.saturating_add(Duration::from_hours(1)));
     let held = engine.admit(&request, NOW).unwrap();
-    let tenants: Vec<String> = (0..1_000).map(|tenant| format!("{tenant:08}")).collect();
+    let tenants: Vec<String> = (0..1_000).map(|tenant| format!("{tenant:0tenant_bytes$}")).collect();
     // The handle of a request is its driver's.
     let mut waiting: Vec<Pending> = Vec::with_capacity(QUEUED);
     let info = allocation_counter::measure(|| {
@@ -41,14 +67,9 @@ fn a_queued_request_takes_at_most_256_bytes_beside_its_copy_and_gives_all_back()
         }
     });
     let each = info.bytes_current.cast_unsigned() / QUEUED as u64;
-    println!("{each} bytes a queued request, {REQUEST_BYTES} of them for its copy");
     assert_eq!(engine.waiting(), QUEUED);
-    assert!(each - REQUEST_BYTES <= BYTES_MAX, "{each} bytes, {REQUEST_BYTES} of them for its copy");
     let taken = info.bytes_current;
     let info = allocation_counter::measure(|| drop((waiting, held)));
     assert_eq!(engine.waiting(), 0);
-    // Lists of sub-queues keep their room for the next ones.
-    let kept = taken + info.bytes_current;
-    println!("{kept} bytes are kept");
-    assert!(kept <= 2 * i64::try_from(QUEUED).unwrap(), "{kept} bytes are kept");
+    Room { each, kept: taken + info.bytes_current }
 }
