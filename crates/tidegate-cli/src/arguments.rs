@@ -67,7 +67,9 @@ pub(crate) enum Command {
     ///
     /// With NAMESPACE and NAME=VALUE it also says what each limit would answer that caller now, as
     /// `tidegate explain` does, so that a caller that is refused is found however many others are
-    /// refused as well.
+    /// refused as well. Where the overload plane refused that caller, it also says the level of the
+    /// request and the admission cursor, in the class and at the resource that refused most;
+    /// --class and --resource choose others.
     #[command(after_help = exit::OPERATING)]
     Top(operator_commands::Top),
     /// List the limits in force, and which policy they are of

@@ -8,7 +8,7 @@ use tidegate_wire::explanation::ExplanationBody;
 use tidegate_wire::refused_keys::{LimitCountBody, RefusedKeyBody, TopKeysBody};
 
 use crate::arguments::operator_commands::{KeyGroups, Top};
-use crate::arguments::request::{Attribute, Question};
+use crate::arguments::request::{Attribute, Class, LoadTarget, Question};
 use crate::client::{self, ClientError, print, target, wait_for};
 use crate::columns::{Columns, one_line};
 use crate::exit::Exit;
@@ -42,9 +42,31 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     };
     let question =
         Question { namespace: namespace.clone(), attributes: arguments.attributes.clone(), cost: None };
-    // A domain of files has refused keys and no limits that can be explained.
-    let explanation = client::explain(&arguments.daemon, &question, &arguments.target, None).await.ok();
+    let target = target_of(&arguments.target, &top);
+    let explanation = match client::explain(&arguments.daemon, &question, &target, None).await {
+        Ok(explanation) => Some(explanation),
+        Err(error) if arguments.target.resource.is_some() => return Err(error),
+        // A domain of files has refused keys and no limits that can be explained.
+        Err(_) => None,
+    };
     Ok(TopAnswer { top, explanation })
+}
+
+/// The class and the resource at which the overload plane refused the selected keys most, as far as
+/// the arguments leave them open.
+fn target_of(asked: &LoadTarget, top: &TopKeysBody) -> LoadTarget {
+    let refused = top.keys.iter().flat_map(|key| {
+        let limits = key.limits.iter().map(|one| (&one.class, &one.resource));
+        core::iter::once((&key.class, &key.resource)).chain(limits)
+    });
+    let mut targets = refused.filter_map(|(class, resource)| {
+        Some(LoadTarget { class: Class::named(class.as_deref()?), resource: Some(resource.clone()?) })
+    });
+    let fits = |one: &LoadTarget| {
+        (asked.class.is_none() || asked.class == one.class)
+            && (asked.resource.is_none() || asked.resource == one.resource)
+    };
+    targets.find(fits).unwrap_or_else(|| asked.clone())
 }
 
 fn pair((name, value): &Attribute) -> String {
@@ -94,7 +116,10 @@ fn keys(top: &TopKeysBody) -> Columns<7> {
     for key in &top.keys {
         columns.push([
             key.namespace.clone(),
-            key.limit.clone(),
+            match &key.resource {
+                Some(resource) => format!("{} at {resource}", key.limit),
+                None => key.limit.clone(),
+            },
             if key.key.is_empty() { "one counter for all".to_owned() } else { key.key.clone() },
             between(key.refusals, key.error),
             format!("{:.1}", key.rate_per_s),
@@ -111,8 +136,11 @@ fn tenants(top: &TopKeysBody) -> Columns<6> {
         Columns::new(["NAMESPACE", "TENANT", ">REFUSED", ">PER S", ">LAST SEEN", "LIMIT OR MECHANISM"]);
     for row in &top.keys {
         let limit = |one: &LimitCountBody| {
-            let class = one.class.as_ref().map_or(String::new(), |class| format!(" of {class}"));
-            format!("{}{class} {}", one.limit, between(one.refusals, one.error))
+            let part = |word: &str, name: &Option<String>| {
+                name.as_ref().map_or(String::new(), |name| format!(" {word} {name}"))
+            };
+            let (class, resource) = (part("of", &one.class), part("at", &one.resource));
+            format!("{}{class}{resource} {}", one.limit, between(one.refusals, one.error))
         };
         let tenant = row.key.strip_prefix("tenant=").unwrap_or("none");
         columns.push([

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use tidegate_core::{Plane, Reason, Refusal, Text, Timestamp};
+use tidegate_core::{Plane, Reason, Refusal, RefusalDetails, Text, Timestamp};
 use tidegate_wire::refused_keys::{LimitCountBody, ReasonCountBody, RefusedKeyBody, TopKeysBody};
 use tidegate_wire::retry_after::millis_up;
 use tidegate_wire::text::shortened;
@@ -63,16 +63,20 @@ pub(crate) struct RefusedCounter<'a> {
     pub(crate) limit: &'a str,
     /// The attributes and values that name the counter.
     pub(crate) scope: &'a [(Text, Text)],
+    /// The resource that refused it, if one with a name did.
+    pub(crate) resource: Option<&'a str>,
     /// Why it was refused.
     pub(crate) reason: Reason,
 }
 
 impl<'a> From<&'a Refusal> for RefusedCounter<'a> {
     fn from(refusal: &'a Refusal) -> Self {
+        let details = refusal.details.as_deref().and_then(RefusalDetails::overload);
         Self {
             namespace: &refusal.namespace,
             limit: refusal.name(),
             scope: &refusal.scope,
+            resource: details.and_then(|details| details.resource.as_deref()),
             reason: refusal.reason(),
         }
     }
@@ -183,7 +187,8 @@ impl RefusedKeys {
     /// Counts one refusal. A key that was counted shortly before costs no allocation.
     pub(crate) fn count<'a>(&self, refused: impl Into<RefusedCounter<'a>>, now: Timestamp) {
         let refused = refused.into();
-        let key_hash = self.hasher.hash_one((refused.namespace, refused.limit, refused.scope));
+        let RefusedCounter { namespace, limit, scope, resource, .. } = refused;
+        let key_hash = self.hasher.hash_one((namespace, limit, scope, resource));
         let hash = self.hasher.hash_one((key_hash, refused.reason));
         let sketches = self.namespaces.load();
         match sketches.find(refused.namespace) {
@@ -325,8 +330,18 @@ impl RefusedCounter<'_> {
             scope: within
                 .map(|(name, value)| (Box::from(&**name), Box::from(&*shortened(value, KEY_BYTES_MAX))))
                 .collect(),
+            resource: self.resource.map(Into::into),
             reason: self.reason,
         }
+    }
+}
+
+impl RefusedName {
+    /// The class of the requests, if the overload plane refused them.
+    fn class(&self) -> Option<&str> {
+        let class = || self.scope.iter().find(|(attribute, _)| **attribute == *CLASS);
+        let class = (self.reason.plane() == Plane::Overload).then(class).flatten();
+        class.map(|(_, value)| &**value)
     }
 }
 
@@ -355,7 +370,9 @@ impl KeySum {
     fn rank(&self) -> impl Ord + use<> {
         use core::cmp::Reverse;
         let name = self.reasons.first().map(|one| Arc::clone(&one.name));
-        let text = name.map(|name| (name.namespace.clone(), name.limit.clone(), name.scope.clone()));
+        let text = name.map(|name| {
+            (name.namespace.clone(), name.limit.clone(), name.scope.clone(), name.resource.clone())
+        });
         (Reverse(self.certain()), Reverse(self.refusals), text)
     }
 
@@ -376,6 +393,8 @@ impl KeySum {
             namespace: name.namespace.to_string(),
             limit: name.limit.to_string(),
             key: pairs_text(scope),
+            class: name.class().map(str::to_owned),
+            resource: name.resource.as_deref().map(str::to_owned),
             limits: Vec::new(),
             reasons: self.reasons.iter().map(reason).collect(),
             refusals: self.refusals,
@@ -388,7 +407,7 @@ impl KeySum {
 }
 
 impl KeySum {
-    /// The row of a tenant: its refusals by reason, and by limit and class.
+    /// The row of a tenant: its refusals by reason, and by limit, or by mechanism, class and resource.
     fn tenant_body(self, selection: &KeySelection<'_>, span: Duration, now: Timestamp) -> RefusedKeyBody {
         let (mut limits, mut reasons) = (Vec::<LimitCountBody>::new(), Vec::<ReasonCountBody>::new());
         let mut key = String::new();
@@ -396,17 +415,20 @@ impl KeySum {
             if let Some(tenant) = selection.tenant_of(name).filter(|tenant| !tenant.is_empty()) {
                 key = pairs_text([(TENANT, tenant)].into_iter());
             }
-            let class = || name.scope.iter().find(|(attribute, _)| **attribute == *CLASS);
-            let class = (name.reason.plane() == Plane::Overload).then(class).flatten();
-            let class = class.map(|(_, value)| value.to_string());
-            match limits.iter_mut().find(|known| *known.limit == *name.limit && known.class == class) {
+            let is_of = |known: &&mut LimitCountBody| {
+                *known.limit == *name.limit
+                    && known.class.as_deref() == name.class()
+                    && known.resource.as_deref() == name.resource.as_deref()
+            };
+            match limits.iter_mut().find(is_of) {
                 Some(known) => {
                     known.refusals += refusals;
                     known.error += error;
                 }
                 None => limits.push(LimitCountBody {
                     limit: name.limit.to_string(),
-                    class,
+                    class: name.class().map(str::to_owned),
+                    resource: name.resource.as_deref().map(str::to_owned),
                     refusals: *refusals,
                     error: *error,
                 }),
@@ -424,14 +446,19 @@ impl KeySum {
             }
         }
         limits.sort_by(|one, other| {
-            let rest = || (&one.limit, &one.class).cmp(&(&other.limit, &other.class));
+            let rest = || {
+                let name =
+                    |one: &LimitCountBody| (one.limit.clone(), one.class.clone(), one.resource.clone());
+                name(one).cmp(&name(other))
+            };
             other.refusals.cmp(&one.refusals).then_with(rest)
         });
         reasons.sort_by(|one, other| {
             other.refusals.cmp(&one.refusals).then_with(|| one.reason.cmp(&other.reason))
         });
         let limit = limits.first().map(|first| first.limit.clone()).unwrap_or_default();
-        RefusedKeyBody { limit, key, limits, reasons, ..self.body(span, now) }
+        let (class, resource) = (None, None);
+        RefusedKeyBody { limit, key, class, resource, limits, reasons, ..self.body(span, now) }
     }
 }
 

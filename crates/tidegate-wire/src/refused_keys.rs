@@ -41,7 +41,14 @@ pub struct RefusedKeyBody {
     /// plane the class and the tenant of the request. Cut after 256 bytes. With `by=tenant` the
     /// tenant alone, as `tenant=t40`; empty for requests without one.
     pub key: String,
-    /// Refusals of a tenant by limit or mechanism and by class, the most frequent first; only with
+    /// The class of the requests, if the overload plane refused them; absent with `by=tenant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The resource that refused them; absent for a limit, a deadline and the default resource, and
+    /// with `by=tenant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    /// Refusals of a tenant by limit, or by mechanism, class and resource, the most frequent first; only with
     /// `by=tenant`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitCountBody>,
@@ -69,6 +76,9 @@ pub struct LimitCountBody {
     /// The class of the requests; absent for a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// The resource that refused them; absent for a limit, a deadline and the default resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// At most `error` too high, never too low.
     pub refusals: u64,
     /// By how much `refusals` may be too high.

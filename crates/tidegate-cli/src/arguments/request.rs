@@ -166,6 +166,11 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// The class with this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|class| class.as_str() == name)
+    }
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::CriticalPlus => "critical_plus",

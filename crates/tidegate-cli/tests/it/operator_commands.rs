@@ -145,13 +145,18 @@ fn issue_39_one_command_says_why_the_overload_plane_refused_a_tenant() {
     }
     let out = done(&at, "top api customer=t40");
     let row = out.lines().find(|line| line.contains("tenant=t40")).unwrap_or_else(|| panic!("{out}"));
-    assert!(row.starts_with("api        in_flight  class=sheddable, tenant=t40 "), "{out}");
+    assert!(row.starts_with("api        in_flight at app  class=sheddable, tenant=t40 "), "{out}");
     assert!(row.contains(" 3 ") && row.ends_with("overload_shed"), "{out}");
+    let shown = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains("At resource app (class sheddable, tenant t40) its level is "), "{out}");
+    assert!(shown.contains("would be refused, by the daemon"), "{out}");
+    let (code, _, err) = told(&at, None, "top api customer=t40 --resource ap");
+    assert!(code != 0 && err.contains("resource \"ap\" does not exist"), "{code} {err}");
     assert!(done(&at, "top api customer=t41").contains("No key with customer=t41 was refused"));
 
     let out = done(&at, "top api --by tenant");
     let row = out.lines().find(|line| line.contains("t40")).unwrap_or_else(|| panic!("{out}"));
-    assert!(row.starts_with("api        t40 ") && row.ends_with("in_flight of sheddable 3"), "{out}");
+    assert!(row.starts_with("api        t40 ") && row.ends_with("in_flight of sheddable at app 3"), "{out}");
 
     let (code, out, _) = told(&at, None, "explain api --class sheddable --tenant t40 --resource app");
     assert_eq!(code, 1, "{out}");

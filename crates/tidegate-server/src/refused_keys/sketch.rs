@@ -23,6 +23,8 @@ pub(super) struct RefusedName {
     pub(super) namespace: Box<str>,
     pub(super) limit: Box<str>,
     pub(super) scope: Box<[(Box<str>, Box<str>)]>,
+    /// The resource that refused it, if one with a name did.
+    pub(super) resource: Option<Box<str>>,
     pub(super) reason: Reason,
 }
 

@@ -13,7 +13,7 @@ fn keys() -> RefusedKeys {
 
 fn count_as(keys: &RefusedKeys, namespace: &str, limit: &str, user: &str, reason: Reason, now: Timestamp) {
     let scope = [(Text::from_static("user"), Text::from(user))];
-    keys.count(RefusedCounter { namespace, limit, scope: &scope, reason }, now);
+    keys.count(RefusedCounter { namespace, limit, scope: &scope, resource: None, reason }, now);
 }
 
 fn count(keys: &RefusedKeys, user: &str, now: Timestamp) {

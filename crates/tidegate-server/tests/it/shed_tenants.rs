@@ -29,6 +29,8 @@ struct Mechanism {
     name: &'static str,
     /// The class of the requests.
     class: &'static str,
+    /// The resource that refused them.
+    resource: Option<&'static str>,
 }
 
 impl Daemon {
@@ -45,6 +47,7 @@ namespaces: {{ api: {{ limits: [{{ name: per-customer, key: [customer], rate: 10
 resources:
   app: {{ concurrency: 1, queue: {{ requests: 1, wait: off }} }}
   bare: {{ concurrency: 1, queue: {{ requests: 1, wait: 30s }} }}
+  slow: {{ concurrency: 1, queue: {{ requests: 10, wait: 30s }} }}
 proxy:
   upstreams: {{ app: [\"http://{server}\"] }}
   routes:
@@ -102,7 +105,7 @@ proxy:
 
     /// Everything says that the mechanism refused `t40`, the last time over `protocol`.
     async fn is_observed(&self, mechanism: &Mechanism, protocol: &str, lines: usize) {
-        let Mechanism { reason, name, class } = *mechanism;
+        let Mechanism { reason, name, class, resource } = *mechanism;
         let line = self.decision_lines(lines).await.pop().unwrap();
         assert_eq!((&line["limit"], &line["reason"]), (&json!(name), &json!(reason)), "{line}");
         assert_eq!(line["scope"], json!({"class": class, "tenant": "t40"}), "{line}");
@@ -124,11 +127,16 @@ proxy:
                 (&json!(key), &json!(name)),
                 "{top}"
             );
+            assert_eq!(top["keys"][0]["resource"].as_str(), resource, "{top}");
+            assert_eq!(top["keys"][0]["class"], class, "{top}");
         }
         let top = self.get("/v1/keys/top?namespace=api&by=tenant").await.json();
         let row = top["keys"].as_array().unwrap().iter().find(|row| row["key"] == "tenant=t40").unwrap();
         let limits = row["limits"].as_array().unwrap();
-        assert!(limits.iter().any(|one| one["limit"] == name && one["class"] == class), "{top}");
+        let is_listed = |one: &Value| {
+            one["limit"] == name && one["class"] == class && one["resource"].as_str() == resource
+        };
+        assert!(limits.iter().any(is_listed), "{top}");
     }
 }
 
@@ -143,7 +151,8 @@ async fn issue_39_without_a_place_the_tenant_is_named_at_each_door() {
     assert_eq!(daemon.check(&body("t1")).await.status, 200);
     let refused = daemon.check(&body("t40")).await;
     assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
-    let no_place = |class| Mechanism { reason: "overload_shed", name: "in_flight", class };
+    let no_place =
+        |class| Mechanism { reason: "overload_shed", name: "in_flight", class, resource: Some("app") };
     daemon.is_observed(&no_place("sheddable"), "http", 1).await;
 
     let refused = daemon.proxied("t40").await;
@@ -180,8 +189,55 @@ async fn issue_39_a_full_queue_names_the_tenant() {
     eventually("one waits", async || daemon.handle.proxy_waiting() == 1).await;
     let refused = daemon.check(&body("t40")).await;
     assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
-    let full = Mechanism { reason: "queue_full", name: "queue", class: "sheddable" };
+    let resource = Some("bare");
+    let full = Mechanism { reason: "queue_full", name: "queue", class: "sheddable", resource };
     daemon.is_observed(&full, "http", 1).await;
+}
+
+#[tokio::test]
+async fn issue_39_a_queue_that_is_too_long_names_the_tenant() {
+    let daemon = Daemon::start().await;
+    let body = |tenant: &str, wait_ms: u64| {
+        json!({"namespace": "api", "resource": "slow", "class": "sheddable", "wait_ms": wait_ms,
+            "attributes": {"tenant": tenant}})
+    };
+    let settle = async |admitted: &Answer| {
+        let permit = json!({"permit": admitted.json()["permit"]}).to_string();
+        assert_eq!(daemon.client().await.post("/v1/settle", &permit).await.status, 200);
+    };
+    let mut admitted = daemon.check(&body("t0", 30_000)).await;
+    let mut waiting = Vec::new();
+    for tenant in 1..=4 {
+        waiting.push(daemon.asked(&body(&format!("t{tenant}"), 30_000)).await);
+        eventually("it waits", async || daemon.handle.proxy_waiting() == tenant).await;
+    }
+    // Two requests leave the queue while others wait: so it is known that each takes 100 ms.
+    for client in &mut waiting[..2] {
+        daemon.clock.advance(Duration::from_millis(100));
+        settle(&admitted).await;
+        admitted = client.answer().await.unwrap();
+        assert_eq!(admitted.status, 200, "{admitted:?}");
+    }
+    let refused = daemon.check(&body("t40", 50)).await;
+    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    let resource = Some("slow");
+    let delay = Mechanism { reason: "overload_shed", name: "queue_delay", class: "sheddable", resource };
+    daemon.is_observed(&delay, "http", 1).await;
+}
+
+#[tokio::test]
+async fn issue_39_a_deadline_that_is_over_names_the_tenant() {
+    let daemon = Daemon::start().await;
+    let body = json!({"namespace": "api", "resource": "bare", "class": "sheddable",
+        "attributes": {"tenant": "t40"}});
+    let request = post("/v1/check", &body.to_string());
+    let mut client = daemon.client().await;
+    client.send(request.replacen("\r\n", "\r\ntidegate-deadline-ms: 0\r\n", 1)).await;
+    let refused = client.answer().await.unwrap();
+    assert_eq!((refused.status, scope_of(&refused)), (503, json!({"class": "sheddable", "tenant": "t40"})));
+    let (reason, resource) = ("deadline_unmeetable", None);
+    let late = Mechanism { reason, name: "deadline", class: "sheddable", resource };
+    daemon.is_observed(&late, "http", 1).await;
 }
 
 #[tokio::test]
