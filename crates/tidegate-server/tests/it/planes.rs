@@ -2,6 +2,7 @@
 //! of them.
 
 mod loads;
+mod shares;
 mod tables;
 mod unsettled_places;
 mod waits;
