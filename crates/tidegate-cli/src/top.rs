@@ -59,14 +59,20 @@ fn target_of(asked: &LoadTarget, top: &TopKeysBody) -> LoadTarget {
         let limits = key.limits.iter().map(|one| (&one.class, &one.resource));
         core::iter::once((&key.class, &key.resource)).chain(limits)
     });
-    let mut targets = refused.filter_map(|(class, resource)| {
-        Some(LoadTarget { class: Class::named(class.as_deref()?), resource: Some(resource.clone()?) })
-    });
-    let fits = |one: &LoadTarget| {
-        (asked.class.is_none() || asked.class == one.class)
-            && (asked.resource.is_none() || asked.resource == one.resource)
+    let targets: Vec<_> = refused
+        .filter_map(|(class, resource)| Some((Class::named(class.as_deref()?), resource.clone()?)))
+        .collect();
+    let fits = |(class, resource): &&(Option<Class>, String)| {
+        (asked.class.is_none() || asked.class == *class)
+            && asked.resource.as_ref().is_none_or(|asked| asked == resource)
     };
-    targets.find(fits).unwrap_or_else(|| asked.clone())
+    let Some((class, resource)) = targets.iter().find(fits).or(targets.first()) else {
+        return asked.clone();
+    };
+    LoadTarget {
+        class: asked.class.or(*class),
+        resource: asked.resource.clone().or_else(|| Some(resource.clone())),
+    }
 }
 
 fn pair((name, value): &Attribute) -> String {

@@ -54,7 +54,7 @@ pub(crate) struct Explain {
 /// The class and the resource of a request, by which the overload plane decides.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct LoadTarget {
-    /// The class of the request [default: as the policy says, otherwise sheddable_plus]
+    /// The class of the request [default: as the policy says]
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
     /// The resource that serves it: also say its level and the admission cursor there

@@ -113,7 +113,7 @@ fn a_caller_that_is_refused_during_a_flood_is_found_in_one_command() {
 
 const SHARED: &str = "store: { kind: memory }
 namespaces: { api: { limits: [], request: { tenant: entry.customer } } }
-resources: { app: { concurrency: 1 } }
+resources: { app: { concurrency: 1, queue: { requests: 1, wait: off } } }
 ";
 
 #[test]
@@ -150,6 +150,8 @@ fn issue_39_one_command_says_why_the_overload_plane_refused_a_tenant() {
     let shown = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("At resource app (class sheddable, tenant t40) its level is "), "{out}");
     assert!(shown.contains("would be refused, by the daemon"), "{out}");
+    let out = done(&at, "top api customer=t40 --class critical");
+    assert!(out.contains("At resource app (class critical, tenant t40) its level is "), "{out}");
     let (code, _, err) = told(&at, None, "top api customer=t40 --resource ap");
     assert!(code != 0 && err.contains("resource \"ap\" does not exist"), "{code} {err}");
     assert!(done(&at, "top api customer=t41").contains("No key with customer=t41 was refused"));
