@@ -407,7 +407,8 @@ impl KeySum {
 }
 
 impl KeySum {
-    /// The row of a tenant: its refusals by reason, and by limit, or by mechanism, class and resource.
+    /// The row of a tenant: its refusals by reason, and by limit, or by mechanism, class and
+    /// resource.
     fn tenant_body(self, selection: &KeySelection<'_>, span: Duration, now: Timestamp) -> RefusedKeyBody {
         let (mut limits, mut reasons) = (Vec::<LimitCountBody>::new(), Vec::<ReasonCountBody>::new());
         let mut key = String::new();

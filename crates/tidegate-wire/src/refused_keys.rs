@@ -48,8 +48,8 @@ pub struct RefusedKeyBody {
     /// with `by=tenant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Refusals of a tenant by limit, or by mechanism, class and resource, the most frequent first; only with
-    /// `by=tenant`.
+    /// Refusals of a tenant by limit, or by mechanism, class and resource, the most frequent first;
+    /// only with `by=tenant`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitCountBody>,
     /// Refusals of the key by reason, the most frequent first.
