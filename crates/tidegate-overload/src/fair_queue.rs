@@ -199,8 +199,8 @@ impl FairQueue {
         self.times.set_typical(times);
     }
 
-    /// Sets the bounds of the namespaces on places. A namespace that has as many as it may is passed
-    /// over. Default: none.
+    /// Sets the bounds of the namespaces on places. A namespace that has as many as it may is
+    /// passed over. Default: none.
     pub fn set_place_bounds(&mut self, bounds: PlaceBounds) {
         self.place_bounds = Some(bounds);
     }

@@ -220,8 +220,8 @@ impl NamespaceSlots {
             .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
     }
 
-    /// Counts a place that a namespace takes. The slot, which keeps its namespace until the place is
-    /// [given back](NamespaceSlots::give_back_place); `None`: it has as many as it may.
+    /// Counts a place that a namespace takes. The slot, which keeps its namespace until the place
+    /// is [given back](NamespaceSlots::give_back_place); `None`: it has as many as it may.
     #[inline]
     pub(crate) fn take_place(&self, namespace: u32) -> Option<u8> {
         let slot = self.claim(namespace);
@@ -313,14 +313,11 @@ impl NamespaceSlots {
             let fade = |parts: u64| (parts > 0).then(|| parts - parts.div_ceil(REFUSAL_FADE));
             let _ = slot.refused.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fade);
             let levels = slot.offered.get().filter(|_| has_offers);
-            let is_any = |levels: &&Box<[AtomicU64; LEVELS]>| {
-                levels.iter().any(|level| level.load(Ordering::Relaxed) > 0)
-            };
-            let take_level =
-                |levels: &[AtomicU64; LEVELS], level: usize| levels[level].swap(0, Ordering::Relaxed);
-            let offered = levels
-                .filter(is_any)
-                .map(|levels| Box::new(core::array::from_fn(|level| take_level(levels, level))));
+            let is_any =
+                levels.is_some_and(|levels| levels.iter().any(|level| level.load(Ordering::Relaxed) > 0));
+            let offered = levels.filter(|_| is_any).map(|levels| {
+                Box::new(core::array::from_fn(|level| levels[level].swap(0, Ordering::Relaxed)))
+            });
             let sums = [&slot.served, &slot.ended, &slot.held_us, &slot.answered, &slot.answer_us];
             if offered.is_none() && sums.iter().all(|sum| sum.load(Ordering::Relaxed) == 0) {
                 continue;
@@ -459,14 +456,14 @@ mod tests {
         let slots = NamespaceSlots::new();
         let now = Timestamp::from_secs(1_800_000_000);
         let places: Vec<_> = (0..5).map(|_| slots.take_place(1).unwrap()).collect();
-        slots.hold_back(1, now.saturating_add(Duration::from_secs(60)));
+        slots.hold_back(1, now.saturating_add(Duration::from_mins(1)));
         let key = NamespaceKey::Exact(1);
         assert!(!slots.bound_places(now, |_, namespace| if namespace == key { 4 } else { 0 }));
         assert!(!slots.may_take_place(key) && slots.take_place(1).is_none());
         assert!(slots.may_take_place(NamespaceKey::Exact(2)) && slots.take_place(2).is_some());
         places.into_iter().take(2).for_each(|place| slots.give_back_place(place));
         assert!(slots.take_place(1).is_some() && slots.take_place(1).is_none());
-        assert!(slots.bound_places(now.saturating_add(Duration::from_secs(60)), |..| 4));
+        assert!(slots.bound_places(now.saturating_add(Duration::from_mins(1)), |_, _| 4));
         assert!(slots.take_place(1).is_some());
     }
 

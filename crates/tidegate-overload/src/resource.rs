@@ -252,6 +252,22 @@ struct ResourceControl {
     is_bound_raised: bool,
 }
 
+impl ResourceControl {
+    /// Notes which namespaces have asked in a tick, and how many of their requests got no place.
+    fn note_asked(&mut self, namespaces: &[NamespaceTick], now: Timestamp) {
+        self.asked.retain(|_, (_, at)| now.saturating_since(*at) <= ACTIVE);
+        self.refused.clear();
+        for tick in namespaces {
+            let Some(offered) = &tick.offered else { continue };
+            self.asked.insert(tick.slot, (tick.namespace, now));
+            let refused = offered.iter().sum::<u64>().saturating_sub(tick.served);
+            if refused > 0 {
+                self.refused.push((tick.namespace, refused));
+            }
+        }
+    }
+}
+
 /// The load of a resource, as signals and ticks see it.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadState {
@@ -521,20 +537,6 @@ impl Resource {
         control.is_bound_raised |= is_raised;
     }
 
-    /// Notes which namespaces have asked in a tick, and how many of their requests got no place.
-    fn note_asked(&self, control: &mut ResourceControl, namespaces: &[NamespaceTick], now: Timestamp) {
-        control.asked.retain(|_, (_, at)| now.saturating_since(*at) <= ACTIVE);
-        control.refused.clear();
-        for tick in namespaces {
-            let Some(offered) = &tick.offered else { continue };
-            control.asked.insert(tick.slot, (tick.namespace, now));
-            let refused = offered.iter().sum::<u64>().saturating_sub(tick.served);
-            if refused > 0 {
-                control.refused.push((tick.namespace, refused));
-            }
-        }
-    }
-
     /// Counts an unsettled place that has expired. Its namespace is held back to its part for a
     /// while: it would take the next free place in the same way.
     pub(crate) fn count_expired_place(&self, namespace: u32, now: Timestamp) {
@@ -703,7 +705,7 @@ impl Resource {
             }
         }
         control.service_times = control.recent_answers.service_times();
-        self.note_asked(&mut control, &namespaces, now);
+        control.note_asked(&namespaces, now);
         self.bound_places(&mut control, now);
         self.tick_level(&mut control, &measures, now);
         self.move_cursors(&control, now);

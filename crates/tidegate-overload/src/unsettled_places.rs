@@ -89,7 +89,7 @@ impl NamespaceClaim {
 }
 
 impl UnsettledPlaces {
-    /// Whether there is none.
+    /// Whether no place is unsettled.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_namespace.values().all(|known| known.places.is_empty())
     }

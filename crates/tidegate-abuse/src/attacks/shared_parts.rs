@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub(super) const WORKERS: u32 = 8;
 /// The time that a worker takes for a request.
 pub(super) const WORK: Duration = Duration::from_millis(40);
 /// Requests that the service can do in a second.
-const CAPACITY: f64 = 200.0;
+const CAPACITY: u32 = 200;
 /// How long callers run before they are counted.
 const WARM_UP: Duration = Duration::from_secs(1);
 /// How long a check waits for its turn.
@@ -41,7 +41,7 @@ struct Group {
     callers: u32,
     /// The requests that all of them make in a second; 0: each makes the next one as soon as the
     /// one before has ended.
-    per_second: f64,
+    per_second: u32,
     tenants: Tenants,
     end: End,
 }
@@ -104,7 +104,7 @@ const QUIET: Group = Group {
     namespace: "quiet",
     class: "sheddable_plus",
     callers: 24,
-    per_second: 0.0,
+    per_second: 0,
     tenants: Tenants::Some(3),
     end: End::Worked,
 };
@@ -266,7 +266,7 @@ struct Promise {
     flood: &'static str,
     lower: &'static str,
     /// The requests that the lower class makes in a second.
-    asked: f64,
+    asked: u32,
     /// The part of the capacity that is its own then.
     part: f64,
 }
@@ -276,29 +276,29 @@ const PROMISES: &[Promise] = &[
         keys: "min_share: { sheddable: 0.05 }",
         flood: "critical",
         lower: "sheddable",
-        asked: 40.0,
+        asked: 40,
         part: 0.05,
     },
     Promise {
         keys: "weights: { critical_plus: 1, critical: 1, sheddable_plus: 1, sheddable: 1 }",
         flood: "critical",
         lower: "sheddable",
-        asked: 40.0,
+        asked: 40,
         part: 0.2,
     },
     Promise {
         keys: "priority_share: 0.1, weights: { critical_plus: 1, critical: 8 }",
         flood: "critical_plus",
         lower: "critical",
-        asked: 30.0,
+        asked: 30,
         part: 0.15,
     },
-    Promise { keys: "", flood: "critical", lower: "sheddable", asked: 60.0, part: 1.0 / 9.0 },
+    Promise { keys: "", flood: "critical", lower: "sheddable", asked: 60, part: 1.0 / 9.0 },
 ];
 
 /// Floods of a higher class, for a few seconds each.
 pub(crate) fn classes_brief(context: &AttackContext) -> AttackResult {
-    let flood = Flood { door: Door::Check, concurrency: "8", tenants: 10, excess: 1.5 };
+    let flood = Flood { door: Door::Check, concurrency: "8", tenants: 10, percent: 150 };
     let floods = PROMISES.iter().map(|promise| (*promise, flood));
     // In three seconds a promise of 10 a second is 30 requests, and 25 are as likely as 35.
     below_floods(context, floods, Duration::from_secs(3), 0.7)
@@ -310,8 +310,8 @@ pub(crate) fn classes_long(context: &AttackContext) -> AttackResult {
     for door in [Door::Check, Door::Proxy] {
         for concurrency in ["8", "auto"] {
             for tenants in [1, 10] {
-                for excess in [1.05, 1.5] {
-                    let flood = Flood { door, concurrency, tenants, excess };
+                for percent in [105, 150] {
+                    let flood = Flood { door, concurrency, tenants, percent };
                     all.extend(PROMISES.iter().map(|promise| (*promise, flood)));
                 }
             }
@@ -326,8 +326,8 @@ struct Flood {
     door: Door,
     concurrency: &'static str,
     tenants: u64,
-    /// The requests that it makes, in terms of the capacity.
-    excess: f64,
+    /// The requests that it makes, in hundredths of the capacity.
+    percent: u32,
 }
 
 fn below_floods(
@@ -341,29 +341,30 @@ fn below_floods(
         let queue = format!("requests: 1000, wait: 500ms, {}", promise.keys);
         let upstream = Upstream::start(Manner::Works(Service::new(WORKERS, WORK)))?;
         let policy = policy(flood.concurrency, &queue, Some(&upstream));
-        let group = |class, per_second: f64, tenants| Group {
+        let group = |class, per_second: u32, tenants| Group {
             namespace: "quiet",
             class,
-            callers: (per_second * 0.7).ceil() as u32,
+            // Each request waits for half a second at most, and works.
+            callers: per_second * 7 / 10,
             per_second,
             tenants: Tenants::Some(tenants),
             end: End::Worked,
         };
         let groups = [
             group(promise.lower, promise.asked, 1),
-            group(promise.flood, flood.excess * CAPACITY, flood.tenants),
+            group(promise.flood, CAPACITY * flood.percent / 100, flood.tenants),
         ];
         let way = Way { door: flood.door, headers: "", wait_ms: WAIT_MS };
         let run = run(context, &policy, way, &groups, within)?;
         let served = run[0] + run[1];
-        let own = (promise.part * served).min(promise.asked);
+        let own = (promise.part * served).min(f64::from(promise.asked));
         let text = format!(
-            "{} under {:?} with {}, {} tenants, {} x: {:.1} of {own:.1} a second, {served:.0} in all",
+            "{} under {:?} with {}, {} tenants, {} %: {:.1} of {own:.1} a second, {served:.0} in all",
             if promise.keys.is_empty() { "default" } else { promise.keys },
             flood.door,
             flood.concurrency,
             flood.tenants,
-            flood.excess,
+            flood.percent,
             run[0],
         );
         if run[0] < kept_min * own {
@@ -406,7 +407,7 @@ fn run(
     let address = if way.door == Door::Proxy { daemon.proxy()? } else { daemon.http()? };
     let service = Service::new(WORKERS, WORK);
     let (is_counted, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let served: Vec<AtomicU64> = groups.iter().map(|_| AtomicU64::new(0)).collect();
+    let served: Vec<AtomicU32> = groups.iter().map(|_| AtomicU32::new(0)).collect();
     let number = AtomicU64::new(0);
     let took = thread::scope(|scope| {
         for (index, group) in groups.iter().enumerate() {
@@ -434,7 +435,8 @@ fn run(
         is_over.store(true, Ordering::Relaxed);
         began.elapsed()
     });
-    Ok(served.into_iter().map(|one| one.into_inner() as f64 / took.as_secs_f64()).collect())
+    let per_second = |served: AtomicU32| f64::from(served.into_inner()) / took.as_secs_f64();
+    Ok(served.into_iter().map(per_second).collect())
 }
 
 /// One caller, until the run is over.
@@ -447,16 +449,13 @@ struct CallerRun<'run> {
     number: &'run AtomicU64,
     is_counted: &'run AtomicBool,
     is_over: &'run AtomicBool,
-    served: &'run AtomicU64,
+    served: &'run AtomicU32,
 }
 
 impl CallerRun<'_> {
     fn run(&self) {
-        let interval = Duration::from_secs_f64(if self.group.per_second > 0.0 {
-            f64::from(self.group.callers) / self.group.per_second
-        } else {
-            0.0
-        });
+        let every = Duration::from_secs(self.group.callers.into());
+        let interval = every.checked_div(self.group.per_second).unwrap_or_default();
         let began = Instant::now();
         let mut due = interval * self.caller / self.group.callers.max(1);
         let mut connection = None;
@@ -464,13 +463,10 @@ impl CallerRun<'_> {
             thread::sleep(due.saturating_sub(began.elapsed()));
             due += interval;
             // A connection that ends is opened again: who is served is what counts.
-            let is_served = match self.ask(&mut connection) {
-                Ok(is_served) => is_served,
-                Err(_) => {
-                    connection = None;
-                    false
-                }
-            };
+            let is_served = self.ask(&mut connection).unwrap_or_else(|_| {
+                connection = None;
+                false
+            });
             if is_served && self.is_counted.load(Ordering::Relaxed) && !self.is_over.load(Ordering::Relaxed) {
                 self.served.fetch_add(1, Ordering::Relaxed);
             } else if !is_served && interval.is_zero() {

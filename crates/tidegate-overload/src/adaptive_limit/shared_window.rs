@@ -153,34 +153,34 @@ mod tests {
     }
 
     /// The index in milliseconds after each of these windows, of which `all` is the first median.
-    fn followed(windows: &[&[(u32, u32)]]) -> Vec<u32> {
+    fn followed(windows: &[&[(u32, u32)]]) -> Vec<f64> {
         let mut index = LatencyIndex::default();
         let follow = |window: &&[(u32, u32)]| {
             let namespaces: Vec<_> =
                 window.iter().map(|(namespace, ms)| summary(*namespace, *ms, 0.0)).collect();
             let latency = index.follow(&namespaces, namespaces.first().and_then(|one| one.median));
-            (latency.unwrap() * 1e3).round() as u32
+            (latency.unwrap() * 1e3).round()
         };
         windows.iter().map(follow).collect()
     }
 
     #[test]
     fn a_namespace_alone_is_followed_at_once() {
-        assert_eq!(followed(&[&[(1, 20)], &[(1, 200)], &[(1, 10)]]), [20, 200, 10]);
+        assert_eq!(followed(&[&[(1, 20)], &[(1, 200)], &[(1, 10)]]), [20.0, 200.0, 10.0]);
     }
 
     #[test]
     fn what_all_see_moves_the_latency_and_what_one_of_two_says_at_most_by_a_root_of_two() {
-        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 40), (2, 200)]]), [20, 40]);
-        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 20), (2, 60_000)]]), [20, 28]);
-        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 20), (2, 1)]]), [20, 14]);
+        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 40), (2, 200)]]), [20.0, 40.0]);
+        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 20), (2, 60_000)]]), [20.0, 28.0]);
+        assert_eq!(followed(&[&[(1, 20), (2, 100)], &[(1, 20), (2, 1)]]), [20.0, 14.0]);
     }
 
     #[test]
     fn a_namespace_that_comes_goes_and_comes_back_does_not_move_it() {
         let windows: [&[(u32, u32)]; 4] =
             [&[(1, 20)], &[(1, 20), (2, 5_000)], &[(1, 20)], &[(1, 20), (2, 5_000)]];
-        assert_eq!(followed(&windows), [20, 20, 20, 20]);
+        assert_eq!(followed(&windows), [20.0, 20.0, 20.0, 20.0]);
     }
 
     #[test]

@@ -116,7 +116,7 @@ impl World {
         self.ended += 1;
         let (began, end) = (Timestamp::from_nanos(began), Timestamp::from_nanos(end));
         match self.says {
-            Some(says) if self.ended % 2 == 0 => self.limit.record(2, says(end, sample), began, end),
+            Some(says) if self.ended.is_multiple_of(2) => self.limit.record(2, says(end, sample), began, end),
             _ => self.limit.record(1, sample, began, end),
         }
     }

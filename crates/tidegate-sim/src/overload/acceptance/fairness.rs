@@ -66,7 +66,10 @@ pub(super) fn scenarios(seed: u64) -> Vec<OverloadScenario> {
         scenario(variant, seed, 20, service, clients)
     };
     let equal = ClientSpec { keeps_tenants: true, tenants: 10, ..sheddable("equal", 2000.0) };
-    let quick = ServiceSpec { service_time: ServiceTime::Exponential { mean_ms: 1.0 }, ..main() };
+    // A rejection costs as much of its work as in the reference. A worker that rejects keeps the
+    // place of the request that it begins next.
+    let quick =
+        ServiceSpec { service_time: ServiceTime::Exponential { mean_ms: 1.0 }, rejection_us: 5, ..main() };
     let costs = vec![sheddable("small", 10_000.0), ClientSpec { cost: 50, ..sheddable("large", 200.0) }];
     let phase = |from, factor| LoadPhase { from, factor };
     let silent =
