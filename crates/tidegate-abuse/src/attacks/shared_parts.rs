@@ -26,6 +26,10 @@ pub(super) const WORK: Duration = Duration::from_millis(40);
 const CAPACITY: u32 = 200;
 /// How long callers run before they are counted.
 const WARM_UP: Duration = Duration::from_secs(1);
+/// The same where unsettled places expire first.
+const AFTER_EXPIRY: Duration = Duration::from_secs(2);
+/// The same where a limit has time to fall.
+const AFTER_WINDOWS: Duration = Duration::from_secs(5);
 /// How long a check waits for its turn.
 const WAIT_MS: u32 = 500;
 /// The pause of a caller after a refusal.
@@ -91,6 +95,8 @@ struct Way {
     /// Whole header lines of the last group.
     headers: &'static str,
     wait_ms: u32,
+    /// How long they ask before they are counted.
+    warm_up: Duration,
 }
 
 /// Where they ask.
@@ -118,6 +124,7 @@ struct Misconduct {
     headers: &'static str,
     concurrency: &'static str,
     wait_ms: u32,
+    warm_up: Duration,
     /// Whether it can take from both, so that parts do not show it.
     judges_throughput: bool,
 }
@@ -128,6 +135,7 @@ const PLAIN: Misconduct = Misconduct {
     headers: "",
     concurrency: "8",
     wait_ms: WAIT_MS,
+    warm_up: WARM_UP,
     judges_throughput: false,
 };
 
@@ -169,6 +177,7 @@ const NUMBERS: &[Misconduct] = &[
     Misconduct {
         name: "places that are never settled",
         group: Group { callers: 48, end: End::Never, ..LOUD },
+        warm_up: AFTER_EXPIRY,
         judges_throughput: true,
         ..PLAIN
     },
@@ -181,6 +190,7 @@ const NUMBERS: &[Misconduct] = &[
         name: "failures, with `concurrency: auto`",
         group: Group { callers: 24, end: End::Failed, ..LOUD },
         concurrency: "{ algorithm: vegas, initial: 8, min: 1, max: 64 }",
+        warm_up: AFTER_WINDOWS,
         judges_throughput: true,
         ..PLAIN
     },
@@ -218,7 +228,7 @@ struct Judgement {
 const BRIEF: Judgement = Judgement { within: Duration::from_secs(2), throughput_min: 0.0 };
 const LONG: Judgement = Judgement { within: Duration::from_secs(30), throughput_min: KEPT_MIN };
 /// The same in a brief run where nothing but the throughput tells who has what.
-const THROUGHPUT_MIN: f64 = 0.75;
+const THROUGHPUT_MIN: f64 = 0.5;
 
 /// The quiet namespace beside one that does as it does, and then beside each that does not.
 fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: Judgement) -> AttackResult {
@@ -227,7 +237,7 @@ fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: Judgem
     for one in all {
         let policy = policy(one.concurrency, "requests: 150, wait: 500ms", None);
         let run = |groups: &[Group], headers| {
-            let way = Way { door: Door::Check, headers, wait_ms: one.wait_ms };
+            let way = Way { door: Door::Check, headers, wait_ms: one.wait_ms, warm_up: one.warm_up };
             run(context, &policy, way, groups, judged.within)
         };
         let throughput_min = if one.judges_throughput {
@@ -341,6 +351,7 @@ fn below_floods(
         let queue = format!("requests: 1000, wait: 500ms, {}", promise.keys);
         let upstream = Upstream::start(Manner::Works(Service::new(WORKERS, WORK)))?;
         let policy = policy(flood.concurrency, &queue, Some(&upstream));
+        let warm_up = if flood.concurrency == "auto" { AFTER_WINDOWS } else { WARM_UP };
         let group = |class, per_second: u32, tenants| Group {
             namespace: "quiet",
             class,
@@ -354,7 +365,7 @@ fn below_floods(
             group(promise.lower, promise.asked, 1),
             group(promise.flood, CAPACITY * flood.percent / 100, flood.tenants),
         ];
-        let way = Way { door: flood.door, headers: "", wait_ms: WAIT_MS };
+        let way = Way { door: flood.door, headers: "", wait_ms: WAIT_MS, warm_up };
         let run = run(context, &policy, way, &groups, within)?;
         let served = run[0] + run[1];
         let own = (promise.part * served).min(f64::from(promise.asked));
@@ -427,7 +438,7 @@ fn run(
                 scope.spawn(move || run.run());
             }
         }
-        thread::sleep(WARM_UP);
+        thread::sleep(way.warm_up);
         let began = Instant::now();
         // Relaxed: the callers only have to see it some time, and joining orders the rest.
         is_counted.store(true, Ordering::Relaxed);
