@@ -56,7 +56,8 @@ pub struct Request<'a> {
     /// default: it does not wait.
     pub may_wait_until: Option<Timestamp>,
     /// The memory in bytes that its caller holds while it waits, such as the head of an HTTP
-    /// request; the waiting room bounds their sum. Default 0.
+    /// request and the buffers of its connection; the waiting room bounds the sum of these and of
+    /// the copies that the engine makes. Default 0.
     pub waiting_bytes: usize,
     /// Whether the end of its work is reported by settling its permit. Default true. A request with
     /// `false` takes no place of its resource and waits for none: the place would be returned with
@@ -137,6 +138,28 @@ impl<'a> Request<'a> {
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+}
+
+/// The bytes of a name or value beside its text, in a copy.
+const TEXT_BYTES: usize = 16;
+
+impl Request<'_> {
+    /// The bytes that the copy of a waiting request takes beside its fixed size, and the refusal
+    /// that is kept beside it, whose scope has attributes.
+    pub(crate) fn copied_bytes(&self) -> usize {
+        let of_text = |text: &str| text.len() + TEXT_BYTES;
+        let attributes: usize =
+            self.attributes.iter().map(|(name, value)| of_text(name) + of_text(value)).sum();
+        let words: usize = [self.tenant, self.resource].into_iter().flatten().map(of_text).sum();
+        let access = self.access.map_or(0, |access| {
+            let writes = access.index_writes.unwrap_or_default();
+            let writes = writes
+                .iter()
+                .map(|write| size_of::<OwnedIndexWrite>() + of_text(write.index) + write.key.len());
+            of_text(access.table) + access.key.len() + writes.sum::<usize>()
+        });
+        2 * (attributes + words) + access
     }
 }
 

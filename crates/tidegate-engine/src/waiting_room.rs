@@ -50,6 +50,8 @@ struct RoomState {
     room: CallRoom,
     /// The bounds as they were set.
     bounds: RoomBounds,
+    /// The most bytes of all that waits.
+    total_bytes: usize,
 }
 
 /// The pure room, with the call of each request beside it.
@@ -109,7 +111,7 @@ impl Call {
 impl Room {
     pub(crate) fn new(bounds: RoomBounds) -> Self {
         Self {
-            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds }),
+            state: Mutex::new(RoomState { room: WaitingRoom::new(bounds), bounds, total_bytes: usize::MAX }),
             count: AtomicUsize::new(0),
             returns: Returns { count: AtomicU64::new(0) },
             is_draining: AtomicBool::new(false),
@@ -135,6 +137,10 @@ impl Room {
         self.state().bounds = bounds;
     }
 
+    pub(crate) fn set_total_bytes(&self, bytes: usize) {
+        self.state().total_bytes = bytes;
+    }
+
     /// Divides the room by so many namespaces and resources, unless the bounds say by how many.
     pub(crate) fn share_by(&self, namespaces: usize, resources: usize) {
         let mut state = self.state();
@@ -142,6 +148,8 @@ impl Room {
         let or = |given: usize, known: usize| if given == 0 { known } else { given };
         let shared = bounds.shared_by(or(bounds.namespaces, namespaces), or(bounds.resources, resources));
         state.room.set_bounds(shared);
+        let total = state.total_bytes;
+        state.room.set_total_bytes(total, namespaces);
     }
 
     pub(crate) fn set_resource_bounds(&self, bounds: impl Iterator<Item = (ResourceId, RoomUse)>) {

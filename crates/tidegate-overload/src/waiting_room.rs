@@ -33,6 +33,7 @@
 mod class_then_arrival;
 mod order;
 mod room_shares;
+mod total_bytes;
 mod waiting_namespaces;
 
 use core::cmp::Reverse;
@@ -191,6 +192,14 @@ impl<O: Order, B> WaitingRoom<O, B> {
     /// The bounds in force.
     pub fn bounds(&self) -> RoomBounds {
         self.shares.bounds()
+    }
+
+    /// Sets the most bytes that all requests occupy, those for resources with bounds of their own
+    /// included. Half of it is guaranteed to `namespaces` in equal shares, and the other half goes
+    /// to the first that asks. Requests that wait beyond a lower bound stay. Default: no such
+    /// bound.
+    pub fn set_total_bytes(&mut self, max: usize, namespaces: usize) {
+        self.shares.set_total_bytes(max, namespaces);
     }
 
     /// Sets the bounds of the resources that have some: each is a room of its own, of which the

@@ -164,6 +164,9 @@ pub struct Memory {
     /// The size of the key table in bytes, [`Memory::KEYS_BYTES_MIN`] to
     /// [`Memory::KEYS_BYTES_MAX`]; default [`Memory::KEYS_BYTES_DEFAULT`].
     pub keys_bytes: usize,
+    /// The most memory of all requests that wait, in bytes, [`Memory::WAITING_BYTES_MIN`] to
+    /// [`Memory::KEYS_BYTES_MAX`]; default [`Memory::WAITING_BYTES_DEFAULT`].
+    pub waiting_bytes: usize,
     /// The treatment of a new key when the table is full; default [`WhenFull::Refuse`].
     pub when_full: WhenFull,
 }
@@ -174,7 +177,11 @@ impl Memory {
     pub const KEYS_BYTES_DEFAULT: usize = 256 << 20;
     /// The smallest table: 1 MiB, about fifty thousand keys.
     pub const KEYS_BYTES_MIN: u64 = 1 << 20;
-    /// The largest table: 1 TiB.
+    /// The memory of waiting requests unless told otherwise: 64 MiB.
+    pub const WAITING_BYTES_DEFAULT: usize = 64 << 20;
+    /// The least memory for waiting requests: 1 MiB.
+    pub const WAITING_BYTES_MIN: u64 = 1 << 20;
+    /// The largest table, and the most memory for waiting requests: 1 TiB.
     pub const KEYS_BYTES_MAX: u64 = 1 << 40;
 }
 

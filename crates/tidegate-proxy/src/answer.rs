@@ -318,8 +318,8 @@ async fn decide<D: DecisionPoint>(
         (driver.decide(policy.as_ref(), &request).await, Duration::ZERO)
     } else {
         request.may_wait_until = Some(read_at.saturating_add(wait));
-        request.waiting_bytes = head_bytes(head);
         let line = context.active.line();
+        request.waiting_bytes = line.waiting_bytes() + head_bytes(head);
         let _held = line.hold();
         (driver.decide(policy.as_ref(), &request).await, context.record.started.elapsed())
     };

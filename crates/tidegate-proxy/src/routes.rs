@@ -19,7 +19,7 @@ use crate::rejection::Rejection;
 use crate::upstream::{Upstream, UpstreamTlsConfig};
 
 /// Bytes of the heads of all requests that wait. Above it a request is refused at once.
-const WAITING_BYTES: usize = 16 << 20;
+const WAITING_BYTES: usize = 64 << 20;
 
 /// The part of the proxy that a reload replaces.
 #[derive(Debug)]

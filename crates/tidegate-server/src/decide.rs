@@ -13,7 +13,7 @@ use tidegate_engine::{
     Asking, Decision, LimitReport, Outcome, PeekReport, Permit, PermitId, Progress, Request, RequestError,
     Settled, Step,
 };
-use tidegate_net::connections::{AnswerDelivery, DeliveryEnd};
+use tidegate_net::connections::{AnswerDelivery, ConnectionActivity, DeliveryEnd};
 use tidegate_net::reply::Reply;
 use tidegate_wire::Fault;
 
@@ -43,6 +43,24 @@ pub(crate) enum Waiting {
     Peek(Box<WaitingPeek>),
     /// Files of envoyproxy/ratelimit decide it.
     Domain(Box<DomainCheck>),
+}
+
+/// A decision that was begun for a route. It keeps nothing of the request that it does not need:
+/// its head and body are dropped before it waits.
+pub(crate) struct BegunDecision {
+    waiting: Waiting,
+    namespace: Box<str>,
+    resource: Option<Box<str>>,
+    /// Whether it waits in a queue, so that a client that ends its output has left.
+    is_in_queue: bool,
+}
+
+/// How far a route has come with a request.
+pub(crate) enum RouteProgress {
+    /// The request is answered.
+    Answered(Reply),
+    /// It waits, and nothing else of the request is needed.
+    Waits(Box<BegunDecision>),
 }
 
 impl From<Waiting> for RequestProgress {
@@ -99,6 +117,44 @@ impl Desk<'_> {
                 Ok(Waiting::Decision(Box::new(WaitingDecision { asked, pending, is_patient, terms })).into())
             }
         }
+    }
+
+    /// Ends a decision that was begun for a request of `line`.
+    pub(crate) async fn end_decision(
+        &self,
+        begun: BegunDecision,
+        line: &ConnectionActivity,
+    ) -> Result<Reply, Fault> {
+        let BegunDecision { waiting, namespace, resource, is_in_queue } = begun;
+        let _held = is_in_queue.then(|| line.hold());
+        Ok(self.with_load(self.wait(waiting).await?, resource.as_deref(), &namespace))
+    }
+
+    /// The progress of a route whose decision was begun for a request of this resource and
+    /// namespace, and may wait in a queue.
+    pub(crate) fn route_progress(
+        &self,
+        progress: RequestProgress,
+        (resource, namespace): (Option<&str>, &str),
+        may_queue: bool,
+    ) -> RouteProgress {
+        match progress {
+            RequestProgress::Done(reply) => {
+                RouteProgress::Answered(self.with_load(reply, resource, namespace))
+            }
+            RequestProgress::Wait(waiting) => RouteProgress::Waits(Box::new(BegunDecision {
+                waiting,
+                namespace: namespace.into(),
+                resource: resource.map(Into::into),
+                is_in_queue: may_queue,
+            })),
+        }
+    }
+
+    /// The bytes of the attributes that are copied for the decision log while a request waits.
+    pub(crate) fn logged_bytes(&self, request: &Request<'_>) -> usize {
+        let pairs = request.attributes.iter().filter(|_| self.daemon.decisions.is_some());
+        pairs.map(|(name, value)| size_of::<[String; 2]>() + name.len() + value.len()).sum()
     }
 
     /// Brings what the request waits for, and answers.

@@ -17,10 +17,11 @@ use crate::body::BodyReader;
 use crate::browser_guard::{check_rebinding, check_site};
 use crate::config::ServerConfig;
 use crate::context::{DaemonContext, Desk};
+use crate::decide::RouteProgress;
 use crate::http_metrics::HttpMetrics;
 use crate::protocol::Protocol;
 use crate::request_connection::RequestConnection;
-use crate::route::{Route, RouteAccess, RouteCall, RoutesAtPath, Segments};
+use crate::route::{Route, RouteAccess, RouteCall, RouteHandler, RoutesAtPath, Segments};
 use crate::routes::ROUTES;
 
 /// The HTTP API over its context.
@@ -36,8 +37,18 @@ pub(crate) async fn answer(api: &HttpApi, on: &RequestConnection, request: Reque
     let (head, incoming) = request.into_parts();
     let found = ROUTES.at(head.uri.path()).filter(|found| on.serves.callers_of(found.first().access));
     let index = found.as_ref().map(RoutesAtPath::index);
-    let mut reply = match dispatch(daemon, on, found, &head, incoming).await {
-        Ok(reply) => reply,
+    let in_force = daemon.in_force.load_full();
+    let desk = Desk { daemon, in_force: &in_force };
+    let mut answered = dispatch(desk, on, found, &head, incoming).await;
+    // A request may wait for minutes, and nothing of its head is needed meanwhile.
+    drop(head);
+    if let Ok(RouteProgress::Waits(begun)) = answered {
+        let ended = Box::pin(desk.end_decision(*begun, &on.line)).await;
+        answered = ended.map(RouteProgress::Answered).map_err(Unanswered::Fault);
+    }
+    let mut reply = match answered {
+        Ok(RouteProgress::Answered(reply)) => reply,
+        Ok(RouteProgress::Waits(_)) => unreachable!("it has ended above"),
         Err(Unanswered::Fault(fault)) => {
             daemon.metrics.fault(fault.code);
             reply::fault(&fault)
@@ -69,16 +80,15 @@ impl From<Fault> for Unanswered {
 }
 
 async fn dispatch(
-    daemon: &DaemonContext,
+    desk: Desk<'_>,
     on: &RequestConnection,
     found: Option<RoutesAtPath<'_, '_>>,
     head: &Parts,
     incoming: Incoming,
-) -> Result<Reply, Unanswered> {
+) -> Result<RouteProgress, Unanswered> {
+    let Desk { daemon, in_force } = desk;
     let bounds = &daemon.config.bounds;
     let body = BodyReader::new(head, incoming, bounds, &on.line);
-    let in_force = daemon.in_force.load_full();
-    let desk = Desk { daemon, in_force: &in_force };
     let (route, caller) = match accepted(&in_force.config, bounds, on, found.as_ref(), head) {
         Ok(accepted) => accepted,
         Err(unanswered) => {
@@ -93,7 +103,10 @@ async fn dispatch(
     let none = Segments::default();
     let segments = found.as_ref().map_or(&none, |found| &found.segments);
     let call = RouteCall { desk, caller: &caller, head, line: &on.line, body, segments };
-    Ok((route.handler)(call).await?)
+    Ok(match route.handler {
+        RouteHandler::Answer(handler) => RouteProgress::Answered(handler(call).await?),
+        RouteHandler::Decision(handler) => handler(call).await?,
+    })
 }
 
 /// The route and the caller of a request, if its head is accepted.

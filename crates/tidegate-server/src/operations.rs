@@ -27,7 +27,7 @@ use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{RequestProgress, Waiting, WaitingPeek};
+use crate::decide::{RequestProgress, RouteProgress, Waiting, WaitingPeek};
 use crate::engine_fault::engine_fault;
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
@@ -36,11 +36,11 @@ use crate::terms::{Keep, Style, Terms};
 
 /// The routes of the operations.
 pub(crate) const ROUTES: &[Route] = &[
-    Route::post("/v1/check", "May this request go ahead?", |call| {
+    Route::decision("/v1/check", "May this request go ahead?", |call| {
         Box::pin(async move {
             let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
             let line = call.line;
-            desk.check(caller, line, headers, &call.into_body().await?).await
+            desk.check(caller, line, headers, &call.into_body().await?)
         })
     })
     .takes("Check")
@@ -62,10 +62,10 @@ pub(crate) const ROUTES: &[Route] = &[
     })
     .takes("Refund")
     .answers("RefundAnswer"),
-    Route::post("/v1/reserve", "Charge an estimate, settle later", |call| {
+    Route::decision("/v1/reserve", "Charge an estimate, settle later", |call| {
         Box::pin(async move {
             let (desk, caller, headers) = (call.desk, call.caller, &call.head.headers);
-            desk.reserve(caller, headers, &call.into_body().await?).await
+            desk.reserve(caller, headers, &call.into_body().await?)
         })
     })
     .takes("Reserve")
@@ -108,19 +108,17 @@ pub(crate) const ROUTES: &[Route] = &[
 type OperationResult = Result<Reply, Fault>;
 
 impl Desk<'_> {
-    pub(crate) async fn check(
+    pub(crate) fn check(
         &self,
         caller: &Caller,
         line: &ConnectionActivity,
         headers: &HeaderMap,
         body: &[u8],
-    ) -> OperationResult {
+    ) -> Result<RouteProgress, Fault> {
         let check: Check<'_> = read(body)?;
         let wait = check.wait()?;
-        let begun = self.begin_check(caller, &check, wait, headers, body.len());
-        let waits = !wait.is_zero() && matches!(begun, Ok(RequestProgress::Wait(_)));
-        let _held = waits.then(|| line.hold());
-        Ok(self.with_load(self.end(begun).await?, check.resource.as_deref(), &check.namespace))
+        let progress = self.begin_check(caller, &check, wait, headers, line.waiting_bytes())?;
+        Ok(self.route_progress(progress, (check.resource.as_deref(), &check.namespace), !wait.is_zero()))
     }
 
     fn begin_check(
@@ -129,7 +127,7 @@ impl Desk<'_> {
         check: &Check<'_>,
         wait: Duration,
         headers: &HeaderMap,
-        body_bytes: usize,
+        held_bytes: usize,
     ) -> Result<RequestProgress, Fault> {
         caller.may(Verb::Check, &check.namespace)?;
         let pairs = self.bounded(&check.attributes)?;
@@ -145,7 +143,7 @@ impl Desk<'_> {
             let most = self.in_force.config.planes.wait_max(request.resource, request.class);
             let wait = most.map_or(wait, |most| wait.min(most));
             request.may_wait_until = Some(self.daemon.clock.now().saturating_add(wait));
-            request.waiting_bytes = body_bytes + header_bytes(headers);
+            request.waiting_bytes = held_bytes + self.logged_bytes(&request);
         }
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {
@@ -193,10 +191,15 @@ impl Desk<'_> {
         }
     }
 
-    pub(crate) async fn reserve(&self, caller: &Caller, headers: &HeaderMap, body: &[u8]) -> OperationResult {
+    pub(crate) fn reserve(
+        &self,
+        caller: &Caller,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<RouteProgress, Fault> {
         let reserve: Reserve<'_> = read(body)?;
-        let reply = self.end(self.begin_reserve(caller, headers, &reserve)).await?;
-        Ok(self.with_load(reply, reserve.resource.as_deref(), &reserve.namespace))
+        let progress = self.begin_reserve(caller, headers, &reserve)?;
+        Ok(self.route_progress(progress, (reserve.resource.as_deref(), &reserve.namespace), false))
     }
 
     fn begin_reserve(
@@ -413,11 +416,6 @@ fn unwaiting_domain(domain: &str) -> Fault {
     Fault::new(FaultCode::NotAvailable, what)
         .field("wait_ms")
         .fix("leave it out, and come back after Retry-After")
-}
-
-/// The bytes of the names and values of headers, which are kept while their request waits.
-fn header_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
 /// The access that a body names, with the entries of indexes as the capacity plane takes them.

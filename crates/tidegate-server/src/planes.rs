@@ -31,6 +31,7 @@ const NAMES_SHOWN: usize = 20;
 /// shares of its namespaces.
 pub(crate) fn with_planes(engine: &Engine, policy: &Policy, now: Timestamp) -> Result<Engine, BuildError> {
     let engine = engine.with_planes(policy.capacity(), overload(policy), now)?;
+    engine.set_waiting_bytes(policy.memory.waiting_bytes);
     // For each resource, also one without shares: the policy before this one may have had some.
     for resource in &policy.resources {
         let shares = resource.shares.iter().map(|(namespace, share)| (namespace.as_str(), *share));

@@ -17,6 +17,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::authorization::Caller;
 use crate::body::BodyReader;
 use crate::context::Desk;
+use crate::decide::RouteProgress;
 use crate::parameters::Accepted;
 
 /// The answer of a route.
@@ -24,6 +25,21 @@ pub(crate) type RouteFuture<'a> = Pin<Box<dyn Future<Output = Result<Reply, Faul
 
 /// Answers the requests of a route.
 pub(crate) type Handler = for<'a> fn(RouteCall<'a>) -> RouteFuture<'a>;
+
+/// The beginning of a decision.
+pub(crate) type DecisionFuture<'a> = Pin<Box<dyn Future<Output = Result<RouteProgress, Fault>> + Send + 'a>>;
+
+/// Begins the decisions of a route.
+pub(crate) type DecisionHandler = for<'a> fn(RouteCall<'a>) -> DecisionFuture<'a>;
+
+/// How the requests of a route are answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RouteHandler {
+    /// By one future, for which the head and the body of the request stay in memory.
+    Answer(Handler),
+    /// By a decision that needs neither head nor body any more while it waits.
+    Decision(DecisionHandler),
+}
 
 /// The callers of a route, and who checks their grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +64,7 @@ pub(crate) struct Route {
     /// The methods it takes; none stands for all.
     pub(crate) methods: &'static [Method],
     pub(crate) access: RouteAccess,
-    pub(crate) handler: Handler,
+    pub(crate) handler: RouteHandler,
     /// Read by the test that makes `openapi.json`.
     pub(crate) description: Description,
 }
@@ -91,22 +107,31 @@ const DELETE: &[Method] = &[Method::DELETE];
 impl Route {
     /// An operation of a caller.
     pub(crate) const fn post(path: &'static str, summary: &'static str, handler: Handler) -> Self {
-        Self::new(path, POST, RouteAccess::Caller, summary, handler)
+        Self::new(path, POST, RouteAccess::Caller, summary, RouteHandler::Answer(handler))
+    }
+
+    /// An operation of a caller that asks for a decision.
+    pub(crate) const fn decision(
+        path: &'static str,
+        summary: &'static str,
+        handler: DecisionHandler,
+    ) -> Self {
+        Self::new(path, POST, RouteAccess::Caller, summary, RouteHandler::Decision(handler))
     }
 
     /// A page for operators.
     pub(crate) const fn get(path: &'static str, summary: &'static str, handler: Handler) -> Self {
-        Self::new(path, GET, RouteAccess::Inspector, summary, handler)
+        Self::new(path, GET, RouteAccess::Inspector, summary, RouteHandler::Answer(handler))
     }
 
     /// A setting that an operator makes.
     pub(crate) const fn put(path: &'static str, summary: &'static str, handler: Handler) -> Self {
-        Self::new(path, PUT, RouteAccess::Operator, summary, handler)
+        Self::new(path, PUT, RouteAccess::Operator, summary, RouteHandler::Answer(handler))
     }
 
     /// A setting that an operator takes back.
     pub(crate) const fn delete(path: &'static str, summary: &'static str, handler: Handler) -> Self {
-        Self::new(path, DELETE, RouteAccess::Operator, summary, handler)
+        Self::new(path, DELETE, RouteAccess::Operator, summary, RouteHandler::Answer(handler))
     }
 
     const fn new(
@@ -114,7 +139,7 @@ impl Route {
         methods: &'static [Method],
         access: RouteAccess,
         summary: &'static str,
-        handler: Handler,
+        handler: RouteHandler,
     ) -> Self {
         let description = Description {
             summary,

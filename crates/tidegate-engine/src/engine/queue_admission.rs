@@ -34,6 +34,14 @@ impl Engine {
         self.share_waiting_room();
     }
 
+    /// Sets how much memory all requests that wait may hold, those for resources with a bound of
+    /// their own included. Half of it is guaranteed to the namespaces of the engine in equal
+    /// shares, the other half goes to the first that asks. Default: no such bound.
+    pub fn set_waiting_bytes(&self, bytes: usize) {
+        self.shared.room.set_total_bytes(bytes);
+        self.share_waiting_room();
+    }
+
     /// Divides the waiting room by the namespaces and resources of this engine.
     pub(crate) fn share_waiting_room(&self) {
         // Those of the default resource, or of none, are a group of their own. Resources with
@@ -223,7 +231,7 @@ impl Engine {
         let namespace = u32::from(gate.owner().get());
         let group = Group { namespace, resource: self.resource_of(request) };
         Entrant::new(group, request.class, obstacle)
-            .bytes(request.waiting_bytes)
+            .bytes(request.waiting_bytes.saturating_add(request.copied_bytes()))
             .tenant(self.overload().and_then(|overload| overload.tenant_hash(request.tenant)))
             .until(until(request))
             .deadline(request.deadline)

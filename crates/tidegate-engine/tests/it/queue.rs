@@ -429,11 +429,52 @@ fn the_room_is_bounded_in_bytes() {
         request.waiting_bytes = bytes;
         request
     };
-    let waiting = enter(&world, &of(600));
-    assert_eq!(world.begin(&of(401)).refused().reason(), Reason::QueueFull);
-    let fits = enter(&world, &of(400));
+    let copy = enter(&world, &of(0));
+    let copied = world.engine.waiting_use().bytes;
+    assert!((50..300).contains(&copied), "{copied}");
+    drop(copy);
+    let waiting = enter(&world, &of(600 - copied));
+    assert_eq!(world.begin(&of(401 - copied)).refused().reason(), Reason::QueueFull);
+    let fits = enter(&world, &of(400 - copied));
     assert_eq!((world.engine.waiting_use().requests, world.engine.waiting_use().bytes), (2, 1000));
     drop((waiting, fits));
+    assert_eq!(world.engine.waiting_use(), RoomUse::default());
+}
+
+#[test]
+fn issue_39_all_that_is_copied_counts_and_all_resources_have_one_bound_with_shares() {
+    let app = ResourceConfig::new(1).waiting_max(RoomUse::new(1000, 1 << 20)).queue(QueueConfig::default());
+    let resources = ["one", "two", "three", "four"];
+    let overload = resources.into_iter().fold(Overload::builder(7), |all, name| all.resource(name, app));
+    let names = ["api", "other"].map(|name| NamespaceConfig::new(name, []));
+    let engine = Engine::builder(config()).namespaces(names).overload(overload.build().unwrap());
+    let world = World::of(engine.build().unwrap());
+    world.engine.set_waiting_bytes(400 << 10);
+    let text = "x".repeat(10_000);
+    let large = [("user", text.as_str())];
+    let ask = |namespace, resource| {
+        let request = Request::new(namespace, &large).resource(resource).class(Class::Critical);
+        world.begin(&request.may_wait_until(after(MINUTE)))
+    };
+    let held = resources.map(|resource| ask("api", resource).admitted());
+    let mut waiting = Vec::new();
+    for index in 0..100 {
+        if let Stage::Waits(pending) = ask("api", resources[index % 4]) {
+            waiting.push(pending);
+        }
+    }
+    // Its share is a quarter of the bound, and the pool half of it; the attributes count for the
+    // copy of the request and once more for that of its refusal.
+    let used = world.engine.waiting_use();
+    assert_eq!((waiting.len(), used.bytes / used.requests / 1000), (15, 20));
+    let others = (0..100).filter_map(|index| match ask("other", resources[index % 4]) {
+        Stage::Waits(pending) => Some(pending),
+        _ => None,
+    });
+    let others: Vec<_> = others.collect();
+    assert_eq!(others.len(), 5, "the share of the other namespace is left to it");
+    assert_eq!(ask("other", "one").refused().reason(), Reason::QueueFull);
+    drop((waiting, others, held));
     assert_eq!(world.engine.waiting_use(), RoomUse::default());
 }
 

@@ -17,12 +17,16 @@
 //! below its part displaces a request of the namespace that is most over its own, of whatever
 //! class, and only a namespace over its part gives way to another.
 //!
+//! All rooms together have one bound on bytes more, which is [divided](super::total_bytes) among
+//! the namespaces.
+//!
 //! A group never loses what it already uses: after a change of the bounds
 //! the guarantees hold again as soon as the room is within them.
 
 use std::collections::BTreeMap;
 
 use super::order::Group;
+use super::total_bytes::TotalBytes;
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::resource_id::ResourceId;
 
@@ -132,6 +136,8 @@ pub(super) struct RoomShares {
     used: RoomUse,
     /// The use by groups whose resource has bounds of its own.
     used_apart: RoomUse,
+    /// The bytes of all groups.
+    total: TotalBytes,
     /// Used or reserved, over all namespaces that have requests in the room.
     claimed: RoomUse,
     by_group: BTreeMap<Group, RoomUse>,
@@ -231,6 +237,7 @@ impl RoomShares {
             of_resource,
             used: RoomUse::default(),
             used_apart: RoomUse::default(),
+            total: TotalBytes::new(usize::MAX, 1),
             claimed: RoomUse::default(),
             by_group: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
@@ -282,6 +289,14 @@ impl RoomShares {
         self.own_room(group)?.most_over_part(group.namespace, bytes)
     }
 
+    /// Sets the bound on the bytes of all that waits, of which half is guaranteed to so many
+    /// namespaces in equal shares.
+    pub(super) fn set_total_bytes(&mut self, max: usize, namespaces: usize) {
+        let mut total = TotalBytes::new(max, namespaces);
+        self.by_group.iter().for_each(|(group, used)| total.change(group.namespace, 0, used.bytes));
+        self.total = total;
+    }
+
     /// The same use under other bounds.
     pub(super) fn set_bounds(&mut self, bounds: RoomBounds) {
         let by_resource = core::mem::take(&mut self.by_resource).into_iter();
@@ -292,7 +307,7 @@ impl RoomShares {
     /// Accounts for all groups anew.
     fn become_of(&mut self, bounds: RoomBounds, by_resource: BTreeMap<ResourceId, BoundedUse>) {
         let groups = core::mem::take(&mut self.by_group);
-        *self = Self { by_resource, ..Self::new(bounds) };
+        *self = Self { by_resource, total: self.total.emptied(), ..Self::new(bounds) };
         for (group, used) in groups {
             self.change(group, RoomUse::default(), used);
         }
@@ -305,6 +320,9 @@ impl RoomShares {
 
     /// Lets a request in if the bounds and the shares of the others allow it.
     pub(super) fn take(&mut self, group: Group, bytes: usize) -> bool {
+        if !self.total.has_room(group.namespace, bytes) {
+            return false;
+        }
         let before = self.by_group.get(&group).copied().unwrap_or_default();
         let after = before.plus(RoomUse::of_one(bytes));
         if let Some(own) = self.own_room(group) {
@@ -356,6 +374,7 @@ impl RoomShares {
         } else {
             self.by_group.remove(&group);
         }
+        self.total.change(group.namespace, before.bytes, after.bytes);
         if let Some(own) = group.resource.and_then(|resource| self.by_resource.get_mut(&resource)) {
             own.change(group.namespace, before, after);
             self.used_apart = self.used_apart.minus(before).plus(after);

@@ -435,3 +435,29 @@ fn a_resource_with_bounds_of_its_own_fills_these_and_displaces_its_own_requests_
     room.leave(other);
     assert!(room.enter(of(1, Class::Sheddable, 1), NOW).is_ok());
 }
+
+#[test]
+fn issue_39_the_rooms_of_all_resources_have_one_bound_of_bytes_and_each_namespace_a_share_of_it() {
+    let mut room = roomy();
+    room.set_resource_bounds((0..4).map(|resource| (ResourceId(resource), RoomUse::new(100, 1000))));
+    room.set_total_bytes(1200, 2);
+    let mut enter = |namespace, resource| {
+        let obstacle = Obstacle::Place(ResourceId(resource));
+        let entrant = Entrant::new(group(namespace, resource), Class::Critical, obstacle).bytes(100);
+        room.enter(entrant, NOW)
+    };
+    // Four resources of 1000 bytes each; the namespace has its share of 300 and the pool of 600.
+    let entered = (0..40).filter(|one| enter(1, one % 4).is_ok()).count();
+    assert_eq!(entered, 9);
+    let entered = (0..40).filter(|one| enter(2, one % 4).is_ok()).count();
+    assert_eq!(entered, 3, "the share of the other namespace is free in every room");
+    assert_eq!(room.used(), RoomUse::new(12, 1200));
+    // A request of a higher class takes the room of one that matters less, in whatever room.
+    let urgent = Entrant::new(group(1, 9), Class::CriticalPlus, PLACE).bytes(100);
+    assert!(room.enter(urgent, NOW).unwrap().displaced.is_some());
+    room.set_bounds(RoomBounds::new(4096, 1 << 21));
+    assert!(room.enter(urgent, NOW).unwrap().displaced.is_some(), "other bounds change nothing");
+    room.drain();
+    room.set_total_bytes(usize::MAX, 2);
+    assert!((0..20).all(|_| room.enter(urgent, NOW).is_ok()));
+}

@@ -184,13 +184,23 @@ fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
 }
 
 pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -> Memory {
-    let mut memory = Memory { keys_bytes: Memory::KEYS_BYTES_DEFAULT, when_full: WhenFull::Refuse };
+    let mut memory = Memory {
+        keys_bytes: Memory::KEYS_BYTES_DEFAULT,
+        waiting_bytes: Memory::WAITING_BYTES_DEFAULT,
+        when_full: WhenFull::Refuse,
+    };
     if let Some(text) = &raw.keys {
         match size("keys", text, Memory::KEYS_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
             // A table larger than the address space cannot be had; the largest there is fails when
             // it is made.
             Ok(bytes) => memory.keys_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
             Err((what, fix)) => report.value(&path.key("keys"), what, fix),
+        }
+    }
+    if let Some(text) = &raw.waiting {
+        match size("waiting", text, Memory::WAITING_BYTES_MIN, Memory::KEYS_BYTES_MAX) {
+            Ok(bytes) => memory.waiting_bytes = usize::try_from(bytes).unwrap_or(usize::MAX),
+            Err((what, fix)) => report.value(&path.key("waiting"), what, fix),
         }
     }
     if raw.when_full == Some(WhenFullConfig::Admit) {

@@ -41,11 +41,12 @@ pub struct SettingChange {
 }
 
 /// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 14] = [
+const TAKEN_OVER: [&str; 15] = [
     "namespaces.NAME.plans",
     "namespaces.NAME.costs",
     "namespaces.NAME.tables",
     "namespaces.NAME.request",
+    "memory.waiting",
     "nodes",
     "accounts",
     "resources",
@@ -299,6 +300,7 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
     ];
     all.extend(store_settings(&store.kind(has_quotas)));
     all.push(("memory.keys", size(memory.keys_bytes)));
+    all.push(("memory.waiting", size(memory.waiting_bytes)));
     let when_full = match memory.when_full {
         WhenFull::Refuse => "refuse",
         WhenFull::Admit => "admit",

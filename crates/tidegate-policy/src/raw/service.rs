@@ -120,6 +120,11 @@ pub(crate) struct MemoryConfig {
     /// The size of the table of keys, 1MiB to 1TiB. Memory is touched as it fills; a key takes 16
     /// to 24 bytes. Default: `256MiB`.
     pub(crate) keys: Option<String>,
+    /// The most memory of all requests that wait, whatever they wait for, 1MiB to 1TiB: their
+    /// copies and the buffers of their connections, about 40KiB for a request of HTTP/1. Half of it
+    /// is divided among the namespaces, so that none takes the share of another. A request without
+    /// room is refused with reason `queue_full`. Default: `64MiB`.
+    pub(crate) waiting: Option<String>,
     /// The treatment of a new key when the table, or the disk of the store in files, is full.
     /// Default: `refuse`.
     pub(crate) when_full: Option<WhenFullConfig>,

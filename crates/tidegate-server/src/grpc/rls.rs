@@ -20,7 +20,7 @@ use tidegate_engine::{
     BATCH_REQUESTS_MAX, BatchError, Decision, LimitReport, Outcome as End, PeekReport, Permit, Request,
     RequestError, Step,
 };
-use tidegate_net::connections::{AnswerDelivery, ConnectionActivity, STREAM_BYTES};
+use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
@@ -295,7 +295,7 @@ impl Desk<'_> {
                 let wait = hold.within(wait, self.daemon.config.bounds.streams);
                 if !wait.is_zero() {
                     request.may_wait_until = Some(now.saturating_add(wait));
-                    request.waiting_bytes = STREAM_BYTES;
+                    request.waiting_bytes = hold.line.waiting_bytes() + self.logged_bytes(&request);
                     waiting_line = Some(hold.line);
                 }
                 let begun = self.in_force.engine.admit(&request, now);

@@ -5,6 +5,7 @@ mod loads;
 mod shares;
 mod tables;
 mod unsettled_places;
+mod waiting_memory;
 mod waits;
 
 use std::sync::Arc;
