@@ -400,6 +400,17 @@ impl Engine {
         Ok((gate.plans(), gate.costs()))
     }
 
+    /// The number by which a namespace has its share of tables; [`Owner::NONE`] for one that is not
+    /// known.
+    pub fn owner(&self, namespace: &str) -> Owner {
+        self.gate(namespace).map_or(Owner::NONE, |gate| gate.owner())
+    }
+
+    /// The namespaces that divide tables, with one for all that are not known once there is one.
+    pub fn owners(&self) -> usize {
+        self.shared.table.namespaces().owners()
+    }
+
     /// Gives a namespace its share of all tables although it has no limits of its own: one whose
     /// limits arrive with requests. Without this call such namespaces have one share together. Does
     /// nothing the second time.

@@ -184,6 +184,11 @@ impl Connections {
         open.connections.values_mut().map(|watched| usize::from(watched.judge(now, bounds))).sum()
     }
 
+    /// Divides the answers that are watched for a reset among so many namespaces.
+    pub fn divide_watched(&self, namespaces: usize) {
+        self.buffers.watched.0.divide(namespaces);
+    }
+
     /// The budget for slow peers.
     pub fn buffers(&self) -> &BufferBudget {
         &self.buffers

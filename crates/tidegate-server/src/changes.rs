@@ -198,6 +198,7 @@ impl DaemonContext {
         config: ServerConfig,
         version: PolicyVersion,
     ) {
+        self.connections.divide_watched(engine.owners());
         let now = Arc::new(InForce::new(Arc::new(engine), config, &self.metrics, version));
         for protocol in &self.protocols {
             protocol.take_over(&now);

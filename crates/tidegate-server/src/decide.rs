@@ -269,7 +269,7 @@ impl Desk<'_> {
         let delivery = match terms.keep {
             // The connections of a gateway end as it likes; they say nothing about its client.
             Keep::Expiring => delivery,
-            Keep::Lent | Keep::Every(_) => delivery.watching_resets(),
+            Keep::Lent | Keep::Every(_) => delivery.watching_resets(self.in_force.engine.owner(namespace)),
         };
         reply.body_mut().deliver(if has_waited { delivery.after_wait() } else { delivery });
         reply

@@ -145,6 +145,7 @@ impl Server {
         let version = PolicyVersion { number: 1, fingerprint, since: clock.now() };
         let asks_store = engine.asks_store();
         join_namespaces_of_requests(&engine, &config);
+        connections.divide_watched(engine.owners());
         let driver = Driver::new(Arc::clone(&engine))
             .store(Arc::clone(&store))
             .store_timeout(config.bounds.store_timeout)

@@ -1,6 +1,9 @@
 //! The bytes that all connections of a daemon hold together.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tidegate_core::shares::{Owner, Shares};
 
 /// The bytes that all connections of a daemon hold.
 #[derive(Debug, Default)]
@@ -27,17 +30,33 @@ impl BufferBudget {
 /// The most deliveries of all connections that wait for a reset.
 pub const WATCHED_TOTAL_MAX: usize = 16_384;
 
-/// The budget of deliveries that wait for a reset.
-#[derive(Debug, Default)]
-pub(super) struct WatchedTotal(AtomicU32);
+/// The budget of deliveries that wait for a reset, in [`Shares`] for each namespace.
+#[derive(Debug)]
+pub(super) struct WatchedTotal(pub(super) Shares);
 
-impl WatchedTotal {
-    pub(super) fn take(&self) -> bool {
-        let below = |count: u32| (count < WATCHED_TOTAL_MAX as u32).then_some(count + 1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, below).is_ok()
+impl Default for WatchedTotal {
+    fn default() -> Self {
+        Self(Shares::new(WATCHED_TOTAL_MAX as u64))
     }
+}
 
-    pub(super) fn give_back(&self, count: usize) {
-        self.0.fetch_sub(count as u32, Ordering::Relaxed);
+/// One place of a namespace in the budget, given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct WatchedPlace {
+    budget: Arc<BufferBudget>,
+    owner: Owner,
+}
+
+impl WatchedPlace {
+    /// A place; `None` if the namespace may have no more.
+    pub(super) fn take(budget: &Arc<BufferBudget>, owner: Owner) -> Option<Self> {
+        let has_place = budget.watched.0.take(owner, 1);
+        has_place.then(|| Self { budget: Arc::clone(budget), owner })
+    }
+}
+
+impl Drop for WatchedPlace {
+    fn drop(&mut self) {
+        self.budget.watched.0.give_back(self.owner, 1);
     }
 }

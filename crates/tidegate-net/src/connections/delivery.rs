@@ -33,8 +33,8 @@
 //! to end.
 //!
 //! **Bounds.** At most [`WATCHED_MAX`] deliveries of a connection, and `WATCHED_TOTAL_MAX` of all
-//! connections, wait for a reset. Beyond them the oldest of the connection, or the new one, counts
-//! as delivered.
+//! connections, wait for a reset, the latter in [shares](tidegate_core::shares) for each namespace.
+//! Beyond them the oldest of the connection, or the new one, counts as delivered.
 
 use core::fmt;
 use core::time::Duration;
@@ -43,7 +43,10 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use tidegate_core::shares::Owner;
 use tokio::time::Instant;
+
+use super::budget::WatchedPlace;
 
 mod answer_bytes;
 mod connection_deliveries;
@@ -77,7 +80,10 @@ type EndAction = Box<dyn FnOnce(DeliveryEnd) + Send>;
 pub struct AnswerDelivery {
     /// `None` once it has ended.
     action: Option<EndAction>,
-    is_reset_watched: bool,
+    /// The namespace in whose share it is watched for a reset; `None`: it is not.
+    reset_watched_for: Option<Owner>,
+    /// Its place among those that are watched.
+    watched: Option<WatchedPlace>,
     has_waited: bool,
     /// Whether the kernel has the whole answer.
     is_written: bool,
@@ -91,17 +97,19 @@ impl AnswerDelivery {
         let action: EndAction = Box::new(action);
         Self {
             action: Some(action),
-            is_reset_watched: false,
+            reset_watched_for: None,
+            watched: None,
             has_waited: false,
             is_written: false,
             counted_in: None,
         }
     }
 
-    /// Also ends as [`DeliveryEnd::Reset`]; without it a written answer is delivered.
+    /// Also ends as [`DeliveryEnd::Reset`]; without it a written answer is delivered. It is watched
+    /// within the share of this namespace.
     #[must_use]
-    pub fn watching_resets(mut self) -> Self {
-        self.is_reset_watched = true;
+    pub fn watching_resets(mut self, of: Owner) -> Self {
+        self.reset_watched_for = Some(of);
         self
     }
 
@@ -125,6 +133,7 @@ impl AnswerDelivery {
 
     fn end_once(&mut self, end: DeliveryEnd) {
         self.stop_looking();
+        self.watched = None;
         if let Some(action) = self.action.take() {
             action(end);
         }
@@ -140,7 +149,7 @@ impl Drop for AnswerDelivery {
 impl fmt::Debug for AnswerDelivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerDelivery")
-            .field("is_reset_watched", &self.is_reset_watched)
+            .field("reset_watched_for", &self.reset_watched_for)
             .field("has_waited", &self.has_waited)
             .finish_non_exhaustive()
     }

@@ -146,7 +146,8 @@ impl Desk<'_> {
             });
         }
         self.write_admission(check.namespace, untold.as_ref().map(UntoldPermit::id), &limits, now, replies);
-        Ok((was_asked, untold.map(|untold| permit_delivery(untold).watching_resets())))
+        let owner = engine.owner(check.namespace);
+        Ok((was_asked, untold.map(|untold| permit_delivery(untold).watching_resets(owner))))
     }
 
     fn write_admission(

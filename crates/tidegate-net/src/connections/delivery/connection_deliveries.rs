@@ -11,6 +11,7 @@ use super::{
     end_all,
 };
 use crate::connections::ConnectionActivity;
+use crate::connections::budget::WatchedPlace;
 
 impl ConnectionActivity {
     /// The answer of a delivery is whole in the output of a protocol that counts what it writes,
@@ -149,11 +150,13 @@ impl ConnectionActivity {
         delivery.is_written = true;
         let before = ended.len();
         open.expire(now, ended);
-        if delivery.is_reset_watched && open.written.len() >= WATCHED_MAX {
+        let owner = delivery.reset_watched_for;
+        if owner.is_some() && open.written.len() >= WATCHED_MAX {
             ended.extend(open.written.pop_front().map(|oldest| oldest.delivery));
         }
-        self.budget.watched.give_back(ended.len() - before);
-        if delivery.is_reset_watched && self.budget.watched.take() {
+        ended[before..].iter_mut().for_each(|one| one.watched = None);
+        delivery.watched = owner.and_then(|owner| WatchedPlace::take(&self.budget, owner));
+        if delivery.watched.is_some() {
             open.written.push_back(WrittenAnswer { delivery, at: now, stream, is_last_sent: true });
         } else {
             ended.push(delivery);
@@ -178,7 +181,6 @@ impl ConnectionActivity {
             if open.encoded.iter().any(|answer| answer.stream.is_none()) && open.resets.len() < WATCHED_MAX {
                 open.resets.push(stream);
             }
-            self.budget.watched.give_back(reset.len());
             self.count_deliveries(open);
         }
         end_all(cut_off, DeliveryEnd::Undelivered);
@@ -210,7 +212,6 @@ impl ConnectionActivity {
             let mut guard = self.open_deliveries();
             let Some(open) = &mut *guard else { return };
             let now = Instant::now();
-            self.budget.watched.give_back(open.written.len());
             for answer in open.written.drain(..) {
                 let concerns = is_reset && answer.is_watched(now) && answer.is_last_sent;
                 if concerns { &mut reset } else { &mut delivered }.push(answer.delivery);
@@ -229,7 +230,6 @@ impl ConnectionActivity {
         let mut ended = Vec::new();
         if let Some(open) = &mut *self.open_deliveries() {
             open.expire(now, &mut ended);
-            self.budget.watched.give_back(ended.len());
             self.count_deliveries(open);
         }
         end_all(ended, DeliveryEnd::Delivered);

@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use tidegate_core::shares::Namespaces;
 use tokio::time::Instant;
 
 use super::super::{Connections, OpenConnection, WATCHED_TOTAL_MAX};
@@ -21,7 +22,7 @@ fn delivery() -> (AnswerDelivery, Receiver<DeliveryEnd>) {
     let end = move |end| {
         let _ = send.send(end);
     };
-    (AnswerDelivery::new(end).watching_resets(), ended)
+    (AnswerDelivery::new(end).watching_resets(Owner::NONE), ended)
 }
 
 /// An answer whose bytes the protocol has copied; the end of its delivery.
@@ -172,4 +173,30 @@ async fn watched_deliveries_are_bounded_by_connection_and_in_all() {
     open[0].line.connection_reset();
     assert!(rest[..WATCHED_MAX].iter().all(|one| one.try_recv() == Ok(DeliveryEnd::Reset)));
     assert!(written(last).try_recv().is_err(), "there is room again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn issue_39_one_namespace_on_many_connections_leaves_the_others_their_share_of_the_watch() {
+    let connections = Arc::new(Connections::default());
+    let namespaces = Namespaces::new(7);
+    let [greedy, other] = ["greedy", "other"].map(|name| namespaces.owner(name));
+    connections.divide_watched(2);
+    let written_of = |open: &OpenConnection, owner| {
+        let (send, ended) = channel();
+        let delivery = AnswerDelivery::new(move |end| _ = send.send(end)).watching_resets(owner);
+        open.line.delivery_written(delivery);
+        ended
+    };
+    let share = WATCHED_TOTAL_MAX / 4;
+    let open: Vec<_> = (0..20).map(|_| connections.add()).collect();
+    let greedy_ones: Vec<_> =
+        open.iter().flat_map(|open| (0..WATCHED_MAX).map(|_| written_of(open, greedy))).collect();
+    let watched = greedy_ones.iter().filter(|one| one.try_recv().is_err()).count();
+    assert_eq!(watched, 3 * share, "its share and the pool");
+    let others: Vec<_> = (0..share).map(|index| (connections.add(), index)).collect();
+    let ended: Vec<_> = others.iter().map(|(open, _)| written_of(open, other)).collect();
+    for (open, _) in &others {
+        open.line.connection_reset();
+    }
+    assert!(ended.iter().all(|one| one.try_recv() == Ok(DeliveryEnd::Reset)));
 }
