@@ -145,6 +145,7 @@ impl LatencyIndex {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 
