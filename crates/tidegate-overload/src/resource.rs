@@ -485,7 +485,9 @@ impl Resource {
                 NamespaceKey::Exact(number) => self.namespaces.key_of(number),
                 NamespaceKey::Rest => NamespaceKey::Rest,
             };
-            by_key.entry(key).or_default().1 += waiting;
+            // A request that was refused, or found no place, may wait now.
+            let claim = &mut by_key.entry(key).or_default().1;
+            *claim = (*claim).max(waiting);
         }
         let claims = by_key.into_iter().map(|(namespace, (places, waiting))| {
             let weight = control.shares.weight(namespace);

@@ -26,14 +26,22 @@ fn client(name: &str, class: Class, rate: f64) -> ClientSpec {
     })
 }
 
-/// The requests a second of each client that were answered in time, over 30 seconds.
-fn served(service: ServiceSpec, clients: Vec<ClientSpec>) -> Vec<f64> {
-    let mut scenario = OverloadScenario::new(1, 32, vec![service], clients);
-    scenario.designs = vec![OverloadDesign::Tidegate];
-    let run = simulate(&scenario).expect("the scenario is in range");
-    let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
-    assert_eq!(result.violations, []);
-    result.clients.iter().map(|client| client.good_units_per_second).collect()
+/// The requests a second of each client that were answered in time, over 30 seconds of each of
+/// three seeds: of 10 a second, 300 in one of them are off by 6 % by chance.
+fn served(service: &ServiceSpec, clients: &[ClientSpec]) -> Vec<f64> {
+    const SEEDS: u32 = 3;
+    let mut sums = vec![0.0; clients.len()];
+    for seed in 1..=SEEDS {
+        let mut scenario = OverloadScenario::new(seed.into(), 32, vec![service.clone()], clients.to_vec());
+        scenario.designs = vec![OverloadDesign::Tidegate];
+        let run = simulate(&scenario).expect("the scenario is in range");
+        let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
+        assert_eq!(result.violations, []);
+        for (sum, client) in sums.iter_mut().zip(&result.clients) {
+            *sum += client.good_units_per_second;
+        }
+    }
+    sums.into_iter().map(|sum| sum / f64::from(SEEDS)).collect()
 }
 
 /// Floods of a higher class: 5 and 50 % above the capacity, of one tenant and of ten.
@@ -62,7 +70,7 @@ fn a_least_share_is_served_under_a_flood_from_above() {
             it.min_shares = [Some(0.05), None, None, None];
         });
         let low = client("low", Class::Sheddable, 40.0);
-        let [_, low] = served(service, vec![flood, low])[..] else { panic!("two clients") };
+        let [_, low] = served(&service, &[flood, low])[..] else { panic!("two clients") };
         assert_promised(low, 10.0, &what);
     }
 }
@@ -73,7 +81,7 @@ fn beyond_its_priority_share_a_flood_of_the_highest_class_leaves_the_others_thei
         let what = format!("{} a second of {} tenants", flood.rate, flood.tenants);
         let service = with(service(), |it| it.priority_share = Some(0.1));
         let critical = client("critical", Class::Critical, 30.0);
-        let [_, critical] = served(service, vec![flood, critical])[..] else { panic!("two clients") };
+        let [_, critical] = served(&service, &[flood, critical])[..] else { panic!("two clients") };
         assert_promised(critical, 30.0, &what);
     }
 }
@@ -86,16 +94,14 @@ fn weights_are_kept_under_a_flood_from_above() {
             it.weights = Some([8, 8, 8, 8]);
         });
         let low = client("low", Class::Sheddable, 40.0);
-        let [_, at_equal] = served(equal, vec![flood.clone(), low.clone()])[..] else {
-            panic!("two clients")
-        };
+        let [_, at_equal] = served(&equal, &[flood.clone(), low.clone()])[..] else { panic!("two clients") };
         assert_promised(at_equal, 40.0, &what);
         // By default 1 to 8: 22 of 200.
         let low = with(low.clone(), |it| {
             it.rate = 60.0;
             it.tenants = 20;
         });
-        let [_, low] = served(service(), vec![flood, low])[..] else { panic!("two clients") };
+        let [_, low] = served(&service(), &[flood, low])[..] else { panic!("two clients") };
         assert_promised(low, 200.0 / 9.0, &what);
     }
 }
@@ -111,7 +117,7 @@ fn honest() -> ClientSpec {
 #[track_caller]
 fn assert_honest_keeps_its_part(attackers: Vec<ClientSpec>, part: f64) {
     let clients = [vec![honest()], attackers].concat();
-    let served = served(service(), clients);
+    let served = served(&service(), &clients);
     assert!(served[0] >= 0.9 * part, "{served:?}: {part} are its part");
 }
 
@@ -153,7 +159,7 @@ fn a_namespace_that_asks_for_more_than_its_part_has_its_part_beside_another_floo
         it.rate = 300.0;
         it.tenants = 50;
     });
-    let served = served(service(), vec![honest, greedy]);
+    let served = served(&service(), &[honest, greedy]);
     assert!((served[0] / served[1] - 1.0).abs() <= 0.15, "each has a half: {served:?}");
     assert!(served[0] + served[1] >= 180.0, "{served:?}");
 }
