@@ -520,9 +520,7 @@ impl Resource {
     /// places or have asked for one in the last second.
     fn bound_places(&self, control: &mut ResourceControl, now: Timestamp) {
         // Other lines have no order that could pass over a namespace.
-        if control.config.queue.is_none() {
-            return;
-        }
+        let has_queue = control.config.queue.is_some();
         let mut active: BTreeMap<usize, NamespaceKey> =
             self.namespaces.places().map(|(slot, key, _)| (slot, key)).collect();
         let is_recent = |at: &Timestamp| now.saturating_since(*at) <= ACTIVE;
@@ -533,8 +531,14 @@ impl Resource {
         let weights: u64 = active.values().map(|key| weight(*key)).sum();
         let places = self.in_flight.max();
         let is_raised = self.namespaces.bound_places(now, |slot, key| {
-            let others = weights - if active.contains_key(&slot) { weight(key) } else { 0 };
-            if others == 0 { u64::MAX } else { (places * weight(key) / (others + weight(key))).max(1) }
+            // The slot may have got another namespace since it asked.
+            let own = if active.contains_key(&slot) { weight(key) } else { 0 };
+            let others = weights.saturating_sub(own);
+            if others == 0 || !has_queue {
+                u64::MAX
+            } else {
+                (places * weight(key) / (others + weight(key))).max(1)
+            }
         });
         control.is_bound_raised |= is_raised;
     }
