@@ -220,15 +220,19 @@ pub(crate) fn numbers_long(context: &AttackContext) -> AttackResult {
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
     within: Duration,
+    /// The least part of its half of the places that the quiet namespace keeps. On a machine that
+    /// others use, its own callers keep places for longer than their work.
+    part_min: f64,
     /// The least that the quiet namespace keeps of what it has beside one that does as it does. On
     /// a machine that others use, both of them have less.
     throughput_min: f64,
 }
 
-const BRIEF: Judgement = Judgement { within: Duration::from_secs(2), throughput_min: 0.0 };
-const LONG: Judgement = Judgement { within: Duration::from_secs(30), throughput_min: KEPT_MIN };
+const BRIEF: Judgement = Judgement { within: Duration::from_secs(2), part_min: 0.7, throughput_min: 0.0 };
+const LONG: Judgement =
+    Judgement { within: Duration::from_secs(30), part_min: KEPT_MIN, throughput_min: KEPT_MIN };
 /// The same in a brief run where nothing but the throughput tells who has what.
-const THROUGHPUT_MIN: f64 = 0.5;
+const THROUGHPUT_MIN: f64 = 0.35;
 
 /// The quiet namespace beside one that does as it does, and then beside each that does not.
 fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: Judgement) -> AttackResult {
@@ -260,7 +264,7 @@ fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: Judgem
         let loud = served[1] * one.group.end.works();
         let part = 2.0 * served[0] / (served[0] + loud).max(f64::MIN_POSITIVE);
         let _ = write!(text, ", {:.0} % of half of the places", part * 100.0);
-        if part < KEPT_MIN || throughput < throughput_min {
+        if part < judged.part_min || throughput < throughput_min {
             failed.push(text.clone());
         }
         seen.push(text);
