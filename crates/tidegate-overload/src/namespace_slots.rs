@@ -251,6 +251,14 @@ impl NamespaceSlots {
         self.slots[self.claim(namespace)].held_back_until.store(until.as_nanos(), Ordering::Relaxed);
     }
 
+    /// Whether any namespace is held back at `now`, or was when the bounds were set last.
+    pub(crate) fn has_bounds(&self, now: Timestamp) -> bool {
+        self.slots.iter().any(|slot| {
+            slot.held_back_until.load(Ordering::Relaxed) > now.as_nanos()
+                || slot.places_max.load(Ordering::Relaxed) != u64::MAX
+        })
+    }
+
     /// Sets the most places of each namespace at `now`: its part for those that are held back,
     /// which `part_of` says. Whether any of them may have more than before.
     pub(crate) fn bound_places(&self, now: Timestamp, part_of: impl Fn(usize, NamespaceKey) -> u64) -> bool {

@@ -12,7 +12,7 @@ use crate::fair_queue::QueueConfig;
 use crate::fault::Fault;
 use crate::hash::keyed_hash;
 use crate::instances::{InstanceError, InstanceState};
-use crate::latency::{LatencySample, LatencyStats};
+use crate::latency::LatencySample;
 use crate::load_level::LoadLevel;
 use crate::marginal_rank::MarginalRank;
 use crate::namespaces::NamespaceShares;
@@ -486,12 +486,6 @@ impl Overload {
     /// told different times, so that they do not come back together.
     pub fn retry_after_hint(&self, resource: ResourceId) -> Duration {
         self.resource(resource).retry_after_hint()
-    }
-
-    /// The latency of a resource: the part of [`Overload::stats`] that costs no more than a few
-    /// loads.
-    pub fn latency(&self, resource: ResourceId) -> LatencyStats {
-        self.resource(resource).latency.stats()
     }
 
     /// How long a resource takes for one request, by the answers of the last seconds.

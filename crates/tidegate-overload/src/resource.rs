@@ -519,6 +519,9 @@ impl Resource {
     /// Sets the most places of each namespace that is held back: its part among those that have
     /// places or have asked for one in the last second.
     fn bound_places(&self, control: &mut ResourceControl, now: Timestamp) {
+        if !self.namespaces.has_bounds(now) {
+            return;
+        }
         // Other lines have no order that could pass over a namespace.
         let has_queue = control.config.queue.is_some();
         let mut active: BTreeMap<usize, NamespaceKey> =
