@@ -84,33 +84,25 @@ fn is_read_closed(ready: impl Future<Output = io::Result<Ready>>) -> bool {
     matches!(pin!(ready).poll(&mut context), Poll::Ready(Ok(ready)) if ready.is_read_closed())
 }
 
-impl PeerShutdown for TcpStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
+macro_rules! watched_sockets {
+    ($($stream:ty),*) => {$(
+        impl PeerShutdown for $stream {
+            fn has_ended(&self) -> bool {
+                is_read_closed(self.ready(Interest::PRIORITY))
+            }
 
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        self.poll_read_ready(cx).is_pending()
-    }
+            fn watch_end(&self, cx: &mut Context<'_>) -> bool {
+                self.poll_read_ready(cx).is_pending()
+            }
 
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
+            fn socket(&self) -> Option<BorrowedFd<'_>> {
+                Some(self.as_fd())
+            }
+        }
+    )*};
 }
 
-impl PeerShutdown for UnixStream {
-    fn has_ended(&self) -> bool {
-        is_read_closed(self.ready(Interest::PRIORITY))
-    }
-
-    fn watch_end(&self, cx: &mut Context<'_>) -> bool {
-        self.poll_read_ready(cx).is_pending()
-    }
-
-    fn socket(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.as_fd())
-    }
-}
+watched_sockets!(TcpStream, UnixStream);
 
 impl<S: PeerShutdown + ?Sized> PeerShutdown for Box<S> {
     fn has_ended(&self) -> bool {
