@@ -246,9 +246,10 @@ impl NamespaceSlots {
         })
     }
 
-    /// Holds a namespace back to its part of the places until an instant.
+    /// Holds a namespace back to its part of the places until an instant, or longer.
     pub(crate) fn hold_back(&self, namespace: u32, until: Timestamp) {
-        self.slots[self.claim(namespace)].held_back_until.store(until.as_nanos(), Ordering::Relaxed);
+        let until = until.as_nanos();
+        self.slots[self.claim(namespace)].held_back_until.fetch_max(until, Ordering::Relaxed);
     }
 
     /// Whether any namespace is held back at `now`, or was when the bounds were set last.

@@ -1,5 +1,7 @@
 //! One protected resource: its places in flight, its cursor, and the sums its ticks work with.
 
+mod place_control;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +28,6 @@ use crate::namespace_slots::{NamespaceSlots, NamespaceTick};
 use crate::namespaces::{NamespaceKey, NamespaceShares};
 use crate::outcome::OfferCounts;
 use crate::pacer::{Pacer, RecentService};
-use crate::place_bounds::PlaceBounds;
 use crate::queue_observation::QueueObservation;
 use crate::resource_id::ResourceId;
 use crate::service_times::{RecentAnswers, ServiceTimes};
@@ -34,9 +35,9 @@ use crate::shed::Shed;
 use crate::signal::{PushedValue, SignalConfig, SignalSource, SignalStats};
 use crate::signal_set::SignalSet;
 use crate::slow_answers::SlowAnswers;
-use crate::sync::{AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, lock};
-use crate::unsettled_places::{NamespaceClaim, OverduePlace, UnsettledPlaces};
-use crate::waiting_room::{RoomUse, WaitingNamespaces};
+use crate::sync::{AtomicU8, AtomicU64, Mutex, Ordering, lock};
+use crate::unsettled_places::UnsettledPlaces;
+use crate::waiting_room::RoomUse;
 
 /// The settings of one resource.
 ///
@@ -185,8 +186,6 @@ impl InFlightPermit {
 
 /// A namespace that has asked for a place within this takes part in dividing them.
 const ACTIVE: Duration = Duration::from_secs(1);
-/// For so long a namespace whose unsettled place has expired is held back to its part.
-const HELD_BACK: Duration = Duration::from_mins(1);
 
 /// The state of one resource.
 #[derive(Debug)]
@@ -461,101 +460,6 @@ impl Resource {
     pub(crate) fn give_back(&self, permit: &InFlightPermit) {
         self.namespaces.give_back_place(permit.slot);
         self.in_flight.give_back();
-    }
-
-    /// The places whose end only their callers tell.
-    pub(crate) fn unsettled(&self) -> MutexGuard<'_, UnsettledPlaces> {
-        lock(&self.unsettled)
-    }
-
-    /// Takes out the unsettled places that are to expire, because a namespace below its part waits.
-    pub(crate) fn take_overdue_places(
-        &self,
-        waiting: &WaitingNamespaces,
-        now: Timestamp,
-    ) -> Vec<OverduePlace> {
-        let mut by_key: BTreeMap<NamespaceKey, (u64, u64)> = BTreeMap::new();
-        self.namespaces.places().for_each(|(_, key, places)| by_key.entry(key).or_default().0 += places);
-        let control = lock(&self.control);
-        for (key, refused) in &control.refused {
-            by_key.entry(*key).or_default().1 += refused;
-        }
-        for (key, waiting) in waiting.iter() {
-            let key = match key {
-                NamespaceKey::Exact(number) => self.namespaces.key_of(number),
-                NamespaceKey::Rest => NamespaceKey::Rest,
-            };
-            // A request that was refused, or found no place, may wait now.
-            let claim = &mut by_key.entry(key).or_default().1;
-            *claim = (*claim).max(waiting);
-        }
-        let claims = by_key.into_iter().map(|(namespace, (places, waiting))| {
-            let weight = control.shares.weight(namespace);
-            NamespaceClaim { namespace, places, waiting, weight }
-        });
-        let claims: Vec<_> = claims.collect();
-        let typical = control.service_times.typical();
-        drop(control);
-        let key_of = |namespace| self.namespaces.key_of(namespace);
-        self.unsettled().take_overdue(&claims, key_of, self.in_flight.max(), typical, now)
-    }
-
-    /// Whether unsettled places may have to expire: there are some, and requests were refused or
-    /// wait.
-    pub(crate) fn may_have_overdue(&self, has_waiting: bool) -> bool {
-        (has_waiting || !lock(&self.control).refused.is_empty()) && !self.unsettled().is_empty()
-    }
-
-    /// Whether a namespace may have more places since the last call.
-    pub(crate) fn take_bound_raised(&self) -> bool {
-        core::mem::take(&mut lock(&self.control).is_bound_raised)
-    }
-
-    /// The bounds of its namespaces on places.
-    pub(crate) fn place_bounds(&self) -> PlaceBounds {
-        PlaceBounds::new(Arc::clone(&self.namespaces))
-    }
-
-    /// Sets the most places of each namespace that is held back: its part among those that have
-    /// places or have asked for one in the last second.
-    fn bound_places(&self, control: &mut ResourceControl, now: Timestamp) {
-        if !self.namespaces.has_bounds(now) {
-            return;
-        }
-        // Other lines have no order that could pass over a namespace.
-        let has_queue = control.config.queue.is_some();
-        let mut active: BTreeMap<usize, NamespaceKey> =
-            self.namespaces.places().map(|(slot, key, _)| (slot, key)).collect();
-        let is_recent = |at: &Timestamp| now.saturating_since(*at) <= ACTIVE;
-        active.extend(
-            control.asked.iter().filter(|(_, (_, at))| is_recent(at)).map(|(slot, (key, _))| (*slot, *key)),
-        );
-        let weight = |key: NamespaceKey| u64::from(control.shares.weight(key));
-        let weights: u64 = active.values().map(|key| weight(*key)).sum();
-        let places = self.in_flight.max();
-        let is_raised = self.namespaces.bound_places(now, |slot, key| {
-            // The slot may have got another namespace since it asked.
-            let own = if active.contains_key(&slot) { weight(key) } else { 0 };
-            let others = weights.saturating_sub(own);
-            if others == 0 || !has_queue {
-                u64::MAX
-            } else {
-                (places * weight(key) / (others + weight(key))).max(1)
-            }
-        });
-        control.is_bound_raised |= is_raised;
-    }
-
-    /// Counts an unsettled place that has expired. Its namespace is held back to its part for a
-    /// while: it would take the next free place in the same way.
-    pub(crate) fn count_expired_place(&self, namespace: u32, now: Timestamp) {
-        self.namespaces.hold_back(namespace, now.saturating_add(HELD_BACK));
-        self.places_expired.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The unsettled places that have expired.
-    pub(crate) fn places_expired(&self) -> u64 {
-        self.places_expired.load(Ordering::Relaxed)
     }
 
     /// Whether a request that its caller calls a repeated attempt is one.

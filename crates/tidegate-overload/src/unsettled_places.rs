@@ -14,6 +14,11 @@
 //! - As many places expire as the waiting namespaces lack, the oldest one first.
 //!
 //! Places whose end the daemon sees by itself are never among them.
+//!
+//! A namespace that settles each place just before it expires makes late settlements typical, and
+//! could keep the next ones ten times as long. So one that has kept unsettled places beyond its
+//! part for [`EXPIRY_MIN`] while another lacked them has [overstayed](Overstay): it is held back to
+//! its part for a while, as one is whose place has expired.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +31,9 @@ use crate::namespaces::{NAMESPACES_MAX, NamespaceKey};
 const EXPIRY_TIMES: u32 = 10;
 /// No place is overdue earlier.
 const EXPIRY_MIN: Duration = Duration::from_secs(1);
+/// Between two looks at which a namespace is beyond its part it is so all the time, unless they are
+/// further apart.
+const LOOKS_APART_MAX: Duration = Duration::from_millis(250);
 /// The last so many settled works of a namespace say what is typical.
 const SETTLED_MAX: usize = 32;
 
@@ -43,6 +51,16 @@ struct NamespacePlaces {
     /// The times of the last settled works, the oldest one first, in milliseconds.
     settled_ms: VecDeque<u32>,
     changed_at: Timestamp,
+    /// Since when it has places beyond its part that another lacks, and the last look at that.
+    beyond: Option<(Timestamp, Timestamp)>,
+}
+
+/// A namespace that has kept unsettled places which another lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overstay {
+    pub(crate) namespace: u32,
+    /// For how long it has.
+    pub(crate) lasted: Duration,
 }
 
 /// The entry of one unsettled place.
@@ -129,9 +147,33 @@ impl UnsettledPlaces {
             places: BTreeMap::new(),
             settled_ms: VecDeque::new(),
             changed_at: now,
+            beyond: None,
         });
         known.changed_at = now;
         known
+    }
+
+    /// The namespaces that have overstayed by now, of a resource with `places_max` places. `claims`
+    /// and `key_of` are as for [`Self::take_overdue`]. It is to be called at each look.
+    pub(crate) fn overstays(
+        &mut self,
+        claims: &[NamespaceClaim],
+        key_of: impl Fn(u32) -> NamespaceKey,
+        places_max: u64,
+        now: Timestamp,
+    ) -> Vec<Overstay> {
+        let (weights, lacking) = (weights_of(claims), lacking(claims, places_max));
+        let mut overstays = Vec::new();
+        for (namespace, known) in &mut self.by_namespace {
+            let key = key_of(*namespace);
+            let claim = claims.iter().find(|claim| claim.namespace == key);
+            let is_over = claim.is_some_and(|claim| claim.places > claim.part(places_max, weights));
+            let lasted = known.look(is_over && lacking > 0, now);
+            if lasted >= EXPIRY_MIN {
+                overstays.push(Overstay { namespace: *namespace, lasted });
+            }
+        }
+        overstays
     }
 
     /// Takes out the places that are to expire, of a resource with `places_max` places. `claims`
@@ -145,9 +187,9 @@ impl UnsettledPlaces {
         typical: Duration,
         now: Timestamp,
     ) -> Vec<OverduePlace> {
-        let weights = claims.iter().map(|claim| u64::from(claim.weight)).sum();
+        let weights = weights_of(claims);
         let part = |claim: &NamespaceClaim| claim.part(places_max, weights);
-        let mut lacking: u64 = claims.iter().map(|claim| claim.shortage(part(claim))).sum();
+        let mut lacking = lacking(claims, places_max);
         let mut taken = Vec::new();
         if lacking == 0 {
             return taken;
@@ -175,7 +217,33 @@ impl UnsettledPlaces {
     }
 }
 
+/// The sum of the weights of all claims.
+fn weights_of(claims: &[NamespaceClaim]) -> u64 {
+    claims.iter().map(|claim| u64::from(claim.weight)).sum()
+}
+
+/// The places that waiting requests of all namespaces lack of their parts.
+fn lacking(claims: &[NamespaceClaim], places_max: u64) -> u64 {
+    let weights = weights_of(claims);
+    claims.iter().map(|claim| claim.shortage(claim.part(places_max, weights))).sum()
+}
+
 impl NamespacePlaces {
+    /// Looks whether it has places beyond its part that another lacks, and returns for how long it
+    /// has.
+    fn look(&mut self, is_beyond: bool, now: Timestamp) -> Duration {
+        if !is_beyond || self.places.is_empty() {
+            self.beyond = None;
+            return Duration::ZERO;
+        }
+        let since = match self.beyond {
+            Some((since, seen)) if now.saturating_since(seen) <= LOOKS_APART_MAX => since,
+            _ => now,
+        };
+        self.beyond = Some((since, now));
+        now.saturating_since(since)
+    }
+
     /// How long a place may be unsettled.
     fn expiry(&self, typical: Duration) -> Duration {
         let typical = self.typical().unwrap_or(typical);
@@ -276,6 +344,35 @@ mod tests {
         assert!(overdue(&mut held, &claims, 20, typical, after(Duration::from_hours(24))).is_empty());
         (0..SETTLED_MAX).for_each(|_| held.learn(1, Duration::ZERO, NOW));
         assert_eq!(overdue(&mut held, &claims, 20, typical, after(1500 * MS)), [2]);
+    }
+
+    #[test]
+    fn a_namespace_overstays_that_keeps_places_for_a_second_which_another_lacks_all_the_time() {
+        let claims = |waiting| [claim(1, 20, 0), claim(2, 0, waiting)];
+        let look = |held: &mut UnsettledPlaces, waiting, ms: u32| {
+            held.overstays(&claims(waiting), NamespaceKey::Exact, 20, after(ms * MS))
+        };
+        let mut held = places(20);
+        for ms in (0..1000).step_by(100) {
+            assert!(look(&mut held, 1, ms).is_empty());
+        }
+        let overstay = |ms: u32| Overstay { namespace: 1, lasted: ms * MS };
+        assert_eq!(look(&mut held, 1, 1000), [overstay(1000)]);
+        assert_eq!(look(&mut held, 9, 1250), [overstay(1250)]);
+        // Nobody lacks any, nobody looked, or it has no unsettled place.
+        assert!(look(&mut held, 0, 1300).is_empty() && look(&mut held, 1, 1400).is_empty());
+        for ms in [1700, 2000, 2300, 2600] {
+            assert!(look(&mut held, 1, ms).is_empty(), "{ms}");
+        }
+        let mut held = places(1);
+        for ms in (0..900).step_by(100) {
+            assert!(look(&mut held, 1, ms).is_empty());
+        }
+        let first = *held.by_namespace[&1].places.first_key_value().unwrap().0;
+        held.remove(1, first);
+        assert!(look(&mut held, 1, 1000).is_empty());
+        held.add(1, 5, after(1000 * MS));
+        assert!(look(&mut held, 1, 1100).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tidegate_capacity::Capacity;
-use tidegate_core::{Attributes, Class};
+use tidegate_core::{Attributes, Class, Timestamp};
 use tidegate_engine::{Completion, Engine, NamespaceConfig, Outcome, Pending, Permit, PermitId, Request};
 use tidegate_overload::{Overload, QueueConfig, ResourceConfig, TICK};
 
@@ -228,4 +228,111 @@ fn a_namespace_whose_place_has_expired_is_held_back_to_its_part_while_another_as
     }
     takes(&world);
     assert_eq!(world.stats().in_flight, PLACES as u64);
+}
+
+/// A caller that asks again as soon as it can.
+enum Caller {
+    Idle,
+    Waits(Pending, Timestamp),
+    Works(PermitId, Timestamp),
+}
+
+/// A group of callers in one namespace, each of which waits for at most half a second.
+struct Group {
+    namespace: &'static str,
+    callers: Vec<Caller>,
+    served: u64,
+}
+
+impl Group {
+    fn new(namespace: &'static str, callers: usize) -> Self {
+        Self { namespace, callers: (0..callers).map(|_| Caller::Idle).collect(), served: 0 }
+    }
+
+    /// Settles what is due. How many were.
+    fn settle_due(&mut self, world: &World) -> u32 {
+        let mut settled = 0;
+        for caller in &mut self.callers {
+            if let Caller::Works(id, until) = caller
+                && world.now() >= *until
+            {
+                settle(world, *id, Outcome::Succeeded);
+                *caller = Caller::Idle;
+                settled += 1;
+            }
+        }
+        settled
+    }
+
+    /// Asks and takes places, each of which is kept for `work`. Whether any caller took one.
+    fn ask(&mut self, world: &World, work: Duration) -> bool {
+        let now = world.now();
+        let wait_until = now.saturating_add(500 * MS);
+        let asked = request(self.namespace, Class::SheddablePlus).may_wait_until(wait_until);
+        let before = self.served;
+        for caller in &mut self.callers {
+            let stage = match core::mem::replace(caller, Caller::Idle) {
+                Caller::Idle => world.begin(&asked),
+                Caller::Waits(pending, _) if turn(&pending).is_called() => world.resume(pending),
+                Caller::Waits(pending, until) if now >= until => {
+                    drop(pending);
+                    continue;
+                }
+                same => {
+                    *caller = same;
+                    continue;
+                }
+            };
+            *caller = match stage {
+                Stage::Waits(pending) => Caller::Waits(pending, wait_until),
+                Stage::Refused(_) => Caller::Idle,
+                Stage::Admitted(permit) => {
+                    self.served += 1;
+                    let expires = now.saturating_add(Duration::from_hours(24));
+                    Caller::Works(done(world.engine.keep(permit, expires, now)), now.saturating_add(work))
+                }
+            };
+        }
+        self.served > before
+    }
+}
+
+/// It settles each place just before it may expire, so that ever later settlements are typical.
+#[test]
+fn issue_39_a_namespace_that_settles_just_in_time_leaves_another_its_part() {
+    const SECONDS: u64 = 600;
+    const STEP: Duration = Duration::from_millis(10);
+    const WORK: Duration = Duration::from_millis(40);
+    /// Half of the places, each of which serves 25 requests a second.
+    const PART: u64 = PLACES as u64 / 2 * 25;
+    let world = world(Some(QueueConfig::default()));
+    let (mut quiet, mut late) = (Group::new("checkout", 40), Group::new("batch", 60));
+    let (mut kept_for, mut settled) = (900 * MS, 0);
+    let (mut lacking, mut served) = (0, 0);
+    for _ in 0..SECONDS {
+        let before = quiet.served;
+        for step in 0..100 {
+            if step % 10 == 0 {
+                let _ = world.engine.tick(world.now());
+            }
+            settled += late.settle_due(&world);
+            quiet.settle_due(&world);
+            while late.ask(&world, kept_for) | quiet.ask(&world, WORK) {}
+            // The last 32 settlements say what is typical.
+            if settled >= 32 {
+                (kept_for, settled) = (kept_for * 9, 0);
+            }
+            world.advance(STEP);
+        }
+        let in_second = quiet.served - before;
+        if in_second < PART / 2 {
+            lacking += 1;
+        } else {
+            served += in_second;
+        }
+    }
+    let percent = served * 100 / ((SECONDS - lacking) * PART);
+    println!("{lacking} of {SECONDS} seconds without half of its part, {percent} % of it in the others");
+    assert!(lacking <= SECONDS / 10 && percent >= 90, "{lacking} seconds, {percent} % in the others");
+    assert!(kept_for > Duration::from_mins(1), "{kept_for:?}");
 }
