@@ -150,6 +150,10 @@ impl<K: Copy + Ord, F> FairSchedule<K, F> {
             self.flows[number as usize] = flow;
             number
         } else {
+            if self.flows.len() == self.flows.capacity() {
+                // Doubling would leave up to half of the list unused.
+                self.flows.reserve_exact(4 + self.flows.len() / 8);
+            }
             self.flows.push(flow);
             self.flows.len() as u32 - 1
         };

@@ -15,13 +15,31 @@ pub(super) struct TenantKey {
     pub(super) tenant: Option<u64>,
 }
 
-/// Whose sub-queue it is.
+impl TenantKey {
+    /// Its keyed hash.
+    fn hash(self) -> u64 {
+        keyed_hash([u64::from(self.namespace), self.tenant.unwrap_or(0)], self.tenant.map(|_| ""))
+    }
+}
+
+/// Whose sub-queue it is: a tenant's own, by the hash of the tenant, or one of [`SHARED_FLOWS`].
+/// Two tenants have the same hash with a chance of 2^-64, and share a sub-queue then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum FlowKey {
+pub(super) struct FlowKey(u64);
+
+impl FlowKey {
+    /// The first one of those that tenants share, which are above all others.
+    pub(super) const SHARED_FIRST: Self = Self(u64::MAX - SHARED_FLOWS as u64 + 1);
+
     /// A tenant's own.
-    Exact(TenantKey),
-    /// One of [`SHARED_FLOWS`].
-    Shared(u8),
+    pub(super) fn exact(tenant: TenantKey) -> Self {
+        Self(tenant.hash().min(Self::SHARED_FIRST.0 - 1))
+    }
+
+    /// One that tenants share, by its card.
+    pub(super) const fn shared(card: u8) -> Self {
+        Self(Self::SHARED_FIRST.0 + card as u64)
+    }
 }
 
 /// The requests of a sub-queue. They are in an index of the whole namespace.
@@ -44,7 +62,7 @@ pub(super) struct TenantFlow {
 ///
 /// Source: shuffle sharding as in Kubernetes API Priority and Fairness.
 pub(super) fn hand_of(key: TenantKey) -> [u8; HAND] {
-    let mut hash = keyed_hash([u64::from(key.namespace), key.tenant.unwrap_or(0)], key.tenant.map(|_| ""));
+    let mut hash = key.hash();
     let mut hand = [0; HAND];
     for dealt in 0..HAND {
         let left = u64::from(SHARED_FLOWS) - dealt as u64;

@@ -13,7 +13,7 @@ pub(super) struct NamespaceQueue {
     /// The requests of each sub-queue by arrival.
     requests: BTreeSet<(u32, Position)>,
     tenants: FairSchedule<FlowKey, TenantFlow>,
-    /// The sub-queues that have requests, the longest one first.
+    /// The sub-queues that have several requests, the longest one first.
     longest: BTreeSet<(Reverse<u32>, u32)>,
     backlog: u64,
 }
@@ -98,10 +98,10 @@ impl NamespaceQueue {
     /// Corrects what a tenant was charged. A tenant without a sub-queue owed nothing any more, and
     /// gets one for what it owes now.
     pub(super) fn correct(&mut self, key: TenantKey, charged: u64, cost: u64, flows_max: usize) {
-        let number = match self.tenants.number(FlowKey::Exact(key)) {
+        let number = match self.tenants.number(FlowKey::exact(key)) {
             Some(number) => number,
             None if cost > charged && self.may_open(flows_max) && !self.is_empty() => {
-                self.tenants.open(FlowKey::Exact(key), 1, TenantFlow::default)
+                self.tenants.open(FlowKey::exact(key), 1, TenantFlow::default)
             }
             None => return,
         };
@@ -116,7 +116,9 @@ impl NamespaceQueue {
 
     /// The newest request of the longest sub-queue, with the length of this sub-queue.
     pub(super) fn newest_of_longest(&self) -> Option<(u32, Position)> {
-        let (Reverse(length), number) = self.longest.first()?;
+        let Some((Reverse(length), number)) = self.longest.first() else {
+            return self.requests.first().map(|(_, position)| (1, *position));
+        };
         Some((*length, self.newest_of(*number)?))
     }
 
@@ -127,30 +129,31 @@ impl NamespaceQueue {
 
     /// The sub-queues that are a tenant's own, those included whose tag is still ahead.
     pub(super) fn exact_flows(&self) -> usize {
-        self.tenants.len() - self.tenants.count_from(FlowKey::Shared(0))
+        self.tenants.len() - self.tenants.count_from(FlowKey::SHARED_FIRST)
     }
 
     fn key_of(&self, key: TenantKey, flows_max: usize) -> FlowKey {
-        if self.tenants.number(FlowKey::Exact(key)).is_some() || self.may_open(flows_max) {
-            return FlowKey::Exact(key);
+        let exact = FlowKey::exact(key);
+        if self.tenants.number(exact).is_some() || self.may_open(flows_max) {
+            return exact;
         }
         let length = |card: &u8| {
-            let number = self.tenants.number(FlowKey::Shared(*card));
+            let number = self.tenants.number(FlowKey::shared(*card));
             number.map_or(0, |number| self.tenants.get(number).waiting)
         };
         let card = hand_of(key).into_iter().min_by_key(length).unwrap_or(0);
         debug_assert!(card < SHARED_FLOWS);
-        FlowKey::Shared(card)
+        FlowKey::shared(card)
     }
 
     /// Changes what waits in a sub-queue and keeps the index. The requests that wait in it now.
     fn change(&mut self, number: u32, change: impl FnOnce(&mut TenantFlow)) -> u32 {
         let flow = self.tenants.get_mut(number);
-        if flow.waiting > 0 {
+        if flow.waiting > 1 {
             self.longest.remove(&(Reverse(flow.waiting), number));
         }
         change(flow);
-        if flow.waiting > 0 {
+        if flow.waiting > 1 {
             self.longest.insert((Reverse(flow.waiting), number));
         }
         flow.waiting
