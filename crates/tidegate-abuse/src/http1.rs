@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -75,6 +75,17 @@ impl Http1Connection {
     /// Waits for bytes for at most `timeout` from now on.
     pub fn set_read_timeout(&self, timeout: Duration) -> Result<()> {
         self.stream.get_ref().set_read_timeout(Some(timeout))
+    }
+
+    /// Waits for bytes, and leaves them unread. Returns how many there are of the first; 0 when the
+    /// peer has closed.
+    pub fn peek(&self) -> Result<usize> {
+        self.stream.get_ref().peek(&mut [0])
+    }
+
+    /// Ends one direction of the connection, or both.
+    pub fn shutdown(&self, how: Shutdown) -> Result<()> {
+        self.stream.get_ref().shutdown(how)
     }
 
     /// Waits for room to write for at most `timeout` from now on.

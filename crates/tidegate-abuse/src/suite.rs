@@ -139,18 +139,22 @@ pub const ATTACKS: &[Attack] = attacks! {
         "800 callers that leave around their turn, over each protocol, hold nothing 1.5 s later";
     "shared-departures" Long departures::long_run:
         "10 000 that leave in 20 s hold nothing 1.5 s later, and honest callers do 90 % of their work";
-    "shared-tenants-brief" Brief shared_parts::tenants_brief:
+    "shared-tenants-brief" Brief shared_parts::misconduct::tenants_brief:
         "callers with a new tenant for each request leave another namespace 90 % of its part";
-    "shared-tenants" Long shared_parts::tenants_long:
+    "shared-tenants" Long shared_parts::misconduct::tenants_long:
         "the same for half a minute each";
-    "shared-numbers-brief" Brief shared_parts::numbers_brief:
+    "shared-numbers-brief" Brief shared_parts::misconduct::numbers_brief:
         "no cost, attempt, time or failure of a caller takes more than 10 % of another's part";
-    "shared-numbers" Long shared_parts::numbers_long:
+    "shared-numbers" Long shared_parts::misconduct::numbers_long:
         "the same for half a minute each";
-    "shared-classes-brief" Brief shared_parts::classes_brief:
+    "shared-classes-brief" Brief shared_parts::promises::classes_brief:
         "a flood of a higher class leaves a lower one what it is promised";
-    "shared-classes" Long shared_parts::classes_long:
+    "shared-classes" Long shared_parts::promises::classes_long:
         "each promise within 10 %, by checks and proxy, with a fixed limit and `auto`";
+    "shared-neighbour" Long shared_parts::neighbour::with_fixed_limit:
+        "minutes beside a namespace that does everything it may leave 90 % of a part, at twice the p99";
+    "shared-neighbour-auto" Long shared_parts::neighbour::with_found_limit:
+        "the same where the limit is found by `auto`";
     "hostile-neighbour-brief" Brief neighbour::brief_run:
         "6 s beside a hostile namespace refuse the honest one nothing";
     "hostile-neighbour" Long neighbour::long_run:

@@ -59,24 +59,20 @@ enum Kept {
 struct Crowd {
     callers: u32,
     within: Duration,
-    /// How long the honest callers are measured alone.
-    alone: Duration,
-    /// Whether the throughput of the honest callers is judged.
-    judges_throughput: bool,
+    /// How long the honest callers are measured alone before, to judge their throughput; `None`: it
+    /// is not judged.
+    alone: Option<Duration>,
+    /// How many protocols and stores are tried at once.
+    at_once: usize,
 }
 
-const BRIEF: Crowd = Crowd {
-    callers: 800,
-    within: Duration::from_secs(2),
-    alone: Duration::from_secs(1),
-    judges_throughput: false,
-};
+const BRIEF: Crowd = Crowd { callers: 800, within: Duration::from_secs(2), alone: None, at_once: 2 };
 
 const LONG: Crowd = Crowd {
     callers: 10_000,
     within: Duration::from_secs(20),
-    alone: Duration::from_secs(10),
-    judges_throughput: true,
+    alone: Some(Duration::from_secs(10)),
+    at_once: 1,
 };
 
 /// Over each protocol, with permits and places in memory; then with permits in each store.
@@ -104,12 +100,19 @@ pub(crate) fn long_run(context: &AttackContext) -> AttackResult {
 
 fn run_all(context: &AttackContext, crowd: Crowd, combinations: &[(Spoken, Kept)]) -> AttackResult {
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
-    for (spoken, kept) in combinations {
-        match run(context, crowd, *spoken, *kept) {
-            Ok(text) => seen.push(text),
-            Err(Failure::GotThrough(text)) => failed.push(text),
-            Err(Failure::Skipped(why)) => seen.push(format!("{spoken:?} with {kept:?} skipped: {why}")),
-            Err(error) => return Err(error),
+    for at_once in combinations.chunks(crowd.at_once) {
+        let results = thread::scope(|scope| {
+            let run = |(spoken, kept)| scope.spawn(move || run(context, crowd, spoken, kept));
+            let runs: Vec<_> = at_once.iter().copied().map(run).collect();
+            runs.into_iter().map(|one| one.join().expect("a run does not panic")).collect::<Vec<_>>()
+        });
+        for ((spoken, kept), result) in at_once.iter().zip(results) {
+            match result {
+                Ok(text) => seen.push(text),
+                Err(Failure::GotThrough(text)) => failed.push(text),
+                Err(Failure::Skipped(why)) => seen.push(format!("{spoken:?} with {kept:?} skipped: {why}")),
+                Err(error) => return Err(error),
+            }
         }
     }
     require(failed.is_empty(), || failed.join("; "))?;
@@ -151,7 +154,10 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
         http: daemon.http()?,
         tls: authority.any_client()?,
     };
-    let alone = honest_beside(&target, crowd.alone, None)?;
+    let alone = match crowd.alone {
+        Some(alone) => Some(honest_beside(&target, alone, None)?.per_second),
+        None => None,
+    };
     let beside = honest_beside(&target, crowd.within, Some(crowd.callers))?;
     thread::sleep(HELD_MAX);
     let permits = http1::ask(daemon.admin()?, &http1::get("/v1/permits"))?;
@@ -161,19 +167,20 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     let places = metrics.lines().find_map(|line| {
         line.strip_prefix("tidegate_resource_in_flight{resource=\"app\"} ").map(str::to_owned)
     });
-    let part = beside.per_second / alone.per_second.max(f64::MIN_POSITIVE);
+    let part = alone.map(|alone| beside.per_second / alone.max(f64::MIN_POSITIVE));
+    let of_alone =
+        part.map_or_else(String::new, |part| format!(", {:.0} % of what they do alone", part * 100.0));
     let text = format!(
         "{spoken:?} with {kept:?}: {} left, {} of them answered; {held} permits and {} places are held; honest callers do \
-         {:.0} % of {:.0} a second, {} of their releases fail",
+         {:.0} a second{of_alone}, {} of their releases fail",
         beside.left,
         beside.answered,
         places.as_deref().unwrap_or("no"),
-        part * 100.0,
-        alone.per_second,
+        beside.per_second,
         beside.failed_releases,
     );
     let is_free = held == 0 && places.as_deref() == Some("0");
-    let is_served = beside.per_second > 0.0 && (!crowd.judges_throughput || part >= HONEST_PART_MIN);
+    let is_served = beside.per_second > 0.0 && part.is_none_or(|part| part >= HONEST_PART_MIN);
     require(is_free && is_served && beside.failed_releases == 0 && beside.answered > 0, || text.clone())?;
     Ok(text)
 }

@@ -1,0 +1,177 @@
+//! A namespace that brings names and numbers which are not true, beside one that does not.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::callers::{CallerGroup, LOUD, QUIET, RequestEnd, TenantNames, served_per_second};
+use super::{AFTER_EXPIRY, AFTER_WINDOWS, KEPT_MIN, WARM_UP, policy};
+use crate::attack::{AttackContext, AttackResult, require};
+use crate::daemon::Daemon;
+
+/// A namespace that does what [`QUIET`] does not.
+#[derive(Clone, Copy, Debug)]
+struct Misconduct {
+    name: &'static str,
+    group: CallerGroup,
+    concurrency: &'static str,
+    warm_up: Duration,
+    /// Whether it can take from both, so that parts do not show it.
+    judges_throughput: bool,
+}
+
+const PLAIN: Misconduct =
+    Misconduct { name: "", group: LOUD, concurrency: "8", warm_up: WARM_UP, judges_throughput: false };
+
+/// Names of tenants, in a queue that has room and in one that they can fill.
+const TENANTS: &[Misconduct] = &[
+    Misconduct {
+        name: "100 callers with a new tenant for each request",
+        group: CallerGroup { callers: 100, tenants: TenantNames::New, ..LOUD },
+        ..PLAIN
+    },
+    Misconduct {
+        name: "200 of them, more than its queue has room for",
+        group: CallerGroup { callers: 200, tenants: TenantNames::New, ..LOUD },
+        ..PLAIN
+    },
+    Misconduct {
+        name: "100 callers that do not wait",
+        group: CallerGroup { callers: 100, tenants: TenantNames::New, wait_ms: 0, ..LOUD },
+        ..PLAIN
+    },
+];
+
+/// Numbers that callers say.
+const NUMBERS: &[Misconduct] = &[
+    Misconduct {
+        name: "settlements of 2^63",
+        group: CallerGroup { end: RequestEnd::WorkedAtHugeCost, ..LOUD },
+        ..PLAIN
+    },
+    Misconduct {
+        name: "attempts called the fifth",
+        group: CallerGroup { callers: 48, headers: "tidegate-attempt: 5\r\n", ..LOUD },
+        ..PLAIN
+    },
+    Misconduct {
+        name: "settlements at once",
+        group: CallerGroup { callers: 48, end: RequestEnd::AtOnce, ..LOUD },
+        judges_throughput: true,
+        ..PLAIN
+    },
+    Misconduct {
+        name: "places that are never settled",
+        group: CallerGroup { callers: 48, end: RequestEnd::Never, ..LOUD },
+        warm_up: AFTER_EXPIRY,
+        judges_throughput: true,
+        ..PLAIN
+    },
+    Misconduct {
+        name: "places kept three times as long",
+        group: CallerGroup { callers: 48, end: RequestEnd::WorkedLong, ..LOUD },
+        ..PLAIN
+    },
+    Misconduct {
+        name: "places that are settled just in time",
+        group: CallerGroup { callers: 48, end: RequestEnd::JustInTime, ..LOUD },
+        judges_throughput: true,
+        ..PLAIN
+    },
+    Misconduct {
+        name: "failures, with `concurrency: auto`",
+        group: CallerGroup { callers: 24, end: RequestEnd::Failed, ..LOUD },
+        concurrency: "{ algorithm: vegas, initial: 8, min: 1, max: 64 }",
+        warm_up: AFTER_WINDOWS,
+        judges_throughput: true,
+    },
+];
+
+/// Tenants that multiply, for a few seconds each.
+pub(crate) fn tenants_brief(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, TENANTS, BRIEF)
+}
+
+/// The same for half a minute each.
+pub(crate) fn tenants_long(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, TENANTS, LONG)
+}
+
+/// Numbers that lie, for a few seconds each.
+pub(crate) fn numbers_brief(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, NUMBERS, BRIEF)
+}
+
+/// The same for half a minute each.
+pub(crate) fn numbers_long(context: &AttackContext) -> AttackResult {
+    beside_misconduct(context, NUMBERS, LONG)
+}
+
+/// How long a run is counted, and what is asked of it.
+#[derive(Clone, Copy, Debug)]
+struct JudgedRun {
+    /// No run waits longer for what is right before it is counted.
+    warm_up_max: Duration,
+    within: Duration,
+    /// The least part of its half of the places that the quiet namespace keeps. On a machine that
+    /// others use, its own callers keep places for longer than their work.
+    part_min: f64,
+    /// The least that the quiet namespace keeps of what it has beside one that does as it does. On
+    /// a machine that others use, both of them have less.
+    throughput_min: f64,
+}
+
+const BRIEF: JudgedRun = JudgedRun {
+    warm_up_max: AFTER_EXPIRY,
+    within: Duration::from_millis(1500),
+    part_min: 0.7,
+    throughput_min: 0.0,
+};
+const LONG: JudgedRun = JudgedRun {
+    warm_up_max: AFTER_WINDOWS,
+    within: Duration::from_secs(100),
+    part_min: KEPT_MIN,
+    throughput_min: KEPT_MIN,
+};
+/// The same in a brief run where nothing but the throughput tells who has what.
+const THROUGHPUT_MIN: f64 = 0.35;
+
+/// The quiet namespace beside one that does as it does, and then beside each that does not.
+fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: JudgedRun) -> AttackResult {
+    let (mut seen, mut failed) = (Vec::new(), Vec::new());
+    let mut fair = BTreeMap::new();
+    for one in all.iter().filter(|one| one.name.contains("just in time")) {
+        let policy = policy(one.concurrency, "requests: 150, wait: 500ms", "critical_plus", None);
+        let quiet = CallerGroup { wait_ms: one.group.wait_ms, ..QUIET };
+        let run = |loud| {
+            let daemon = Daemon::start(context, &policy)?;
+            served_per_second(&daemon, &[quiet, loud], one.warm_up.min(judged.warm_up_max), judged.within)
+        };
+        let throughput_min = if one.judges_throughput {
+            THROUGHPUT_MIN.max(judged.throughput_min)
+        } else {
+            judged.throughput_min
+        };
+        let served = run(one.group)?;
+        let mut text = format!("{}: {:.0} a second beside {:.0}", one.name, served[0], served[1]);
+        let mut throughput = 1.0;
+        if throughput_min > 0.0 {
+            let own = match fair.get(&(one.concurrency, one.group.wait_ms)) {
+                Some(own) => *own,
+                None => run(CallerGroup { wait_ms: one.group.wait_ms, ..LOUD })?[0],
+            };
+            fair.insert((one.concurrency, one.group.wait_ms), own);
+            throughput = served[0] / own.max(f64::MIN_POSITIVE);
+            let _ = write!(text, ", {:.0} % of what it has beside its like", throughput * 100.0);
+        }
+        let loud = served[1] * one.group.end.works();
+        let part = 2.0 * served[0] / (served[0] + loud).max(f64::MIN_POSITIVE);
+        let _ = write!(text, ", {:.0} % of half of the places", part * 100.0);
+        if part < judged.part_min || throughput < throughput_min {
+            failed.push(text.clone());
+        }
+        seen.push(text);
+    }
+    require(failed.is_empty(), || format!("failed: {}; of {}", failed.join("; "), seen.join("; ")))?;
+    Ok(seen.join("; "))
+}
