@@ -42,7 +42,10 @@ fn served(resource: &ResourcePolicy, tenants: u32) -> BTreeMap<Class, f64> {
     let run = simulate(&scenario).expect("the scenario is in range");
     let result = run.of(OverloadDesign::Tidegate).expect("it was simulated");
     assert_eq!(result.violations, []);
-    Class::ALL.map(|class| (class, result.client(class.as_str()).expect("it is a client").success())).into()
+    let of = |class: Class| result.client(class.as_str()).expect("it is a client").success();
+    let served = Class::ALL.map(|class| (class, of(class))).into();
+    println!("{tenants} tenants of each class: {served:?}");
+    served
 }
 
 #[test]
