@@ -127,7 +127,7 @@ pub(super) struct ServedRequest {
 }
 
 /// The requests of each group that were served while callers were counted, and for how long that
-/// was. `counted` begins when they are counted, beside them.
+/// was: while `counted` runs, after the warm-up.
 pub(super) fn serve_groups(
     daemon: &Daemon<'_>,
     groups: &[CallerGroup],
