@@ -129,6 +129,7 @@ pub(super) const SUITES: &[Suite] = &[
 const FULL_SIZES: [(&str, &str); 3] = [
     ("TIDEGATE_OVERRIDE_CHANGES", "3000000"),
     ("TIDEGATE_FLOOD_KEYS", "10000000"),
+    ("TIDEGATE_METRIC_KEYS", "100000"),
     ("TIDEGATE_WORKER_REQUESTS", "2000"),
 ];
 

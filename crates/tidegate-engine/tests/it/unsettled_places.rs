@@ -301,7 +301,7 @@ impl Group {
 #[test]
 fn issue_39_a_namespace_that_settles_just_in_time_leaves_another_its_part() {
     const SECONDS: u64 = 600;
-    const STEP: Duration = Duration::from_millis(10);
+    const STEP: Duration = Duration::from_millis(20);
     const WORK: Duration = Duration::from_millis(40);
     /// Half of the places, each of which serves 25 requests a second.
     const PART: u64 = PLACES as u64 / 2 * 25;
@@ -311,8 +311,8 @@ fn issue_39_a_namespace_that_settles_just_in_time_leaves_another_its_part() {
     let (mut lacking, mut served) = (0, 0);
     for _ in 0..SECONDS {
         let before = quiet.served;
-        for step in 0..100 {
-            if step % 10 == 0 {
+        for step in 0..50 {
+            if step % 5 == 0 {
                 let _ = world.engine.tick(world.now());
             }
             settled += late.settle_due(&world);

@@ -129,7 +129,7 @@ const BRIEF: JudgedRun = JudgedRun {
 };
 const LONG: JudgedRun = JudgedRun {
     warm_up_max: AFTER_WINDOWS,
-    within: Duration::from_secs(100),
+    within: Duration::from_secs(30),
     part_min: KEPT_MIN,
     throughput_min: KEPT_MIN,
 };
@@ -140,7 +140,7 @@ const THROUGHPUT_MIN: f64 = 0.35;
 fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: JudgedRun) -> AttackResult {
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
     let mut fair = BTreeMap::new();
-    for one in all.iter().filter(|one| one.name.contains("just in time")) {
+    for one in all {
         let policy = policy(one.concurrency, "requests: 150, wait: 500ms", "critical_plus", None);
         let quiet = CallerGroup { wait_ms: one.group.wait_ms, ..QUIET };
         let run = |loud| {
