@@ -27,7 +27,7 @@ const PATIENCE_MAX: Duration = Duration::from_millis(100);
 const JUST_IN_TIME: Duration = Duration::from_millis(900);
 /// From when on each settlement comes nine times as late as before, in runs of minutes. Others lack
 /// their part of the places then until these come back, once.
-const LATER_FROM: [Duration; 2] = [Duration::from_secs(40), Duration::from_secs(120)];
+const LATER_FROM: [Duration; 2] = [Duration::from_secs(40), Duration::from_mins(2)];
 
 /// Callers that do the same.
 #[derive(Clone, Copy, Debug)]
