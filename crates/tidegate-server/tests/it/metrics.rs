@@ -84,7 +84,6 @@ async fn permits_and_shadow_refusals_are_counted() {
 
 /// `TIDEGATE_METRIC_KEYS=100000` brings more keys, as an acceptance suite does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[expect(clippy::disallowed_methods, reason = "a test that takes longer when it is told to")]
 async fn many_keys_and_namespaces_leave_the_number_of_series_as_it_was() {
     let keys: usize = std::env::var("TIDEGATE_METRIC_KEYS").map_or(20_000, |count| count.parse().unwrap());
     let namespace = NamespaceConfig::new("api", [fixed("per-user", 1, Duration::from_mins(1)).key(["user"])]);
