@@ -359,7 +359,7 @@ mod tests {
         let overstay = |ms: u32| Overstay { namespace: 1, lasted: ms * MS };
         assert_eq!(look(&mut held, 1, 1000), [overstay(1000)]);
         assert_eq!(look(&mut held, 9, 1250), [overstay(1250)]);
-        // Nobody lacks any, nobody looked, or it has no unsettled place.
+        // It begins anew when no other lacks a place, or after a pause between two looks.
         assert!(look(&mut held, 0, 1300).is_empty() && look(&mut held, 1, 1400).is_empty());
         for ms in [1700, 2000, 2300, 2600] {
             assert!(look(&mut held, 1, ms).is_empty(), "{ms}");

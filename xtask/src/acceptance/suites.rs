@@ -126,7 +126,7 @@ pub(super) const SUITES: &[Suite] = &[
 ];
 
 /// The sizes of tests that are smaller in the gate.
-const FULL_SIZES: [(&str, &str); 3] = [
+const FULL_SIZES: [(&str, &str); 4] = [
     ("TIDEGATE_OVERRIDE_CHANGES", "3000000"),
     ("TIDEGATE_FLOOD_KEYS", "10000000"),
     ("TIDEGATE_METRIC_KEYS", "100000"),

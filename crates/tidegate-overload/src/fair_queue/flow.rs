@@ -36,7 +36,7 @@ impl FlowKey {
         Self(tenant.hash().min(Self::SHARED_FIRST.0 - 1))
     }
 
-    /// One that tenants share, by its card.
+    /// One of those that tenants share, by its number.
     pub(super) const fn shared(card: u8) -> Self {
         Self(Self::SHARED_FIRST.0 + card as u64)
     }
