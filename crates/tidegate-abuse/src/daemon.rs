@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::attack::{AttackContext, Failure};
+use crate::http1;
 
 /// How long a daemon may take to start.
 pub const START_MAX: Duration = Duration::from_secs(10);
@@ -266,6 +267,14 @@ impl<'context> Daemon<'context> {
     /// The listener for Envoy's rate limit service.
     pub fn grpc(&self) -> Result<SocketAddr, Failure> {
         self.address("grpc")
+    }
+
+    /// The value of a series of its metrics, a whole number: `name{label="value"}`.
+    pub fn metric(&self, series: &str) -> Result<u64, Failure> {
+        let metrics = http1::ask(self.admin()?, &http1::get("/metrics"))?.text();
+        let value =
+            metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok());
+        value.ok_or_else(|| Failure::Unfinished(format!("/metrics has no whole number `{series}`")))
     }
 
     /// The folder it runs in.

@@ -163,23 +163,16 @@ fn run(context: &AttackContext, crowd: Crowd, spoken: Spoken, kept: Kept) -> Att
     let permits = http1::ask(daemon.admin()?, &http1::get("/v1/permits"))?;
     let held =
         serde_json::from_slice::<serde_json::Value>(&permits.body).unwrap_or_default()["total"].clone();
-    let metrics = http1::ask(daemon.admin()?, &http1::get("/metrics"))?.text();
-    let places = metrics.lines().find_map(|line| {
-        line.strip_prefix("tidegate_resource_in_flight{resource=\"app\"} ").map(str::to_owned)
-    });
+    let places = daemon.metric("tidegate_resource_in_flight{resource=\"app\"}")?;
     let part = alone.map(|alone| beside.per_second / alone.max(f64::MIN_POSITIVE));
     let of_alone =
         part.map_or_else(String::new, |part| format!(", {:.0} % of what they do alone", part * 100.0));
     let text = format!(
-        "{spoken:?} with {kept:?}: {} left, {} of them answered; {held} permits and {} places are held; honest callers do \
+        "{spoken:?} with {kept:?}: {} left, {} of them answered; {held} permits and {places} places are held; honest callers do \
          {:.0} a second{of_alone}, {} of their releases fail",
-        beside.left,
-        beside.answered,
-        places.as_deref().unwrap_or("no"),
-        beside.per_second,
-        beside.failed_releases,
+        beside.left, beside.answered, beside.per_second, beside.failed_releases,
     );
-    let is_free = held == 0 && places.as_deref() == Some("0");
+    let is_free = held == 0 && places == 0;
     let is_served = beside.per_second > 0.0 && part.is_none_or(|part| part >= HONEST_PART_MIN);
     require(is_free && is_served && beside.failed_releases == 0 && beside.answered > 0, || text.clone())?;
     Ok(text)
@@ -219,7 +212,7 @@ fn honest_beside(target: &Target, within: Duration, leavers: Option<u32>) -> Res
             .collect();
         let leaving: Vec<_> = (0..leavers.map_or(0, |_| LEAVERS))
             .map(|number| {
-                let (crowd, callers) = (&crowd, leavers.unwrap_or(0) / LEAVERS);
+                let (crowd, callers) = (&crowd, leavers.unwrap_or(0).div_ceil(LEAVERS));
                 scope.spawn(move || leave_one_by_one(target, crowd, number, callers, within))
             })
             .collect();

@@ -136,7 +136,7 @@ pub(super) fn serve_groups(
     counted: impl FnOnce(),
 ) -> Result<(Vec<Vec<ServedRequest>>, Duration), Failure> {
     let is_proxied = groups.iter().any(|group| group.asked_over == AskedOver::Proxy);
-    let addresses = Addresses {
+    let addresses = SharedListeners {
         http: daemon.http()?,
         resp: daemon.resp()?,
         proxy: if is_proxied { Some(daemon.proxy()?) } else { None },
@@ -150,7 +150,7 @@ pub(super) fn serve_groups(
         for (group, served) in groups.iter().zip(&served) {
             for number_in_group in 0..group.callers {
                 let (service, number, is_over) = (&service, &number, &is_over);
-                let caller = Caller {
+                let caller = RunningCaller {
                     addresses,
                     group: *group,
                     number_in_group,
@@ -184,17 +184,17 @@ pub(super) fn served_per_second(
     Ok(served.into_iter().map(|one| f64::from(one.len() as u32) / took.as_secs_f64()).collect())
 }
 
-/// Where callers ask.
+/// The listeners that the callers ask.
 #[derive(Clone, Copy, Debug)]
-struct Addresses {
+struct SharedListeners {
     http: SocketAddr,
     resp: SocketAddr,
     proxy: Option<SocketAddr>,
 }
 
 /// One caller, until the run is over.
-struct Caller<'run> {
-    addresses: Addresses,
+struct RunningCaller<'run> {
+    addresses: SharedListeners,
     group: CallerGroup,
     number_in_group: u32,
     service: &'run Arc<Service>,
@@ -206,25 +206,25 @@ struct Caller<'run> {
 
 /// The connections that a caller keeps from one request to the next.
 #[derive(Debug, Default)]
-struct Connections {
+struct KeptConnections {
     http: Option<Http1Connection>,
     resp: Option<RespConnection>,
 }
 
-impl Caller<'_> {
+impl RunningCaller<'_> {
     fn run(&self) {
         let every = Duration::from_secs(self.group.callers.into());
         let interval = every.checked_div(self.group.per_second).unwrap_or_default();
         let began = Instant::now();
         let mut due = interval * self.number_in_group / self.group.callers.max(1);
-        let mut connections = Connections::default();
+        let mut connections = KeptConnections::default();
         while !self.is_over.load(Ordering::Relaxed) {
             thread::sleep(due.saturating_sub(began.elapsed()));
             due += interval;
             let asked = Instant::now();
             // A connection that ends is opened again: who is served is what counts.
             let waited = self.ask(&mut connections).unwrap_or_else(|_| {
-                connections = Connections::default();
+                connections = KeptConnections::default();
                 None
             });
             if let Some(waited) = waited {
@@ -244,7 +244,7 @@ impl Caller<'_> {
     }
 
     /// Asks once. The time until its answer, if it was served.
-    fn ask(&self, connections: &mut Connections) -> IoResult<Option<Duration>> {
+    fn ask(&self, connections: &mut KeptConnections) -> IoResult<Option<Duration>> {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let tenant = match self.group.tenants {
             TenantNames::Some(count) => number % count,
@@ -258,7 +258,11 @@ impl Caller<'_> {
         }
     }
 
-    fn ask_through_proxy(&self, connections: &mut Connections, tenant: &str) -> IoResult<Option<Duration>> {
+    fn ask_through_proxy(
+        &self,
+        connections: &mut KeptConnections,
+        tenant: &str,
+    ) -> IoResult<Option<Duration>> {
         let proxy = self.addresses.proxy.expect("looked up when a group asks there");
         let connection = kept(&mut connections.http, || Http1Connection::open(proxy))?;
         let class = self.group.class;
@@ -270,7 +274,7 @@ impl Caller<'_> {
         Ok((answer.status == 200).then(|| asked.elapsed()))
     }
 
-    fn ask_over_resp(&self, connections: &mut Connections, tenant: &str) -> IoResult<Option<Duration>> {
+    fn ask_over_resp(&self, connections: &mut KeptConnections, tenant: &str) -> IoResult<Option<Duration>> {
         let connection = kept(&mut connections.resp, || RespConnection::open(self.addresses.resp))?;
         let words = ["TG.CHECK", self.group.namespace, "RELEASE", "resource", "app", "customer", tenant];
         let asked = Instant::now();
@@ -281,7 +285,7 @@ impl Caller<'_> {
 
     fn ask_over_http(
         &self,
-        connections: &mut Connections,
+        connections: &mut KeptConnections,
         tenant: &str,
         number: u64,
     ) -> IoResult<Option<Duration>> {
@@ -335,7 +339,7 @@ impl Caller<'_> {
     }
 }
 
-impl Caller<'_> {
+impl RunningCaller<'_> {
     /// Keeps a place for as long as this namespace may by now, without work.
     fn keep_just_in_time(&self) {
         let kept_from = Instant::now();

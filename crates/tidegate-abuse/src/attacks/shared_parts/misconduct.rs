@@ -11,7 +11,7 @@ use crate::daemon::Daemon;
 
 /// A namespace that does what [`QUIET`] does not.
 #[derive(Clone, Copy, Debug)]
-struct Misconduct {
+struct MisconductCase {
     name: &'static str,
     group: CallerGroup,
     concurrency: &'static str,
@@ -20,26 +20,26 @@ struct Misconduct {
     judges_throughput: bool,
 }
 
-const PLAIN: Misconduct =
-    Misconduct { name: "", group: LOUD, concurrency: "8", warm_up: WARM_UP, judges_throughput: false };
+const PLAIN: MisconductCase =
+    MisconductCase { name: "", group: LOUD, concurrency: "8", warm_up: WARM_UP, judges_throughput: false };
 
 /// The requests a second of callers that do no work, so that places decide and not the processor
 /// that all share.
 const QUICK_PER_SECOND: u32 = 4_000;
 
 /// Names of tenants, in a queue that has room and in one that they can fill.
-const TENANTS: &[Misconduct] = &[
-    Misconduct {
+const TENANTS: &[MisconductCase] = &[
+    MisconductCase {
         name: "100 callers with a new tenant for each request",
         group: CallerGroup { callers: 100, tenants: TenantNames::New, ..LOUD },
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "200 of them, more than its queue has room for",
         group: CallerGroup { callers: 200, tenants: TenantNames::New, ..LOUD },
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "100 callers that do not wait",
         group: CallerGroup { callers: 100, tenants: TenantNames::New, wait_ms: 0, ..LOUD },
         ..PLAIN
@@ -47,42 +47,43 @@ const TENANTS: &[Misconduct] = &[
 ];
 
 /// Numbers that callers say.
-const NUMBERS: &[Misconduct] = &[
-    Misconduct {
+const NUMBERS: &[MisconductCase] = &[
+    MisconductCase {
         name: "settlements of 2^63",
         group: CallerGroup { end: RequestEnd::WorkedAtHugeCost, ..LOUD },
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "attempts called the fifth",
         group: CallerGroup { callers: 48, headers: "tidegate-attempt: 5\r\n", ..LOUD },
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "settlements at once",
         group: CallerGroup { callers: 48, per_second: QUICK_PER_SECOND, end: RequestEnd::AtOnce, ..LOUD },
         judges_throughput: true,
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "places that are never settled",
         group: CallerGroup { callers: 48, end: RequestEnd::Never, ..LOUD },
         warm_up: AFTER_EXPIRY,
         judges_throughput: true,
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "places kept three times as long",
         group: CallerGroup { callers: 48, end: RequestEnd::WorkedLong, ..LOUD },
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "places that are settled just in time",
         group: CallerGroup { callers: 48, end: RequestEnd::JustInTime, ..LOUD },
+        warm_up: AFTER_EXPIRY,
         judges_throughput: true,
         ..PLAIN
     },
-    Misconduct {
+    MisconductCase {
         name: "failures, with `concurrency: auto`",
         group: CallerGroup { callers: 24, end: RequestEnd::Failed, ..LOUD },
         concurrency: "{ algorithm: vegas, initial: 8, min: 1, max: 64 }",
@@ -127,7 +128,7 @@ struct JudgedRun {
 
 const BRIEF: JudgedRun = JudgedRun {
     warm_up_max: AFTER_EXPIRY,
-    within: Duration::from_millis(1500),
+    within: Duration::from_millis(1200),
     part_min: 0.7,
     throughput_min: 0.0,
 };
@@ -141,7 +142,7 @@ const LONG: JudgedRun = JudgedRun {
 const THROUGHPUT_MIN: f64 = 0.35;
 
 /// The quiet namespace beside one that does as it does, and then beside each that does not.
-fn beside_misconduct(context: &AttackContext, all: &[Misconduct], judged: JudgedRun) -> AttackResult {
+fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: JudgedRun) -> AttackResult {
     let (mut seen, mut failed) = (Vec::new(), Vec::new());
     let mut fair = BTreeMap::new();
     for one in all {

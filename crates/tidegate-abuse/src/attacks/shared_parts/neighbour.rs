@@ -10,10 +10,9 @@
 //! [`EXPIRY_PART_MAX`] of all.
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use super::callers::{
     AskedOver, CallerGroup, LOUD, QUIET, RequestEnd, ServedRequest, TenantNames, serve_groups,
@@ -21,12 +20,13 @@ use super::callers::{
 use super::{AFTER_WINDOWS, KEPT_MIN, policy};
 use crate::attack::{AttackContext, AttackResult, Failure, require};
 use crate::daemon::Daemon;
-use crate::http1;
 
 /// The p99 of the quiet namespace, as a multiple of its p99 beside its like.
 const P99_RATIO_MAX: f64 = 2.0;
 /// The part of all seconds in which places may expire.
 const EXPIRY_PART_MAX: f64 = 0.1;
+/// The places that expired.
+const EXPIRED: &str = "tidegate_resource_places_expired_total{resource=\"app\"}";
 /// The part of the whole time that the quiet namespace runs beside its like.
 const FAIR_PART: f64 = 0.2;
 
@@ -77,8 +77,8 @@ pub(crate) fn with_found_limit(context: &AttackContext) -> AttackResult {
 fn run(context: &AttackContext, concurrency: &str) -> AttackResult {
     let policy = policy(concurrency, "requests: 150, wait: 500ms", QUIET.class, None);
     let within = Duration::from_secs_f64(context.minutes() * 60.0);
-    let fair = Measured::of(context, &policy, &[LOUD], within.mul_f64(FAIR_PART))?;
-    let beside = Measured::of(context, &policy, HOSTILE, within.mul_f64(1.0 - FAIR_PART))?;
+    let fair = NeighbourRun::of(context, &policy, &[LOUD], within.mul_f64(FAIR_PART))?;
+    let beside = NeighbourRun::of(context, &policy, HOSTILE, within.mul_f64(1.0 - FAIR_PART))?;
     let part = beside.per_second() / fair.per_second().max(f64::MIN_POSITIVE);
     let (p99_fair, p99) = (fair.p99(), beside.p99());
     let expiry_part = f64::from(beside.expiring.len() as u32) / f64::from(beside.seconds.max(1));
@@ -101,13 +101,13 @@ fn run(context: &AttackContext, concurrency: &str) -> AttackResult {
 }
 
 /// The requests of the quiet namespace, and the seconds that are left out.
-struct Measured {
+struct NeighbourRun {
     requests: Vec<ServedRequest>,
     expiring: BTreeSet<u64>,
     seconds: u32,
 }
 
-impl Measured {
+impl NeighbourRun {
     fn of(
         context: &AttackContext,
         policy: &str,
@@ -115,12 +115,11 @@ impl Measured {
         within: Duration,
     ) -> Result<Self, Failure> {
         let daemon = Daemon::start(context, policy)?;
-        let admin = daemon.admin()?;
         let groups: Vec<CallerGroup> = [QUIET].iter().chain(loud).copied().collect();
         let seconds = within.as_secs().max(1) as u32;
         let expiring = Mutex::new(Ok(BTreeSet::new()));
         let (mut served, _) = serve_groups(&daemon, &groups, AFTER_WINDOWS, || {
-            *expiring.lock().expect("no one else has it") = seconds_of_expiry(admin, seconds);
+            *expiring.lock().expect("no one else has it") = seconds_of_expiry(&daemon, seconds);
         })?;
         let expiring = expiring.into_inner().expect("no one else had it")?;
         let requests = served.swap_remove(0);
@@ -149,25 +148,17 @@ fn percentile_99<'all>(requests: impl Iterator<Item = &'all ServedRequest>) -> f
 }
 
 /// The seconds from now on in which places expire, and the one before each.
-fn seconds_of_expiry(admin: SocketAddr, seconds: u32) -> io::Result<BTreeSet<u64>> {
+fn seconds_of_expiry(daemon: &Daemon<'_>, seconds: u32) -> Result<BTreeSet<u64>, Failure> {
     let began = Instant::now();
     let mut expiring = BTreeSet::new();
-    let mut expired = places_expired(admin)?;
+    let mut expired = daemon.metric(EXPIRED)?;
     for second in 0..seconds {
         thread::sleep((Duration::from_secs(1) * (second + 1)).saturating_sub(began.elapsed()));
-        let now = places_expired(admin)?;
+        let now = daemon.metric(EXPIRED)?;
         if now > expired {
             expiring.extend([u64::from(second).saturating_sub(1), u64::from(second)]);
         }
         expired = now;
     }
     Ok(expiring)
-}
-
-fn places_expired(admin: SocketAddr) -> io::Result<u64> {
-    let metrics = http1::ask(admin, &http1::get("/metrics"))?.text();
-    let value = metrics.lines().find_map(|line| {
-        line.strip_prefix("tidegate_resource_places_expired_total{resource=\"app\"} ")?.parse().ok()
-    });
-    value.ok_or_else(|| io::Error::other("no tidegate_resource_places_expired_total of app in /metrics"))
 }
