@@ -119,6 +119,14 @@ impl NamespaceSlots {
     /// The slot of a namespace; `None` if it has none and is not among those that are too many.
     #[inline]
     fn find(&self, namespace: u32) -> Option<usize> {
+        let slot = namespace as usize % NAMESPACES_MAX;
+        let is_here = self.names[slot].load(Ordering::Relaxed) == u64::from(namespace) + FIRST;
+        if is_here { Some(slot) } else { self.find_further(namespace) }
+    }
+
+    /// The same for a namespace that is not at its first place.
+    #[cold]
+    fn find_further(&self, namespace: u32) -> Option<usize> {
         let name = u64::from(namespace) + FIRST;
         for step in 0..NAMESPACES_MAX {
             let slot = (namespace as usize + step) % NAMESPACES_MAX;
