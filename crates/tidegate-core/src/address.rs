@@ -86,4 +86,5 @@ fn is_port(text: &str) -> bool {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -17,6 +17,7 @@ mod rolling_window;
 mod sliding_counter;
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod oracle;
 
 use core::time::Duration;

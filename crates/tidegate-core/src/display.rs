@@ -108,6 +108,7 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Quantity<'_, N> {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -30,6 +30,7 @@ pub fn digit(byte: u8) -> Option<u8> {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -51,6 +51,7 @@ mod message;
 mod phase;
 mod terms;
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 pub use balance::{Balance, LedgerLevel};

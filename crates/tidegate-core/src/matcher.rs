@@ -204,4 +204,5 @@ impl ValueSet {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

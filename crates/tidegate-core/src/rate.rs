@@ -273,6 +273,7 @@ pub const fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

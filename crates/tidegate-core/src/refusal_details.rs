@@ -270,6 +270,7 @@ impl fmt::Display for Thousandths {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

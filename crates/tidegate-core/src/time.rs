@@ -130,6 +130,7 @@ const fn civil_date(days: u64) -> (u64, u64, u64) {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -243,6 +243,7 @@ fn shortened(value: &str) -> String {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use core::time::Duration;
 

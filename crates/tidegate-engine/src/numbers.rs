@@ -124,6 +124,7 @@ pub fn in_words(algorithm: &Algorithm) -> String {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -195,6 +195,7 @@ impl Seen {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use tidegate_core::shares::Namespaces;
 

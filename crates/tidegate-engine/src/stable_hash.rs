@@ -27,6 +27,7 @@ fn sip([k0, k1]: [u64; 2], bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

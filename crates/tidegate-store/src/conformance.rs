@@ -51,6 +51,7 @@ mod time;
 mod trial;
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::fmt;

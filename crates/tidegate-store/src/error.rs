@@ -108,6 +108,7 @@ impl StoreError {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

@@ -19,6 +19,7 @@ mod shelf;
 mod space;
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use std::sync::Arc;

@@ -148,6 +148,7 @@ impl fmt::Debug for Key {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

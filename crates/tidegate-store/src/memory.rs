@@ -5,6 +5,7 @@
 //! ready when they are first polled and any executor runs them.
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::fmt;

@@ -141,6 +141,7 @@ fn moved(instant: Timestamp, by: i64) -> Timestamp {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use core::future::Future;
     use core::pin::pin;

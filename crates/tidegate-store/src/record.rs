@@ -12,6 +12,7 @@ mod unit_log;
 mod word;
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 use core::mem::discriminant;

@@ -47,6 +47,7 @@ use crate::rate::{Rate, gcd};
 use crate::time::{Timestamp, duration_nanos};
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 /// A bucket of `burst` units that refills at `rate`, with an optional bounded debt.

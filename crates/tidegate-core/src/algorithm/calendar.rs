@@ -37,6 +37,7 @@ use crate::time::Timestamp;
 
 mod civil;
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 mod units;
 

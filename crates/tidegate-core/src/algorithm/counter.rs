@@ -138,4 +138,5 @@ pub(super) const fn rounded_up(number: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -28,6 +28,7 @@ use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 /// Where a fixed window begins.

@@ -43,6 +43,7 @@ impl Ratio {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use proptest::prelude::*;
 

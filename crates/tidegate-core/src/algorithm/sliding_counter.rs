@@ -33,6 +33,7 @@ use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
 
 /// About `limit` units in any `window`, in one word.

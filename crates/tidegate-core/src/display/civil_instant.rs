@@ -41,6 +41,7 @@ impl fmt::Display for CivilInstant<'_> {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

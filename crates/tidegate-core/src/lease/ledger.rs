@@ -517,6 +517,7 @@ const fn instant(us: u64) -> Timestamp {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 impl Ledger {
     pub(super) fn tokens_out(&self, now: Timestamp) -> u64 {
         let now_us = micros(now);

@@ -81,6 +81,7 @@ fn listed<T>(
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

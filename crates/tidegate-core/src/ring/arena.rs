@@ -93,6 +93,7 @@ impl Arena {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -59,6 +59,7 @@ pub(super) const NS_MAX: u64 = u64::MAX - (1 << 25);
 pub(super) const SPAN_TICKS_MAX: u64 = u32::MAX as u64;
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
     use crate::algorithm::{WINDOW_MAX, WINDOW_MIN};

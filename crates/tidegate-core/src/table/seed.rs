@@ -21,6 +21,7 @@ pub fn random_seed() -> [u64; 4] {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use super::*;
 

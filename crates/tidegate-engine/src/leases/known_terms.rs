@@ -47,6 +47,7 @@ impl KnownTerms {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests {
     use tidegate_core::{Algorithm, Rate};
 

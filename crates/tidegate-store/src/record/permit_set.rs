@@ -185,4 +185,5 @@ impl PermitSet {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

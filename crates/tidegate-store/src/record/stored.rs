@@ -354,4 +354,5 @@ impl<'a> Reader<'a> {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;

@@ -217,4 +217,5 @@ impl UnitLog {
 }
 
 #[cfg(test)]
+#[cfg(not(tidegate_loom))]
 mod tests;
