@@ -16,7 +16,7 @@ const LINK_TIMES: &str = "TIDEGATE_LINK_TIMES";
 /// A program that compiles our crates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compiler {
-    /// Faults can be planted.
+    /// Faults can be planted, and clippy's lints are errors.
     Faults,
     /// Atomics and locks are loom's.
     Loom,

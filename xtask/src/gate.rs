@@ -1,9 +1,10 @@
 //! `cargo xtask test`: what must hold at each change, in the order in which failures are cheapest
 //! to learn.
 //!
-//! The test programs are compiled once, with faults that can be planted; loom needs a second build
-//! of a few libraries. Then the programs, the models and the examples in the documentation run side
-//! by side. The checks before a release are in [`crate::release`].
+//! The test programs are compiled once, with faults that can be planted and with clippy's lints as
+//! errors; loom needs a second build of a few libraries. Then the programs, the models and the
+//! examples in the documentation run side by side. The checks before a release are in
+//! [`crate::release`].
 
 use std::process::Command;
 
@@ -53,14 +54,10 @@ fn run_steps(members: &[Member], mut timings: Option<TimingReport>) -> bool {
     steps.run("layering", || plain(layers::run()));
     steps.run("language", || plain(language::check()));
     let mut programs = BuiltPrograms::default();
-    steps.run("clippy", || {
-        let targets = ["clippy", "--workspace", "--all-targets", "--features", FACADE, "--locked"];
-        toolchain_hint(check(&[targets.as_slice(), &["--", "--deny", "warnings"]].concat()))
-    });
     steps.run("build", || {
         let report;
         (report, programs) = compile(members, timings.as_mut());
-        report
+        toolchain_hint(report)
     });
     steps.run("tests", || test(&programs, timings.as_mut()));
     steps.run("package", || plain(packages::check(members, Depth::Packed)));
@@ -103,7 +100,7 @@ fn set_up() -> StepReport {
     StepReport { tally, note: missing.join("; "), ..StepReport::default() }
 }
 
-/// Compiles the test programs and the libraries under loom.
+/// Compiles every target, with clippy's lints, and the libraries under loom.
 fn compile(members: &[Member], mut timings: Option<&mut TimingReport>) -> (StepReport, BuiltPrograms) {
     let mut parts = StepTimes::default();
     let mut part = |name: &'static str, compiler, arguments: &[&str]| {
@@ -114,8 +111,8 @@ fn compile(members: &[Member], mut timings: Option<&mut TimingReport>) -> (StepR
         }
         outcome
     };
-    let tests =
-        part("programs", Compiler::Faults, &["test", "--workspace", "--features", FACADE, "--no-run"]);
+    let all = ["test", "--no-run", "--workspace", "--all-targets", "--features", FACADE];
+    let tests = part("programs", Compiler::Faults, &all);
     let mut libraries = vec!["test", "--no-run", "--lib"];
     for member in members.iter().filter(|member| member.has_loom_models) {
         libraries.extend(["--package", &member.name]);

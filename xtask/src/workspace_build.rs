@@ -38,7 +38,8 @@ fn test_program(line: &str) -> Option<TestProgram> {
     let executable = PathBuf::from(artifact["executable"].as_str()?);
     let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?.to_owned();
     let (kind, target) = (artifact["target"]["kind"][0].as_str()?, artifact["target"]["name"].as_str()?);
-    if !is_test {
+    // Cargo builds benchmarks as it builds tests; they are built for their lints.
+    if !is_test || kind == "bench" {
         return None;
     }
     // The folder of a crate is the name of its package.
@@ -82,6 +83,7 @@ mod tests {
         let unit = test_program(&artifact("lib", "tidegate_cli", true)).unwrap();
         assert_eq!((&*unit.kind, &*unit.name), ("lib", "tidegate-cli, unit tests"));
         assert_eq!(test_program(&artifact("bin", "tidegate", false)), None);
+        assert_eq!(test_program(&artifact("bench", "ring", true)), None);
         assert_eq!(test_program("not JSON"), None);
     }
 }
