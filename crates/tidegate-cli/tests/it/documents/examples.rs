@@ -282,10 +282,27 @@ fn is_shown(shown: &str, printed: &str, comparison: Comparison) -> bool {
     left.ends_with(last.as_str())
 }
 
+/// A port of the pages, and the free one that the test has in its place. Both are found only where
+/// they stand alone: a permit's digits may contain those of a port.
+struct Port {
+    default: &'static str,
+    found_in_page: Regex,
+    free: String,
+    found_in_output: Regex,
+}
+
+impl Port {
+    fn new(default: &'static str, free: u16) -> Self {
+        let alone = |port: &str| Regex::new(&format!(r"\b{port}\b")).unwrap();
+        let free = free.to_string();
+        Self { default, found_in_page: alone(default), found_in_output: alone(&free), free }
+    }
+}
+
 /// A page with the ports that it has during the test.
 struct Stage {
     folder: TemporaryFolder,
-    ports: Vec<(Regex, &'static str, String)>,
+    ports: Vec<Port>,
 }
 
 impl Stage {
@@ -299,10 +316,10 @@ impl Stage {
         std::fs::set_permissions(path("bin/tidegate"), executable).unwrap();
         // All are bound before one is let go, so that they differ.
         let listeners = PORTS.map(|_| std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap());
-        let ports = PORTS.iter().zip(&listeners).map(|(default, listener)| {
-            let free = listener.local_addr().unwrap().port().to_string();
-            (Regex::new(&format!(r"\b{default}\b")).unwrap(), *default, free)
-        });
+        let ports = PORTS
+            .iter()
+            .zip(&listeners)
+            .map(|(default, listener)| Port::new(default, listener.local_addr().unwrap().port()));
         Self { ports: ports.collect(), folder }
     }
 
@@ -317,14 +334,16 @@ impl Stage {
         let moved = moved.replace("/etc/tidegate", &page).replace("/var/lib/tidegate", &page);
         self.ports
             .iter()
-            .fold(moved, |text, (default, _, free)| default.replace_all(&text, free.as_str()).into_owned())
+            .fold(moved, |text, port| port.found_in_page.replace_all(&text, port.free.as_str()).into_owned())
     }
 
     /// An output of the test as the page shows it.
     fn unstaged(&self, text: &str) -> String {
         let work = self.page().join("work").display().to_string();
         let text = text.replace(&work, "/tmp/first-hour").replace(&self.page().display().to_string(), ".");
-        self.ports.iter().fold(text, |text, (_, default, free)| text.replace(free.as_str(), default))
+        self.ports
+            .iter()
+            .fold(text, |text, port| port.found_in_output.replace_all(&text, port.default).into_owned())
     }
 }
 
@@ -360,8 +379,8 @@ pub(super) fn run_with(parts: &[Part], programs: &[(&str, &Path)]) -> Vec<String
     let search = format!("{}:{}", stage.folder.path().join("bin").display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
     command.args(["100", "bash", "-c", &stage.staged(&script)]).current_dir(stage.page());
-    command.env("PATH", search).env("HOME", stage.page()).env("PORT", &stage.ports[0].2);
-    command.env("PROXY_PORT", &stage.ports[4].2);
+    command.env("PATH", search).env("HOME", stage.page()).env("PORT", &stage.ports[0].free);
+    command.env("PROXY_PORT", &stage.ports[4].free);
     command.env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate")).env("REPOSITORY", root());
     let printed = command.env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_LOG").output().unwrap();
     let printed = stage.unstaged(&String::from_utf8_lossy(&printed.stdout));
@@ -486,6 +505,15 @@ fn an_output_is_compared_but_for_what_differs_between_runs() {
             && !is_shown("3 of 5 left", "4 of 5 right", AllButNumbers)
     );
     assert!(is_shown("1 a\nb", "2 a\nc", FirstLine) && !is_shown("a\nb", "b\nb", FirstLine));
+}
+
+#[test]
+fn a_free_port_is_replaced_where_it_stands_alone_and_not_in_a_permit() {
+    let stage = Stage { folder: TemporaryFolder::new(), ports: vec![Port::new("8080", 40_001)] };
+    let permit = "permit 0900540001e827efbe8adea639062061";
+    assert_eq!(stage.unstaged(permit), permit);
+    assert_eq!(stage.unstaged("http://127.0.0.1:40001/v1 -> 40001"), "http://127.0.0.1:8080/v1 -> 8080");
+    assert_eq!(stage.staged("curl localhost:8080/80801"), "curl localhost:40001/80801");
 }
 
 #[test]
