@@ -26,22 +26,35 @@ pub struct Descriptor<'text> {
     pub limit: Option<(u64, u64)>,
 }
 
+impl Descriptor<'_> {
+    fn encoded(&self) -> Vec<u8> {
+        let mut entry = Vec::new();
+        put_bytes(&mut entry, 1, self.key.as_bytes());
+        put_bytes(&mut entry, 2, self.value.as_bytes());
+        let mut encoded = Vec::new();
+        put_bytes(&mut encoded, 1, &entry);
+        if let Some((requests, unit)) = self.limit {
+            let mut limit = Vec::new();
+            put_number(&mut limit, 1, requests);
+            put_number(&mut limit, 2, unit);
+            put_bytes(&mut encoded, 2, &limit);
+        }
+        encoded
+    }
+}
+
 /// The bytes of a call's request: the frame of gRPC around `RateLimitRequest`.
 pub fn request(domain: &str, descriptor: Descriptor<'_>) -> Vec<u8> {
-    let mut entry = Vec::new();
-    put_bytes(&mut entry, 1, descriptor.key.as_bytes());
-    put_bytes(&mut entry, 2, descriptor.value.as_bytes());
-    let mut encoded = Vec::new();
-    put_bytes(&mut encoded, 1, &entry);
-    if let Some((requests, unit)) = descriptor.limit {
-        let mut limit = Vec::new();
-        put_number(&mut limit, 1, requests);
-        put_number(&mut limit, 2, unit);
-        put_bytes(&mut encoded, 2, &limit);
-    }
+    request_of_many(domain, &[descriptor])
+}
+
+/// The same with several descriptors.
+pub fn request_of_many(domain: &str, descriptors: &[Descriptor<'_>]) -> Vec<u8> {
     let mut message = Vec::new();
     put_bytes(&mut message, 1, domain.as_bytes());
-    put_bytes(&mut message, 2, &encoded);
+    for descriptor in descriptors {
+        put_bytes(&mut message, 2, &descriptor.encoded());
+    }
     let length = u32::try_from(message.len()).expect("a message is far below 4 GiB");
     let mut framed = vec![0];
     framed.extend_from_slice(&length.to_be_bytes());

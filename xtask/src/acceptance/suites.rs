@@ -126,11 +126,12 @@ pub(super) const SUITES: &[Suite] = &[
 ];
 
 /// The sizes of tests that are smaller in the gate.
-const FULL_SIZES: [(&str, &str); 4] = [
+const FULL_SIZES: [(&str, &str); 5] = [
     ("TIDEGATE_OVERRIDE_CHANGES", "3000000"),
     ("TIDEGATE_FLOOD_KEYS", "10000000"),
     ("TIDEGATE_METRIC_KEYS", "100000"),
     ("TIDEGATE_WORKER_REQUESTS", "2000"),
+    ("TIDEGATE_USUAL_LOADS", "1000,2000,3000,4000,4400"),
 ];
 
 /// Every test of the workspace without places for planted faults.

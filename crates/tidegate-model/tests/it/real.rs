@@ -4,7 +4,7 @@ use stateright::{Checker, Model};
 
 use crate::fleet::{BUSY, Fleet, LIVE, Limit, SAFE};
 
-/// More ticks than the tests of every day look at, by environment:
+/// More ticks than the gate looks at, by environment:
 /// `TIDEGATE_MODEL_TICKS=2 cargo test --release -p tidegate-model -- --nocapture`. Each multiplies
 /// the time by about ten. `cargo xtask acceptance model` takes one more, and reads the lines that
 /// begin with `acceptance:`.
@@ -70,7 +70,9 @@ fn nothing_is_found_when_members_crash_and_clocks_run_apart() {
 
 #[test]
 fn nothing_is_found_when_the_record_is_lost() {
-    holds("bucket, record lost", Fleet { ticks: 2, forgets: 1, leaps: 1, ..bucket() });
+    // The largest of all: the gate looks one tick less far, the acceptance suite as far as before.
+    let ticks = if more_ticks() == 0 { 1 } else { 2 };
+    holds("bucket, record lost", Fleet { ticks, forgets: 1, leaps: 1, ..bucket() });
     holds("window, record lost", Fleet { ticks: 2, forgets: 1, ..window() });
     holds("window, record lost, one message at a time", Fleet { messages: 1, forgets: 1, ..window() });
 }
