@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &Serve) -> Exit {
         None => policy.log.format,
     };
     logging::start(policy.log.level, format);
+    tidegate_server::log_panics();
     for warning in &checked.warnings {
         tracing::warn!("{warning}");
     }

@@ -27,6 +27,7 @@ pub(crate) use bucket::Clock as BucketClock;
 #[cfg(feature = "calendar")]
 pub use calendar::{Calendar, CivilUnit, Weekday};
 pub use counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
+use error::saturating;
 pub use error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
 pub use fixed::{Fixed, WindowStart};
 pub use rolling_window::{Concurrency, Rolling};
@@ -263,10 +264,7 @@ impl Algorithm {
 
 /// An algorithm with the largest limit there is for it.
 fn largest<A>(new: impl Fn(u64) -> Result<A, AlgorithmError>) -> Option<A> {
-    match new(u64::MAX) {
-        Err(AlgorithmError::LimitTooLarge { largest, .. }) => new(largest).ok(),
-        other => other.ok(),
-    }
+    saturating(u64::MAX, new).ok()
 }
 
 /// The least that a member admits at once while it decides alone, if the limit is not less.

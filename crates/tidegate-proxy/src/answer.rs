@@ -113,6 +113,11 @@ pub async fn answer<D: DecisionPoint>(
     answer
 }
 
+/// Counts a request that is given up because of `fault`; its answer.
+pub fn answer_to_fault<D: DecisionPoint>(proxy: &ReverseProxy<D>, fault: &Fault) -> Response<AnswerBody> {
+    whole(reply_to(&*proxy.decisions, fault.clone().into()))
+}
+
 /// Ends a request with an answer of the daemon's own.
 fn answered(mut context: RequestContext, reply: Reply) -> Response<AnswerBody> {
     context.record.status = reply.status().as_u16();

@@ -41,7 +41,7 @@ mod tunnel;
 mod unforwarded;
 mod upstream;
 
-pub use answer::answer;
+pub use answer::{answer, answer_to_fault};
 pub use body::AnswerBody;
 pub use config::{ProxyConfig, ProxyError};
 pub use decision_point::{DecisionPoint, NotedDecision};

@@ -116,6 +116,11 @@ impl<D: DecisionPoint> ReverseProxy<D> {
         Self { decisions, context, state }
     }
 
+    /// Where requests are decided.
+    pub fn decisions(&self) -> &D {
+        &self.decisions
+    }
+
     /// The state that a reload changes.
     pub fn state(&self) -> &Arc<ProxyState<D::Policy>> {
         &self.state

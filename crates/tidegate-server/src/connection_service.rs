@@ -18,10 +18,11 @@ use tidegate_net::connections::{
     ConnectionActivity, ConnectionCommand, DeliveredBody, MonitoredStream, OpenConnection, PeerShutdown,
     StreamSet, Streams,
 };
-use tidegate_net::reply::{Reply, ReplyBody};
+use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
 use tidegate_net::{Bounds, Peer};
 use tidegate_proxy::{AnswerBody, ReverseProxy};
+use tidegate_wire::Fault;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
@@ -30,6 +31,7 @@ use crate::daemon::Daemon;
 use crate::grpc::{self, GrpcServer};
 use crate::http_api::{self, HttpApi};
 use crate::listener_role::{ListenerProtocol, ListenerRole};
+use crate::panics::caught;
 use crate::request_connection::RequestConnection;
 use crate::resp;
 
@@ -113,6 +115,12 @@ trait HttpProtocol: Send + Sync + 'static {
         on: &RequestConnection,
         request: Request<Incoming>,
     ) -> impl Future<Output = Response<Self::Body>> + Send;
+
+    /// The daemon that it is a protocol of.
+    fn daemon(&self) -> &DaemonContext;
+
+    /// The answer to a request whose handler panicked.
+    fn panicked(&self, fault: &Fault) -> Response<Self::Body>;
 }
 
 impl HttpProtocol for HttpApi {
@@ -125,6 +133,17 @@ impl HttpProtocol for HttpApi {
         let is_http2 = request.version() == http::Version::HTTP_2;
         let mut reply = http_api::answer(self, on, request).await;
         reply.body_mut().go_out(&on.line, is_http2);
+        reply
+    }
+
+    fn daemon(&self) -> &DaemonContext {
+        &self.daemon
+    }
+
+    fn panicked(&self, fault: &Fault) -> Reply {
+        self.daemon.metrics.fault(fault.code);
+        let reply = reply::fault(fault);
+        self.metrics.answered(None, reply.status().as_u16());
         reply
     }
 }
@@ -149,6 +168,14 @@ impl HttpProtocol for GrpcServer {
             response
         })
     }
+
+    fn daemon(&self) -> &DaemonContext {
+        &self.daemon
+    }
+
+    fn panicked(&self, fault: &Fault) -> Response<Self::Body> {
+        grpc::panicked(self, fault)
+    }
 }
 
 /// The proxy counts a request as under way until the body of its answer has ended.
@@ -158,6 +185,14 @@ impl HttpProtocol for ReverseProxy<DaemonContext> {
 
     async fn answer(&self, on: &RequestConnection, request: Request<Incoming>) -> Response<AnswerBody> {
         tidegate_proxy::answer(self, &on.line, on.peer, request).await
+    }
+
+    fn daemon(&self) -> &DaemonContext {
+        self.decisions()
+    }
+
+    fn panicked(&self, fault: &Fault) -> Response<AnswerBody> {
+        tidegate_proxy::answer_to_fault(self, fault)
     }
 }
 
@@ -195,7 +230,8 @@ async fn serve_http<P: HttpProtocol>(
         let shared = Arc::clone(&shared);
         async move {
             let (protocol, on) = &*shared;
-            Ok::<_, Infallible>(protocol.answer(on, request).await)
+            let answered = caught(&protocol.daemon().metrics, protocol.answer(on, request)).await;
+            Ok::<_, Infallible>(answered.unwrap_or_else(|fault| protocol.panicked(&fault)))
         }
     });
     let bounds = &context.config.bounds;

@@ -22,6 +22,7 @@ use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::file_domains::DomainCheck;
 use crate::metrics::NamespaceTable;
+use crate::panics::PlantedPanic;
 use crate::protocol::Protocol;
 use crate::terms::{Keep, Terms};
 
@@ -340,6 +341,7 @@ impl Desk<'_> {
         limits: &[LimitReport],
         now: Timestamp,
     ) {
+        PlantedPanic::meet();
         let took = self.took(now);
         series.admitted(&asked.namespace, limits, asked.protocol);
         if let Some(decisions) = &self.daemon.decisions {

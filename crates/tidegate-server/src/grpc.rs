@@ -72,6 +72,13 @@ pub(crate) async fn answer(
     response
 }
 
+/// Counts a call whose handler panicked; its answer.
+pub(crate) fn panicked(server: &GrpcServer, fault: &Fault) -> Response<DeliveredBody<Body>> {
+    let status = status_of(&server.daemon, fault);
+    server.state.metrics.answered(CalledService::Other, status.code());
+    handing_nothing_over(status.into_http())
+}
+
 async fn dispatch(
     server: &GrpcServer,
     line: &Arc<ConnectionActivity>,

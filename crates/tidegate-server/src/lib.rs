@@ -73,6 +73,7 @@ mod operations;
 mod overload_settings;
 mod override_history;
 pub mod overrides;
+mod panics;
 mod parameters;
 mod permits;
 mod planes;
@@ -110,6 +111,9 @@ pub use explain::explain_fresh;
 pub use limit_descriptions::{NamespaceAnswer, describe_policy};
 pub use listener::ListenError;
 pub use no_store::NoStore;
+#[doc(hidden)]
+pub use panics::PlantedPanic;
+pub use panics::log_panics;
 pub use planes::PlaneSettings;
 pub use quota_store::UnusableStore;
 pub use refused_keys::KEYS_MAX as REFUSED_KEYS_MAX;

@@ -54,6 +54,7 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_permits_expired", "Permits that expired before they were settled"),
     ("tidegate_http_requests", "Requests by route and status"),
     ("tidegate_faults", "Requests rejected before a decision, by fault"),
+    ("tidegate_panics", "Handlers that panicked, which is a defect; their callers got an error"),
     ("tidegate_connections", "Open connections"),
     ("tidegate_listener_connections", "Open connections by listener"),
     ("tidegate_connections_accepted", "Connections accepted"),
@@ -248,6 +249,7 @@ pub(crate) struct DaemonCounters {
     pub(crate) store_failures: AtomicU64,
     pub(crate) lines_suppressed: AtomicU64,
     pub(crate) clock_steps: AtomicU64,
+    pub(crate) panics: AtomicU64,
 }
 
 impl Metrics {

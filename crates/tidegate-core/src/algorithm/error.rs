@@ -81,3 +81,14 @@ impl fmt::Display for AlgorithmError {
 }
 
 impl core::error::Error for AlgorithmError {}
+
+/// An algorithm with `limit`, or with the largest limit there is for it, whichever is less.
+pub(super) fn saturating<A>(
+    limit: u64,
+    new: impl Fn(u64) -> Result<A, AlgorithmError>,
+) -> Result<A, AlgorithmError> {
+    match new(limit) {
+        Err(AlgorithmError::LimitTooLarge { largest, .. }) => new(largest),
+        other => other,
+    }
+}

@@ -22,7 +22,7 @@
 use core::time::Duration;
 
 use super::counter::{Charged, Counter, REPORT_DEBT_LIMITS, State, Verdict};
-use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN};
+use super::error::{AlgorithmError, WINDOW_MAX, WINDOW_MIN, saturating};
 use super::ratio::Ratio;
 use crate::cost::Cost;
 use crate::time::{Timestamp, duration_nanos};
@@ -104,6 +104,11 @@ impl Fixed {
         let count_max = limit.saturating_mul(1 + REPORT_DEBT_LIMITS).min(largest);
         let windows = Ratio::new(1, window_ns);
         Ok(Self { limit, window_ns, start, windows, step_bits, count_bits, count_max })
+    }
+
+    /// Like [`Fixed::new`], but a limit above the largest counts as the largest.
+    pub fn saturating(limit: u64, window: Duration, start: WindowStart) -> Result<Self, AlgorithmError> {
+        saturating(limit, |limit| Self::new(limit, window, start))
     }
 
     /// The most units in a window.

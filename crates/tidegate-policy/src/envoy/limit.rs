@@ -8,12 +8,6 @@ use tidegate_core::rate::format_span;
 
 use super::{DescriptorLimit, Unit};
 
-/// The most that one window of a second, or shorter, can count: what has room beside the window's
-/// number.
-///
-/// A limit above it counts as this; a second of a single counter does not see so many hits.
-pub(super) const PER_SECOND_MAX: u32 = (1 << 29) - 1;
-
 /// A limit with what it is called and how it is told.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
@@ -37,11 +31,11 @@ pub(super) struct Limit {
 
 impl Limit {
     /// The peer's limit: so many in each window of a unit, aligned to the epoch.
+    ///
+    /// A second counts at most 2^29 - 1, which a single counter does not see in a second.
     pub(super) fn per_unit(requests_per_unit: u32, unit: Unit) -> Self {
-        let most = if unit == Unit::Second { PER_SECOND_MAX } else { u32::MAX };
-        let counted = u64::from(requests_per_unit.min(most));
-        let fixed = Fixed::new(counted, unit.length(), WindowStart::Epoch)
-            .expect("every unit is within the bounds of a window and every count fits beside its number");
+        let fixed = Fixed::saturating(requests_per_unit.into(), unit.length(), WindowStart::Epoch)
+            .expect("every unit is within the bounds of a window");
         Self::new(requests_per_unit, Some(unit), Algorithm::Fixed(fixed), unit.length())
     }
 
@@ -80,11 +74,12 @@ mod tests {
 
     #[test]
     fn every_number_of_every_unit_makes_a_limit() {
+        let per_second_max = (1 << 29) - 1;
         for unit in Unit::ALL {
-            for requests in [0, 1, PER_SECOND_MAX, PER_SECOND_MAX + 1, u32::MAX] {
+            for requests in [0, 1, per_second_max, per_second_max + 1, u32::MAX] {
                 let limit = Limit::per_unit(requests, unit);
                 assert_eq!((limit.requests_per_unit, limit.unit), (requests, Some(unit)));
-                let counted = if unit == Unit::Second { requests.min(PER_SECOND_MAX) } else { requests };
+                let counted = if unit == Unit::Second { requests.min(per_second_max) } else { requests };
                 assert_eq!(limit.algorithm.limit(), u64::from(counted), "{unit:?}");
             }
         }

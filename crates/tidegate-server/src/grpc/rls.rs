@@ -393,13 +393,14 @@ impl Desk<'_> {
             }
             return Ok(false);
         }
-        for ((at, line, _, cost), status) in questions.iter().zip(&carried.limits) {
-            match own_outcome(domain, line, status, now) {
+        for ((at, line, limit, cost), status) in questions.iter().zip(&carried.limits) {
+            let status = as_sent(limit, *status);
+            match own_outcome(domain, line, &status, now) {
                 Outcome::Over(refusal) => {
                     outcomes[*at] = Some(self.note_refused(&line.request.cost(*cost), refusal, now));
                 }
                 within if carried.is_admitted => {
-                    self.note_own(&line.request.cost(*cost), status, now);
+                    self.note_own(&line.request.cost(*cost), &status, now);
                     outcomes[*at] = Some(within);
                 }
                 Outcome::Within(_) => {}
@@ -466,6 +467,7 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<Outcome, Fault> {
         let status = self.carry_own(domain, line, (limit, cost.units()), Charging::Always, now).await?;
+        let status = as_sent(limit, status);
         let outcome = own_outcome(domain, line, &status, now);
         let request = line.request.cost(cost);
         match &outcome {
@@ -504,7 +506,7 @@ impl Desk<'_> {
                 Verdict::Wait { until: status.reset_at }
             };
         }
-        Ok(own_outcome(domain, line, &status, now))
+        Ok(own_outcome(domain, line, &as_sent(limit, status), now))
     }
 
     /// Charges one limit that came with the request.
@@ -535,7 +537,8 @@ impl Desk<'_> {
         let hashes = Hashes::of(&limits);
         let limits = hashes.within(limits);
         let refunded = self.in_force.engine.refund_carried(domain, &limits[0], now);
-        Ok(Outcome::Within(vec![own_left(&Box::pin(self.complete(refunded)).await?)]))
+        let status = Box::pin(self.complete(refunded)).await?;
+        Ok(Outcome::Within(vec![own_left(&as_sent(limit, status))]))
     }
 
     fn note_refused(&self, request: &Request<'_>, refusal: Refusal, now: Timestamp) -> Outcome {
@@ -599,7 +602,7 @@ fn carrier<'a>(
 /// A limit that came with the request. It counts by every key and value of its descriptor.
 fn own_limit<'a>(line: &'a DescriptorLine<'_>, limit: &OwnLimit, cost: u64) -> CarriedLimit<'a> {
     let parts = line.attributes.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
-    let fixed = Fixed::new(limit.requests_per_unit.into(), limit.window, WindowStart::Epoch);
+    let fixed = Fixed::saturating(limit.requests_per_unit.into(), limit.window, WindowStart::Epoch);
     CarriedLimit {
         key: Cow::Owned(parts.collect()),
         algorithm: Cow::Owned(Algorithm::Fixed(fixed.expect("every unit is a window"))),
@@ -621,6 +624,15 @@ fn uncountable(request: &Request<'_>) -> Refusal {
     let mut refusal = Refusal::new(request.namespace, ScopeValues::new(), violated);
     refusal.detail = Some(Text::from_static("the values that a quota counts by are too long to be stored"));
     refusal
+}
+
+/// A status told in the number that the limit was sent with. A window of a second counts less than
+/// the largest numbers; files are answered in the same way.
+fn as_sent(limit: &OwnLimit, mut status: CarriedStatus) -> CarriedStatus {
+    let not_counted = u64::from(limit.requests_per_unit).saturating_sub(status.limit);
+    status.limit += not_counted;
+    status.remaining += not_counted;
+    status
 }
 
 fn own_left(status: &CarriedStatus) -> Left {

@@ -175,6 +175,7 @@ impl Collector for DaemonCollector {
             ("tidegate_store_failures", read(&shared.store_failures)),
             ("tidegate_refusal_lines_suppressed", read(&shared.lines_suppressed)),
             ("tidegate_clock_steps", read(&shared.clock_steps)),
+            ("tidegate_panics", read(&shared.panics)),
             ("tidegate_policy_reloads", reloads.succeeded),
             ("tidegate_policy_reload_failures", reloads.failed),
         ];

@@ -24,6 +24,7 @@ use super::server::RespServer;
 use super::session::{CloseReason, Session};
 use super::unanswered::UnansweredCommands;
 use crate::authorization::Credentials;
+use crate::panics::caught;
 
 /// The least room in the read buffer before a read.
 const READ_BYTES_MIN: usize = 4 << 10;
@@ -120,7 +121,10 @@ where
     while connection.has_input().await {
         connection.has_more = false;
         let Connection { input, output, answering, .. } = &mut connection;
-        let turn = session.turn(server, input, output, answering).await;
+        let turn = match caught(&daemon.metrics, session.turn(server, input, output, answering)).await {
+            Ok(turn) => turn,
+            Err(fault) => session.give_up(daemon, fault, input, output),
+        };
         let dropped = connection.dropped;
         let counted = session.deliveries.drain(..).map(|(end, delivery)| (dropped + end as u64, delivery));
         connection.unwritten.extend(counted);

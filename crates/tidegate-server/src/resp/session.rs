@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use tidegate_core::{CarriedLimit, Timestamp};
 use tidegate_net::connections::AnswerDelivery;
 use tidegate_policy::policy::authorization::Verb;
-use tidegate_wire::FaultCode;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
+use tidegate_wire::{Fault, FaultCode};
 
 use super::authorization::{LoginError, LoginState, permitted};
 use super::command::Command;
@@ -19,7 +19,7 @@ use super::throttle::{LastBucket, RUN_MAX, ThrottleRequest, ThrottleRun, any_buc
 use super::transaction::{TRANSACTION_BYTES_MAX, Transaction, TransactionFull};
 use super::unanswered::UnansweredCommands;
 use crate::audit::Operation;
-use crate::context::Desk;
+use crate::context::{DaemonContext, Desk};
 use crate::protocol::{Protocol as Spoken, RESP_NAMESPACE as NAMESPACE};
 
 /// The bytes of replies after which a turn ends, so that other connections get theirs. The commands
@@ -48,6 +48,8 @@ pub(super) struct Session {
     identity: LoginState,
     /// Logins that have failed since the last that did not.
     failed_logins: u32,
+    /// The length of the output up to which every reply is whole.
+    whole_replies: usize,
     /// Whether it ends when its replies are written.
     pub(super) ending: Option<CloseReason>,
     last: LastBucket,
@@ -99,6 +101,8 @@ pub(super) enum CloseReason {
     Malformed,
     /// [`FAILED_LOGINS_MAX`] of its logins have failed.
     FailedLogins,
+    /// A turn panicked, and nobody knows which of its commands were carried out.
+    Panicked,
 }
 
 /// The result of a turn.
@@ -121,6 +125,7 @@ impl Session {
             peer,
             identity,
             failed_logins: 0,
+            whole_replies: 0,
             ending: None,
             last: LastBucket::default(),
             transaction: None,
@@ -141,6 +146,7 @@ impl Session {
         let desk = Desk { daemon, in_force: &in_force };
         self.identity.renew(&in_force.config);
         let until = out.len() + TURN_REPLY_BYTES;
+        self.whole_replies = out.len();
         let mut answers = Answers {
             metrics: &server.metrics,
             desk,
@@ -153,6 +159,9 @@ impl Session {
         let mut arguments = Arguments::new();
         let mut run = ThrottleRun::new();
         loop {
+            if run.is_empty() {
+                self.whole_replies = answers.replies.bytes();
+            }
             if answers.replies.bytes() >= until || self.ending.is_some() {
                 turn.is_cut_short = self.ending.is_none();
                 break;
@@ -191,6 +200,22 @@ impl Session {
         answers.decide(&mut run).await;
         answers.tally.add_to(&server.metrics);
         turn
+    }
+
+    /// Ends the connection after a turn that panicked, by an error in place of the replies that are
+    /// not whole.
+    pub(super) fn give_up(
+        &mut self,
+        daemon: &DaemonContext,
+        fault: Fault,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> TurnProgress {
+        out.truncate(self.whole_replies);
+        self.deliveries.retain(|(end, _)| *end <= out.len());
+        CommandError::Fault(fault).write(daemon, &mut Replies::new(out, self.protocol));
+        self.ending = Some(CloseReason::Panicked);
+        TurnProgress { taken: input.len(), is_cut_short: false, bytes_missing: 1 }
     }
 
     /// Carries out one command; `CL.THROTTLE` may wait in `run` for those behind it.

@@ -27,6 +27,8 @@ mod metrics;
 mod metrics_table;
 mod operations;
 mod operator_lists;
+#[cfg(tidegate_planted_faults)]
+mod panics;
 mod paused_clock;
 mod planes;
 mod plans;

@@ -47,7 +47,7 @@ fn namespaces() -> [NamespaceConfig; 2] {
 }
 
 /// A route that takes everything to `app`, with the user in `x-user`.
-fn route(namespace: &str) -> Route {
+pub(crate) fn route(namespace: &str) -> Route {
     let mut route = Route::new("all", "app");
     route.namespace = Some(namespace.to_owned());
     let user = ("user".to_owned(), "header.x-user".parse().unwrap());
@@ -55,7 +55,7 @@ fn route(namespace: &str) -> Route {
     route
 }
 
-fn to(servers: &[SocketAddr], route: Route) -> Proxy {
+pub(crate) fn to(servers: &[SocketAddr], route: Route) -> Proxy {
     let urls = servers.iter().map(|address| format!("http://{address}").parse().unwrap());
     let mut config = Proxy::default();
     config.upstreams.push(Upstream::new("app", urls));

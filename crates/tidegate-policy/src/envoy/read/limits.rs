@@ -6,7 +6,7 @@ use tidegate_core::{Algorithm, Rate};
 
 use super::values::{boolean, elsewhere, leaf, list, mapping, scalar, text};
 use crate::envoy::Unit;
-use crate::envoy::limit::{Limit, PER_SECOND_MAX};
+use crate::envoy::limit::Limit;
 use crate::envoy::scalar::ScalarKind;
 use crate::measure::span;
 use crate::path::Path;
@@ -165,11 +165,13 @@ impl WrittenLimit {
             return None;
         };
         if algorithm == "fixed" {
-            if unit == Unit::Second && self.requests_per_unit > PER_SECOND_MAX {
-                let what = format!("{} a second counts as {PER_SECOND_MAX}", self.requests_per_unit);
+            let limit = Limit::per_unit(self.requests_per_unit, unit);
+            let counted = limit.algorithm.limit();
+            if counted < u64::from(self.requests_per_unit) {
+                let what = format!("{} a {} counts as {counted}", self.requests_per_unit, unit.name());
                 report.warn(&path.key("requests_per_unit"), what, "use a lower number, or `unlimited: true`");
             }
-            return Some(Limit::per_unit(self.requests_per_unit, unit));
+            return Some(limit);
         }
         let algorithm = self.algorithm(algorithm, unit.length(), Some(unit), path, report)?;
         Some(Limit::new(self.requests_per_unit, Some(unit), algorithm, unit.length()))

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
 
-use super::{Envoy, config, descriptor, lefts, request, under, user, weighing, world};
+use super::{Envoy, back, config, descriptor, lefts, request, under, user, weighing, world};
 use crate::paused_clock::at_this_instant;
 use crate::world::{World, api};
 
@@ -104,6 +104,40 @@ async fn the_largest_numbers_are_numbers() {
     let own = under(u32::MAX, RateLimitUnit::Year, user("eve"));
     assert_eq!(envoy.left(core::slice::from_ref(&own)).await, [(false, u32::MAX - 1)]);
     assert_eq!(envoy.left(&[weighing(u64::MAX, own)]).await, [(true, 0)]);
+}
+
+/// A second counts less than 2^29, so the largest numbers count as the largest that it can.
+#[tokio::test]
+async fn a_limit_of_its_own_may_be_any_number_of_any_unit() {
+    let world = world().await;
+    let mut envoy = Envoy::of(&world).await;
+    let units = [
+        RateLimitUnit::Second,
+        RateLimitUnit::Minute,
+        RateLimitUnit::Hour,
+        RateLimitUnit::Day,
+        RateLimitUnit::Month,
+        RateLimitUnit::Year,
+    ];
+    for unit in units {
+        for most in [1_u32 << 29, u32::MAX] {
+            let name = format!("{most}/{unit:?}");
+            let own = under(most, unit, user(&name));
+            let looked = weighing(0, own.clone());
+            assert_eq!(envoy.left(core::slice::from_ref(&own)).await, [(false, most - 1)], "{name}");
+            assert_eq!(envoy.left(&[weighing(1, own.clone())]).await, [(false, most - 2)], "{name}");
+            assert_eq!(envoy.left(&[back(own)]).await, [(false, most - 1)], "{name}");
+            assert_eq!(envoy.left(&[looked]).await, [(false, most - 1)], "{name}");
+            let body = format!(
+                r#"{{"domain":"api","descriptors":[{{"limit":{{"unit":"{}","requestsPerUnit":{most}}},
+                "entries":[{{"key":"user","value":"{name}"}}]}}]}}"#,
+                unit.as_str_name()
+            );
+            let status = &world.post("/json", &body).await.json()["statuses"][0];
+            assert_eq!(status["limitRemaining"], most - 2, "{name}");
+            assert_eq!(status["currentLimit"]["requestsPerUnit"], most, "{name}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,49 @@
+//! Panics: each is a defect. One in a handler ends its request only, with an error for the caller.
+
+use core::future::Future;
+use core::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
+
+use futures_util::FutureExt;
+use tidegate_core::planted_fault::planted;
+use tidegate_wire::{Fault, FaultCode};
+
+use crate::log_interval::EveryTenSeconds;
+use crate::metrics::Metrics;
+
+/// The result of `handler`. If it panics, the panic is counted, and the fault is for the caller;
+/// what the handler holds is given back while it unwinds.
+pub(crate) async fn caught<T>(metrics: &Metrics, handler: impl Future<Output = T>) -> Result<T, Fault> {
+    // No lock of the daemon stays poisoned, and what it guards is whole at every step.
+    AssertUnwindSafe(handler).catch_unwind().await.map_err(|_| {
+        metrics.shared().panics.fetch_add(1, Ordering::Relaxed);
+        Fault::new(FaultCode::Internal, "the daemon met a defect of its own and gave up this request")
+            .fix("report the panic in the log of the daemon")
+    })
+}
+
+/// Has every panic of this process written to its log, at most one each ten seconds, in place of a
+/// message and a backtrace on standard error.
+pub fn log_panics() {
+    let line = EveryTenSeconds::default();
+    std::panic::set_hook(Box::new(move |panic| {
+        if let Some(left_out) = line.take() {
+            let message = panic.payload_as_str().unwrap_or("no message");
+            let location = panic.location().map(tracing::field::display);
+            tracing::error!(message, location, left_out, "a panic: please report this defect of Tidegate");
+        }
+    }));
+}
+
+/// A fault that a test plants: the handler panics while it holds what was admitted.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlantedPanic;
+
+impl PlantedPanic {
+    /// Panics where the fault is planted in this thread; does nothing without the cfg.
+    #[inline]
+    pub(crate) fn meet() {
+        assert!(planted::<Self>().is_none(), "planted by a test");
+    }
+}
