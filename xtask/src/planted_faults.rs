@@ -10,6 +10,7 @@ pub(crate) const PACKAGES: &[(&str, TestTarget)] = &[
     ("tidegate-capacity", TestTarget::Unit),
     ("tidegate-overload", TestTarget::Unit),
     ("tidegate-engine", TestTarget::Integration),
+    ("tidegate-server", TestTarget::Integration),
     ("tidegate-model", TestTarget::Integration),
     ("tidegate-sim", TestTarget::Integration),
 ];

@@ -21,14 +21,14 @@ mod drain;
 mod earlier_data;
 mod eventually;
 mod explain;
+#[cfg(tidegate_planted_faults)]
+mod faults;
 mod grpc;
 mod locks;
 mod metrics;
 mod metrics_table;
 mod operations;
 mod operator_lists;
-#[cfg(tidegate_planted_faults)]
-mod panics;
 mod paused_clock;
 mod planes;
 mod plans;

@@ -118,7 +118,7 @@ impl NeighbourRun {
         let groups: Vec<CallerGroup> = [QUIET].iter().chain(loud).copied().collect();
         let seconds = within.as_secs().max(1) as u32;
         let expiring = Mutex::new(Ok(BTreeSet::new()));
-        let (mut served, _) = serve_groups(&daemon, &groups, AFTER_WINDOWS, || {
+        let (mut served, _) = serve_groups(&daemon, &groups, AFTER_WINDOWS, |_| {
             *expiring.lock().expect("no one else has it") = seconds_of_expiry(&daemon, seconds);
         })?;
         let expiring = expiring.into_inner().expect("no one else had it")?;
