@@ -5,14 +5,13 @@
 //! zone is, whether that is 23, 24 or 25 hours; weeks, months and years are made of such days. The
 //! rules of all zones are compiled in.
 //!
-//! **Windows.** A window begins when the label of its unit (`2026-11-20 21h`, `2026-11-20`,
-//! `2026-11`) is shown for the first time and ends when a later one is. So a label that is shown
-//! twice, because clocks were set back, is one window: the hour that is repeated in autumn lasts
-//! two hours, and where clocks go back over several hours, the last of them lasts until a later one
-//! is shown. A label that is skipped is no window: in Apia, 2011-12-29 was followed by 2011-12-31.
-//! Minutes are the exception: a minute is always 60 seconds, from a whole minute of UTC to the
-//! next, since all offsets in use are whole minutes; holding the minute for the whole repeated hour
-//! would be of no use.
+//! **Windows.** The window of a day or longer begins when its label (`2026-11-20`, `2026-11`) is
+//! shown for the first time and ends when a later one is. A day that is shown twice, because clocks
+//! were set back, is one window, and a day that is skipped is not a window: in Apia, 2011-12-29 was
+//! followed by 2011-12-31. An hour ends at the next full hour of the civil clock and where clocks
+//! are set, so it is never longer than 3600 seconds: the hour that is shown twice in autumn is two
+//! windows. A minute is always 60 seconds, from a whole minute of UTC to the next, since all
+//! offsets in use are whole minutes.
 //!
 //! **State.** The start of the window in the high bits, in steps shorter than any window of the
 //! unit (so that each has its own number and later ones larger numbers), and the units counted in

@@ -4,7 +4,7 @@
 //! those that hold the epoch begin before it.
 
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::{Offset, TimeZone, TimeZoneTransition};
 use jiff::{Span, ToSpan};
 
 use super::units::{CivilUnit, Weekday};
@@ -16,6 +16,8 @@ const ORIGIN: u64 = 400 * 86_400;
 
 /// How far back clocks may be set at once: a whole day, where the date line was moved.
 const SET_BACK_MAX: i64 = 26 * 3600;
+
+const HOUR: i64 = 3600;
 
 /// More than any offset from UTC.
 const OFFSET_MAX: i64 = 26 * 3600;
@@ -75,9 +77,31 @@ impl CivilWindow {
             return Self { start, end: start + 60 };
         }
         let second = i64::try_from(second.min(Self::LAST_START)).unwrap_or(i64::MAX);
+        if unit == CivilUnit::Hour {
+            return Self::hour(rules, second);
+        }
         let label = latest_label(rules, unit, week_start, second);
         let start = first_shown(rules, label).min(second);
         let end = first_shown(rules, label.saturating_add(length(unit))).max(second + 1);
+        Self { start: since_origin(start), end: since_origin(end) }
+    }
+
+    /// From a full hour of the civil clock to the next, cut where the clock is set in between.
+    fn hour(rules: &TimeZone, second: i64) -> Self {
+        let offset = i64::from(rules.to_offset(instant(second)).seconds());
+        let full = second - (second + offset).rem_euclid(HOUR);
+        // A change of the rules may leave the offset as it was.
+        let set = |change: TimeZoneTransition<'_>| {
+            let at = change.timestamp().as_second();
+            (rules.to_offset(instant(at - 1)) != change.offset()).then_some(at)
+        };
+        let before = rules.preceding(instant(second + 1));
+        let mut before = before.take_while(|change| change.timestamp().as_second() > full).filter_map(set);
+        let after = rules.following(instant(second));
+        let mut after =
+            after.take_while(|change| change.timestamp().as_second() < full + HOUR).filter_map(set);
+        let start = before.next().unwrap_or(full);
+        let end = after.next().unwrap_or(full + HOUR).max(second + 1);
         Self { start: since_origin(start), end: since_origin(end) }
     }
 }
@@ -114,11 +138,10 @@ const fn step(unit: CivilUnit) -> u64 {
     }
 }
 
+/// From one label of a unit to the next; days are the shortest windows that have one.
 fn length(unit: CivilUnit) -> Span {
     match unit {
-        CivilUnit::Minute => 1.minute(),
-        CivilUnit::Hour => 1.hour(),
-        CivilUnit::Day => 1.day(),
+        CivilUnit::Minute | CivilUnit::Hour | CivilUnit::Day => 1.day(),
         CivilUnit::Week => 7.days(),
         CivilUnit::Month => 1.month(),
         CivilUnit::Year => 1.year(),
@@ -142,9 +165,7 @@ fn latest_label(rules: &TimeZone, unit: CivilUnit, week_start: Weekday, second: 
 fn label(unit: CivilUnit, week_start: Weekday, shown: DateTime) -> DateTime {
     let date = shown.date();
     let first = match unit {
-        CivilUnit::Minute => return date.at(shown.hour(), shown.minute(), 0, 0),
-        CivilUnit::Hour => return date.at(shown.hour(), 0, 0, 0),
-        CivilUnit::Day => date,
+        CivilUnit::Minute | CivilUnit::Hour | CivilUnit::Day => date,
         CivilUnit::Week => {
             let days = i64::from(date.weekday().to_monday_zero_offset()) - week_start as i64;
             date.saturating_sub(days.rem_euclid(7).days())

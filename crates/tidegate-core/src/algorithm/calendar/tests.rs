@@ -44,23 +44,65 @@ fn days_have_23_24_or_25_hours_where_clocks_change() {
 }
 
 #[test]
-fn an_hour_that_is_shown_twice_is_one_window_of_two_hours() {
+fn an_hour_ends_at_the_next_full_hour_and_where_clocks_are_set() {
     let berlin = calendar(CivilUnit::Hour, "Europe/Berlin");
     let (_, state) = berlin.decide(State::EMPTY, cost(10), at("2026-10-25T00:10:00Z"));
-    let end = at("2026-10-25T02:00:00Z");
-    for now in ["2026-10-25T00:10:00Z", "2026-10-25T00:59:59.999999999Z", "2026-10-25T01:59:59.999999999Z"] {
+    let end = at("2026-10-25T01:00:00Z");
+    for now in ["2026-10-25T00:10:00Z", "2026-10-25T00:59:59.999999999Z"] {
         assert_eq!(berlin.decide(state, Cost::ONE, at(now)).0, Verdict::Wait { until: end });
     }
     assert_eq!(berlin.decide(state, Cost::ONE, end).0, Verdict::Admit);
-    // Two hours are shown again in Troll. The first is over; the second lasts until it is over
-    // again.
-    let troll = calendar(CivilUnit::Hour, "Antarctica/Troll");
-    assert_eq!(until(&troll, "2026-10-24T23:30:00Z"), at("2026-10-25T00:00:00Z"));
-    assert_eq!(until(&troll, "2026-10-25T00:30:00Z"), at("2026-10-25T03:00:00Z"));
-    assert_eq!(until(&troll, "2026-10-25T01:30:00Z"), at("2026-10-25T03:00:00Z"));
-    // Half an hour in Lord Howe.
-    let lord_howe = calendar(CivilUnit::Hour, "Australia/Lord_Howe");
-    assert_eq!(until(&lord_howe, "2026-04-04T14:10:00Z"), at("2026-04-04T15:30:00Z"));
+    for (zone, borders) in [
+        // 2 to 3 is shown twice.
+        ("Europe/Berlin", &["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T02:00:00Z"][..]),
+        // At 3 it is 1 again.
+        (
+            "Antarctica/Troll",
+            &[
+                "2026-10-24T23:00:00Z",
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T02:00:00Z",
+                "2026-10-25T03:00:00Z",
+            ],
+        ),
+        // At 2 it is half past 1 again, and half a year later half past 2.
+        (
+            "Australia/Lord_Howe",
+            &["2026-04-04T14:00:00Z", "2026-04-04T15:00:00Z", "2026-04-04T15:30:00Z", "2026-04-04T16:30:00Z"],
+        ),
+        (
+            "Australia/Lord_Howe",
+            &["2026-10-03T14:30:00Z", "2026-10-03T15:30:00Z", "2026-10-03T16:00:00Z", "2026-10-03T17:00:00Z"],
+        ),
+        // A minute past midnight it is a minute past 11 of the day before.
+        (
+            "America/St_Johns",
+            &["2006-10-29T01:30:00Z", "2006-10-29T02:30:00Z", "2006-10-29T02:31:00Z", "2006-10-29T03:30:00Z"],
+        ),
+    ] {
+        let calendar = calendar(CivilUnit::Hour, zone);
+        for window in borders.windows(2) {
+            let last = Timestamp::from_nanos(at(window[1]).as_nanos() - 1);
+            for now in [at(window[0]), last] {
+                let bounds = calendar.clone().window_bounds(now);
+                assert_eq!(bounds, (at(window[0]), at(window[1])), "{zone}");
+            }
+        }
+    }
+}
+
+/// As written before an hour that is shown twice was two windows: the first of them held the units
+/// of both.
+#[test]
+fn the_state_of_an_hour_that_was_one_window_of_two_hours_ends_with_the_first_of_them() {
+    let berlin = calendar(CivilUnit::Hour, "Europe/Berlin");
+    // Ten units in the window that begins at 2026-10-25T00:00:00Z.
+    let (_, state) = berlin.decide(State::EMPTY, cost(10), at("2026-10-25T00:00:00Z"));
+    let second = at("2026-10-25T01:30:00Z");
+    assert_eq!(berlin.used(state, second), 0);
+    assert_eq!(berlin.decide(state, cost(10), second).0, Verdict::Admit);
+    assert_eq!(berlin.used(state, at("2026-10-25T00:30:00Z")), 10);
 }
 
 #[test]

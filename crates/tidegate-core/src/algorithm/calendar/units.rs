@@ -11,7 +11,7 @@ use crate::algorithm::error::AlgorithmError;
 pub enum CivilUnit {
     /// From a whole minute to the next.
     Minute,
-    /// From a whole hour to the next.
+    /// From a whole hour to the next, or to where clocks are set.
     Hour,
     /// From midnight to midnight.
     Day,

@@ -40,13 +40,22 @@ fn shown(zone: &TimeZone, unit: CivilUnit, second: i64) -> String {
     let format = match unit {
         // A minute that is shown again an hour later is another one.
         CivilUnit::Minute => return now.strftime("%Y-%m-%d %H:%M").to_string(),
-        CivilUnit::Hour => "%Y-%m-%d %H",
+        CivilUnit::Hour => return hour_shown(zone, second),
         CivilUnit::Day => "%Y-%m-%d",
         CivilUnit::Week => "%G-W%V",
         CivilUnit::Month => "%Y-%m",
         CivilUnit::Year => "%Y",
     };
     now.to_zoned(zone.clone()).strftime(format).to_string()
+}
+
+/// The first minute from which on the wall has shown this hour without being set.
+fn hour_shown(zone: &TimeZone, second: i64) -> String {
+    let offset = |second| zone.to_offset(jiff::Timestamp::from_second(second).unwrap());
+    let minutes = (second + i64::from(offset(second).seconds())).rem_euclid(60 * MINUTE) / MINUTE;
+    let back = (0..=minutes).map(|ago| second - ago * MINUTE);
+    let first = back.take_while(|at| offset(*at) == offset(second)).last();
+    instant(first.unwrap_or(second)).to_string()
 }
 
 /// The latest label shown up to each minute of a span, by reading the wall at every minute from a
