@@ -43,12 +43,12 @@ impl fmt::Display for AddressKey {
 
 /// The key of the address in `value`, or `None` if it is no address. Allocates nothing.
 ///
-/// Understood are `10.0.0.1`, `10.0.0.1:443`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:443`,
-/// and an IPv6 address with a zone (`fe80::1%eth0`), which is left out. An IPv4-mapped IPv6 address
-/// is its IPv4 address. Other IPv6 addresses keep their first `ipv6_prefix` bits: 0 makes all of
-/// them one key, 128 and above keeps them whole.
+/// Blanks around it do not count. Understood are `10.0.0.1`, `10.0.0.1:443`, `2001:db8::1`,
+/// `[2001:db8::1]`, `[2001:db8::1]:443`, and an IPv6 address with a zone (`fe80::1%eth0`), which is
+/// left out. An IPv4-mapped IPv6 address is its IPv4 address. Other IPv6 addresses keep their first
+/// `ipv6_prefix` bits: 0 makes all of them one key, 128 and above keeps them whole.
 pub(crate) fn network_of(value: &str, ipv6_prefix: u8) -> Option<AddressKey> {
-    match parse(value)?.to_canonical() {
+    match parse(value.trim_ascii())?.to_canonical() {
         IpAddr::V4(address) => Some(AddressKey::V4(address.octets())),
         IpAddr::V6(address) => {
             let prefix = ipv6_prefix.min(128);

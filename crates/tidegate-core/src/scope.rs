@@ -90,6 +90,11 @@ impl Part {
         }
     }
 
+    /// Whether it counts by addresses and `value`, which is no address, counts as written.
+    pub(crate) fn is_no_address(self, value: &str) -> bool {
+        self.ipv6_prefix.is_some_and(|prefix| network_of(value, prefix).is_none())
+    }
+
     fn write(self, value: &str, hasher: &mut impl Hasher) {
         let network = self.ipv6_prefix.and_then(|prefix| network_of(value, prefix));
         let bytes = network.as_ref().map_or(value.as_bytes(), AsRef::as_ref);

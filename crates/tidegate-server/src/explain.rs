@@ -415,7 +415,7 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
                 counter: Some(counter(counting, now)),
                 ..bare
             };
-            match counting.level {
+            let counted = match counting.level {
                 Some(Level { outlook: Outlook::Refuse { reason, retry }, limit, remaining, .. }) => {
                     let of = match reason {
                         Reason::CostExceedsLimit => counting.algorithm.largest_cost(),
@@ -428,8 +428,23 @@ fn limit(one: &Explanation, cost: u64, now: Timestamp) -> LimitExplanation {
                     }
                 }
                 _ => counted,
+            };
+            match counting.no_addresses.as_slice() {
+                [] => counted,
+                names => LimitExplanation {
+                    because: format!("{}; {}", counted.because, as_written(names)),
+                    ..counted
+                },
             }
         }
+    }
+}
+
+/// Attributes whose values should be addresses and are none.
+fn as_written(names: &[String]) -> String {
+    match names {
+        [name] => format!("{name} is no address and counts as written"),
+        names => format!("{} are no addresses and count as written", names.join(" and ")),
     }
 }
 

@@ -16,6 +16,8 @@ fn every_spelling_of_an_address_is_one_key() {
         "[::ffff:10.1.2.3]:8080",
         "0:0:0:0:0:FFFF:0a01:0203",
         "::ffff:10.1.2.3%eth0",
+        " 10.1.2.3",
+        "\t10.1.2.3:443 \r\n",
     ];
     for value in v4 {
         assert_eq!(network_of(value, 64), network_of("10.1.2.3", 64), "{value}");
@@ -31,6 +33,7 @@ fn every_spelling_of_an_address_is_one_key() {
         "[2001:db8:1:2::9%25eth0]:1",
         "2001:db8:1:2::0.0.0.9",
         "2001:db8:1:2::9%",
+        " [2001:db8:1:2::9] ",
     ];
     for value in v6 {
         assert_eq!(network_of(value, 128), network_of("2001:db8:1:2::9", 128), "{value}");
@@ -80,7 +83,9 @@ fn what_is_no_address_has_no_network() {
         ":",
         "::1::",
         "10.0.0.1%eth0",
-        " 10.0.0.1",
+        "10. 0.0.1",
+        "10.0.0.1 :443",
+        "\u{a0}10.0.0.1",
         "1:2",
         "%",
         "::g",

@@ -75,6 +75,9 @@ pub struct Counting {
     /// address the network. `None` where the request lacks it and the limit groups all such
     /// requests. Empty for one counter for all.
     pub key: Vec<(String, Option<String>)>,
+    /// The attributes of the key that count by addresses, and whose values are no addresses: these
+    /// count as written.
+    pub no_addresses: Vec<String>,
     /// The algorithm with the numbers that count for this key.
     pub algorithm: Algorithm,
     /// Whose numbers these are.
@@ -337,8 +340,14 @@ impl Gate {
             let value = values[usize::from(part.attribute)];
             (self.names.get(part.attribute).to_owned(), value.map(|value| String::from(part.shown(value))))
         };
+        let parts = || limit.scope.parts.iter();
+        let is_no_address = |part: &&crate::scope::Part| {
+            values[usize::from(part.attribute)].is_some_and(|value| part.is_no_address(value))
+        };
+        let no_addresses = parts().filter(is_no_address);
         Counting {
-            key: limit.scope.parts.iter().map(part).collect(),
+            key: parts().map(part).collect(),
+            no_addresses: no_addresses.map(|part| self.names.get(part.attribute).to_owned()).collect(),
             algorithm: algorithm.clone(),
             numbers_of,
             zone: self.found_zone(limit, zone, values),

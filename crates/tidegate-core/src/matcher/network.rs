@@ -40,9 +40,10 @@ impl FromStr for Network {
 }
 
 impl Network {
-    /// Whether `value` is an address in this network; false for what is no address.
+    /// Whether `value` is an address in this network, blanks around it aside; false for what is no
+    /// address.
     pub fn contains(&self, value: &str) -> bool {
-        value.parse().is_ok_and(|address| self.contains_address(address))
+        value.trim_ascii().parse().is_ok_and(|address| self.contains_address(address))
     }
 
     /// Whether the address is in this network. IPv4 written as IPv6 is IPv4.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test it says what must hold")]
 
+mod addresses;
 mod answers;
 mod assumed_members;
 mod authority;

@@ -130,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.ask_for(&words).await
     }
 
-    async fn ask_for(&mut self, arguments: &[impl AsRef<[u8]>]) -> String {
+    pub(crate) async fn ask_for(&mut self, arguments: &[impl AsRef<[u8]>]) -> String {
         self.send(framed(arguments)).await;
         self.reply().await.to_string()
     }
