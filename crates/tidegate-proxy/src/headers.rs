@@ -10,6 +10,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, HeaderName, TE, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderValue, Version};
+use tidegate_net::reply::PERMIT;
 
 mod rules;
 
@@ -128,9 +129,11 @@ pub(crate) fn request(headers: &mut HeaderMap, sender: Sender<'_>, rules: &Heade
     via(headers, sender.version);
 }
 
-/// Turns the headers of an answer into those for the client.
+/// Turns the headers of an answer into those for the client, without the permit of another
+/// Tidegate, which is for the caller of that one.
 pub(crate) fn response(headers: &mut HeaderMap, version: Version) {
     remove_hop_by_hop(headers);
+    headers.remove(PERMIT);
     via(headers, version);
 }
 

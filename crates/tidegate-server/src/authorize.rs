@@ -220,6 +220,9 @@ mod tests {
             read("namespace=api&user=mallory&ip=%3A%3A1&note=a+b", &[("x-user", "ada")]).unwrap();
         assert_eq!(namespace, "api");
         assert_eq!(pairs, [pair("user", "ada"), pair("ip", "::1"), pair("note", "a b")]);
+        // From a gateway that does not escape: it must not lock its caller out.
+        let (_, pairs) = read("namespace=api&user=%zz&note=100%", &[]).unwrap();
+        assert_eq!(pairs, [pair("user", "%zz"), pair("note", "100%")]);
     }
 
     #[test]

@@ -77,6 +77,10 @@ const STATEMENTS: [&str; 37] = [
     "x-url-scheme",
 ];
 
+/// The claims of a request, as another Tidegate behind this one reads them. They pass from trusted
+/// peers alone, although a route reads them too.
+const CLAIMS: [&str; 3] = ["tidegate-attempt", "tidegate-deadline-ms", "tidegate-ticket"];
+
 /// Headers that have an application carry out another method than the one that was counted.
 const METHOD_OVERRIDES: [&str; 3] = ["x-http-method", "x-http-method-override", "x-method-override"];
 
@@ -168,6 +172,9 @@ impl HeaderRules {
         if self.kept.contains(name) {
             return true;
         }
+        if CLAIMS.contains(&text) {
+            return is_trusted;
+        }
         if !is_plain(text) {
             return self.read.contains(name) || is_trusted && !self.read_as.contains(&spelling(text));
         }
@@ -191,6 +198,7 @@ impl HeaderRules {
         is_plain(text)
             && !self.read_as.contains(text)
             && !is_statement(text)
+            && !CLAIMS.contains(&text)
             && !is_end_to_end(text)
             && !HOP_BY_HOP.contains(name)
     }
@@ -289,6 +297,8 @@ mod tests {
             ("x-forwarded-for", true, false),
             ("x-forwarded-anything", true, false),
             ("forwarded", true, false),
+            ("tidegate-attempt", true, false),
+            ("tidegate-units", true, true),
             // Nothing is counted by the method.
             ("x-http-method-override", true, true),
         ] {

@@ -2,7 +2,7 @@
 
 use tidegate_policy::policy::proxy::Proxy;
 
-use super::upstream::well;
+use super::upstream::{answering, well};
 use super::{route, to, world};
 
 /// Headers that any client may send, and that applications believe when a proxy sends them.
@@ -61,6 +61,33 @@ async fn what_only_a_proxy_may_say_does_not_pass_from_an_untrusted_peer() {
     for kept in ["x-user: ada", "accept: */*", "x-request-id: r1", "x-api-version: 2"] {
         assert!(seen.contains(kept), "{seen}");
     }
+}
+
+#[tokio::test]
+async fn claims_for_another_tidegate_pass_from_trusted_peers_alone() {
+    let claims = [("tidegate-attempt", "2"), ("tidegate-deadline-ms", "60000"), ("tidegate-ticket", "t1")];
+    let sent: String = claims.map(|(name, value)| format!("{name}: {value}\r\n")).concat();
+    for is_trusted in [false, true] {
+        let (server, seen) = well().await;
+        let config = to(&[server], route("api"));
+        let world = world(if is_trusted { trusting(config) } else { config }).await;
+        assert_eq!(world.through("/", &sent).await.status, 200);
+        let seen = seen.lock().unwrap().join("");
+        for (name, value) in claims {
+            assert_eq!(seen.contains(&format!("\r\n{name}: {value}\r\n")), is_trusted, "{name}: {seen}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_permit_of_an_upstream_does_not_reach_the_client() {
+    let permit =
+        "HTTP/1.1 200 OK\r\nx-tidegate-permit: 0123\r\nx-tidegate-level: soft\r\ncontent-length: 2\r\n\r\nok";
+    let server = answering(permit).await;
+    let world = world(to(&[server.0], route("api"))).await;
+    let answer = world.through("/", "").await;
+    assert_eq!((answer.status, answer.header("x-tidegate-permit")), (200, None));
+    assert_eq!(answer.header("x-tidegate-level"), Some("soft"), "other headers pass");
 }
 
 #[tokio::test]
