@@ -21,6 +21,9 @@ pub struct Checked {
     /// Valid settings that are probably mistakes, in the order of the file; at most
     /// [`crate::PROBLEMS_MAX`].
     pub warnings: Vec<Problem>,
+    /// Whether the document has no `namespaces:`, not even `namespaces: {}`. A reload refuses it
+    /// while namespaces are in force: a file that was emptied or cut off limits nobody by mistake.
+    pub lacks_namespaces: bool,
 }
 
 /// Checks a configuration.
@@ -64,8 +67,9 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
             return Err(failed(report));
         }
     };
+    let lacks_namespaces = config.namespaces.is_none();
     let policy = check::check(config, env, &mut report);
-    report.finish().map(|warnings| Checked { policy, warnings })
+    report.finish().map(|warnings| Checked { policy, warnings, lacks_namespaces })
 }
 
 /// As [`parse()`], for the bytes of a file; they must be UTF-8.

@@ -81,6 +81,15 @@ pub enum ReloadError {
         /// The address that it is open on.
         address: Address,
     },
+    /// It says nothing of namespaces, and there are some.
+    #[error(
+        "the policy has no `namespaces:`, which would take away all {in_force} in force; add them, or \
+         write `namespaces: {{}}` to mean none"
+    )]
+    NoNamespaces {
+        /// How many are in force.
+        in_force: usize,
+    },
     /// A note that must outlive the process could not be written to the store.
     #[error("renamed limits could not be stored")]
     Store(#[from] StoreError),

@@ -76,6 +76,9 @@ async fn take_over(
 ) -> Result<Policy, ReloadError> {
     let name = file.path().display().to_string();
     let checked = tidegate_policy::parse_bytes(&name, bytes, &|variable| std::env::var(variable).ok())?;
+    if checked.lacks_namespaces && !policy.namespaces.is_empty() {
+        return Err(ReloadError::NoNamespaces { in_force: policy.namespaces.len() });
+    }
     for warning in &checked.warnings {
         tracing::warn!(target: "tidegate::reload", "{warning}");
     }

@@ -48,6 +48,19 @@ async fn a_used_up_limit_that_is_raised_admits_the_difference_at_once_and_one_th
 }
 
 #[tokio::test]
+async fn a_policy_without_namespaces_takes_none_away_unless_it_says_so() {
+    for kept in EVERYWHERE {
+        let daemon = RestartableDaemon::start(kept, &limit("fixed: { limit: 3, window: 1h }"), START).await;
+        assert_eq!(daemon.admits(ADA, 5).await, 3, "{kept:?}");
+        let told = daemon.reload("").await.expect("it is refused");
+        assert!(told.contains("no `namespaces:`") && told.contains("all 1 in force"), "{told}");
+        assert_eq!(daemon.check(ADA).await, (429, Some(0)), "{kept:?}");
+        assert_eq!(daemon.reload("  {}\n").await, None);
+        assert_eq!(daemon.check(ADA).await.0, 404, "{kept:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_renamed_limit_keeps_what_was_used_also_when_was_is_no_longer_written_and_over_a_restart() {
     for kept in EVERYWHERE {
         let named = |name: &str, was: &str| {

@@ -72,7 +72,8 @@ impl RestartableDaemon {
         self.folder.path().join("policy.yaml")
     }
 
-    /// Puts another policy in the place of the one there is, whole.
+    /// Puts another policy in the place of the one there is, whole; without `namespaces:` for an
+    /// empty text.
     fn write(&self, namespaces: &str) {
         let store = match self.kept {
             Kept::Unnamed => String::new(),
@@ -82,7 +83,8 @@ impl RestartableDaemon {
             }
         };
         let new = self.folder.path().join("new.yaml");
-        std::fs::write(&new, format!("{store}memory: {{ keys: 1MiB }}\nnamespaces:\n{namespaces}")).unwrap();
+        let key = if namespaces.is_empty() { "" } else { "namespaces:\n" };
+        std::fs::write(&new, format!("{store}memory: {{ keys: 1MiB }}\n{key}{namespaces}")).unwrap();
         std::fs::rename(new, self.policy()).unwrap();
     }
 
