@@ -205,7 +205,8 @@ pub enum CapacityError {
     },
     /// No member, too many, or more than there are nodes for.
     #[error(
-        "table \"{table}\" has groups of {replicas} on {nodes} nodes; use 1 to {max}, and at most one for each node",
+        "table \"{table}\" has groups of {replicas} on {nodes} {node}; use 1 to {max}, and at most one for each node",
+        node = if *nodes == 1 { "node" } else { "nodes" },
         max = TableConfig::REPLICAS_MAX
     )]
     Replicas {

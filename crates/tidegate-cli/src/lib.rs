@@ -30,6 +30,7 @@ mod token;
 mod top;
 mod unused_attributes;
 mod validate;
+mod wrong_arguments;
 
 use std::process::ExitCode;
 
@@ -39,7 +40,11 @@ use crate::arguments::{Arguments, Command};
 
 /// Runs the command that the arguments of the process name. Returns the exit status of the process.
 pub fn run() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return wrong_arguments::report(&error),
+    };
+    let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),

@@ -44,7 +44,7 @@ pub(crate) fn span(name: &str, text: &str) -> Result<Duration, (String, String)>
     parse_span(text).ok_or_else(|| {
         let what = format!("{name} \"{}\" is not a span of time", shown(text));
         let fix = match text.parse::<u64>() {
-            Ok(number) => format!("add a unit, for example {number}s"),
+            Ok(number) => format!("add a unit, for example {number}ms or {number}s"),
             Err(_) => "write a whole number with ns, us, ms, s, m, h, d or w, for example 10m, 1h30m or 7d"
                 .to_owned(),
         };
@@ -88,7 +88,7 @@ mod tests {
         let (what, fix) = span("window", "10").unwrap_err();
         assert_eq!(
             (what.as_str(), fix.as_str()),
-            ("window \"10\" is not a span of time", "add a unit, for example 10s")
+            ("window \"10\" is not a span of time", "add a unit, for example 10ms or 10s")
         );
     }
 

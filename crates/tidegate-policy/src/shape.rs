@@ -304,7 +304,7 @@ impl<'a> ShapeChecker<'a, '_> {
                         &inner,
                         (at, None),
                         format!("`{name}` is missing"),
-                        format!("add `{name}:`"),
+                        addition(schema, name),
                     );
                 }
                 if let Some(of) = property(schema, name) {
@@ -335,15 +335,51 @@ impl<'a> ShapeChecker<'a, '_> {
             let fix = "use the alias for a whole value, or write the entries out";
             ("merge keys (\"<<\") are not part of YAML 1.2".to_owned(), fix.to_owned())
         } else {
-            meant = nearest(key, names());
-            let fix = match meant {
-                Some(name) => format!("did you mean `{name}`?"),
-                None => format!("use one of {}", listed(names(), "or")),
+            let placed = self.placed_elsewhere(path, key);
+            meant = if placed.is_some() { None } else { nearest(key, names()) };
+            let fix = match (placed, meant) {
+                (Some(fix), _) => fix,
+                (None, Some(name)) => format!("did you mean `{name}`?"),
+                (None, None) => format!("use one of {}", listed(names(), "or")),
             };
             (format!("unknown key \"{}\"", shown(key)), fix)
         };
         self.report.shape(inner, (entry.key_at, None), what, fix);
         meant
+    }
+
+    /// Where a key at the top of a document belongs, if it is one of another place.
+    fn placed_elsewhere(&self, path: &Path, key: &str) -> Option<String> {
+        if !path.segments().is_empty() {
+            return None;
+        }
+        if KUBERNETES.contains(&key) {
+            let fix = "give the text under `data:` as a file; this is an object of Kubernetes around it";
+            return Some(fix.to_owned());
+        }
+        let namespace = self.root.get("$defs")?.get("namespace")?;
+        property(namespace, key)?;
+        Some(format!("write it in a namespace: `namespaces: {{ NAME: {{ {key}: .. }} }}`"))
+    }
+}
+
+/// A text up to the end of its first sentence, or to a semicolon or colon in it.
+fn first_clause(text: &str) -> &str {
+    let ends = [". ", "; ", ": "].iter().filter_map(|mark| text.find(mark));
+    text[..ends.min().unwrap_or(text.len())].trim_end_matches('.')
+}
+
+/// The keys of an object of Kubernetes, which a file of such an object has around its text.
+const KUBERNETES: [&str; 6] = ["apiVersion", "kind", "metadata", "data", "binaryData", "spec"];
+
+/// How to add a key that is missing: with the first sentence of its description.
+fn addition(schema: &Value, name: &str) -> String {
+    let described = property(schema, name).and_then(|of| of.get("description")?.as_str());
+    let sentence = described.map(first_clause).unwrap_or_default();
+    let mut letters = sentence.chars();
+    match letters.next() {
+        Some(first) => format!("add `{name}:`, {}{}", first.to_lowercase(), letters.as_str()),
+        None => format!("add `{name}:`"),
     }
 }
 

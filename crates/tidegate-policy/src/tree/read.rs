@@ -22,9 +22,12 @@ impl UnreadableDocument {
         Self { at, what: what.into(), fix: fix.into() }
     }
 
-    fn yaml(error: &ScanError) -> Self {
+    fn yaml(error: &ScanError, text: &str) -> Self {
         let info = error.info();
-        let fix = if info.contains("tab") {
+        let line = text.lines().nth(error.marker().line().saturating_sub(1)).unwrap_or_default();
+        let fix = if has_bare_variable(line) {
+            "put each ${NAME} between braces in quotes: \"${NAME}\""
+        } else if info.contains("tab") {
             "indent with spaces"
         } else if info.contains("anchor") {
             "define it as &name before it is used as *name"
@@ -35,6 +38,14 @@ impl UnreadableDocument {
         };
         Self::new(position(error.marker()), format!("not valid YAML: {info}"), fix)
     }
+}
+
+/// Whether `${` stands where no quote is open, so that YAML reads a mapping there.
+fn has_bare_variable(line: &str) -> bool {
+    line.match_indices("${").any(|(at, _)| {
+        let before = &line[..at];
+        ['"', '\''].iter().all(|quote| before.matches(*quote).count().is_multiple_of(2))
+    })
 }
 
 fn position(marker: &Marker) -> Position {
@@ -57,7 +68,7 @@ pub(crate) fn read(text: &str) -> Result<Node, UnreadableDocument> {
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| UnreadableDocument::yaml(&error))?;
+        let (event, span) = event.map_err(|error| UnreadableDocument::yaml(&error, text))?;
         let at = position(&span.start);
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}

@@ -25,7 +25,12 @@ fn a_path_alone_has_every_default() {
 #[test]
 fn a_decision_log_that_is_none_says_what_to_do() {
     assert_files(&[
-        ("log: { decisions: {} }", &["t.yaml:1:19: log.decisions.path: `path` is missing; add `path:`"]),
+        (
+            "log: { decisions: {} }",
+            &[
+                "t.yaml:1:19: log.decisions.path: `path` is missing; add `path:`, the file, relative to where the daemon is started",
+            ],
+        ),
         (
             "log: { decisions: \"\" }",
             &["t.yaml:1:19: log.decisions: the path of the decision log is empty; give one"],

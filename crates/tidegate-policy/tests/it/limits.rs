@@ -64,7 +64,7 @@ fn windows_and_holds_are_spans_of_at_most_a_year() {
         ),
         (
             "{ name: a, rolling: { limit: 1, window: 10 } }",
-            &[".rolling.window: window \"10\" is not a span of time; add a unit, for example 10s"],
+            &[".rolling.window: window \"10\" is not a span of time; add a unit, for example 10ms or 10s"],
         ),
         (
             "{ name: a, rolling: { limit: 1, window: soon } }",

@@ -231,7 +231,7 @@ fn a_table_that_cannot_be_laid_out_is_told_why() {
         (
             "replicas: 2",
             "",
-            "tables[0].replicas: table \"t\" has groups of 2 on 1 nodes; use 1 to 3, and at most one for each node",
+            "tables[0].replicas: table \"t\" has groups of 2 on 1 node; use 1 to 3, and at most one for each node",
         ),
         ("replicas: 4", "", "tables[0].replicas: 4 is out of range; use a whole number from 1 to 3"),
         (
@@ -520,7 +520,7 @@ fn what_does_not_work_is_told_where_it_stands() {
             &[
                 "t.yaml:1:34: resources.app.concurrency: 0 is out of range; use a whole number from 1 to 1000000, or auto",
                 "t.yaml:1:45: resources.app.status: 200 is out of range; use a whole number from 400 to 599",
-                "t.yaml:1:55: resources.b.concurrency: `concurrency` is missing; add `concurrency:`",
+                "t.yaml:1:55: resources.b.concurrency: `concurrency` is missing; add `concurrency:`, the most requests in flight at once, 1 to 1000000",
             ],
         ),
         (

@@ -60,7 +60,7 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
         (
             "listen: { http: { address: 127.0.0.1:1, tls: { cert: \"\" } } }",
             &[
-                "t.yaml:1:46: listen.http.tls.key: `key` is missing; add `key:`",
+                "t.yaml:1:46: listen.http.tls.key: `key` is missing; add `key:`, its private key",
                 "t.yaml:1:54: listen.http.tls.cert: \"\" is not the path of a file; write a path of 1 to 4096 bytes",
             ],
         ),
@@ -130,8 +130,11 @@ fn a_wrong_type_says_what_was_expected() {
         ("{ name: a, rate: }", &[".rate: there is no value; give one, or remove the key"]),
         ("{ name: ~, rate: 1/s }", &[".name: there is no value; give one, or remove the key"]),
         ("{ name: a, rate: !rate 1/s }", &[".rate: the tag !rate has no meaning here; remove the tag"]),
-        ("{ rate: 1/s }", &[".name: `name` is missing; add `name:`"]),
-        ("{ name: a, rolling: { limit: 1 } }", &[".rolling.window: `window` is missing; add `window:`"]),
+        ("{ rate: 1/s }", &[".name: `name` is missing; add `name:`, the name in answers, logs and metrics"]),
+        (
+            "{ name: a, rolling: { limit: 1 } }",
+            &[".rolling.window: `window` is missing; add `window:`, the length of the window, 1us to 366d"],
+        ),
         (
             "{ name: a, rate: 1/s, match: { a: { present: yes } } }",
             &[".match.a.present: expected true or false, found \"yes\"; write true"],

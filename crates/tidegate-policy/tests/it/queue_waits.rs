@@ -99,7 +99,7 @@ fn a_wait_that_is_none_says_where_and_what_to_write() {
             "wait: 0s",
             "wait: a wait of 0s is out of range; use 1ms to 1h, or `off` for a class that does not wait",
         ),
-        ("wait: 250", "wait: wait \"250\" is not a span of time; add a unit, for example 250s"),
+        ("wait: 250", "wait: wait \"250\" is not a span of time; add a unit, for example 250ms or 250s"),
         (
             "wait: [1s]",
             "wait: expected text or a mapping, found a list; write `key: value` without dashes and square brackets",

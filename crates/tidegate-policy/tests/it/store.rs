@@ -279,7 +279,7 @@ fn a_store_that_is_none_says_what_to_do() {
         (
             "store: { kind: embedded, durability: interval, interval: 100 }",
             &[
-                "t.yaml:1:58: store.interval: interval \"100\" is not a span of time; add a unit, for example 100s",
+                "t.yaml:1:58: store.interval: interval \"100\" is not a span of time; add a unit, for example 100ms or 100s",
             ],
         ),
         (

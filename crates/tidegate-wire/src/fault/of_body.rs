@@ -33,13 +33,50 @@ impl Fault {
     }
 }
 
-/// The message without the position, which stands beside it.
+/// How messages of the reader begin, and what is told in place of that.
+const BEGINNINGS: [(&str, &str); 8] = [
+    ("EOF while parsing a value", "the body ends where a value should be"),
+    ("EOF while parsing an object", "the body ends inside of an object"),
+    ("EOF while parsing a list", "the body ends inside of a list"),
+    ("EOF while parsing a string", "the body ends inside of a text"),
+    ("trailing characters", "the body goes on behind its JSON value"),
+    ("unknown variant", "unknown value"),
+    ("invalid type: sequence", "invalid type: a list"),
+    ("invalid type: map", "invalid type: an object"),
+];
+
+/// How they end: the types of Rust, and what they are in JSON.
+const ENDINGS: [(&str, &str); 9] = [
+    ("expected u8", "expected a whole number from 0 to 255"),
+    ("expected u16", "expected a whole number from 0 to 65535"),
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    ("expected u64", "expected a whole number from 0"),
+    ("expected usize", "expected a whole number from 0"),
+    ("expected f64", "expected a number"),
+    ("expected a borrowed string", "expected a text"),
+    ("expected a sequence", "expected a list"),
+    ("expected a map", "expected an object"),
+];
+
+/// The message in the words of JSON, without the position, which stands beside it.
 fn sentence(error: &serde_json::Error) -> String {
-    let message = error.to_string();
-    match message.rfind(" at line ") {
-        Some(end) if error.line() > 0 => message[..end].to_owned(),
-        _ => message,
+    let mut message = error.to_string();
+    if error.line() > 0
+        && let Some(end) = message.rfind(" at line ")
+    {
+        message.truncate(end);
     }
+    for (beginning, words) in BEGINNINGS {
+        if let Some(rest) = message.strip_prefix(beginning) {
+            message = format!("{words}{rest}");
+        }
+    }
+    for (ending, words) in ENDINGS {
+        if let Some(rest) = message.strip_suffix(ending) {
+            message = format!("{rest}{words}");
+        }
+    }
+    message
 }
 
 /// The word that stands where JSON has a value, such as `NaN`. `None` without one, and for other

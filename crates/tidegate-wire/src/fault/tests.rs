@@ -48,3 +48,23 @@ fn codes_are_distinct_and_their_status_is_an_error() {
     assert_eq!(names.len(), FaultCode::ALL.len());
     assert!(FaultCode::ALL.iter().all(|code| (400..600).contains(&code.status())));
 }
+
+/// Each body is wrong in another way; the words of the reader's language are not those of JSON.
+#[test]
+fn a_body_that_cannot_be_read_is_told_in_the_words_of_json() {
+    for (body, told) in [
+        (r#"{"namespace":"#, "the body ends where a value should be"),
+        (r#"{"namespace":"api""#, "the body ends inside of an object"),
+        (r#"{"namespace":"ap"#, "the body ends inside of a text"),
+        (r#"{"namespace":"api"} {}"#, "the body goes on behind its JSON value"),
+        (r#"{"namespace":"api","wait_ms":"5"}"#, "expected a whole number from 0"),
+        (r#"{"namespace":"api","wait_ms":-5}"#, "expected a whole number from 0"),
+        (r#"{"namespace":[]}"#, "invalid type: a list"),
+    ] {
+        let fault = crate::operation::read::<crate::operation::Check<'_>>(body.as_bytes()).unwrap_err();
+        assert!(fault.detail.contains(told), "{body}: {}", fault.detail);
+        for word in ["EOF", "variant", "u64", "sequence", "trailing"] {
+            assert!(!fault.detail.contains(word), "{body}: {}", fault.detail);
+        }
+    }
+}

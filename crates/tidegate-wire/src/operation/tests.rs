@@ -172,7 +172,7 @@ fn a_settlement_has_an_outcome_or_a_cost() {
     let both: Settle<'_> = read(br#"{"permit":"p","cost":3,"outcome":"cancelled"}"#).unwrap();
     assert_eq!(both.fault().unwrap().field.as_deref(), Some("cost"));
     assert!(
-        fault::<Settle<'_>>(r#"{"permit":"p","outcome":"lost"}"#).detail.contains("unknown variant `lost`")
+        fault::<Settle<'_>>(r#"{"permit":"p","outcome":"lost"}"#).detail.contains("unknown value `lost`")
     );
 }
 

@@ -161,7 +161,7 @@ fn our_keys_are_taken_only_where_they_have_one_meaning() {
         (limit("unit: day, rate_limits: []"), "rate_limits does not belong here; use it on a descriptor"),
         (problems("domain: d\nburst: 5"), "burst does not belong here; use it inside `rate_limit:`"),
         (limit("unit: day, window: 5m"), "unit and window stand on one limit; keep one of the two"),
-        (limit("window: 5"), "window \"5\" is not a span of time; add a unit, for example 5s"),
+        (limit("window: 5"), "window \"5\" is not a span of time; add a unit, for example 5ms or 5s"),
         (limit("window: 400d"), "is not between 1us and 366d"),
         (
             limit("algorithm: sliding, unit: day"),

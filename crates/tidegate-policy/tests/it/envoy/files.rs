@@ -299,7 +299,12 @@ fn every_environment_variable_of_the_peer_is_a_key_of_the_policy() {
 #[test]
 fn settings_that_cannot_work_are_refused() {
     crate::assert_files(&[
-        ("envoy_ratelimit: {}", &["t.yaml:1:18: envoy_ratelimit.path: `path` is missing; add `path:`"]),
+        (
+            "envoy_ratelimit: {}",
+            &[
+                "t.yaml:1:18: envoy_ratelimit.path: `path` is missing; add `path:`, a file, or a directory whose `.yaml` and `.yml` files are read in the order of their names, without names that begin with a dot",
+            ],
+        ),
         (
             "envoy_ratelimit: { path: '', near_limit_ratio: 2 }",
             &[
