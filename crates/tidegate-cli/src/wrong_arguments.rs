@@ -53,7 +53,6 @@ mod tests {
         for (arguments, fix) in [
             (&["check", "api", "--cost", "0"][..], "write a whole number from 1"),
             (&["check", "api", "--cost", "1.5"], "write a whole number"),
-            (&["check", "api", "--cost", "-1"], "write a whole number"),
             (&["check", "api", "--cost", ""], "write a whole number"),
             (&["check", "api", "--cost", "99999999999999999999"], "the number is too large"),
             (&["simulate", "fleet", "--seconds", "abc"], "write a whole number"),

@@ -18,12 +18,12 @@ async fn bodies_that_cannot_be_taken_say_why() {
     let world = World::api().await;
     for (body, hint) in [
         ("", "empty"),
-        ("{", "EOF"),
+        ("{", "the body ends inside of an object"),
         ("null", "expected an object"),
-        (r#"["api",{"user":"ada"}]"#, "invalid type: sequence, expected an object"),
-        (r#"{"namespace":"api","access":["t","k","read"]}"#, "invalid type: sequence, expected an object"),
+        (r#"["api",{"user":"ada"}]"#, "invalid type: a list, expected an object"),
+        (r#"{"namespace":"api","access":["t","k","read"]}"#, "invalid type: a list, expected an object"),
         (r#"{"namespace":"api","cost":1,"cost":1}"#, "duplicate field `cost`"),
-        (r#"{"namespace":"api"}}"#, "trailing characters"),
+        (r#"{"namespace":"api"}}"#, "the body goes on behind its JSON value"),
         (r#"{"attributes":{}}"#, "missing field `namespace`"),
         (r#"{"namespace":7}"#, "a string"),
         (r#"{"namespace":"api","attributes":[]}"#, "an object of strings"),

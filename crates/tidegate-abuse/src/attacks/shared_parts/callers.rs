@@ -184,9 +184,10 @@ pub(super) fn served_per_second(
     Ok(served.into_iter().map(|one| f64::from(one.len() as u32) / took.as_secs_f64()).collect())
 }
 
-/// The same, but callers are counted from when the first group is served at all: what another one
-/// does against it ends sooner or later, by how quick the machine is.
-pub(super) fn served_per_second_once_it_is(
+/// The same by requests rather than by the clock: callers are counted once the first group is
+/// served and requests of all groups have been, and over enough of them. The harm that one group
+/// does to another shows, and ends, sooner or later by how quick the machine is.
+pub(super) fn served_per_second_of_enough(
     daemon: &Daemon<'_>,
     groups: &[CallerGroup],
     warm_up: Duration,
@@ -194,30 +195,42 @@ pub(super) fn served_per_second_once_it_is(
 ) -> Result<Vec<f64>, Failure> {
     let mut before = Duration::ZERO;
     let (served, took) = serve_groups(daemon, groups, warm_up, |served| {
+        let count = |one: &Mutex<Vec<_>>| one.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let all = || served.iter().map(count).sum::<usize>();
         let began = Instant::now();
         let mut last = 0;
         loop {
-            thread::sleep(SERVED_WITHIN);
-            before = began.elapsed();
-            let now = served[0].lock().unwrap_or_else(PoisonError::into_inner).len();
-            if now - last >= SERVED_MIN || before > SERVED_AFTER_MAX {
+            thread::sleep(LOOK_INTERVAL);
+            let now = count(&served[0]);
+            let is_served = now - last >= SERVED_MIN && all() >= WARM_UP_REQUESTS;
+            if is_served || began.elapsed() > ENOUGH_WITHIN {
                 break;
             }
             last = now;
         }
+        before = began.elapsed();
+        let counted_before = all();
         thread::sleep(within);
+        while all() - counted_before < COUNTED_REQUESTS && began.elapsed() < before + ENOUGH_WITHIN {
+            thread::sleep(LOOK_INTERVAL);
+        }
     })?;
     let took = took.saturating_sub(before).as_secs_f64();
     let counted = |one: &Vec<ServedRequest>| one.iter().filter(|request| request.asked_at >= before).count();
     Ok(served.iter().map(|one| f64::from(counted(one) as u32) / took).collect())
 }
 
-/// A group is served that gets [`SERVED_MIN`] answers within this time: a fifth of what half of the
+/// How often the served requests are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// The requests of a group that is served, from one look to the next: a fifth of what half of the
 /// service can do.
-const SERVED_WITHIN: Duration = Duration::from_millis(250);
 const SERVED_MIN: usize = 5;
-/// When it is counted at the latest.
-const SERVED_AFTER_MAX: Duration = Duration::from_secs(10);
+/// The requests of all groups before they are counted.
+const WARM_UP_REQUESTS: usize = 40;
+/// The requests that are counted at least.
+const COUNTED_REQUESTS: usize = 100;
+/// How long each of the two may take.
+const ENOUGH_WITHIN: Duration = Duration::from_secs(10);
 
 /// The listeners that the callers ask.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::callers::{
-    CallerGroup, LOUD, QUIET, RequestEnd, TenantNames, served_per_second, served_per_second_once_it_is,
+    CallerGroup, LOUD, QUIET, RequestEnd, TenantNames, served_per_second, served_per_second_of_enough,
 };
 use super::{AFTER_EXPIRY, AFTER_WINDOWS, KEPT_MIN, WARM_UP, policy};
 use crate::attack::{AttackContext, AttackResult, require};
@@ -120,9 +120,8 @@ struct JudgedRun {
     /// No run waits longer for what is right before it is counted.
     warm_up_max: Duration,
     within: Duration,
-    /// Whether it is counted from when the quiet namespace is served, where the other one has to be
-    /// held back first.
-    waits_for_service: bool,
+    /// Whether it is counted by requests rather than by the clock.
+    counts_requests: bool,
     /// The least part of its half of the places that the quiet namespace keeps. On a machine that
     /// others use, its own callers keep places for longer than their work.
     part_min: f64,
@@ -134,14 +133,14 @@ struct JudgedRun {
 const BRIEF: JudgedRun = JudgedRun {
     warm_up_max: AFTER_EXPIRY,
     within: Duration::from_millis(1200),
-    waits_for_service: true,
+    counts_requests: true,
     part_min: 0.7,
     throughput_min: 0.0,
 };
 const LONG: JudgedRun = JudgedRun {
     warm_up_max: AFTER_WINDOWS,
     within: Duration::from_secs(30),
-    waits_for_service: false,
+    counts_requests: false,
     part_min: KEPT_MIN,
     throughput_min: KEPT_MIN,
 };
@@ -158,8 +157,8 @@ fn beside_misconduct(context: &AttackContext, all: &[MisconductCase], judged: Ju
         let run = |loud| {
             let daemon = Daemon::start(context, &policy)?;
             let (groups, warm_up) = ([quiet, loud], one.warm_up.min(judged.warm_up_max));
-            if judged.waits_for_service && one.warm_up >= AFTER_EXPIRY {
-                served_per_second_once_it_is(&daemon, &groups, warm_up, judged.within)
+            if judged.counts_requests {
+                served_per_second_of_enough(&daemon, &groups, warm_up, judged.within)
             } else {
                 served_per_second(&daemon, &groups, warm_up, judged.within)
             }
