@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::{self, Path};
 
+use tidegate_core::limit::KeyPart;
 use tidegate_policy::Policy;
 use tidegate_policy::policy::StoreKind;
 use tidegate_server::{Address, Handle};
@@ -107,9 +108,27 @@ fn example_check(policy: &Policy) -> Option<String> {
     let namespace = policy.namespaces.first()?;
     let key = namespace.limits.first().map(|limit| limit.key.as_slice()).unwrap_or_default();
     let values = ["ada", "bob", "cyd"].into_iter().chain(std::iter::repeat("x"));
-    let attributes: serde_json::Map<String, serde_json::Value> =
-        key.iter().zip(values).map(|(part, value)| (part.attribute.clone(), value.into())).collect();
+    // An address of the range for documentation (RFC 5737) where the limit counts by addresses.
+    let value_of = |part: &KeyPart, value| if part.ipv6_prefix.is_some() { "192.0.2.1" } else { value };
+    let attributes: serde_json::Map<String, serde_json::Value> = key
+        .iter()
+        .zip(values)
+        .map(|(part, value)| (part.attribute.clone(), value_of(part, value).into()))
+        .collect();
     let check = serde_json::json!({"namespace": namespace.name, "attributes": attributes});
     // Within single quotes of a shell.
     Some(check.to_string().replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_has_an_address_where_the_limit_counts_by_addresses() {
+        let text = "namespaces: { api: { limits: [{ name: a, key: [user, ip], rate: 5/s }] } }";
+        let checked = tidegate_policy::parse("t.yaml", text, &|_| None).unwrap();
+        let example = example_check(&checked.policy).unwrap();
+        assert_eq!(example, r#"{"attributes":{"ip":"192.0.2.1","user":"ada"},"namespace":"api"}"#);
+    }
 }

@@ -384,7 +384,7 @@ impl FairQueue {
 
     /// Corrects what the class, the namespace and the tenant of a served request were charged, now
     /// that its cost is known. The entrant says how it was charged. The class bears no more of the
-    /// difference than [`CLASS_CORRECTION`] typical requests cost: no number of one caller starves
+    /// difference than `CLASS_CORRECTION` typical requests cost: no number of one caller starves
     /// the others of its class.
     pub fn correct(&mut self, entrant: &Entrant, cost: Cost) {
         let (charged, cost) = (u64::from(charge_of(entrant.cost)), u64::from(charge_of(cost)));
