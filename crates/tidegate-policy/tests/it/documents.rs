@@ -149,3 +149,24 @@ fn a_file_with_many_overrides_is_read_in_one_go() {
     }
     assert_eq!(settings(&text).namespaces[0].limits[0].overrides.len(), 50_000);
 }
+
+#[test]
+fn a_key_of_another_place_and_a_bare_variable_say_where_they_belong() {
+    for (text, told) in [
+        (
+            "limits: [{ name: a, rate: 5/s }]",
+            "limits: unknown key \"limits\"; write it in a namespace: `namespaces: { NAME: { limits: .. } }`",
+        ),
+        ("kind: ConfigMap", "give the text under `data:` as a file"),
+        (
+            "namespaces: { api: { limits: [{ name: a, rate: ${RATE} }] } }",
+            "put each ${NAME} between braces in quotes: \"${NAME}\"",
+        ),
+    ] {
+        let said = problems(text);
+        assert!(said[0].contains(told), "{text}: {said:?}");
+    }
+    // In quotes it is a variable.
+    let quoted = problems("namespaces: { api: { limits: [{ name: a, rate: \"${RATE}\" }, {] } }");
+    assert!(!quoted[0].contains("in quotes: "), "{quoted:?}");
+}
