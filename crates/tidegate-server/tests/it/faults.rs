@@ -21,7 +21,7 @@ async fn world() -> World {
     let mut config = loopback();
     let free = || Some("127.0.0.1:0".parse().unwrap());
     (config.resp, config.grpc, config.proxy) = (free(), free(), free());
-    // Nobody listens there: a request that is given up is not passed on.
+    // No server listens at this address, so a request that is passed on fails with another status.
     config.proxying = ProxyConfig::open(to(&["127.0.0.1:1".parse().unwrap()], route("jobs"))).unwrap();
     World::queued(1, config).await
 }
