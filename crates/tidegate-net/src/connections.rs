@@ -37,7 +37,7 @@ pub use activity::{ConnectionActivity, ConnectionCommand};
 pub use budget::{BufferBudget, WATCHED_TOTAL_MAX};
 pub use buffered::{Buffered, NoRoom, STREAM_BYTES};
 pub use delivery::{AnswerBytes, AnswerDelivery, DeliveredBody, DeliveryEnd, RESET_WINDOW, WATCHED_MAX};
-pub use flow::{BodyProgressGuard, Streams};
+pub use flow::{BodyProgressGuard, StreamExecutor};
 pub use listener_id::ListenerId;
 pub use monitored_stream::MonitoredStream;
 pub use peer_shutdown::{PeerShutdown, PeerState};

@@ -46,6 +46,7 @@ use crate::policy::{NamespacePolicy, Policy, StoreChoice, StoreKind};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::limit::NumbersConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::{Config, NamespaceConfig};
 
 /// The settings in `config`. They are complete only if `report` has no problem afterwards. `env`
@@ -65,7 +66,7 @@ pub(crate) fn check(
     store::check(&config, &namespaces, &store, &top.key("namespaces"), report);
     if is_shared && !report.has_problems() {
         let members = config.store.as_ref().and_then(|store| store.members);
-        for (namespace, raw) in namespaces.iter().zip(config.namespaces.iter().flat_map(BTreeMap::values)) {
+        for (namespace, raw) in namespaces.iter().zip(config.namespaces.iter().flat_map(NameMap::values)) {
             let path = top.key("namespaces").key(&namespace.name).key("limits");
             let raw = raw.limits.as_deref().unwrap_or_default();
             store_silence::warn(namespace, raw, members, &path, report);
@@ -161,7 +162,7 @@ fn namespaces(
         report.value(path, what, format!("use at most {}", NamespacePolicy::COUNT_MAX));
         return Vec::new();
     }
-    raw.iter()
+    raw.into_iter()
         .map(|(name, namespace)| one_namespace(name, namespace, is_shared, &path.key(name), report))
         .collect()
 }

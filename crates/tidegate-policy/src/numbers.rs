@@ -6,6 +6,7 @@ use tidegate_core::{Algorithm, Limit};
 use crate::check;
 use crate::parse::{failed, read_tree};
 use crate::problem::{Problems, Report};
+use crate::raw::json_value::Shaped;
 use crate::raw::limit::NumbersConfig;
 use crate::schema;
 use crate::shape;
@@ -38,7 +39,7 @@ pub fn parse_numbers(limit: &Limit, text: &str) -> Result<OverrideNumbers, Probl
     report.locate_in(&root);
     // The text of a request must not read the environment.
     let value = shape::shape(schema::numbers(), &root, &|_| None, &mut report);
-    let raw = match NumbersConfig::deserialize(value) {
+    let raw = match NumbersConfig::deserialize(Shaped(value)) {
         Ok(raw) => raw,
         Err(error) => {
             let what = format!("the numbers cannot be read: {error}");

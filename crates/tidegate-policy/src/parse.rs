@@ -8,6 +8,7 @@ use crate::check;
 use crate::policy::Policy;
 use crate::problem::{Problem, Problems, Report};
 use crate::raw::Config;
+use crate::raw::json_value::Shaped;
 use crate::schema;
 use crate::shape;
 use crate::tree::{self, Node, Position};
@@ -54,7 +55,7 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
     if report.is_full() {
         return Err(failed(report));
     }
-    let config = match Config::deserialize(value) {
+    let config = match Config::deserialize(Shaped(value)) {
         Ok(config) => config,
         Err(error) => {
             // The schema is that of the same types, so this means that the two disagree; say so

@@ -7,9 +7,10 @@
 pub(crate) mod authorization;
 pub(crate) mod claims;
 pub(crate) mod envoy;
-mod json_value;
+pub(crate) mod json_value;
 pub(crate) mod limit;
 pub(crate) mod matcher;
+pub(crate) mod name_map;
 pub(crate) mod planes;
 pub(crate) mod plans;
 pub(crate) mod proxy;
@@ -17,8 +18,6 @@ pub(crate) mod resources;
 pub(crate) mod service;
 pub(crate) mod store;
 pub(crate) mod tables;
-
-use std::collections::BTreeMap;
 
 #[cfg(test)]
 use schemars::JsonSchema;
@@ -28,6 +27,7 @@ use authorization::GrantConfig;
 use claims::RequestForm;
 use envoy::EnvoyRatelimitConfig;
 use limit::LimitConfig;
+use name_map::NameMap;
 use planes::{AccountForm, NodeForm};
 use plans::{CostRowConfig, DefaultsConfig, PlansConfig};
 use proxy::ProxyConfig;
@@ -55,7 +55,7 @@ pub(crate) struct Config {
     /// The limits, by namespace. A namespace is an isolated set of limits and counters (Envoy's
     /// "domain"). A request with a name that is neither a namespace nor a domain of
     /// `envoy_ratelimit` is an error.
-    pub(crate) namespaces: Option<BTreeMap<String, NamespaceConfig>>,
+    pub(crate) namespaces: Option<NameMap<NamespaceConfig>>,
     /// The nodes on which the partitions of all tables lie. Default: one node with enough units for
     /// all tables.
     pub(crate) nodes: Option<Vec<NodeForm>>,
@@ -64,7 +64,7 @@ pub(crate) struct Config {
     /// The things that serve requests, each with its bound on requests in flight. An upstream of
     /// the proxy is the resource of its name. Default: none, and then nothing is bounded by
     /// resource.
-    pub(crate) resources: Option<BTreeMap<String, ResourceConfig>>,
+    pub(crate) resources: Option<NameMap<ResourceConfig>>,
     /// Measured numbers with their targets, from which the load level of each resource is made, at
     /// most 1000. Every resource has one of its requests in flight, without being listed. Default:
     /// none besides.

@@ -13,10 +13,10 @@ use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::{Builder, HttpServerConnExec};
+use hyper_util::server::conn::auto::Builder;
 use tidegate_net::connections::{
     ConnectionActivity, ConnectionCommand, DeliveredBody, MonitoredStream, OpenConnection, PeerShutdown,
-    StreamSet, Streams,
+    StreamExecutor, StreamSet,
 };
 use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
@@ -235,19 +235,20 @@ async fn serve_http<P: HttpProtocol>(
         }
     });
     let bounds = &context.config.bounds;
-    if P::PASSES_ON {
-        let stream = MonitoredStream::http(stream, Arc::clone(&line), bounds.linger);
-        Box::pin(run(context, &http(Streams, bounds, true), None, service, stream, &line)).await;
-    } else {
-        let together = StreamSet::default();
-        let builder = http(together.begun(), bounds, false);
-        let stream = MonitoredStream::http(stream, Arc::clone(&line), bounds.linger).following_streams();
-        Box::pin(run(context, &builder, Some(together), service, stream, &line)).await;
+    let mut stream = MonitoredStream::http(stream, Arc::clone(&line), bounds.linger);
+    let (mut executor, mut together) = (StreamExecutor::Tasks, None);
+    if !P::PASSES_ON {
+        let streams = StreamSet::default();
+        executor = StreamExecutor::InTurn(streams.begun());
+        together = Some(streams);
+        stream = stream.following_streams();
     }
+    let builder = http(executor, bounds, P::PASSES_ON);
+    Box::pin(run(context, &builder, together, service, stream, &line)).await;
 }
 
 /// How connections are spoken on, whose streams are run by `streams`.
-fn http<E>(streams: E, bounds: &Bounds, is_proxy: bool) -> Builder<E> {
+fn http(streams: StreamExecutor, bounds: &Bounds, is_proxy: bool) -> Builder<StreamExecutor> {
     let mut builder = Builder::new(streams);
     builder
         .http1()
@@ -277,9 +278,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Serves one connection until it ends or is told to, with its streams if they are answered
 /// together.
-async fn run<T, B, E>(
+async fn run<T, B>(
     daemon: &DaemonContext,
-    builder: &Builder<E>,
+    builder: &Builder<StreamExecutor>,
     mut together: Option<StreamSet>,
     service: T,
     stream: MonitoredStream<BoxedStream>,
@@ -290,7 +291,6 @@ async fn run<T, B, E>(
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn core::error::Error + Send + Sync>>,
-    E: HttpServerConnExec<T::Future, B>,
 {
     let io = TokioIo::new(stream);
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));

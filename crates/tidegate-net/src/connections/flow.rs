@@ -15,25 +15,40 @@ use tokio::time::Instant;
 
 use super::activity::ConnectionActivity;
 use super::open_bodies::{BodyProgress, StreamTask, WatchedBody};
+use super::stream_set::{NewStreams, StreamFuture};
 
 tokio::task_local! {
     static STREAM: StreamTask;
 }
 
-/// Runs each HTTP/2 stream in a task of its own, by which it can be ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Streams;
+/// The ways to answer the streams of an HTTP/2 connection. One type for both, so that the protocol
+/// is compiled once for each kind of answer.
+#[derive(Clone, Debug)]
+pub enum StreamExecutor {
+    /// Each in a task of its own, by which it can be ended.
+    Tasks,
+    /// The task of the connection, which lets the streams of a
+    /// [`StreamSet`](super::StreamSet) go on in turn.
+    InTurn(NewStreams),
+}
 
-impl<F> hyper::rt::Executor<F> for Streams
+impl<F> hyper::rt::Executor<F> for StreamExecutor
 where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
+    F: Future<Output: Send> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let task = StreamTask::default();
-        let running = tokio::spawn(STREAM.scope(Arc::clone(&task), stream));
-        // The cell is set here only.
-        let _ = task.set(running.abort_handle());
+        match self {
+            Self::Tasks => {
+                let task = StreamTask::default();
+                let stream: StreamFuture = Box::pin(async move {
+                    stream.await;
+                });
+                let running = tokio::spawn(STREAM.scope(Arc::clone(&task), stream));
+                // The cell is set here only.
+                let _ = task.set(running.abort_handle());
+            }
+            Self::InTurn(streams) => streams.execute(stream),
+        }
     }
 }
 

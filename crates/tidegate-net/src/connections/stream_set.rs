@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 
-type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type StreamFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The streams that a connection has read and that are not polled yet.
 #[derive(Clone, Default)]

@@ -8,6 +8,7 @@ use crate::policy::claims::{AccessSources, ClassSource, RequestClaims};
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::claims::{AccessForm, ClassConfig, ClassForm, RequestForm};
+use crate::raw::name_map::NameMap;
 use crate::suggestion::nearest;
 
 /// The longest value of an attribute that a tenant is looked up by.
@@ -116,7 +117,7 @@ pub(super) fn request(
     }
     let within = path.key("tenants");
     let tenants = raw.tenants.as_ref();
-    let count = tenants.map_or(0, std::collections::BTreeMap::len);
+    let count = tenants.map_or(0, NameMap::len);
     if count > RequestClaims::TENANTS_MAX {
         let what = format!("{count} tenants with a class");
         report.value(&within, what, format!("use at most {}", RequestClaims::TENANTS_MAX));

@@ -1,7 +1,5 @@
 //! Checks the cost table of a namespace.
 
-use std::collections::BTreeMap;
-
 use tidegate_core::Cost;
 use tidegate_core::limit::{CostRow, Limit, Mode};
 
@@ -10,6 +8,7 @@ use super::routes_and_limits::is_admitted_at_once;
 use crate::path::Path;
 use crate::printable::shown;
 use crate::problem::Report;
+use crate::raw::name_map::NameMap;
 use crate::raw::plans::CostRowConfig;
 
 /// The rows of the cost table; `path` is that of `costs`.
@@ -31,7 +30,7 @@ pub(super) fn costs(raw: Option<&Vec<CostRowConfig>>, path: &Path, report: &mut 
             let what = format!("costs[{first}] takes every request, so this row is of no effect");
             report.warn(&at, what, "move the row without `match` to the end");
         }
-        if row.matches.as_ref().is_none_or(BTreeMap::is_empty) {
+        if row.matches.as_ref().is_none_or(NameMap::is_empty) {
             takes_the_rest = takes_the_rest.or(Some(index));
         }
         let matches = conditions(row.matches.as_ref(), &at.key("match"), report);

@@ -1,6 +1,6 @@
 //! Checks one limit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use tidegate_core::algorithm::{WINDOW_MAX, WINDOW_MIN};
 use tidegate_core::lease::{Terms, TermsError};
@@ -22,6 +22,7 @@ use crate::raw::limit::{
     OnStoreFailureConfig, OverrideConfig,
 };
 use crate::raw::matcher::MatcherConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::plans::PlansConfig;
 use crate::suggestion::{listed, nearest};
 
@@ -183,7 +184,7 @@ pub(super) fn key(raw: &[KeyPartConfig], path: &Path, report: &mut Report<'_>) -
 
 /// The conditions of a limit or of a row of the cost table.
 pub(super) fn conditions(
-    raw: Option<&BTreeMap<String, MatcherConfig>>,
+    raw: Option<&NameMap<MatcherConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<(String, tidegate_core::Matcher)> {
@@ -367,7 +368,7 @@ fn overrides(
     report: &mut Report<'_>,
 ) -> Vec<(Path, Override)> {
     let mut all = Vec::new();
-    let mut seen: BTreeSet<BTreeMap<&String, &String>> = BTreeSet::new();
+    let mut seen: BTreeSet<Vec<(&String, &String)>> = BTreeSet::new();
     for (index, one) in raw.overrides.iter().flatten().enumerate() {
         let at = path.index(index);
         let (when, zone) = split_zone(one, written, key);
@@ -392,28 +393,18 @@ fn split_zone<'r>(
     raw: &'r OverrideConfig,
     written: Option<&WrittenAlgorithm<'_>>,
     key: &[KeyPart],
-) -> (BTreeMap<&'r String, &'r String>, Option<&'r str>) {
-    let mut when: BTreeMap<&String, &String> = raw.when.iter().collect();
+) -> (Vec<(&'r String, &'r String)>, Option<&'r str>) {
     let is_calendar = written.is_some_and(|written| written.zone().is_some());
     let is_number = is_calendar && !key.iter().any(|part| part.attribute == ZONE);
-    let zone = when.remove(&ZONE.to_owned()).filter(|_| is_number);
-    if zone.is_none()
-        && let Some((name, value)) = raw.when.get_key_value(ZONE)
-    {
-        when.insert(name, value);
-    }
+    let zone = raw.when.get(ZONE).filter(|_| is_number);
+    let when = (&raw.when).into_iter().filter(|(name, _)| zone.is_none() || *name != ZONE).collect();
     (when, zone.map(String::as_str))
 }
 
 /// The number of a calendar that may also be an attribute.
 const ZONE: &str = "zone";
 
-fn override_attributes(
-    when: &BTreeMap<&String, &String>,
-    key: &[KeyPart],
-    path: &Path,
-    report: &mut Report<'_>,
-) {
+fn override_attributes(when: &[(&String, &String)], key: &[KeyPart], path: &Path, report: &mut Report<'_>) {
     let names = || key.iter().map(|part| part.attribute.as_str());
     if when.is_empty() {
         let fix = match names().next() {
@@ -423,7 +414,8 @@ fn override_attributes(
         };
         report.value(path, "the override names no attribute", fix);
     }
-    for attribute in when.keys().filter(|attribute| !names().any(|name| name == attribute.as_str())) {
+    let attributes = when.iter().map(|(attribute, _)| *attribute);
+    for attribute in attributes.filter(|attribute| !names().any(|name| name == attribute.as_str())) {
         let what = format!("attribute \"{}\" is not in the `key` of the limit", shown(attribute));
         let fix = match nearest(attribute, names().chain(NumbersConfig::NAMES)) {
             Some(near) => format!("did you mean `{near}`?"),

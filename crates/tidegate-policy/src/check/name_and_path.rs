@@ -9,16 +9,25 @@ use crate::problem::Report;
 pub(super) const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 
 /// Names go into answers, logs and metrics.
-pub(super) fn check_name(kind: &str, name: &str, bytes_max: usize, mut report: impl FnMut(String, String)) {
-    if name.is_empty() {
-        report(format!("the name of the {kind} is empty"), "give it one".to_owned());
-    } else if name.len() > bytes_max {
-        let what = format!("the name of the {kind}, \"{}\", has {} bytes", shown(name), name.len());
-        report(what, format!("use at most {bytes_max}"));
-    } else if name.chars().any(char::is_control) {
-        let what = format!("the name of the {kind}, \"{}\", contains control characters", shown(name));
-        report(what, "remove them".to_owned());
+pub(super) fn check_name(kind: &str, name: &str, bytes_max: usize, report: impl FnOnce(String, String)) {
+    if let Some((what, fix)) = fault_of_name(kind, name, bytes_max) {
+        report(what, fix);
     }
+}
+
+/// The fault of a name and its fix, if it has one. Compiled once for all who report it.
+fn fault_of_name(kind: &str, name: &str, bytes_max: usize) -> Option<(String, String)> {
+    if name.is_empty() {
+        return Some((format!("the name of the {kind} is empty"), "give it one".to_owned()));
+    }
+    let (what, fix) = if name.len() > bytes_max {
+        (format!("has {} bytes", name.len()), format!("use at most {bytes_max}"))
+    } else if name.chars().any(char::is_control) {
+        ("contains control characters".to_owned(), "remove them".to_owned())
+    } else {
+        return None;
+    };
+    Some((format!("the name of the {kind}, \"{}\", {what}", shown(name)), fix))
 }
 
 /// Reports a path that neither the system nor a message can take.

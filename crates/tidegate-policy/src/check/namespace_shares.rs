@@ -7,16 +7,17 @@ use crate::policy::resources::ResourcePolicy;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
+use crate::raw::name_map::NameMap;
 use crate::suggestion::nearest;
 
 /// The shares by namespace. The schema bounds each share; see [`ResourcePolicy::shares`].
 pub(super) fn shares(
-    raw: Option<&BTreeMap<String, u64>>,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    raw: Option<&NameMap<u64>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> BTreeMap<String, u32> {
-    let count = raw.map_or(0, BTreeMap::len);
+    let count = raw.map_or(0, NameMap::len);
     if count > ResourcePolicy::SHARES_MAX {
         let what = format!("shares of {count} namespaces");
         report.value(path, what, format!("use at most {}", ResourcePolicy::SHARES_MAX));

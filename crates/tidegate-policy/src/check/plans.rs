@@ -1,7 +1,5 @@
 //! Checks the plans of a namespace and their numbers.
 
-use std::collections::BTreeMap;
-
 use tidegate_core::GateError;
 use tidegate_core::limit::{Limit, PlanAssignment, PlanNumbers, Plans};
 
@@ -11,6 +9,7 @@ use crate::path::Path;
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::plans::{PlanNumbersConfig, PlansConfig};
 use crate::suggestion::{listed, nearest};
 
@@ -50,7 +49,7 @@ pub(super) fn plans(namespace: &NamespaceConfig, path: &Path, report: &mut Repor
             report.key(&at.key(name), what, fix);
         }
     }
-    if raw.numbers.values().all(BTreeMap::is_empty) {
+    if raw.numbers.values().all(NameMap::is_empty) {
         report.warn(
             &at,
             "no plan changes a number, so plans have no effect",

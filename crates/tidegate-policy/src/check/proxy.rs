@@ -1,8 +1,5 @@
 //! Checks the reverse proxy.
 
-use core::time::Duration;
-use std::collections::BTreeMap;
-
 use super::name_and_path::{check_name, check_path};
 use crate::grammar::{ServerUrl, ValueSource, is_server_name};
 use crate::path::Path;
@@ -10,10 +7,12 @@ use crate::policy::proxy::{ClientHeader, Health, Jwt, Proxy, Trust, UnusualPaths
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::proxy::{
     ClientHeaderConfig, HealthConfig, JwtConfig, PathsConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm,
 };
 use crate::raw::service::{ListenConfig, ListenerConfig};
+use core::time::Duration;
 
 use super::bounded_span::{HOUR, MILLI, between};
 use route::{Surroundings, route};
@@ -24,7 +23,7 @@ mod server;
 
 pub(super) fn proxy(
     raw: &ProxyConfig,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     listen: Option<&ListenConfig>,
     path: &Path,
     report: &mut Report<'_>,

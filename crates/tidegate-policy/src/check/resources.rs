@@ -1,8 +1,6 @@
 //! Checks resources, their queues, and signals.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
-
 use tidegate_core::Class;
 
 use super::bounded_span::{MILLI, between};
@@ -19,18 +17,19 @@ use crate::policy::resources::{
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::resources::{
     AdaptiveAlgorithmForm, AdaptiveForm, ConcurrencyEntry, QueueForm, ResourceConfig, ResourceShareForm,
     SignalForm, SignalSourceForm,
 };
 
 pub(super) fn resources(
-    raw: Option<&BTreeMap<String, ResourceConfig>>,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    raw: Option<&NameMap<ResourceConfig>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Vec<ResourcePolicy> {
-    let count = raw.map_or(0, BTreeMap::len);
+    let count = raw.map_or(0, NameMap::len);
     if count > ResourcePolicy::COUNT_MAX {
         let what = format!("{count} resources");
         report.value(path, what, format!("use at most {}", ResourcePolicy::COUNT_MAX));

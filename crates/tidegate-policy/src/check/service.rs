@@ -1,6 +1,5 @@
 //! Checks the settings of the daemon.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use http::HeaderName;
@@ -16,6 +15,7 @@ use crate::policy::{
 use crate::printable::shown;
 use crate::problem::Report;
 use crate::raw::NamespaceConfig;
+use crate::raw::name_map::NameMap;
 use crate::raw::service::{
     AuthorizeConfig, BoundsConfig, DecisionsConfig, FormatConfig, HttpConfig, LegacyHeadersConfig,
     LevelConfig, ListenConfig, ListenerConfig, LogConfig, MemoryConfig, SampleConfig, TlsForm,
@@ -211,13 +211,13 @@ pub(super) fn memory(raw: &MemoryConfig, path: &Path, report: &mut Report<'_>) -
 
 pub(super) fn authorize(
     raw: AuthorizeConfig,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Authorize {
     let within = path.key("headers");
     let mut headers: Vec<(HeaderName, String)> = Vec::new();
-    let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
+    let count = raw.headers.as_ref().map_or(0, NameMap::len);
     if count > tidegate_core::Attributes::MAX {
         let what = format!("{count} headers");
         report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));

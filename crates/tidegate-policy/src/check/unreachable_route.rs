@@ -52,7 +52,10 @@ fn has_headers(earlier: &Route, raw: &RouteConfig) -> bool {
     let later = raw.matches.as_ref().and_then(|matches| matches.headers.as_ref());
     let value_of = |source: &ValueSource| {
         let ValueSource::Header(name) = source else { return None };
-        later?.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str())).map(|(_, value)| value)
+        later?
+            .into_iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name.as_str()))
+            .map(|(_, value)| value)
     };
     earlier.headers.iter().all(|(source, matcher)| takes_all_values_of(matcher, value_of(source)))
 }

@@ -1,10 +1,10 @@
 //! The claims of requests, as they are written.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::JsonSchema;
 use serde::Deserialize;
+
+use super::name_map::NameMap;
 
 /// Claims of a request beside the attributes that limits look at: tenant, class, deadline, attempt
 /// and access.
@@ -24,7 +24,7 @@ pub(crate) struct RequestForm {
     /// The classes of tenants: the class of their requests that claim none, and the highest class
     /// that their requests may claim, in place of the ceiling of `class`. At most 10000. Default:
     /// `{}`.
-    pub(crate) tenants: Option<BTreeMap<String, ClassConfig>>,
+    pub(crate) tenants: Option<NameMap<ClassConfig>>,
     /// The source of how many milliseconds the caller waits. Default: `entry.tidegate-deadline-ms`.
     pub(crate) deadline: Option<String>,
     /// The source of how many attempts there were before this one; demand counts first attempts

@@ -1,8 +1,6 @@
 //! One limit as it is written.
 
 use core::fmt;
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -10,6 +8,7 @@ use serde_json::Value;
 
 use super::json_value::from_value;
 use super::matcher::MatcherConfig;
+use super::name_map::NameMap;
 
 /// A limit: what it matches, what it counts by, how it counts. It has exactly one of `rate`,
 /// `rolling`, `fixed`, `calendar` and `concurrency`.
@@ -28,7 +27,7 @@ pub(crate) struct LimitConfig {
     /// The conditions on requests, by attribute; all of them must hold. Default: `{}`. Empty
     /// matches every request.
     #[serde(rename = "match")]
-    pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
+    pub(crate) matches: Option<NameMap<MatcherConfig>>,
     /// The treatment of a request that lacks an attribute of `key`. Default: `skip`. Danger: with
     /// `skip`, a caller that may leave attributes out escapes the limit.
     pub(crate) missing: Option<MissingConfig>,
@@ -316,7 +315,7 @@ impl JsonSchema for KeyPartConfig {
 pub(crate) struct OverrideConfig {
     /// Attributes of the key, with the values they must have; and `zone`, which is a number where
     /// the key has no such attribute.
-    pub(crate) when: BTreeMap<String, String>,
+    pub(crate) when: NameMap<String>,
     pub(crate) numbers: NumbersConfig,
 }
 
@@ -351,13 +350,10 @@ impl NumbersConfig {
 
 impl<'de> Deserialize<'de> for OverrideConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let all = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        let (numbers, when): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        let all = serde_json::Map::deserialize(deserializer)?;
+        let (numbers, when): (serde_json::Map<_, _>, serde_json::Map<_, _>) =
             all.into_iter().partition(|(name, _)| NumbersConfig::NAMES.contains(&name.as_str()));
-        Ok(Self {
-            when: from_value(Value::Object(when.into_iter().collect()))?,
-            numbers: from_value(Value::Object(numbers.into_iter().collect()))?,
-        })
+        Ok(Self { when: from_value(Value::Object(when))?, numbers: from_value(Value::Object(numbers))? })
     }
 }
 

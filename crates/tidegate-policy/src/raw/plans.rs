@@ -1,7 +1,5 @@
 //! Plans and costs of a namespace, as they are written.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -13,6 +11,7 @@ use super::limit::{
     OnStoreFailureConfig,
 };
 use super::matcher::MatcherConfig;
+use super::name_map::NameMap;
 
 /// Settings of all limits of a namespace that do not have their own. Each counts for the limits
 /// that can have it: `zone` and `zone_from` for calendars, `consistency` for algorithms that can be
@@ -57,14 +56,14 @@ pub(crate) struct PlansConfig {
     pub(crate) attribute: Option<String>,
     /// The plans of requests whose attributes have certain values, by attribute and value:
     /// `{ account: { acme: pro } }`. They count before `attribute`. At most 100000. Default: `{}`.
-    pub(crate) assigned: Option<BTreeMap<String, BTreeMap<String, String>>>,
+    pub(crate) assigned: Option<NameMap<NameMap<String>>>,
     /// The plan of requests that have none by `assigned` and `attribute`. Default: none, and then
     /// each limit has its own numbers for them.
     pub(crate) default: Option<String>,
     /// The plans by name, 1 to 256. Each has the numbers of limits by their name, as an override
     /// has them, or `unlimited`: `{ pro: { per-second: { rate: 50/s }, per-day: unlimited } }`. A
     /// limit that a plan leaves out has its own numbers.
-    pub(crate) numbers: BTreeMap<String, BTreeMap<String, PlanNumbersConfig>>,
+    pub(crate) numbers: NameMap<NameMap<PlanNumbersConfig>>,
 }
 
 /// The numbers of a limit for a plan.
@@ -107,7 +106,7 @@ pub(crate) struct CostRowConfig {
     /// The requests it speaks of, by attribute; all of these must hold. Default: `{}`. Empty
     /// matches every request.
     #[serde(rename = "match")]
-    pub(crate) matches: Option<BTreeMap<String, MatcherConfig>>,
+    pub(crate) matches: Option<NameMap<MatcherConfig>>,
     /// Their cost, in units of the limits; at least 1.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) cost: u64,

@@ -1,7 +1,5 @@
 //! The reverse proxy as it is written: its upstreams, and which requests go where on what terms.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -10,6 +8,7 @@ use serde_json::Value;
 use super::claims::{AccessForm, ClassForm};
 use super::json_value::from_value;
 use super::matcher::{MatcherConfig, TextOrTexts};
+use super::name_map::NameMap;
 
 /// The reverse proxy. It takes requests on `listen.proxy`.
 #[derive(Debug, Default, Deserialize)]
@@ -18,7 +17,7 @@ use super::matcher::{MatcherConfig, TextOrTexts};
 pub(crate) struct ProxyConfig {
     /// Where requests may go, by name. Each is a list of servers as `http://HOST:PORT` or
     /// `https://HOST:PORT`, or a mapping. Default: `{}`.
-    pub(crate) upstreams: Option<BTreeMap<String, UpstreamEntry>>,
+    pub(crate) upstreams: Option<NameMap<UpstreamEntry>>,
     /// The networks of proxies in front that may report the client's address; `unix` is every peer
     /// of a Unix socket. At most 1024. Default: `[]`. Danger: a peer in one of these networks can
     /// claim any address.
@@ -181,7 +180,7 @@ pub(crate) struct RouteConfig {
     /// `path`, `path.N`, `method`, `host`, `jwt.CLAIM`, `client_ip`, or text in double quotes. A
     /// source that is not found leaves its attribute absent; a duplicate source is answered
     /// with 400. Default: `{}`.
-    pub(crate) attributes: Option<BTreeMap<String, String>>,
+    pub(crate) attributes: Option<NameMap<String>>,
     /// How much a request matters; see `tenants` under `request` of the namespace too. Default:
     /// `{}`.
     pub(crate) class: Option<ClassForm>,
@@ -229,7 +228,7 @@ pub(crate) struct RouteMatch {
     /// The headers, each with its value, a list of values, or a form as under `match` of a limit;
     /// all of these must hold. A request that repeats one of them is answered 400. At most 16.
     /// Default: `{}`.
-    pub(crate) headers: Option<BTreeMap<String, MatcherConfig>>,
+    pub(crate) headers: Option<NameMap<MatcherConfig>>,
 }
 
 /// The cost of a request, in units of the limits.

@@ -1,7 +1,5 @@
 //! The overload plane as it is written: resources, how requests wait for them, and signals.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
@@ -9,6 +7,7 @@ use serde_json::Value;
 
 use super::claims::ClassConfig;
 use super::json_value::from_value;
+use super::name_map::NameMap;
 
 /// A thing that serves requests: the upstream of the proxy with this name, or a name that requests
 /// give.
@@ -33,7 +32,7 @@ pub(crate) struct ResourceConfig {
     /// several namespaces ask for more than the resource serves, each is served by its share. A
     /// namespace that is left out has a share of 1. Default: `{}`, equal shares.
     #[cfg_attr(test, schemars(extend("additionalProperties" = share_schema())))]
-    pub(crate) shares: Option<BTreeMap<String, u64>>,
+    pub(crate) shares: Option<NameMap<u64>>,
     /// The HTTP status of its refusals, 400 to 599. Default: that of the reason, which is 503.
     #[cfg_attr(test, schemars(range(min = 400, max = 599)))]
     pub(crate) status: Option<u16>,

@@ -1,14 +1,13 @@
 //! The settings of the daemon as they are written: where it listens, what it keeps, how it answers
 //! and what it logs.
 
-use std::collections::BTreeMap;
-
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::json_value::from_value;
+use super::name_map::NameMap;
 
 /// Where the daemon listens.
 #[derive(Debug, Default, Deserialize)]
@@ -151,7 +150,7 @@ pub(crate) enum WhenFullConfig {
 pub(crate) struct AuthorizeConfig {
     /// Request headers and the attributes they become: `{ x-api-key: api_key }`. Default: `{}`.
     /// Danger: a header that the gateway does not set itself can have any value.
-    pub(crate) headers: Option<BTreeMap<String, String>>,
+    pub(crate) headers: Option<NameMap<String>>,
     /// The namespace of requests that name none in their query. Default: none, which makes such
     /// requests an error.
     pub(crate) namespace: Option<String>,

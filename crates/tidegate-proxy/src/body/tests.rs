@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full};
 use hyper::rt::Executor;
-use tidegate_net::connections::{Connections, OpenConnection, Streams};
+use tidegate_net::connections::{Connections, OpenConnection, StreamExecutor};
 
 use super::super::metrics::ProxyMetrics;
 use super::super::request_context::{AccessLogRecord, ActiveRequest};
@@ -119,7 +119,7 @@ async fn a_stream_is_given_pieces_of_a_frame_and_a_connection_all_that_there_is(
     let whole = 2 * PIECE_BYTES_MAX + 5;
     assert_eq!(pieces().await, [whole]);
     let (give, take) = tokio::sync::oneshot::channel();
-    Streams.execute(async move { give.send(pieces().await) });
+    StreamExecutor::Tasks.execute(async move { give.send(pieces().await) });
     assert_eq!(take.await.unwrap(), [PIECE_BYTES_MAX, PIECE_BYTES_MAX, 5]);
 }
 

@@ -2,8 +2,6 @@
 
 use core::num::NonZeroU64;
 use core::time::Duration;
-use std::collections::BTreeMap;
-
 use http::{HeaderValue, Method};
 use tidegate_core::Cost;
 use tidegate_core::limit::Plans;
@@ -24,6 +22,7 @@ use crate::problem::Report;
 use crate::raw::NamespaceConfig;
 use crate::raw::claims::AccessForm;
 use crate::raw::matcher::TextOrTexts;
+use crate::raw::name_map::NameMap;
 use crate::raw::proxy::{
     CostForm, ProxyConfig, RefusalForm, RetryConfig, RouteConfig, RouteMatch, TimeoutsForm,
 };
@@ -35,7 +34,7 @@ const SCOPE: SourceScope = SourceScope::Proxied;
 #[derive(Clone, Copy)]
 pub(super) struct Surroundings<'a> {
     pub(super) proxy: &'a ProxyConfig,
-    pub(super) namespaces: Option<&'a BTreeMap<String, NamespaceConfig>>,
+    pub(super) namespaces: Option<&'a NameMap<NamespaceConfig>>,
 }
 
 /// A name that must be among `known`.
@@ -152,7 +151,7 @@ fn deadline(text: &str, path: &Path, report: &mut Report<'_>) -> Option<ValueSou
 fn access(
     raw: &AccessForm,
     namespace: Option<&str>,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     path: &Path,
     report: &mut Report<'_>,
 ) -> Option<crate::policy::claims::AccessSources> {
@@ -230,7 +229,7 @@ fn matches(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report
 
 /// The headers that a route wants.
 fn headers(raw: &RouteMatch, route: &mut Route, path: &Path, report: &mut Report<'_>) {
-    let count = raw.headers.as_ref().map_or(0, BTreeMap::len);
+    let count = raw.headers.as_ref().map_or(0, NameMap::len);
     if count > Route::HEADERS_MAX {
         report.value(path, format!("{count} headers"), format!("use at most {}", Route::HEADERS_MAX));
         return;
@@ -287,7 +286,7 @@ fn attributes(
     report: &mut Report<'_>,
 ) -> Vec<(String, ValueSource)> {
     let within = path.key("attributes");
-    let count = raw.attributes.as_ref().map_or(0, BTreeMap::len);
+    let count = raw.attributes.as_ref().map_or(0, NameMap::len);
     if count > tidegate_core::Attributes::MAX {
         let what = format!("{count} attributes");
         report.value(&within, what, format!("use at most {}", tidegate_core::Attributes::MAX));
@@ -349,7 +348,7 @@ fn response_value(text: &str, path: &Path, report: &mut Report<'_>) -> Option<Re
 /// Warns of attributes that choose numbers or windows and that a client writes itself.
 fn forgeable(
     route: &Route,
-    namespaces: Option<&BTreeMap<String, NamespaceConfig>>,
+    namespaces: Option<&NameMap<NamespaceConfig>>,
     proxy: &ProxyConfig,
     path: &Path,
     report: &mut Report<'_>,
