@@ -98,7 +98,7 @@ impl<'de> Deserializer<'de> for Shaped {
     }
 }
 
-impl<'de> IntoDeserializer<'de, serde_json::Error> for Shaped {
+impl IntoDeserializer<'_, serde_json::Error> for Shaped {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
