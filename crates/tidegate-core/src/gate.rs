@@ -12,6 +12,7 @@
 //!
 //! [`Counter::undo`]: crate::algorithm::Counter::undo
 
+mod brought_back;
 mod build;
 mod carried;
 mod charge;

@@ -306,6 +306,21 @@ impl Permits {
         self.give_back_bytes(bytes);
     }
 
+    /// Lets permits that were taken more than a hold ahead of `now`, as under a clock that was
+    /// wrong, end a hold from `now`. Whether there were any.
+    pub fn bring_back(&self, set: PermitsHandle, concurrency: &Concurrency, now: Timestamp) -> bool {
+        let hold = duration_nanos(concurrency.hold());
+        let latest = now.as_nanos().saturating_add(hold);
+        let brought_back = self.with(set, |set| {
+            let lay_ahead = set.expiries.bring_back(latest.saturating_add(hold), latest);
+            if lay_ahead {
+                set.last = now.as_nanos();
+            }
+            lay_ahead
+        });
+        brought_back.unwrap_or(false)
+    }
+
     /// Gives a permit back. `true` the first time, also after its expiry as long as its place was
     /// not reused; `false` if it was given back before, if its place was reused, or if the handle
     /// is stale.

@@ -332,6 +332,29 @@ impl Rings {
         count > 0
     }
 
+    /// Counts from `now` on what was charged more than a window ahead of it, as under a clock that
+    /// was wrong. Whether anything was.
+    pub fn bring_back(&self, ring: RingHandle, rolling: &Rolling, now: Timestamp) -> bool {
+        let Some((mut writer, record)) = self.write(ring) else { return false };
+        let entries = self.entries(record);
+        let window = window(rolling);
+        if entries.last() <= now.as_nanos().saturating_add(window.ns) {
+            writer.leave_unchanged();
+            return false;
+        }
+        // Those within the window of the last charge are all later than now.
+        let expired = entries.through(window).expired(entries.last());
+        let tick = record.ticks.up(now.as_nanos());
+        for index in expired..entries.len() {
+            entries.store(index, tick);
+        }
+        writer.set_span(record.without_oldest(expired).span);
+        writer.set_last(now.as_nanos());
+        // No charge from before can restore what it replaced.
+        writer.set_stamp(writer.fresh_stamp());
+        true
+    }
+
     /// Units used at `now`, above the limit when in debt or when the limit was lowered; `None` if
     /// the handle is stale. O(log n).
     pub fn used(&self, ring: RingHandle, rolling: &Rolling, now: Timestamp) -> Option<u64> {

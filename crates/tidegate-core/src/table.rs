@@ -189,6 +189,9 @@ pub struct KeyTable {
     swept: portable_atomic::AtomicUsize,
     /// When a newcomer last swept without success, in nanoseconds.
     swept_for_nothing: portable_atomic::AtomicU64,
+    /// The latest second at which a word was written. A second that is yet to come says that the
+    /// clock was ahead; it guards no other data, and is written once a second.
+    latest_second: portable_atomic::AtomicU64,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
     config: TableConfig,
@@ -252,6 +255,7 @@ impl KeyTable {
             shares: Shares::new(shared_places(lines * LINE)),
             swept: portable_atomic::AtomicUsize::new(0),
             swept_for_nothing: portable_atomic::AtomicU64::new(0),
+            latest_second: portable_atomic::AtomicU64::new(0),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
             hasher: ahash::RandomState::with_seeds(
                 config.seed[0],
@@ -420,6 +424,9 @@ impl KeyTable {
         state: State,
         now: Timestamp,
     ) -> Result<Entry, Unwritten> {
+        if now.as_secs() > self.latest_second.load(portable_atomic::Ordering::Relaxed) {
+            self.latest_second.fetch_max(now.as_secs(), portable_atomic::Ordering::Relaxed);
+        }
         let word =
             key.tag() << TAG_SHIFT | u128::from(spec.get()) << STATE_BITS | u128::from(state.to_bits());
         if entry.is_absent() {
@@ -433,6 +440,11 @@ impl KeyTable {
             self.move_place(owner, self.owner_of(word));
         }
         Ok(Entry { slot: entry.slot, word })
+    }
+
+    /// The latest instant at which a word was written, rounded down to a second.
+    pub(crate) fn written_at(&self) -> Timestamp {
+        Timestamp::from_secs(self.latest_second.load(portable_atomic::Ordering::Relaxed))
     }
 
     /// Frees the word of a key, provided that it is still as `entry` says.

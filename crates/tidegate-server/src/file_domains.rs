@@ -141,6 +141,49 @@ impl Desk<'_> {
         Ok(())
     }
 
+    /// Forgets what is used by the counters of a request to a domain, of one rule or of all; how
+    /// many were in use.
+    pub(crate) async fn reset_domain(
+        &self,
+        files: &CurrentFiles,
+        request: &Request<'_>,
+        rule: Option<&str>,
+        now: Timestamp,
+    ) -> Result<usize, Fault> {
+        let domain = request.namespace;
+        let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
+        let mut descriptors = descriptors_of(files, domain, &pairs, request.cost, true)?;
+        if let Some(name) = rule {
+            if !files.rules_of(domain).into_iter().flatten().any(|rule| rule.name == name) {
+                let what = format!("domain \"{domain}\" has no rule \"{name}\"");
+                return Err(Fault::new(FaultCode::UnknownLimit, what)
+                    .fix("leave `limit` out, or use a name that `tidegate limits` lists"));
+            }
+            let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
+            self.ask_files(&mut resolved, domain, now).await?;
+            let named = resolved.decisions(now).into_iter().filter(|one| one.rule == Some(name));
+            let named: Vec<usize> = named.map(|one| one.descriptor).collect();
+            drop(resolved);
+            let all = descriptors.into_iter().enumerate();
+            descriptors = all.filter(|(at, _)| named.contains(at)).map(|(_, one)| one).collect();
+        }
+        if descriptors.is_empty() {
+            return Ok(0);
+        }
+        let (engine, mut in_use) = (&self.in_force.engine, 0);
+        let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
+        while let Some(Ask::Carry { charging, limits }) = resolved.ask() {
+            let hashes = Hashes::of(&limits);
+            let limits = hashes.within(limits);
+            for limit in &limits {
+                in_use += usize::from(self.complete(engine.reset_carried(domain, limit, now)).await?);
+            }
+            let carried = engine.carry(&Request::new(domain, ()), &limits, charging, now);
+            resolved.told(&Box::pin(self.complete(carried)).await?.limits);
+        }
+        Ok(in_use)
+    }
+
     /// Counts the decision about each descriptor of a request of Envoy, and logs it if decisions
     /// are logged.
     pub(crate) fn note_descriptors(

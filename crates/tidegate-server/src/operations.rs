@@ -370,12 +370,13 @@ impl Desk<'_> {
     pub(crate) async fn reset(&self, caller: &Caller, body: &[u8]) -> OperationResult {
         let reset: Reset<'_> = read(body)?;
         caller.may(Verb::Reset, &reset.namespace)?;
-        self.refuse_domain(&reset.namespace)?;
         let pairs = self.bounded(&reset.attributes)?;
         let request = Request::new(&reset.namespace, &pairs[..]);
-        let now = self.daemon.clock.now();
-        let counters =
-            self.complete(self.in_force.engine.reset(&request, reset.limit.as_deref(), now)).await?;
+        let (limit, now) = (reset.limit.as_deref(), self.daemon.clock.now());
+        let counters = match self.files_of(&reset.namespace) {
+            Some(files) => Box::pin(self.reset_domain(&files, &request, limit, now)).await?,
+            None => self.complete(self.in_force.engine.reset(&request, limit, now)).await?,
+        };
         let operation = Operation {
             verb: Verb::Reset,
             namespace: &reset.namespace,

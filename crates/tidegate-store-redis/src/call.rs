@@ -141,8 +141,6 @@ impl Hasher for Fnv {
 pub(crate) struct Setting<'a> {
     /// The instant it is decided at; `None` is the server's clock.
     pub(crate) given: Option<Timestamp>,
-    /// The latest instant an answer has told.
-    pub(crate) latest: Timestamp,
     /// About what the server's clock shows.
     pub(crate) about: Timestamp,
     /// How long answers are remembered.
@@ -232,7 +230,6 @@ impl Call {
         header.byte(call_format::CALL_FORMAT);
         // An instant that is given is never 0, which stands for the server's clock.
         header.double(setting.given.map_or(0.0, |now| to_micros(now).max(1.0)));
-        header.double(to_micros(setting.latest));
         header.double(count(u64::try_from(setting.kept.as_millis()).unwrap_or(u64::MAX).max(1)));
         // The windows stand in the order of their limits; those of others are left out.
         let windows: Vec<_> = builder

@@ -17,7 +17,7 @@ macro_rules! numbers {
 
 numbers! {
     /// The version of the format.
-    CALL_FORMAT: u8 = 1;
+    CALL_FORMAT: u8 = 2;
 
     /// The status of a reply: the batches were answered.
     ANSWERED: i64 = 0;

@@ -5,7 +5,7 @@ use core::fmt;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -69,9 +69,6 @@ pub(crate) struct Shared {
     /// Whether a cluster has told the epoch of its slot of notes when it was first asked anything.
     home: OnceCell<bool>,
     opened: Instant,
-    /// The latest instant an answer has told, in nanoseconds. A hint whether the clock has stepped
-    /// back; orders nothing.
-    latest: AtomicU64,
     /// By how many nanoseconds the server's clock is ahead of this machine's, about. A hint too.
     ahead: AtomicI64,
 }
@@ -116,7 +113,6 @@ impl Shared {
             is_looked_at: AtomicBool::new(false),
             home: OnceCell::new(),
             opened: Instant::now(),
-            latest: AtomicU64::new(0),
             ahead: AtomicI64::new(0),
             config,
         })
@@ -371,9 +367,6 @@ impl Shared {
     fn read(&self, bytes: &[u8], asked: &Asked) -> Result<Decided, StoreError> {
         let decided = answer::read(bytes, asked)
             .map_err(|undecided| undecided.into_error(asked, &self.names, &self.at))?;
-        // A hint by itself. An answer that was given before tells its own instant, which changes
-        // nothing here.
-        self.latest.fetch_max(decided.answer.store_now.as_nanos(), Ordering::Relaxed);
         add(&self.counts.disagreed, decided.disagreed);
         Ok(decided)
     }
@@ -412,8 +405,6 @@ impl Shared {
             };
             let setting = Setting {
                 given,
-                // A hint by itself.
-                latest: Timestamp::from_nanos(self.latest.load(Ordering::Relaxed)),
                 about: given.unwrap_or_else(|| self.about_now()),
                 kept: self.config.answers_kept.min(RedisConfig::ANSWERS_KEPT_MAX),
                 protocol: self.config.protocol,

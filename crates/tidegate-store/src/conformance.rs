@@ -211,6 +211,8 @@ macro_rules! __conformance_cases {
             the_clock_of_the_answer_is_the_clock_of_the_store
             a_clock_that_steps_back_never_admits_more
             a_clock_that_jumps_ahead_ten_years_grants_one_burst
+            a_clock_that_was_ahead_locks_nobody_for_long
+            the_wait_after_a_clock_that_was_ahead_outlives_restarts
             // concurrent callers
             tasks_that_take_turns_admit_exactly_the_limit
             threads_admit_exactly_the_limit

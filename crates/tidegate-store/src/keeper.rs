@@ -213,7 +213,6 @@ impl Keeper {
     /// [`Keeper::run`], with what no later writing has replaced; keys of which nothing is written
     /// need not be named. Known counters stay as they are.
     ///
-    /// Instants further ahead than use explains are brought back, as after any step of the clock.
     /// Bytes that are no counter are an error, and what came before them is loaded.
     pub fn load<'a>(
         &mut self,
@@ -222,8 +221,7 @@ impl Keeper {
         now: Timestamp,
     ) -> Result<(), Unreadable> {
         for (key, bytes) in written {
-            let mut record = Record::read(bytes, &mut self.numbers)?;
-            record.on_load(now);
+            let record = Record::read(bytes, &mut self.numbers)?;
             self.shelf.load(key, record, now);
         }
         // Those of the batch are about to be used. Whether the rest fits matters to a batch that
@@ -344,9 +342,10 @@ impl Keeper {
             return Ok(Ran { answer, again: true, changed: false });
         }
         let keyed = Keyed::new(batch);
-        if now < self.latest {
-            // Before the decision and whatever it is: a refused batch could not bring a state back.
-            keyed.distinct.iter().for_each(|key| self.shelf.on_load(key, now));
+        // Before the decision and whatever it is: a refused batch could not bring a state back, and
+        // the wait that it is told would begin anew whenever the counter is read again.
+        for Operation { key, algorithm, .. } in &batch.operations {
+            self.shelf.bring_back(key, algorithm, now);
         }
         self.latest = self.latest.max(now);
         self.check_peeked_space(&keyed, now)?;

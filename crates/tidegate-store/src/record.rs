@@ -16,9 +16,10 @@ mod word;
 mod tests;
 
 use core::mem::discriminant;
+use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::algorithm::{Charged, State, Verdict};
+use tidegate_core::algorithm::{Charged, State, Verdict, WINDOW_MAX};
 use tidegate_core::lease::Ledger;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
@@ -39,6 +40,10 @@ pub(crate) struct Record {
     blocked_until: Timestamp,
     /// The batch that began it: charges made before a reset belong to another record.
     origin: RequestId,
+    /// Of a bucket and of permits, the latest instant at which anything was charged or taken, which
+    /// tells debt and longer holds from a clock that was ahead. [`Timestamp::MIN`] where nothing is
+    /// known, and of everything else. What is taken back later leaves it as it is.
+    charged_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +64,27 @@ impl Usage {
             _ => Self::Word(State::EMPTY),
         }
     }
+}
+
+/// The longest block: one that lasts longer was set under a clock that was ahead.
+const BLOCK_MAX: Duration = WINDOW_MAX;
+
+/// Whether an operation of `of` can tell how far ahead usage of `counted` lies.
+fn is_told_by(counted: &Algorithm, of: &Algorithm) -> bool {
+    match (counted, of) {
+        (Algorithm::Calendar(counted), Algorithm::Calendar(of)) => {
+            (counted.unit(), counted.zone(), counted.week_start()) == (of.unit(), of.zone(), of.week_start())
+        }
+        (Algorithm::Rolling(_) | Algorithm::Concurrency(_) | Algorithm::Calendar(_), _) => {
+            discriminant(counted) == discriminant(of)
+        }
+        _ => true,
+    }
+}
+
+/// When a record of one word was charged at the latest, with a charge at `now`.
+fn charged_at(algorithm: &Algorithm, before: Timestamp, now: Timestamp) -> Timestamp {
+    if matches!(algorithm, Algorithm::Bucket(_)) { before.max(now) } else { Timestamp::MIN }
 }
 
 /// A charge that one operation made, as it takes to undo it.
@@ -95,7 +121,13 @@ impl Record {
     /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
     pub(crate) fn new(algorithm: Algorithm, origin: RequestId) -> Self {
         let usage = Usage::none(&algorithm);
-        Self { algorithm: Arc::new(algorithm), usage, blocked_until: Timestamp::MIN, origin }
+        Self {
+            algorithm: Arc::new(algorithm),
+            usage,
+            blocked_until: Timestamp::MIN,
+            origin,
+            charged_at: Timestamp::MIN,
+        }
     }
 
     /// Whether a store can decide `algorithm` with records.
@@ -269,7 +301,7 @@ impl Record {
         // An instant ahead of a clock that stepped back may lie further ahead than the new window.
         // Permits keep the holds by which they were taken.
         if let (Algorithm::Rolling(rolling), Usage::Units(log)) = (algorithm, &mut self.usage) {
-            log.on_load(rolling.window(), now);
+            log.bring_back(rolling.window(), now);
         }
     }
 
@@ -287,10 +319,9 @@ impl Record {
             (algorithm, Usage::Word(state)) => {
                 let before = *state;
                 *state = word::decide(algorithm, before, cost, now).1;
-                MadeOf::Word {
-                    numbers: Arc::clone(&self.algorithm),
-                    charged: Charged { before, after: *state, cost },
-                }
+                self.charged_at = charged_at(algorithm, self.charged_at, now);
+                let charged = Charged { before, after: *state, cost };
+                MadeOf::Word { numbers: Arc::clone(&self.algorithm), charged }
             }
             _ => return Applied::NOTHING,
         };
@@ -311,15 +342,12 @@ impl Record {
                 *state = word::charge(algorithm, before, cost, now);
                 let booked =
                     word::used(algorithm, *state, now).saturating_sub(word::used(algorithm, before, now));
+                self.charged_at = charged_at(algorithm, self.charged_at, now);
                 // Only what was booked can be taken back.
                 let Some(cost) = Cost::new(booked.min(cost.units())) else { return Applied::NOTHING };
-                (
-                    cost.units(),
-                    MadeOf::Word {
-                        numbers: Arc::clone(&self.algorithm),
-                        charged: Charged { before, after: *state, cost },
-                    },
-                )
+                let charged = Charged { before, after: *state, cost };
+                let numbers = Arc::clone(&self.algorithm);
+                (cost.units(), MadeOf::Word { numbers, charged })
             }
             _ => return Applied::NOTHING,
         };
@@ -346,7 +374,11 @@ impl Record {
         else {
             return Applied::NOTHING;
         };
-        match permits.acquire(concurrency, holder, by, now) {
+        let acquired = permits.acquire(concurrency, holder, by, now);
+        if let Acquired::Taken | Acquired::Renewed = acquired {
+            self.charged_at = self.charged_at.max(now);
+        }
+        match acquired {
             Acquired::Taken => {
                 Applied { units: 1, made: Some(self.made(by, MadeOf::Permit(holder))), ..Applied::NOTHING }
             }
@@ -386,6 +418,12 @@ impl Record {
             }
             _ => 0,
         }
+    }
+
+    /// The same without the instant of its latest charge: as equal as two records answer.
+    #[cfg(any(test, feature = "conformance"))]
+    pub(crate) fn without_charged_at(&self) -> Self {
+        Self { charged_at: Timestamp::MIN, ..self.clone() }
     }
 
     /// Whether it holds nothing at all, so that it need not be kept.
@@ -429,21 +467,59 @@ impl Record {
         }
     }
 
-    /// Takes it up again after the clock was seen to step back: what lies further ahead than use
-    /// explains is brought back as far as it does, so that a clock that was wrong for a while keeps
-    /// no key out for longer. Never admits more. See
-    /// [`tidegate_core::algorithm::Counter::on_load`]. A ledger stays as it is: it lends nothing
-    /// before the clock has come to where it was, and its leases end at the latest a lease after
-    /// that.
-    pub(crate) fn on_load(&mut self, now: Timestamp) {
-        match (&*self.algorithm, &mut self.usage) {
-            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.on_load(rolling.window(), now),
-            (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
-                permits.on_load(concurrency, now);
-            }
-            (algorithm, Usage::Word(state)) => *state = word::on_load(algorithm, *state, now),
-            _ => {}
+    /// Brings back what lies further ahead than its limit could have written by `now`, before
+    /// anything is decided on it, so that a clock that was wrong for a while locks nobody for
+    /// longer. Whether there was anything. See
+    /// [`tidegate_core::algorithm::Counter::brought_back`]. A ledger does so itself.
+    ///
+    /// `of` is the algorithm of the operation that looks at it. Instants, permits and civil windows
+    /// are brought back when one of their own kind does: other stores cannot tell them before.
+    pub(crate) fn bring_back(&mut self, of: &Algorithm, now: Timestamp) -> bool {
+        let latest = now.saturating_add(BLOCK_MAX);
+        let is_blocked_too_long = self.blocked_until > latest;
+        if is_blocked_too_long {
+            self.blocked_until = latest;
         }
+        if !is_told_by(&self.algorithm, of) {
+            return is_blocked_too_long;
+        }
+        let lay_ahead = match (&*self.algorithm, &mut self.usage) {
+            (Algorithm::Rolling(rolling), Usage::Units(log)) => log.bring_back(rolling.window(), now),
+            (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
+                let lay_ahead = permits.bring_back(concurrency, self.charged_at, now);
+                if lay_ahead {
+                    self.charged_at = self.charged_at.min(now);
+                }
+                lay_ahead
+            }
+            (algorithm, Usage::Word(state)) => {
+                let back = word::brought_back(algorithm, *state, self.charged_at, now);
+                let lay_ahead = back != *state;
+                if lay_ahead {
+                    *state = back;
+                    self.charged_at = self.charged_at.min(now);
+                }
+                lay_ahead
+            }
+            _ => false,
+        };
+        is_blocked_too_long || lay_ahead
+    }
+
+    /// Whether [`Record::bring_back`] would change it.
+    pub(crate) fn lies_ahead(&self, of: &Algorithm, now: Timestamp) -> bool {
+        self.blocked_until > now.saturating_add(BLOCK_MAX)
+            || is_told_by(&self.algorithm, of)
+                && match (&*self.algorithm, &self.usage) {
+                    (Algorithm::Rolling(rolling), Usage::Units(log)) => log.lies_ahead(rolling.window(), now),
+                    (Algorithm::Concurrency(concurrency), Usage::Permits(permits)) => {
+                        permits.lies_ahead(concurrency, self.charged_at, now)
+                    }
+                    (algorithm, Usage::Word(state)) => {
+                        word::brought_back(algorithm, *state, self.charged_at, now) != *state
+                    }
+                    _ => false,
+                }
     }
 
     /// Heap bytes beside the record itself.

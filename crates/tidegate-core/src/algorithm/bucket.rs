@@ -29,7 +29,7 @@
 //! **Time.** An instant that lies earlier than one already seen finds more used, never less. A word
 //! that a refusal must not change cannot both never admit more after a step back and bound every
 //! wait by a drain: the instants passed while waiting are the ones another step back would land on.
-//! So the wait is bounded where a state is taken up again ([`Counter::on_load`]), which may write.
+//! So the wait is bounded by a write of its own, before a decision ([`Counter::brought_back`]).
 //!
 //! Ticks run out in the year 2116 at the earliest (four a nanosecond; 2554 at one). From then on
 //! nothing is admitted.
@@ -319,12 +319,15 @@ impl Counter for Bucket {
         State::from_bits(level.saturating_add(ticks))
     }
 
-    /// At most the largest legal debt ahead: a word does not say whether it is ahead because of
-    /// reports or because the clock stepped back, so the bound is that of reports. It is never less
-    /// than a full bucket, so that a step back admits no more than no step. Where the interval of a
-    /// rate is no whole number of ticks, it admits no more than what is allowed a tick later.
-    fn on_load(&self, state: State, now: Timestamp) -> State {
-        State::from_bits(state.to_bits().min(self.scale.level(now).saturating_add(self.deepest)))
+    fn brought_back(&self, state: State, charged_at: Timestamp, now: Timestamp) -> State {
+        let (tat, level) = (state.to_bits(), self.scale.level(now));
+        let used = tat.saturating_sub(level);
+        let is_ahead = if charged_at == Timestamp::MIN {
+            used > self.deepest
+        } else {
+            used > self.overdrawn && self.scale.level(charged_at) > level.saturating_add(self.full)
+        };
+        if is_ahead { State::from_bits(level.saturating_add(self.full)) } else { state }
     }
 }
 

@@ -18,7 +18,8 @@
 //! it in the low bits: between 34 and 54.
 //!
 //! **Time.** A window stays in force until its end is reached, also while `now` lies before its
-//! start: a step back never admits more than no step.
+//! start: a step back never admits more than no step. Further than one window ahead, it is
+//! [brought back](Counter::brought_back).
 //!
 //! **Limit changes.** Usage is kept, also when zone or first day of the week change: it counts in
 //! the window that holds `now`. Another unit starts fresh.
@@ -142,6 +143,11 @@ impl Calendar {
         (window.begin(), window.end())
     }
 
+    /// The first instant after the window that follows the one ending at `end`; saturating.
+    pub(crate) fn next_end(&self, end: Timestamp) -> Timestamp {
+        CivilWindow::find(&self.rules, self.unit, self.week_start, end.as_secs()).end()
+    }
+
     /// The window that holds `second`.
     #[inline]
     fn window_at(&self, second: u64) -> CivilWindow {
@@ -159,6 +165,14 @@ impl Calendar {
     #[inline]
     fn number_at(&self, now: Timestamp) -> u64 {
         civil::number_of(self.unit, self.window_at(now.as_secs()).start())
+    }
+
+    /// The number of the window after the one that holds `now`.
+    #[cold]
+    fn number_after(&self, now: Timestamp) -> u64 {
+        let end = self.window_at(now.as_secs()).end();
+        let next = CivilWindow::find(&self.rules, self.unit, self.week_start, end.as_secs());
+        civil::number_of(self.unit, next.start())
     }
 
     /// The first instant after the window of this number, saturating.
@@ -263,6 +277,18 @@ impl Counter for Calendar {
         let counted = self.in_force(state, now);
         // An empty window that lies ahead still keeps the windows before it from being used.
         counted.count == 0 && counted.window <= self.number_at(now)
+    }
+
+    fn brought_back(&self, state: State, _charged_at: Timestamp, now: Timestamp) -> State {
+        let counted = self.read(state);
+        let number = self.number_at(now);
+        if counted.window <= number || counted.window <= self.number_after(now) {
+            return state;
+        }
+        if counted.count == 0 {
+            return State::EMPTY;
+        }
+        self.write(CalendarCount { window: number, ..counted })
     }
 
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State {

@@ -56,7 +56,8 @@ pub struct Charged {
 /// An algorithm whose whole state is one [`State`] word.
 ///
 /// All methods are pure. `now` may be earlier than in a previous call: a step back never admits
-/// more than no step, to within the precision that an algorithm states.
+/// more than no step, to within the precision that an algorithm states, but for
+/// [`Counter::brought_back`].
 pub trait Counter {
     /// Whether `cost` is admitted at `now`, and the state afterwards. Refused means unchanged: on
     /// anything but [`Verdict::Admit`] the state returned is the state given.
@@ -113,18 +114,21 @@ pub trait Counter {
     /// unit start fresh.
     fn carry_over(&self, state: State, from: &Self, now: Timestamp) -> State;
 
-    /// The state of a key that is taken up again at `now`, from storage or after its owner saw the
-    /// clock step back.
+    /// The state as its owner goes on with it at `now`: as it is, unless it lies further ahead than
+    /// this limit could have written by now, which only a clock that went ahead and came back
+    /// explains. It is then written, before anything is decided on it.
     ///
-    /// A state that lies further ahead than any use explains is brought back to the furthest that
-    /// use does, so that a clock that was wrong for a while keeps no key out for longer than that.
-    /// This never admits more than if the clock had not stepped. Windows are kept as they are,
-    /// since a window index never decreases.
+    /// What was counted in a window that begins after the next one counts in the window of now. A
+    /// bucket that was charged more than a full drain ahead is used up now. Its state alone does
+    /// not say so, as the debt of reports reaches as far: `charged_at` is the latest instant at
+    /// which it may have been charged. [`Timestamp::MIN`] stands for not known; then only what is
+    /// beyond the largest debt is brought back.
+    ///
+    /// So such a clock grants one window or burst more, once, and locks nobody for more than two
+    /// windows or drains. What lies up to one window or drain ahead stays, so that a clock that
+    /// wanders admits no more for it.
     #[must_use]
-    fn on_load(&self, state: State, now: Timestamp) -> State {
-        let _ = now;
-        state
-    }
+    fn brought_back(&self, state: State, charged_at: Timestamp, now: Timestamp) -> State;
 }
 
 /// How many times its own size a limit may be in debt after reports.

@@ -14,7 +14,8 @@
 //!   and longer by less than that step.
 //!
 //! **Time.** A window stays in force until its end is reached, also while `now` lies before its
-//! start: a step back never admits more than no step.
+//! start: a step back never admits more than no step. Further than one window ahead, it is
+//! [brought back](Counter::brought_back).
 //!
 //! **Limit changes.** A new limit applies to what is already counted. A new window or alignment
 //! starts fresh, since counts of one window say nothing about another.
@@ -270,6 +271,21 @@ impl Counter for Fixed {
         let counted = self.in_force(state, now);
         // An empty window that lies ahead still keeps the windows before it from being used.
         counted.count == 0 && counted.window <= self.window_at(now)
+    }
+
+    fn brought_back(&self, state: State, _charged_at: Timestamp, now: Timestamp) -> State {
+        let counted = self.read(state);
+        let next = match self.start {
+            WindowStart::Epoch => self.window_at(now).saturating_add(1),
+            WindowStart::FirstHit => self.window_at(now.saturating_add(self.window())),
+        };
+        if counted.window <= next {
+            return state;
+        }
+        if counted.count == 0 {
+            return State::EMPTY;
+        }
+        self.write(FixedCount { window: self.window_at(now), ..counted })
     }
 
     fn carry_over(&self, state: State, from: &Self, _now: Timestamp) -> State {

@@ -17,9 +17,9 @@
 //! current one; the two counts share evenly what bits the number leaves: 4 each for a microsecond,
 //! 14 for a second, 17 for a minute, 23 for a day.
 //!
-//! **Time.** A window's number never decreases. With `now` before the stored window, that window is
-//! taken to have just begun, which is when it counts most: a step back never admits more than no
-//! step.
+//! **Time.** With `now` before the stored window, that window is taken to have just begun, which is
+//! when it counts most: a step back never admits more than no step. Further than one window ahead,
+//! it is [brought back](Counter::brought_back).
 //!
 //! Reference: Cloudflare, "How we built rate limiting capable of scaling to millions of
 //! domains", 2017.
@@ -256,6 +256,18 @@ impl Counter for SlidingCounter {
         let (counted, _) = self.in_force(state, now);
         // An empty window that lies ahead still counts what comes before it as if it came in it.
         counted.current == 0 && counted.previous == 0 && counted.window <= self.windows.of(now.as_nanos())
+    }
+
+    fn brought_back(&self, state: State, _charged_at: Timestamp, now: Timestamp) -> State {
+        let counted = self.read(state);
+        let window = self.windows.of(now.as_nanos());
+        if counted.window <= window.saturating_add(1) {
+            return state;
+        }
+        if counted.current == 0 && counted.previous == 0 {
+            return State::EMPTY;
+        }
+        self.write(SlidingCount { window, ..counted })
     }
 
     /// With another window, what is used at `now` counts as used in the new window that `now` lies

@@ -85,6 +85,7 @@ macro_rules! with_counter {
         }
     };
 }
+pub(super) use with_counter;
 
 impl Gate {
     /// Takes back every charge of a permit, last one first, as if the request had never come. The
@@ -102,6 +103,9 @@ impl KeyTable {
     pub(super) fn read(&self, probe: &mut Probe<'_>, cost: Cost, now: Timestamp) {
         probe.entry = self.look(probe.key);
         self.answer(probe, cost, now);
+        if let Answer::Wait { until } = probe.answer {
+            self.bring_back_if_ahead(probe, until, cost, now);
+        }
     }
 
     /// Decides a probe by what was last read of its counter.

@@ -11,7 +11,7 @@ use super::build::{Compiled, PlanIndex};
 use super::charge::{Charge, ChargeKind};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
-use crate::algorithm::{Algorithm, State};
+use crate::algorithm::{Algorithm, State, WINDOW_MAX};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
@@ -491,10 +491,20 @@ impl Gate {
         }
     }
 
-    /// Until when the key is blocked, if it is at `now`.
+    /// Until when the key is blocked, if it is at `now`. A block that lasts longer than any may was
+    /// set under a clock that was ahead, and is shortened to that.
     pub(super) fn blocked_until(&self, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
         let entry = self.table.look(key.of_block());
         let until = Timestamp::from_nanos(entry.state().to_bits());
+        let longest = now.saturating_add(WINDOW_MAX);
+        if until > longest
+            && let Some(spec) = entry.spec()
+        {
+            // Where somebody else writes at once, this is done by the next request.
+            let state = State::from_bits(longest.as_nanos());
+            let _ = self.table.write(key.of_block(), entry, spec, state, now);
+            return Some(longest);
+        }
         (until > now).then_some(until)
     }
 

@@ -168,9 +168,56 @@ fn a_clock_that_steps_back_never_admits_more() {
             let Decision::Admit(permit) = gate.check(&attributes, Cost::ONE, NOW) else { panic!("{name}") };
             held.push(permit);
         }
-        let back = NOW.saturating_sub(Duration::from_hours(1));
-        assert!(!gate.check(&attributes, Cost::ONE, back).is_admit(), "{name}: an hour back");
+        let back = NOW.saturating_sub(Duration::from_secs(50));
+        assert!(!gate.check(&attributes, Cost::ONE, back).is_admit(), "{name}: a step back");
         assert!(!gate.check(&attributes, Cost::ONE, NOW).is_admit(), "{name}: and forward again");
+    }
+}
+
+/// By more than a window, it grants one window more, once, and locks nobody for longer than two.
+#[test]
+fn a_clock_that_was_ahead_locks_no_key_of_a_gate_for_long() {
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    for ahead in [hour, 40 * day, 1461 * day] {
+        for used in [1, 5] {
+            for limit in one_of_each(5) {
+                let name = limit.name.clone();
+                let (window, is_permits) = match &limit.algorithm {
+                    Algorithm::Concurrency(concurrency) => (concurrency.hold(), true),
+                    other => (other.window().unwrap(), false),
+                };
+                let gate = gate([limit]);
+                let attributes = [(name.as_str(), "x")];
+                let permits: Vec<_> = (0..used)
+                    .map(|_| gate.check(&attributes, Cost::ONE, NOW.saturating_add(ahead)).into_result())
+                    .collect();
+                assert!(permits.iter().all(Result::is_ok), "{name}");
+                let ask = if is_permits { Cost::ONE } else { Cost::new(5).unwrap() };
+                let Decision::Refuse(refusal) = gate.check(&attributes, ask, NOW) else {
+                    assert!(is_permits && used < 5, "{name} forgets {used}");
+                    continue;
+                };
+                // Nobody can tell when a permit comes back; its hold ends at the latest then.
+                let until = match refusal.violated[0].retry {
+                    Retry::At(until) => until,
+                    retry => {
+                        assert!(is_permits, "{name}: {retry:?}");
+                        NOW.saturating_add(window)
+                    }
+                };
+                assert!(until.saturating_since(NOW) <= 2 * window, "{name}, {used} used {ahead:?} ahead");
+                // The wait that is told is the wait that is kept.
+                let before = until.saturating_sub(Duration::from_nanos(1));
+                for now in [NOW.saturating_add(until.saturating_since(NOW) / 2), before] {
+                    let refusal = gate.check(&attributes, ask, now).into_result().unwrap_err();
+                    assert!(is_permits || refusal.violated[0].retry == Retry::At(until), "{name}");
+                }
+                assert!(
+                    gate.check(&attributes, ask, until).is_admit(),
+                    "{name}, {used} used {ahead:?} ahead"
+                );
+            }
+        }
     }
 }
 

@@ -158,9 +158,9 @@ impl Ledger {
     /// was no place has no record, so its same ask again is another spot grant, debited like the
     /// first.
     pub fn ask(&mut self, now: Timestamp, terms: &Terms, epoch: &Epoch, ask: &Ask) -> AskOutcome {
-        self.enter(terms, epoch);
         let now_us = micros(now);
-        let is_lost = epoch.is_after_loss && now_us < terms.lost_until_us(micros(epoch.began));
+        self.enter(now_us, terms, epoch);
+        let is_lost = epoch.is_after_loss && now_us < terms.lost_until_us(micros(epoch.began), now_us);
         if is_lost && !ask.is_leaving {
             let again = RECHECK.max(SPACING);
             let nothing = Grant { seq: ask.seq, epoch: epoch.number, is_lost, again, ..Grant::NOTHING };
@@ -211,8 +211,9 @@ impl Ledger {
         epoch: &Epoch,
         act: impl FnOnce(&mut LedgerStep<'_>) -> R,
     ) -> R {
-        self.enter(terms, epoch);
-        let mut step = LedgerStep { ledger: self, terms, now_us: micros(now), movement: Movement::default() };
+        let now_us = micros(now);
+        self.enter(now_us, terms, epoch);
+        let mut step = LedgerStep { ledger: self, terms, now_us, movement: Movement::default() };
         match &terms.kind {
             TermsKind::Bucket(refill) => {
                 step.drain(refill);
@@ -222,12 +223,43 @@ impl Ledger {
         act(&mut step)
     }
 
-    /// Begins anew where the epoch is another one, and takes over terms that have changed.
-    fn enter(&mut self, terms: &Terms, epoch: &Epoch) {
+    /// Begins anew where the epoch is another one, takes over terms that have changed, and brings
+    /// back what lies too far ahead.
+    fn enter(&mut self, now_us: u64, terms: &Terms, epoch: &Epoch) {
         if self.epoch != epoch.number || terms.has(Fault::RecordBegunAnew) {
             *self = Self::begin(terms, epoch);
         }
         self.renumber(terms);
+        self.bring_back(now_us, terms);
+    }
+
+    /// As [`Counter::brought_back`](crate::algorithm::Counter::brought_back): a bucket more than a
+    /// full drain ahead is used up now, a window after the next one is the window of now. Leases
+    /// end, as their instants mean nothing; what their holders have in hand stays theirs, and
+    /// counts as used.
+    fn bring_back(&mut self, now_us: u64, terms: &Terms) {
+        if !self.is_ahead(now_us, terms) {
+            return;
+        }
+        match &terms.kind {
+            TermsKind::Bucket(refill) => {
+                if self.used > 0 || !self.leases.is_empty() {
+                    self.used = refill.burst;
+                }
+                (self.rest, self.dust, self.at_us) = (0, 0, now_us);
+            }
+            TermsKind::Window(window) => self.end_us = window.end_us,
+        }
+        self.leases.clear();
+        self.crowded_us = 0;
+    }
+
+    /// Whether it lies further ahead than the limit could have written by now.
+    fn is_ahead(&self, now_us: u64, terms: &Terms) -> bool {
+        match &terms.kind {
+            TermsKind::Bucket(refill) => self.at_us > now_us.saturating_add(refill.drain_us()),
+            TermsKind::Window(window) => self.end_us > window.next_end_us,
+        }
     }
 
     /// The epoch it was begun in.
@@ -257,10 +289,10 @@ impl Ledger {
     }
 
     fn brought_to(&self, now: Timestamp, terms: &Terms) -> Self {
-        let mut copy = self.clone();
+        let (mut copy, now_us) = (self.clone(), micros(now));
         copy.renumber(terms);
-        let mut step =
-            LedgerStep { ledger: &mut copy, terms, now_us: micros(now), movement: Movement::default() };
+        copy.bring_back(now_us, terms);
+        let mut step = LedgerStep { ledger: &mut copy, terms, now_us, movement: Movement::default() };
         match &terms.kind {
             TermsKind::Bucket(refill) => {
                 step.drain(refill);
@@ -274,6 +306,7 @@ impl Ledger {
     fn is_up_to_date(&self, now: Timestamp, terms: &Terms) -> bool {
         let now_us = micros(now);
         match &terms.kind {
+            _ if self.is_ahead(now_us, terms) => false,
             TermsKind::Window(_) => self.has_numbers(terms) && now_us < self.end_us,
             TermsKind::Bucket(_) => {
                 if !self.has_numbers(terms) || self.at_us < now_us || terms.has(Fault::GrantWithoutDebit) {

@@ -60,6 +60,14 @@ pub(super) struct Refill {
     pub(super) unit_ns: u128,
 }
 
+impl Refill {
+    /// In how many microseconds a full bucket drains, rounded up.
+    pub(super) fn drain_us(&self) -> u64 {
+        let drains = (u128::from(self.burst) * u128::from(self.per_us)).div_ceil(self.units.into());
+        u64::try_from(drains).unwrap_or(u64::MAX)
+    }
+}
+
 /// A window that may take `limit`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LeaseWindow {
@@ -67,6 +75,8 @@ pub(super) struct LeaseWindow {
     /// The earliest instant at which a window that lasts at `now` may have begun.
     pub(super) start_us: u64,
     pub(super) end_us: u64,
+    /// The end of the window after it.
+    pub(super) next_end_us: u64,
 }
 
 /// Why an algorithm cannot be leased. The text names the value and the fix, without the name of the
@@ -157,7 +167,7 @@ impl Terms {
                 let limit = checked(fixed.limit())?;
                 let window = u64::try_from(fixed.window().as_micros()).unwrap_or(u64::MAX).max(1);
                 let now = micros(now);
-                let (start_us, end_us) = match fixed.start() {
+                let (start_us, end_us, next_end_us) = match fixed.start() {
                     WindowStart::Epoch => {
                         // A border within a microsecond counts as its end; the holder's margin is
                         // larger than that.
@@ -166,11 +176,16 @@ impl Terms {
                         (
                             index.saturating_mul(ns).div_ceil(1000),
                             (index.saturating_add(1).saturating_mul(ns)).div_ceil(1000),
+                            (index.saturating_add(2).saturating_mul(ns)).div_ceil(1000),
                         )
                     }
-                    WindowStart::FirstHit => (now.saturating_sub(window), now.saturating_add(window)),
+                    WindowStart::FirstHit => (
+                        now.saturating_sub(window),
+                        now.saturating_add(window),
+                        now.saturating_add(window.saturating_mul(2)),
+                    ),
                 };
-                TermsKind::Window(LeaseWindow { limit, start_us, end_us })
+                TermsKind::Window(LeaseWindow { limit, start_us, end_us, next_end_us })
             }
             #[cfg(feature = "calendar")]
             Algorithm::Calendar(calendar) => {
@@ -179,6 +194,7 @@ impl Terms {
                     limit: checked(calendar.limit())?,
                     start_us: micros(start),
                     end_us: micros(end),
+                    next_end_us: micros(calendar.next_end(end)),
                 })
             }
             other => return Err(TermsError::Algorithm(other.name())),
@@ -281,15 +297,12 @@ impl Terms {
 
     /// Until when a loss in the epoch that began at `began_us` matters to the limit: of a quota
     /// until all that may have been used before has drained or its window has ended. 0 if it does
-    /// not.
-    pub(super) fn lost_until_us(&self, began_us: u64) -> u64 {
+    /// not, or if the epoch begins more than a drain after `now_us`: the clock had been ahead.
+    pub(super) fn lost_until_us(&self, began_us: u64, now_us: u64) -> u64 {
         match &self.kind {
             _ if !self.is_quota => 0,
-            TermsKind::Bucket(refill) => {
-                let drains =
-                    (u128::from(refill.burst) * u128::from(refill.per_us)).div_ceil(refill.units.into());
-                began_us.saturating_add(u64::try_from(drains).unwrap_or(u64::MAX))
-            }
+            TermsKind::Bucket(refill) if began_us > now_us.saturating_add(refill.drain_us()) => 0,
+            TermsKind::Bucket(refill) => began_us.saturating_add(refill.drain_us()),
             TermsKind::Window(window) if began_us >= window.start_us => window.end_us,
             TermsKind::Window(_) => 0,
         }

@@ -94,9 +94,27 @@ impl Expiries {
         (place, stamp)
     }
 
-    /// Takes the permit at `place` out, if it is still the one with that stamp and expiry.
+    /// Lets those that expire after `explained` expire at `latest`, which is earlier. Whether there
+    /// were any.
+    pub(super) fn bring_back(&mut self, explained: u64, latest: u64) -> bool {
+        let mut lay_ahead = false;
+        while let Some(place) = self.len.checked_sub(1).and_then(|last| self.nth_place(last)) {
+            if self.nodes[place as usize].expires <= explained {
+                break;
+            }
+            lay_ahead = true;
+            self.root = self.remove_below(self.root, place);
+            let node = &mut self.nodes[place as usize];
+            *node = Node { expires: latest.min(explained), left: NIL, right: NIL, size: 1, ..*node };
+            self.root = self.insert_below(self.root, place);
+        }
+        lay_ahead
+    }
+
+    /// Takes the permit at `place` out, if it is still the one with that stamp and expiry, which
+    /// may have been brought back.
     pub(super) fn remove(&mut self, place: u32, stamp: u32, expires: u64) -> bool {
-        let is_it = |node: &Node| node.size > 0 && node.stamp == stamp && node.expires == expires;
+        let is_it = |node: &Node| node.size > 0 && node.stamp == stamp && node.expires <= expires;
         if !self.nodes.get(place as usize).is_some_and(is_it) {
             return false;
         }

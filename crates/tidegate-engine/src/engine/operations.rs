@@ -231,7 +231,9 @@ impl Engine {
         let RefundNote { namespace, .. } = notes::value(NoteKind::Refund, note)?;
         let owner = self.shared.table.namespaces().owner(&namespace);
         let full = |RefundKeysFull(until)| RequestError::RefundKeysFull { until };
-        self.shared.refunds.restore(RefundKey { owner, name }, note.until, now).map_err(full)?;
+        // A key that is kept for longer was remembered under a clock that was ahead.
+        let until = note.until.min(now.saturating_add(REFUND_KEY_KEPT));
+        self.shared.refunds.restore(RefundKey { owner, name }, until, now).map_err(full)?;
         Ok(())
     }
 

@@ -51,3 +51,60 @@ async fn data_of_an_earlier_version_is_read() {
     let blocked = daemon.ask("/v1/check", r#"{"user":"eve"}"#, "").await.json();
     assert_eq!(blocked["reason"], "blocked");
 }
+
+const LIMITS_OF_FIVE: &str = "  api: { limits: [\
+     { name: daily, key: [user], calendar: { limit: 5, unit: day, zone: Europe/Berlin } }, \
+     { name: hourly, key: [user], fixed: { limit: 5, window: 1h } }, \
+     { name: first-hit, key: [user], fixed: { limit: 5, window: 1h, start: first_hit } }, \
+     { name: slow, key: [user], rate: 5/h, burst: 5 }, \
+     { name: sliding, key: [user], rolling: { limit: 5, window: 2h } }, \
+     { name: approximate, key: [user], rolling: { limit: 5, window: 2h, accuracy: approximate } } ] }\n";
+
+/// 2026-11-27T14:46:10Z: four years before what is in the directory was charged.
+const FOUR_YEARS_BEFORE: Timestamp = Timestamp::from_secs(1_795_790_770);
+
+/// Before, `daily` told to come back in 1461 d, and `slow` another 4 d at each restart.
+#[tokio::test]
+async fn data_of_a_clock_that_was_ahead_locks_nobody_for_long() {
+    let folder = copy_of("data-d9d498ac-ahead");
+    let mut daemon =
+        RestartableDaemon::start_in(folder, Kept::Files, LIMITS_OF_FIVE, FOUR_YEARS_BEFORE).await;
+    let hours = |name: &str| match name {
+        "daily" => 48,
+        "sliding" | "approximate" => 4,
+        _ => 2,
+    };
+    let mut told: Vec<(String, u64)> = Vec::new();
+    for restart in 0..4_u64 {
+        let now_ms = FOUR_YEARS_BEFORE.as_secs() * 1000 + restart * 60_000;
+        let mut waits = Vec::new();
+        for user in ["ada", "bob"] {
+            let attributes = format!(r#"{{"user":"{user}"}}"#);
+            // Refused by all of which anything is used, and so charged to none.
+            let refusal = daemon.ask("/v1/check", &attributes, r#","cost":5"#).await.json();
+            for one in refusal["violated"].as_array().unwrap() {
+                let (name, wait) = (one["name"].as_str().unwrap(), one["retry_after_ms"].as_u64().unwrap());
+                assert!(restart > 0 || wait <= hours(name) * 3_600_000, "{user}: {one}");
+                waits.push((format!("{user} {name}"), now_ms + wait));
+            }
+        }
+        waits.sort();
+        if restart == 0 {
+            assert_eq!(waits.len(), 12, "six limits of ada, and of bob: {waits:?}");
+            told = waits;
+        } else {
+            for ((name, wait), (known, before)) in waits.iter().zip(&told) {
+                assert!(name == known && wait.abs_diff(*before) <= 1000, "{name}: {wait}, told {before}");
+            }
+        }
+        let next = FOUR_YEARS_BEFORE.saturating_add(Duration::from_secs((restart + 1) * 60));
+        daemon.restart_at(next).await;
+    }
+    // A refund key is there, and not for years.
+    let refund = r#","cost":1,"refund_key":"order-1815""#;
+    let refunded = daemon.ask("/v1/refund", r#"{"user":"dan"}"#, refund).await.json();
+    assert_eq!(refunded["refund"], "already_applied");
+    daemon.restart_at(FOUR_YEARS_BEFORE.saturating_add(Duration::from_hours(25))).await;
+    let refunded = daemon.ask("/v1/refund", r#"{"user":"dan"}"#, refund).await.json();
+    assert_eq!(refunded["refund"], "applied");
+}

@@ -101,7 +101,7 @@ local function read_operation(bytes, at)
   end
   if n.algorithm == CALENDAR then
     local window = windows[aux1]
-    n.number, n.ends = window[1], window[2]
+    n.number, n.ends, n.next_number = window[1], window[2], window[4]
   end
   return op, at
 end
@@ -115,7 +115,8 @@ local function general()
   local function is_empty(record)
     if record.blocked > 0 then return false end
     if record.n.viewed then return record.view ~= nil and record.n.m.is_empty(record.view) end
-    return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR)
+    -- Of a bucket and a calendar, the third number is an instant.
+    return record.a == 0 and record.b == 0 and (record.c == 0 or record.n.algorithm == CALENDAR or record.n.algorithm == BUCKET)
   end
 
   local function snapshot(record)
@@ -272,7 +273,7 @@ local function general()
           record.n, record.changed = n, true
           -- An instant ahead of a clock that stepped back may lie further ahead than the new
           -- window.
-          if n.algorithm == ROLLING then m.on_load(n, record.view) end
+          if n.algorithm == ROLLING then m.bring_back(n, record.view) end
         end
       elseif kind == CHECK or kind == REPORT or kind == ACQUIRE then
         -- Another algorithm starts anew with its first charge; a block is on the key and stays.
@@ -292,6 +293,7 @@ local function general()
           units = m.refund(n, view, op.units)
         elseif kind == ACQUIRE then
           units = m.acquire(n, view, op.holder, batch.id)
+          record.c = max(record.c, now)
           if units > 0 then made = { kind = 3, holder = op.holder } end
         else
           units = m.release(view, op.holder)

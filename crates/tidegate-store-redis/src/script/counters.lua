@@ -28,6 +28,9 @@ local LAYOUT_MAX = 31
 
 local counters = {}
 
+-- The longest block, 366 days: one that lasts longer was set under a clock that was ahead.
+local BLOCK_MAX = 31622400000000
+
 -- A counter that holds nothing is the same as none.
 local function begin(record, n, op, origin)
   record.exists, record.n, record.origin = true, n, origin
@@ -63,14 +66,17 @@ local function counter(op)
   if record.exists and not record.view and record.n.viewed and record.n.algorithm == op.n.algorithm then
     record.view = record.n.m.view(record, op)
   end
-  if now < latest and record.exists then
-    -- Before the decision and whatever it is: a refused batch could not bring a state back.
+  if record.exists then
+    -- Before the decision and whatever it is: a refused batch could not bring a state back, and the
+    -- wait that it is told would begin anew whenever the counter is read again.
+    if record.blocked > now + BLOCK_MAX then record.blocked, record.changed = now + BLOCK_MAX, true end
     if record.view then
-      record.changed = record.n.m.on_load(record.n, record.view) or record.changed
+      if record.n.m.bring_back(record.n, record.view, record.c) then
+        record.c, record.changed = min(record.c, now), true
+      end
     elseif not record.n.viewed then
-      local a, b, c = record.n.m.on_load(record.n, record.a, record.b, record.c)
-      record.changed = record.changed or a ~= record.a or b ~= record.b or c ~= record.c
-      record.a, record.b, record.c = a, b, c
+      local a, b, c = record.n.m.brought_back(record.n, record.a, record.b, record.c, op.n)
+      if a ~= record.a or b ~= record.b then record.a, record.b, record.c, record.changed = a, b, c, true end
     end
   end
   return record

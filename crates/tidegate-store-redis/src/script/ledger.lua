@@ -20,16 +20,24 @@ local function ledgers()
     local n = known[spec]
     if n then return n end
     local at
-    n = { spec = spec, units = 0, per_us = 1, quota = 0, unleased = 0, starts = 0, ends = 0 }
+    n = { spec = spec, units = 0, per_us = 1, quota = 0, unleased = 0, starts = 0, ends = 0, next_ends = 0, drain = 0 }
     n.kind, n.is_quota, n.limit, n.deepest, n.period_us, n.lent_max, n.leased_min, at = read('>BBddddd', spec)
     if n.kind == LEDGER_BUCKET then
       n.units, n.per_us, n.quota, n.unleased = read('>dddd', spec, at)
+      local parts = n.limit * n.per_us
+      if parts < 9007199254740992 then
+        n.drain = ceil(parts / n.units)
+      else
+        local wide = m.big()
+        n.drain = wide.about(wide.over(wide.times(wide.of(n.limit), wide.of(n.per_us)), wide.of(n.units)))
+      end
     elseif n.kind == LEDGER_CALENDAR then
-      n.starts, n.ends = windows[window][3], windows[window][2]
+      n.starts, n.ends, n.next_ends = windows[window][3], windows[window][2], windows[window][5]
     else
       local length, first_hit = read('>dB', spec, at)
       n.starts = first_hit == 1 and max(0, now - length) or floor(now / length) * length
       n.ends = first_hit == 1 and now + length or n.starts + length
+      n.next_ends = n.ends + length
     end
     known[spec] = n
     return n
@@ -139,6 +147,15 @@ local function ledgers()
       end
       g.dust, g.period_us = 0, n.period_us
     end
+    -- Too far ahead, as after a clock that was wrong: a bucket is used up now, a window is that of
+    -- now. Leases end; what their holders have in hand stays theirs, and counts as used.
+    local is_bucket = n.kind == LEDGER_BUCKET
+    if is_bucket and g.at > now + n.drain then
+      if g.used > 0 or #g.leases > 0 then g.used = n.limit end
+      g.rest, g.dust, g.at, g.leases, g.crowded = 0, 0, now, {}, 0
+    elseif not is_bucket and g.ends > n.next_ends then
+      g.ends, g.leases, g.crowded = n.ends, {}, 0
+    end
   end
 
   function m.credit(g, units) g.used = g.used - min(units, g.used) end
@@ -215,10 +232,9 @@ local function ledgers()
   local function lost_until(n)
     if not is_after_loss or n.is_quota == 0 then return 0 end
     if n.kind ~= LEDGER_BUCKET then return epoch_began >= n.starts and n.ends or 0 end
-    local parts = n.limit * n.per_us
-    if parts < 9007199254740992 then return epoch_began + ceil(parts / n.units) end
-    local wide = m.big()
-    return epoch_began + wide.about(wide.over(wide.times(wide.of(n.limit), wide.of(n.per_us)), wide.of(n.units)))
+    -- Begun later than that: the clock had been ahead.
+    if epoch_began > now + n.drain then return 0 end
+    return epoch_began + n.drain
   end
 
   local kinds = {}

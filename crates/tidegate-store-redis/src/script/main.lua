@@ -2,15 +2,17 @@
 
 for index = 1, window_count do
   local bytes, at = ARGV[3 + spec_count + index], 1
-  local first, ends, starts
+  local first, ends, starts, next_number, next_ends
   while at <= #bytes do
     local number, from, to
     number, from, to, at = read('>ddd', bytes, at)
+    if first and not next_number then next_number, next_ends = number, to end
     if from <= now and now < to then first, ends, starts = number, to, from end
   end
   -- The member's clock is too far from this one: it names others.
   if not first then return { NO_WINDOW, now, marker } end
-  windows[index] = { first, ends, starts }
+  -- A window that the member has not named is no further ahead than the next.
+  windows[index] = { first, ends, starts, next_number or T53, next_ends or T53 }
 end
 
 -- The names of the answers, which are asked for at once, stand right behind the beginning of each

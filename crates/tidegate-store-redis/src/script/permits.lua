@@ -147,9 +147,14 @@ algorithms[CONCURRENCY] = function()
     return 1
   end
 
-  -- Lets permits taken more than a hold ahead end a hold from now. Whether there were any.
-  function m.on_load(n, v)
+  -- Lets permits taken more than a hold ahead end a hold from now. Whether there were any. A permit
+  -- keeps its hold, which may have been longer: `taken`, the latest instant at which one was taken, 0
+  -- where it is not known, tells that from a clock that was ahead.
+  function m.bring_back(n, v, taken)
     local explained, ahead = now + 2 * n.window, {}
+    if taken ~= 0 and taken <= now + n.window then return false end
+    local _, last = m.usage(n, v)
+    if last <= explained then return false end
     if not v.left_over then
       for _, holder in ipairs(call('ZRANGEBYSCORE', v.set, '(' .. string.format('%.0f', explained), '+inf')) do
         if v.over[holder] == nil then ahead[#ahead + 1] = holder end

@@ -27,8 +27,8 @@ local LAYOUT = 1
 -- so, `remembers` if it is the marker that all members read that from, `refuses_loss` if nothing is
 -- decided while a loss is not acknowledged. The number, the beginning and the flag of the marker
 -- seen are told apart, so that most calls need not read it.
-local call_format, given, latest, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
-  acknowledges, remembers, refuses_loss = read('>BdddI2I2I4dBI4dBBB', ARGV[1])
+local call_format, given, kept_ms, spec_count, window_count, seen_number, seen_began, seen_flag, protocol, acknowledged_until,
+  acknowledges, remembers, refuses_loss = read('>BddI2I2I4dBI4dBBB', ARGV[1])
 if call_format ~= CALL_FORMAT then
   error('call format ' .. call_format .. ' is not ' .. CALL_FORMAT .. ', which this script reads')
 end
@@ -152,8 +152,10 @@ end
 --   carry(n, a, b, c, from) the state under these numbers of units counted under others
 --   keep_instant(n, a, b, c, from), undo_instant(n, a, b, c, made, was)
 --                           of buckets: carry and undo of an operation that keeps the instant
---   on_load(n, a, b, c)     the state brought back to what use explains, for a clock that has
---                           stepped back
+--   brought_back(n, a, b, c, of)
+--                           the state if it lies no further ahead than the limit could have written
+--                           by now, and otherwise brought back; `of` are the numbers of the
+--                           operation that looks at it
 --   drains(n, a, b, c)      in how many microseconds it will have drained, about
 -- Each is what the function of that name in `tidegate::algorithm::Counter` is.
 local algorithms = {}
@@ -164,5 +166,6 @@ local algorithms = {}
 --   usage(n, v)             units used, and when none will be
 --   snapshot(v), restore(v, saved)
 
--- The window of each calendar that holds now: its number, its end and its begin.
+-- The window of each calendar that holds now: its number, its end and its begin, and the number and
+-- the end of the next one.
 local windows = {}

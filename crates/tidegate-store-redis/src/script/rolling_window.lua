@@ -203,7 +203,7 @@ algorithms[ROLLING] = function()
   end
 
   -- Brings instants that lie more than a window ahead back to now. Whether there were any.
-  function m.on_load(n, v)
+  function m.bring_back(n, v)
     local last = newest(v)
     if not last or last[1] <= now + n.window then return false end
     cut(v, first(v, 0, function(e) return e[1] >= now end))

@@ -21,7 +21,8 @@ fn a_call_of_another_format_is_an_error_and_writes_nothing() {
     };
     let (reply, keys) = run(CALL_FORMAT + 1);
     let error = reply.unwrap_err().to_string();
-    assert!(error.contains("call format 2 is not 1, which this script reads"), "{error}");
+    let expected = format!("call format {} is not {CALL_FORMAT}, which this script reads", CALL_FORMAT + 1);
+    assert!(error.contains(&expected), "{error}");
     assert_eq!(keys, 0);
     let (reply, keys) = run(CALL_FORMAT);
     assert!(reply.is_ok(), "{reply:?}");

@@ -1,5 +1,5 @@
 -- Windows: one count, or two, and the number of the window they were counted in. A window's number
--- never decreases.
+-- never decreases, but where it lies after the next one.
 
 -- The common part of all windows with one count: `a` is the window, `b` the count, `c` the further
 -- state. `in_force(n, a, b, c)` gives the window that counts now.
@@ -37,8 +37,6 @@ local function counted(in_force)
     local earlier = made.before_a == made.after_a and made.before_b or 0
     return a, max(0, b - max(0, made.after_b - earlier)), c
   end
-
-  function m.on_load(n, a, b, c) return a, b, c end
 
   return m
 end
@@ -91,6 +89,19 @@ algorithms[FIXED] = function()
     return a, count, 0
   end
 
+  function m.brought_back(n, a, b, c)
+    local last
+    if n.shift < 0 then
+      last = floor(now / n.window) + 1
+    else
+      local whole, more = steps(now + n.window, n.shift)
+      last = more and whole + 1 or whole
+    end
+    if a <= last then return a, b, c end
+    if b == 0 then return 0, 0, 0 end
+    return n.shift < 0 and last - 1 or n.opens, b, 0
+  end
+
   function m.carry(n, a, b, c, from)
     if n.window == from.window and n.shift == from.shift then return a, b, c end
     return 0, 0, 0
@@ -121,6 +132,14 @@ algorithms[CALENDAR] = function()
     n.civil = string.sub(spec, at)
     n.number, n.ends = 0, 0
     return n
+  end
+
+  -- The windows are those of the operation: under another zone the count is carried over to its
+  -- window of now.
+  function m.brought_back(n, a, b, c, of)
+    if n.civil ~= of.civil or n.unit ~= of.unit or a <= of.next_number then return a, b, c end
+    if b == 0 then return 0, 0, 0 end
+    return of.number, b, of.ends
   end
 
   function m.carry(n, a, b, c, from)
@@ -216,7 +235,11 @@ algorithms[SLIDING] = function()
     return n.number, 0, min(used, n.largest)
   end
 
-  function m.on_load(n, a, b, c) return a, b, c end
+  function m.brought_back(n, a, b, c)
+    if a <= n.number + 1 then return a, b, c end
+    if b == 0 and c == 0 then return 0, 0, 0 end
+    return n.number, b, c
+  end
 
   function m.drains(n, a, b, c) return (a + 2) * n.window - now end
 

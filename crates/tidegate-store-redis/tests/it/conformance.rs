@@ -81,6 +81,9 @@ impl ConformanceStore for Harness {
                 command.arg("WITHSCORES");
             }
             let mut value: Value = command.query(&mut connection).unwrap();
+            if let Value::BulkString(bytes) = &mut value {
+                forget_when_charged(bytes);
+            }
             // A hash has no order of its own.
             if let (Value::Array(parts), "hash") = (&mut value, kind.as_str()) {
                 let mut pairs: Vec<_> = parts.chunks(2).map(|pair| format!("{pair:?}")).collect();
@@ -112,4 +115,16 @@ fn a_single_server_passes() {
     let report = run(&Harness::new(server.config(), Some(client), 5000));
     assert!(report.failed.is_empty(), "{report}");
     assert!(report.skipped.is_empty(), "{report}");
+}
+
+/// Leaves the instant of the latest charge out of the record of a bucket or of permits: it stays
+/// when a charge is taken back, and no answer depends on it.
+fn forget_when_charged(record: &mut [u8]) {
+    const CHARGED_AT: core::ops::Range<usize> = 41..49;
+    const ALGORITHM: usize = 50;
+    let keeps_it =
+        record.first() == Some(&1) && record.get(ALGORITHM).is_some_and(|byte| [1, 6].contains(byte));
+    if keeps_it {
+        record[CHARGED_AT].fill(0);
+    }
 }

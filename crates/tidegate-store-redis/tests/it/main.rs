@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod call_batches;
+mod clock_ahead;
 mod cluster;
 mod cluster_faults;
 mod conformance;

@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
-use tidegate_core::Algorithm;
 use tidegate_core::algorithm::Verdict;
+use tidegate_core::{Algorithm, Timestamp};
 
 use super::harness::ConformanceStore;
-use super::trial::{LIMIT, Passed, START, Trial, WINDOW, ensure, key};
+use super::trial::{LIMIT, Passed, START, Stopped, Trial, WINDOW, cost, ensure, key};
+use crate::{Key, Kind, Operation};
 
 /// Callers learn the time of the store from its answers.
 pub fn the_clock_of_the_answer_is_the_clock_of_the_store<H: ConformanceStore>(
@@ -109,4 +110,142 @@ pub fn a_clock_that_jumps_ahead_ten_years_grants_one_burst<H: ConformanceStore>(
         );
     }
     Ok(())
+}
+
+/// How far the clock was ahead: an hour, 40 days, four years.
+const AHEAD: [Duration; 3] =
+    [Duration::from_hours(1), Duration::from_hours(40 * 24), Duration::from_hours(1461 * 24)];
+
+/// What was counted under a clock that went ahead and came back locks nobody for more than two
+/// windows or one drain, and the wait that is told is the wait that is kept.
+pub fn a_clock_that_was_ahead_locks_nobody_for_long<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
+    for (at, ahead) in AHEAD.into_iter().enumerate() {
+        for (index, used) in used_ahead(trial, at, ahead)?.iter().enumerate() {
+            let until = used.told_wait(trial)?;
+            used.keeps_wait(trial, until, index as u32)?;
+        }
+    }
+    Ok(())
+}
+
+/// The same over three restarts: each tells the wait that was told before it.
+pub fn the_wait_after_a_clock_that_was_ahead_outlives_restarts<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    let mut trial = Trial::new(trial.harness);
+    for (at, ahead) in AHEAD.into_iter().enumerate() {
+        let all = used_ahead(&trial, at, ahead)?;
+        let back = trial.now();
+        let mut told = Vec::new();
+        for restart in 0..3_u32 {
+            trial = trial.reopened()?;
+            for (index, used) in all.iter().enumerate() {
+                let until = used.told_wait(&trial)?;
+                match told.get(index) {
+                    None => told.push(until),
+                    Some(before) => {
+                        let name = used.algorithm.name();
+                        ensure!(
+                            until == *before,
+                            "{name}, restart {restart}: wait until {until}, told {before}"
+                        );
+                    }
+                }
+            }
+            trial.advance(Duration::from_secs(2));
+        }
+        for (used, until) in all.iter().zip(told) {
+            trial.set_now(back.saturating_add(Duration::from_secs(6)));
+            used.keeps_wait(&trial, until, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// A key that was used while the clock was ahead.
+struct UsedAhead {
+    algorithm: Algorithm,
+    key: Key,
+    /// Units in use.
+    used: u64,
+    back: Timestamp,
+}
+
+/// Uses keys of every algorithm, one unit and all of them, under a clock that is ahead, and sets it
+/// back.
+fn used_ahead<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+    round: usize,
+    ahead: Duration,
+) -> Result<Vec<UsedAhead>, Stopped> {
+    let back = START.saturating_add(Duration::from_hours(1000 * (round as u64 + 1)) + WINDOW / 3);
+    trial.set_now(back.saturating_add(ahead));
+    let mut all = Vec::new();
+    for (index, algorithm) in trial.algorithms().into_iter().enumerate() {
+        for used in [1, LIMIT] {
+            let key = key(&format!("used ahead {round} {index} {used}"));
+            trial.spend(&key, &algorithm, used)?;
+            all.push(UsedAhead { algorithm: algorithm.clone(), key, used, back });
+        }
+    }
+    trial.set_now(back);
+    Ok(all)
+}
+
+impl UsedAhead {
+    /// As much as fits only when nothing is used; of permits one.
+    fn ask<H: ConformanceStore>(&self, trial: &Trial<'_, H>) -> Operation {
+        let admit = trial.admit(&self.key, &self.algorithm);
+        match admit.kind {
+            Kind::Check { .. } => Operation { kind: Kind::Check { cost: cost(LIMIT) }, ..admit },
+            _ => admit,
+        }
+    }
+
+    /// Whether some permits are free, so that there is nothing to wait for.
+    fn has_room(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Concurrency(_)) && self.used < LIMIT
+    }
+
+    /// Until when it is told to wait: no longer than two windows from when the clock was set back.
+    fn told_wait<H: ConformanceStore>(&self, trial: &Trial<'_, H>) -> Result<Timestamp, Stopped> {
+        let (name, used) = (self.algorithm.name(), self.used);
+        if self.has_room() {
+            return Ok(self.back);
+        }
+        let outcome = trial.one(self.ask(trial))?;
+        let Verdict::Wait { until } = outcome.verdict else {
+            return Err(Stopped::Failed(format!("{name} forgets {used} units: {outcome:?}")));
+        };
+        let wait = until.saturating_since(self.back);
+        ensure!(wait <= 2 * WINDOW, "{name} with {used} units used ahead tells to wait {wait:?}");
+        Ok(until)
+    }
+
+    /// Refused a step before, admitted then.
+    fn keeps_wait<H: ConformanceStore>(&self, trial: &Trial<'_, H>, until: Timestamp, parts: u32) -> Passed {
+        if self.has_room() {
+            return Ok(());
+        }
+        let name = self.algorithm.name();
+        let step = Duration::from_nanos(trial.step());
+        let wait = until.saturating_since(trial.now());
+        for instant in [
+            trial.now().saturating_add(wait / (parts + 2)),
+            until.saturating_sub(step + Duration::from_millis(1)),
+        ] {
+            let nanos = instant.as_nanos() / trial.step() * trial.step();
+            trial.set_now(Timestamp::from_nanos(nanos));
+            let outcome = trial.one(self.ask(trial))?;
+            let Verdict::Wait { until: again } = outcome.verdict else {
+                return Err(Stopped::Failed(format!("{name} admits before {until}: {outcome:?}")));
+            };
+            ensure!(again == until, "{name} tells {again} after {until}");
+        }
+        trial.set_now(until);
+        let outcome = trial.one(self.ask(trial))?;
+        ensure!(outcome.verdict == Verdict::Admit, "{name} refuses when the wait is over: {outcome:?}");
+        trial.set_now(self.back);
+        Ok(())
+    }
 }

@@ -216,13 +216,14 @@ impl Shelf {
         }
     }
 
-    /// Brings a counter back that lies too far ahead of a clock that has stepped back.
-    pub(super) fn on_load(&mut self, key: &Key, now: Timestamp) {
-        let Some(before) = self.take(key) else { return };
-        let mut record = before.clone();
-        record.on_load(now);
-        let changed = record != before;
-        self.put(key, Some(record), changed, now);
+    /// Brings back a counter that lies too far ahead, as after a clock that was wrong.
+    pub(super) fn bring_back(&mut self, key: &Key, of: &Algorithm, now: Timestamp) {
+        if self.get(key).is_some_and(|record| record.lies_ahead(of, now))
+            && let Some(mut record) = self.take(key)
+        {
+            record.bring_back(of, now);
+            self.put(key, Some(record), true, now);
+        }
     }
 
     /// Sees that `growth` more bytes fit, by forgetting counters other than `kept` that need not be
@@ -425,7 +426,8 @@ impl Shelf {
         entries.sort_by_key(|(key, _)| *key);
         let mut text = String::new();
         for (key, entry) in entries {
-            writeln!(text, "{} {:?}", key.escape_ascii(), entry.record).expect("text always takes more");
+            let record = entry.record.as_ref().map(Record::without_charged_at);
+            writeln!(text, "{} {record:?}", key.escape_ascii()).expect("text always takes more");
         }
         text
     }

@@ -51,6 +51,7 @@ impl Record {
                 usage: Usage::Ledger(Box::new(Ledger::begin(&terms, &epoch))),
                 blocked_until: Timestamp::MIN,
                 origin: by,
+                charged_at: Timestamp::MIN,
             }),
         };
         if *record.algorithm != *algorithm {

@@ -167,20 +167,42 @@ impl PermitSet {
 
     /// Lets permits that were taken more than a hold ahead of `now` end a hold from `now`, as after
     /// a clock that was wrong. Those taken less far ahead keep their expiry: a clock that wanders
-    /// admits no more for it.
-    pub(crate) fn on_load(&mut self, concurrency: &Concurrency, now: Timestamp) {
+    /// admits no more for it. Whether there were any.
+    ///
+    /// A permit keeps the hold by which it was taken, which may have been longer: `taken_at`, the
+    /// latest instant at which one was taken, tells that from a clock that was ahead;
+    /// [`Timestamp::MIN`] stands for not known.
+    pub(crate) fn bring_back(
+        &mut self,
+        concurrency: &Concurrency,
+        taken_at: Timestamp,
+        now: Timestamp,
+    ) -> bool {
+        if !self.lies_ahead(concurrency, taken_at, now) {
+            return false;
+        }
         let latest = now.saturating_add(concurrency.hold());
-        let explained = latest.saturating_add(concurrency.hold());
+        let mut lay_ahead = false;
         while let Some(&(expires, holder)) = self.expiries.last() {
-            if expires <= explained {
+            if expires <= latest.saturating_add(concurrency.hold()) {
                 break;
             }
+            lay_ahead = true;
             self.expiries.pop_last();
             self.expiries.insert((latest, holder));
             if let Some(held) = self.holders.get_mut(&holder) {
                 held.expires = latest;
             }
         }
+        lay_ahead
+    }
+
+    /// Whether permits were taken more than a hold ahead of `now`.
+    pub(crate) fn lies_ahead(&self, concurrency: &Concurrency, taken_at: Timestamp, now: Timestamp) -> bool {
+        let latest = now.saturating_add(concurrency.hold());
+        let explained = latest.saturating_add(concurrency.hold());
+        (taken_at == Timestamp::MIN || taken_at > latest)
+            && self.expiries.last().is_some_and(|(expires, _)| *expires > explained)
     }
 }
 

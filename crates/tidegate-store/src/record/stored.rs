@@ -20,12 +20,16 @@ use super::unit_log::UnitLog;
 use super::{Record, Usage};
 use crate::{HolderId, RequestId};
 
-/// The layout of a counter, and the only one there has been.
+/// The layout of a counter.
 const LAYOUT: u8 = 1;
 
 /// The layout of a ledger: the same, but for what is used, which stands there as the ledger's own
 /// bytes after their length.
 const LEDGER_LAYOUT: u8 = 2;
+
+/// The layout of a bucket or of permits of which the instant of the latest charge is known: that of
+/// a counter, and the instant. Those that are older have the layout of a counter.
+const CHARGED_LAYOUT: u8 = 3;
 
 /// Bytes that are no record of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,7 +93,12 @@ impl Record {
     /// Writes it to the end of `bytes`.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let mut writer = Writer(bytes);
-        writer.byte(if let Usage::Ledger(_) = self.usage { LEDGER_LAYOUT } else { LAYOUT });
+        let is_charged = self.charged_at > Timestamp::MIN;
+        writer.byte(match self.usage {
+            Usage::Ledger(_) => LEDGER_LAYOUT,
+            _ if is_charged => CHARGED_LAYOUT,
+            _ => LAYOUT,
+        });
         // One byte for the length: the longest is a calendar with the name of a zone.
         let length = writer.0.len();
         writer.byte(0);
@@ -126,6 +135,9 @@ impl Record {
         }
         writer.number(self.blocked_until.as_nanos());
         writer.wide(self.origin.0);
+        if is_charged {
+            writer.number(self.charged_at.as_nanos());
+        }
     }
 
     /// The record that wrote these bytes.
@@ -137,7 +149,7 @@ impl Record {
         const SHORT: &str = "they end too early";
         let mut reader = Reader(bytes);
         let layout = reader.byte().ok_or(SHORT)?;
-        if layout != LAYOUT && layout != LEDGER_LAYOUT {
+        if ![LAYOUT, LEDGER_LAYOUT, CHARGED_LAYOUT].contains(&layout) {
             return Err("they are of a layout this version does not know");
         }
         let length = reader.byte().ok_or(SHORT)?;
@@ -160,8 +172,16 @@ impl Record {
         };
         let blocked_until = Timestamp::from_nanos(reader.number().ok_or(SHORT)?);
         let origin = RequestId(reader.wide().ok_or(SHORT)?);
+        let mut charged_at = Timestamp::MIN;
+        if layout == CHARGED_LAYOUT {
+            charged_at = Timestamp::from_nanos(reader.number().ok_or(SHORT)?);
+            let has_one = matches!(*algorithm, Algorithm::Bucket(_) | Algorithm::Concurrency(_));
+            if !has_one || charged_at == Timestamp::MIN {
+                return Err("an instant of a charge where none is kept");
+            }
+        }
         if reader.0.is_empty() {
-            Ok(Self { algorithm, usage, blocked_until, origin })
+            Ok(Self { algorithm, usage, blocked_until, origin, charged_at })
         } else {
             Err("they go on after the end")
         }

@@ -174,15 +174,21 @@ impl UnitLog {
         }
     }
 
+    /// Whether instants lie more than a window ahead of `now`.
+    pub(crate) fn lies_ahead(&self, window: Duration, now: Timestamp) -> bool {
+        self.entries.back().is_some_and(|newest| newest.at > now.saturating_add(window))
+    }
+
     /// Brings instants that lie more than a window ahead of `now` back to `now`, as after a clock
-    /// that was wrong.
-    pub(crate) fn on_load(&mut self, window: Duration, now: Timestamp) {
-        if self.entries.back().is_none_or(|newest| newest.at <= now.saturating_add(window)) {
-            return;
+    /// that was wrong. Whether there were any.
+    pub(crate) fn bring_back(&mut self, window: Duration, now: Timestamp) -> bool {
+        if !self.lies_ahead(window, now) {
+            return false;
         }
         let through = self.total();
         self.entries.retain(|entry| entry.at < now);
         self.entries.push_back(LogEntry { at: now, through });
+        true
     }
 
     /// Units counted before the first entry, and the entries: an instant, and all units up to and

@@ -59,8 +59,13 @@ pub(super) fn is_drained(algorithm: &Algorithm, state: State, now: Timestamp) ->
     with_counter!(algorithm, counter => counter.is_drained(state, now), true)
 }
 
-pub(super) fn on_load(algorithm: &Algorithm, state: State, now: Timestamp) -> State {
-    with_counter!(algorithm, counter => counter.on_load(state, now), state)
+pub(super) fn brought_back(
+    algorithm: &Algorithm,
+    state: State,
+    charged_at: Timestamp,
+    now: Timestamp,
+) -> State {
+    with_counter!(algorithm, counter => counter.brought_back(state, charged_at, now), state)
 }
 
 /// The state under `to` of what was `state` under `from`, both the same algorithm, keeping what

@@ -133,7 +133,9 @@ proptest! {
                     prop_assert!(bucket.refund(state, cost, now).to_bits() <= bits);
                     let charged = Charged { before: state, after: State::from_bits(after), cost };
                     prop_assert!(bucket.undo(state, &charged, now).to_bits() <= bits || after == bits);
-                    prop_assert!(bucket.on_load(state, now).to_bits() <= bits);
+                    for charged_at in [Timestamp::MIN, at(after), Timestamp::MAX] {
+                        prop_assert!(bucket.brought_back(state, charged_at, now).to_bits() <= bits);
+                    }
                     let _ = (bucket.used(state, now), bucket.reset_at(state, now), bucket.is_drained(state, now));
                     let _ = (bucket.carry_over(state, &other, now), bucket.carry_instant(state, &other, now));
                     let undone = bucket.undo_instant(state, &charged, &other, now);
@@ -322,18 +324,40 @@ fn a_charge_taken_back_late_gives_back_only_what_has_not_refilled() {
 }
 
 #[test]
-fn a_clock_that_was_ten_years_ahead_keeps_no_key_out_longer_than_its_largest_debt() {
+fn a_clock_that_was_ten_years_ahead_keeps_no_key_out_longer_than_a_drain() {
     let bucket = bucket("100/s", 100);
     let ten_years = 3_653 * 86_400_000_000_000;
     let ahead = drain(&bucket, State::EMPTY, at(START + ten_years)).1;
     assert_eq!(bucket.decide(ahead, Cost::ONE, at(START)), bucket.decide(ahead, Cost::ONE, at(START)));
     assert_eq!(bucket.remaining(ahead, at(START)), 0);
-    let loaded = bucket.on_load(ahead, at(START));
-    assert_eq!(bucket.remaining(loaded, at(START)), 0);
-    assert_eq!(bucket.reset_at(loaded, at(START)), at(START + 101_000_000_000));
-    // A state that usage explains is not changed.
+    let back = bucket.brought_back(ahead, Timestamp::MIN, at(START));
+    assert_eq!(bucket.remaining(back, at(START)), 0);
+    assert_eq!(bucket.reset_at(back, at(START)), at(START + 1_000_000_000));
+    // What use explains is not changed, wherever it was charged.
     let used = drain(&bucket, State::EMPTY, at(START)).1;
-    assert_eq!(bucket.on_load(used, at(START)), used);
+    for charged_at in [START, START + 1, START + ten_years] {
+        assert_eq!(bucket.brought_back(used, at(charged_at), at(START)), used);
+    }
+}
+
+#[test]
+fn debt_is_told_from_a_clock_that_was_ahead_by_when_it_was_charged() {
+    let bucket = bucket("100/10s", 100);
+    let (now, a_drain, two_drains) = (at(START), at(START + 10_000_000_000), at(START + 20_000_000_000));
+    let used_up = drain(&bucket, State::EMPTY, now).1;
+    // A drain is not brought back: clocks wander. More is.
+    let ahead = drain(&bucket, State::EMPTY, a_drain).1;
+    assert_eq!(bucket.brought_back(ahead, a_drain, now), ahead);
+    let ahead = drain(&bucket, State::EMPTY, two_drains).1;
+    assert_eq!(bucket.brought_back(ahead, two_drains, now), used_up);
+    assert_eq!(bucket.brought_back(ahead, Timestamp::MIN, now), ahead, "it may be debt");
+    // Reports of ten bursts are debt, also where the clock has stepped back by a drain.
+    let in_debt = bucket.charge(State::EMPTY, cost(1_000), now);
+    for charged_at in [Timestamp::MIN, now, a_drain] {
+        assert_eq!(bucket.brought_back(in_debt, charged_at, now), in_debt);
+    }
+    // By more than that, nobody can tell how much of it has drained.
+    assert_eq!(bucket.brought_back(in_debt, two_drains, now), used_up);
 }
 
 #[test]

@@ -71,3 +71,67 @@ fn an_empty_window_that_lies_ahead_is_drained_when_the_clock_reaches_it() {
     assert!(!sliding.is_drained(state, now));
     assert_eq!(sliding.drained_at(state, now), later);
 }
+
+/// How far the clock was ahead when a key was used: an hour, 40 days, four years.
+const AHEAD: [Duration; 3] =
+    [Duration::from_hours(1), Duration::from_hours(40 * 24), Duration::from_hours(4 * 366 * 24)];
+
+/// Uses a key with a limit of 5 under a clock that is ahead, and brings it back `now`. The wait
+/// that is told then is kept, and no key waits longer than `longest`.
+fn comes_back<C: Counter>(counter: &C, longest: Duration) {
+    let now = at(NOW);
+    for ahead in AHEAD {
+        for units in [1, 5] {
+            let cost = Cost::new(units).unwrap();
+            let charged_at = now.saturating_add(ahead);
+            let state = counter.charge(State::EMPTY, cost, charged_at);
+            let back = counter.brought_back(state, charged_at, now);
+            assert!(counter.used(back, now) >= units, "nothing is forgotten");
+            assert_eq!(counter.brought_back(back, charged_at, now), back);
+            assert!(counter.reset_at(back, now).saturating_since(now) <= longest, "{ahead:?}, {units} used");
+            let full = Cost::new(5).unwrap();
+            let Verdict::Wait { until } = counter.decide(back, full, now).0 else {
+                panic!("{units} of 5 are used")
+            };
+            assert!(until.saturating_since(now) <= longest, "{ahead:?}, {units} used");
+            // Read again at any instant before, it is as it was.
+            for part in 0..8 {
+                let earlier = now.saturating_add(until.saturating_since(now) * part / 8);
+                assert_eq!(counter.brought_back(back, charged_at, earlier), back);
+                assert_eq!(counter.decide(back, full, earlier).0, Verdict::Wait { until });
+            }
+            assert_eq!(counter.decide(back, full, until).0, Verdict::Admit);
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_ahead_locks_no_key_for_more_than_two_windows_or_one_drain() {
+    let window = Duration::from_mins(10);
+    for start in [WindowStart::Epoch, WindowStart::FirstHit] {
+        comes_back(&Fixed::new(5, window, start).unwrap(), 2 * window);
+    }
+    comes_back(&SlidingCounter::new(5, window).unwrap(), 2 * window);
+    comes_back(&Calendar::new(5, CivilUnit::Minute, "UTC").unwrap(), 2 * Duration::from_mins(1));
+    comes_back(&Bucket::new("5/10m".parse().unwrap(), 5).unwrap(), window);
+    let (day, week) = (Duration::from_hours(24), Duration::from_hours(7 * 24));
+    for (unit, length) in [(CivilUnit::Day, day), (CivilUnit::Week, week), (CivilUnit::Month, 31 * day)] {
+        comes_back(&Calendar::new(5, unit, "Europe/Berlin").unwrap(), 2 * length);
+    }
+}
+
+#[test]
+fn what_was_used_at_most_one_window_ahead_stays() {
+    fn stays<C: Counter>(counter: &C, window: Duration) {
+        for ahead in [Duration::ZERO, window / 2, window] {
+            let state = counter.charge(State::EMPTY, Cost::new(5).unwrap(), at(NOW).saturating_add(ahead));
+            assert_eq!(counter.brought_back(state, Timestamp::MIN, at(NOW)), state, "{ahead:?}");
+        }
+    }
+    let window = Duration::from_mins(10);
+    stays(&Fixed::new(5, window, WindowStart::Epoch).unwrap(), window);
+    stays(&Fixed::new(5, window, WindowStart::FirstHit).unwrap(), window);
+    stays(&SlidingCounter::new(5, window).unwrap(), window);
+    stays(&Bucket::new("5/10m".parse().unwrap(), 5).unwrap(), window);
+    stays(&Calendar::new(5, CivilUnit::Day, "Europe/Berlin").unwrap(), Duration::from_hours(24));
+}

@@ -109,11 +109,18 @@ impl Envelope {
         }
     }
 
-    /// Whether it was left as it was.
-    fn load(&mut self, now: u64) -> bool {
+    /// Forgets what is used beyond the largest debt.
+    fn bound(&mut self, now: u64) {
         let deepest = i128::from(self.deepest()) * PARTS;
         if self.used(i128::from(now) * 3) > deepest {
             self.sum_up(deepest, now);
+        }
+    }
+
+    /// Counts as used up now if more is used than the largest debt. Whether it was left as it was.
+    fn bring_back(&mut self, now: u64) -> bool {
+        if self.used(i128::from(now) * 3) > i128::from(self.deepest()) * PARTS {
+            self.sum_up(i128::from(self.burst) * PARTS, now);
             return false;
         }
         true
@@ -124,7 +131,7 @@ impl Envelope {
         if self.rate == to.rate {
             (to.forgotten, to.overstated) = (self.forgotten, self.overstated);
             to.log = core::mem::take(&mut self.log);
-            to.load(now);
+            to.bound(now);
             *self = to;
             return;
         }
@@ -207,8 +214,8 @@ impl World {
             Letter::Undo(on_top) => self.undo(on_top),
             Letter::Move(by) => self.now = moved(self.now, by),
             Letter::Load => {
-                self.state = self.bucket.on_load(self.state, now);
-                if !self.envelope.load(self.now) {
+                self.state = self.bucket.brought_back(self.state, Timestamp::MIN, now);
+                if !self.envelope.bring_back(self.now) {
                     self.charges.clear();
                 }
             }

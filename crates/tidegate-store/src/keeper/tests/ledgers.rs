@@ -1,5 +1,7 @@
 //! Ledgers of leased limits in a keeper: their room, their epochs, and what they share a key with.
 
+use core::time::Duration;
+
 use tidegate_core::algorithm::{Bucket, Verdict};
 use tidegate_core::lease::{Ask, Grant, HOLDERS_MAX, HolderName};
 
@@ -216,8 +218,9 @@ fn a_clock_that_stepped_back_lends_what_was_left_and_nothing_drains_before_it_ha
     world.write();
     world.keeper = World::new(0).keeper;
     let mut lent = 0;
-    for (turn, seconds) in [0, 1000, 2000, 3599].into_iter().enumerate() {
-        world.now = after(seconds);
+    // Half a second drains it: less than that.
+    for (turn, millis) in [510, 600, 800, 999].into_iter().enumerate() {
+        world.now = START.saturating_add(Duration::from_millis(3_599_000 + millis));
         let more = Ask { need: 2, need_min: 1, ..ask(5, turn as u32 + 1) };
         lent += world.run([asks(1, more)]).answer.grants[0].unwrap().lump;
     }
@@ -225,4 +228,21 @@ fn a_clock_that_stepped_back_lends_what_was_left_and_nothing_drains_before_it_ha
     world.now = after(3601);
     let more = Ask { need: 2, need_min: 1, ..ask(5, 9) };
     assert!(world.run([asks(1, more)]).answer.grants[0].unwrap().lump > 0);
+}
+
+#[test]
+fn a_ledger_of_a_clock_that_was_ahead_is_used_up_and_lends_again_within_a_drain() {
+    for ahead in [3600, 40 * 86_400, 1461 * 86_400] {
+        let mut world = World::new(0);
+        world.now = after(ahead);
+        let spent = Ask { need: 45, need_min: 45, ..ask(1, 1) };
+        world.run([asks(1, spent)]);
+        world.write();
+        world.keeper = World::new(0).keeper;
+        world.now = START;
+        let more = |seq| Ask { need: 2, need_min: 1, ..ask(5, seq) };
+        assert_eq!(world.run([asks(1, more(1))]).answer.grants[0].unwrap().lump, 0, "it is used up");
+        world.now = START.saturating_add(Duration::from_millis(500));
+        assert!(world.run([asks(1, more(2))]).answer.grants[0].unwrap().lump > 0, "{ahead} s ahead");
+    }
 }

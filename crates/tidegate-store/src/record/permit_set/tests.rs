@@ -69,8 +69,10 @@ fn an_expired_permit_given_back_was_none() {
 fn only_permits_from_more_than_a_hold_ahead_are_brought_back() {
     let ten = of(3, 10);
     let mut set = taken(&ten, &[(1, 39), (2, 40), (3, 41)]);
-    set.on_load(&ten, at(31));
+    assert!(!set.bring_back(&ten, at(41), at(31)));
     assert_eq!(set.reset_at(at(31)), at(51), "taken ten seconds ahead, within a hold");
-    set.on_load(&ten, at(5));
+    assert!(!set.bring_back(&ten, at(5), at(5)), "of a longer hold, taken now");
+    assert!(set.clone().bring_back(&ten, Timestamp::MIN, at(5)), "when they were taken is not known");
+    assert!(set.bring_back(&ten, at(41), at(5)));
     assert_eq!((set.held(at(5)), set.reset_at(at(5)), set.held(at(15))), (3, at(15), 0));
 }

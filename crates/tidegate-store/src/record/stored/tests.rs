@@ -139,7 +139,7 @@ proptest! {
         let cut = cut.index(bytes.len());
         for bytes in [&bytes[..], &bytes[..cut]] {
             let Ok(mut record) = Record::read(bytes, &mut numbers()) else { continue };
-            record.on_load(START);
+            record.bring_back(&record.algorithm.clone(), START);
             let key = Key::new("api", b"limit", b"ada").unwrap();
             let admit = Operation::admit(key, Algorithm::clone(&record.algorithm), Cost::ONE, HolderId(3));
             record.apply(&admit, RequestId(2), &[], START);
@@ -227,7 +227,7 @@ fn a_claim_of_more_than_there_is_takes_no_memory() {
 #[test]
 fn a_layout_of_the_future_is_an_error_that_says_so() {
     let mut bytes = written(&Record::new(algorithms()[0].clone(), RequestId(0)));
-    bytes[0] = LEDGER_LAYOUT + 1;
+    bytes[0] = CHARGED_LAYOUT + 1;
     let error = Record::read(&bytes, &mut numbers()).unwrap_err().to_string();
     assert!(error.contains("layout this version does not know"), "{error}");
 }
@@ -239,12 +239,20 @@ fn a_counter_stands_as_it_did_before_there_were_ledgers() {
     let check = Operation::new(key, algorithms()[0].clone(), Kind::Check { cost: Cost::ONE });
     record.apply(&check, RequestId(1), &[], START);
     let bytes = written(&record);
-    // Layout, numbers of so many bytes, what is used, no block, and the batch that began it.
-    let mut expected = vec![1, 10, 1, 7, 128, 176, 157, 194, 223, 1, 20, 0];
+    // Layout, numbers of so many bytes, what is used, no block, the batch that began it, and when
+    // it was charged.
+    let mut expected = vec![3, 10, 1, 7, 128, 176, 157, 194, 223, 1, 20, 0];
     expected.extend([237, 169, 117, 65, 226, 137, 235, 99, 0, 5]);
     expected.extend([0; 15]);
+    let before = expected.clone();
+    expected.extend([128, 128, 208, 157, 233, 206, 184, 253, 24]);
     assert_eq!(bytes, expected);
-    assert_eq!(Record::read(&bytes, &mut numbers()), Ok(record));
+    assert_eq!(Record::read(&bytes, &mut numbers()), Ok(record.clone()));
+    // As it stood before that was kept.
+    let before = [&[LAYOUT], &before[1..]].concat();
+    let old = Record { charged_at: Timestamp::MIN, ..record };
+    assert_eq!(Record::read(&before, &mut numbers()), Ok(old.clone()));
+    assert_eq!(written(&old), before);
 }
 
 #[test]

@@ -115,10 +115,10 @@ fn the_end_of_time_is_no_way_out() {
 fn only_a_step_back_of_more_than_a_window_brings_instants_back() {
     let log = charged(&[(0, 1), (100, 2), (105, 3)]);
     let mut near = log.clone();
-    near.on_load(WINDOW, at(95));
+    near.bring_back(WINDOW, at(95));
     assert_eq!(near, log);
     let mut far = log;
-    far.on_load(WINDOW, at(94));
+    far.bring_back(WINDOW, at(94));
     assert_eq!((far.used(WINDOW, at(94)), far.used(WINDOW, at(104))), (5, 0));
     assert_eq!(far.entries.back().unwrap().at, at(94));
 }

@@ -1,0 +1,81 @@
+//! Counters of a program whose clock went ahead and came back.
+//!
+//! A refusal that tells to wait for longer than its limit can ask for is the sign of it. What the
+//! counter holds is then brought back, as
+//! [`Counter::brought_back`](crate::algorithm::Counter::brought_back) says, in a write of its own,
+//! and decided anew. So the waits that are told afterwards are kept, and a decision that admits
+//! looks for nothing.
+
+use core::time::Duration;
+
+use super::charge::with_counter;
+use super::probe::Probe;
+use crate::algorithm::{Algorithm, Counter};
+use crate::cost::Cost;
+use crate::permits::PermitsHandle;
+use crate::ring::RingHandle;
+use crate::table::{KeyTable, Unwritten};
+use crate::time::Timestamp;
+
+impl KeyTable {
+    /// Brings the counter of a refused probe back and decides it anew, if it is further ahead than
+    /// its limit could have written by now; `until` is the end of the wait it told.
+    #[cold]
+    pub(super) fn bring_back_if_ahead(
+        &self,
+        probe: &mut Probe<'_>,
+        until: Timestamp,
+        cost: Cost,
+        now: Timestamp,
+    ) {
+        if until > now.saturating_add(longest_wait(probe.algorithm)) && self.bring_back(probe, now) {
+            self.answer(probe, cost, now);
+        }
+    }
+
+    /// Whether the counter of a probe was ahead, and is not now.
+    fn bring_back(&self, probe: &mut Probe<'_>, now: Timestamp) -> bool {
+        match probe.algorithm {
+            Algorithm::Rolling(rolling) => {
+                let ring = RingHandle::from_bits(self.state(probe, now).to_bits());
+                return ring.is_some_and(|ring| self.rings.bring_back(ring, rolling, now));
+            }
+            Algorithm::Concurrency(concurrency) => {
+                let permits = PermitsHandle::from_bits(self.state(probe, now).to_bits());
+                return permits.is_some_and(|permits| self.permits.bring_back(permits, concurrency, now));
+            }
+            _ => {}
+        }
+        loop {
+            let state = self.state(probe, now);
+            // A word does not say when it was written; none was later.
+            let charged_at = self.written_at();
+            let back = with_counter!(
+                probe.algorithm,
+                counter => counter.brought_back(state, charged_at, now),
+                return false
+            );
+            if back == state {
+                return false;
+            }
+            match self.write(probe.key, probe.entry, probe.spec.number(), back, now) {
+                Ok(entry) => {
+                    probe.entry = entry;
+                    return true;
+                }
+                // Somebody else wrote, perhaps this very state.
+                Err(Unwritten::Moved) => probe.entry = self.look(probe.key),
+                // The key is in the table.
+                Err(Unwritten::Full { .. }) => return false,
+            }
+        }
+    }
+}
+
+/// A wait that is no longer needs no second look: a window, a full drain, or a hold.
+fn longest_wait(algorithm: &Algorithm) -> Duration {
+    match algorithm {
+        Algorithm::Concurrency(concurrency) => concurrency.hold(),
+        other => other.window().unwrap_or(Duration::MAX),
+    }
+}
