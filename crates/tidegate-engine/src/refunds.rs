@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::Timestamp;
 use tidegate_core::shares::{Owner, Shares};
-use tidegate_store::Batch;
+use tidegate_store::{Batch, NoteKind};
 
 use crate::stable_hash::name_of;
 
@@ -15,7 +15,7 @@ use crate::stable_hash::name_of;
 pub const REFUND_KEYS_MAX: usize = 1 << 18;
 
 /// How long a refund key is remembered. A repetition after that is a new refund.
-pub const REFUND_KEY_KEPT: Duration = Duration::from_hours(1);
+pub const REFUND_KEY_KEPT: Duration = NoteKind::REFUND_KEPT;
 
 /// The outcome of a refund.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

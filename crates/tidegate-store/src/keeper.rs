@@ -264,7 +264,8 @@ impl Keeper {
     }
 
     /// Takes up a note as it is written, at the start. One that has expired is to be removed by the
-    /// next writing.
+    /// next writing; one that lasts longer than [its kind](NoteKind::longest) may was written under
+    /// a clock that was ahead, and ends then.
     pub fn load_note(&mut self, note: Note, now: Timestamp) {
         self.notes.load(note, now);
     }

@@ -7,8 +7,10 @@
 //! forgets it when its time has come.
 
 use core::fmt;
+use core::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::algorithm::WINDOW_MAX;
 
 use crate::StoreError;
 
@@ -37,6 +39,19 @@ impl NoteKind {
     /// All kinds.
     pub const ALL: [Self; 7] =
         [Self::Override, Self::Block, Self::Refund, Self::Permit, Self::Lineage, Self::Audit, Self::Member];
+
+    /// How long a refund is remembered: an hour.
+    pub const REFUND_KEPT: Duration = Duration::from_hours(1);
+
+    /// The longest life of a note of this kind from when it is written; `None` if there is no
+    /// bound. A note that lasts longer was written under a clock that was ahead.
+    pub const fn longest(self) -> Option<Duration> {
+        match self {
+            Self::Refund => Some(Self::REFUND_KEPT),
+            Self::Block => Some(WINDOW_MAX),
+            Self::Override | Self::Permit | Self::Lineage | Self::Audit | Self::Member => None,
+        }
+    }
 
     /// The number that stores write; never reused for another kind.
     pub const fn number(self) -> u8 {

@@ -42,7 +42,7 @@ pub(crate) struct Record {
     origin: RequestId,
     /// Of a bucket and of permits, the latest instant at which anything was charged or taken, which
     /// tells debt and longer holds from a clock that was ahead. [`Timestamp::MIN`] where nothing is
-    /// known, and of everything else. What is taken back later leaves it as it is.
+    /// known, and of everything else. Taking a charge back leaves it as it is.
     charged_at: Timestamp,
 }
 

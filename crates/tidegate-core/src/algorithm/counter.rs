@@ -118,15 +118,15 @@ pub trait Counter {
     /// this limit could have written by now, which only a clock that went ahead and came back
     /// explains. It is then written, before anything is decided on it.
     ///
-    /// What was counted in a window that begins after the next one counts in the window of now. A
-    /// bucket that was charged more than a full drain ahead is used up now. Its state alone does
+    /// The count of a window that begins after the next one is taken for that of the window of now.
+    /// A bucket that was charged more than a full drain ahead is used up now. Its state alone does
     /// not say so, as the debt of reports reaches as far: `charged_at` is the latest instant at
     /// which it may have been charged. [`Timestamp::MIN`] stands for not known; then only what is
     /// beyond the largest debt is brought back.
     ///
     /// So such a clock grants one window or burst more, once, and locks nobody for more than two
-    /// windows or drains. What lies up to one window or drain ahead stays, so that a clock that
-    /// wanders admits no more for it.
+    /// windows or drains. A state that lies up to one window or drain ahead stays, so that a clock
+    /// that wanders admits no more for it.
     #[must_use]
     fn brought_back(&self, state: State, charged_at: Timestamp, now: Timestamp) -> State;
 }

@@ -1,7 +1,7 @@
 //! Counters of a program whose clock went ahead and came back.
 //!
-//! A refusal that tells to wait for longer than its limit can ask for is the sign of it. What the
-//! counter holds is then brought back, as
+//! A refusal that tells to wait for longer than its limit can ask for is the sign of it. The usage
+//! of the counter is then brought back, as
 //! [`Counter::brought_back`](crate::algorithm::Counter::brought_back) says, in a write of its own,
 //! and decided anew. So the waits that are told afterwards are kept, and a decision that admits
 //! looks for nothing.

@@ -1,6 +1,7 @@
 -- Token bucket. The state (a, b) is the instant, in ticks, at which what is used will have drained:
--- GCRA's theoretical arrival time; c is the instant of the latest charge, 0 where it is not known. A unit is a whole number of ticks, so charges round nothing; the
--- clock reads at an instant the last tick before it.
+-- GCRA's theoretical arrival time; c is the instant of the latest charge, 0 where it is not known.
+-- A unit is a whole number of ticks, so charges round nothing; the clock reads at an instant the
+-- last tick before it.
 algorithms[BUCKET] = function()
   local m = {}
 

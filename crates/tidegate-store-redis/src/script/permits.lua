@@ -148,8 +148,8 @@ algorithms[CONCURRENCY] = function()
   end
 
   -- Lets permits taken more than a hold ahead end a hold from now. Whether there were any. A permit
-  -- keeps its hold, which may have been longer: `taken`, the latest instant at which one was taken, 0
-  -- where it is not known, tells that from a clock that was ahead.
+  -- keeps its hold, which may have been longer: `taken`, the latest instant at which one was taken
+  -- (0 where it is not known), tells that from a clock that was ahead.
   function m.bring_back(n, v, taken)
     local explained, ahead = now + 2 * n.window, {}
     if taken ~= 0 and taken <= now + n.window then return false end

@@ -69,7 +69,7 @@ async fn a_dump_of_a_clock_that_was_ahead_locks_nobody_for_more_than_two_windows
         } else {
             assert_eq!(waits, told, "a wait that was told is kept");
         }
-        // What was lent is used up, and lends again when it has drained.
+        // The ledger is used up, and lends again when it has drained.
         let terms = Algorithm::Bucket(Bucket::new(Rate::per_second(100).unwrap(), 500).unwrap());
         let ask =
             Ask { need: 2, need_min: 1, ..Ask::first(HolderName { member: 2, incarnation: 1 }, member + 1) };

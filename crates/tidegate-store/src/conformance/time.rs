@@ -116,8 +116,8 @@ pub fn a_clock_that_jumps_ahead_ten_years_grants_one_burst<H: ConformanceStore>(
 const AHEAD: [Duration; 3] =
     [Duration::from_hours(1), Duration::from_hours(40 * 24), Duration::from_hours(1461 * 24)];
 
-/// What was counted under a clock that went ahead and came back locks nobody for more than two
-/// windows or one drain, and the wait that is told is the wait that is kept.
+/// Usage of a clock that went ahead and came back locks nobody for more than two windows or drains,
+/// and the wait that is told is the wait that is kept.
 pub fn a_clock_that_was_ahead_locks_nobody_for_long<H: ConformanceStore>(trial: &Trial<'_, H>) -> Passed {
     for (at, ahead) in AHEAD.into_iter().enumerate() {
         for (index, used) in used_ahead(trial, at, ahead)?.iter().enumerate() {

@@ -168,7 +168,12 @@ impl Notes {
     /// Takes up a note as it is written.
     pub(super) fn load(&mut self, note: Note, now: Timestamp) {
         let name = (note.kind, note.name.into());
-        if note.until > now {
+        let latest = note.kind.longest().map_or(Timestamp::MAX, |longest| now.saturating_add(longest));
+        if note.until > latest {
+            // Written anew, so that it ends then whatever is restarted.
+            self.mark_changed(&name);
+            self.put(name, note.value, latest);
+        } else if note.until > now {
             self.put(name, note.value, note.until);
         } else {
             self.mark_changed(&name);

@@ -78,6 +78,10 @@ impl World {
     }
 }
 
+fn after(seconds: u64) -> Timestamp {
+    START.saturating_add(Duration::from_secs(seconds))
+}
+
 fn hundred() -> Algorithm {
     Algorithm::Fixed(Fixed::new(100, MINUTE, WindowStart::FirstHit).unwrap())
 }
@@ -95,7 +99,7 @@ fn peek(name: u64) -> Operation {
 }
 
 fn note(name: u64, until: Timestamp) -> Note {
-    Note { kind: NoteKind::Refund, name: name.to_be_bytes().into(), value: [7; 10].into(), until }
+    Note { kind: NoteKind::Permit, name: name.to_be_bytes().into(), value: [7; 10].into(), until }
 }
 
 #[test]
@@ -151,14 +155,14 @@ fn what_could_not_be_written_is_handed_out_again_with_what_has_changed_since() {
     world.try_run(&batch).unwrap();
     assert_eq!(world.keeper.hand_out().len(), 2);
     world.run([check(1), check(3)]);
-    let gone = NoteChange::Remove { kind: NoteKind::Refund, name: 2_u64.to_be_bytes().into() };
+    let gone = NoteChange::Remove { kind: NoteKind::Permit, name: 2_u64.to_be_bytes().into() };
     world.try_run(&Batch::each(RequestId(78), []).with_notes([gone])).unwrap();
     world.keeper.not_written();
     assert_eq!(world.write(), (3, 2));
     assert_eq!(world.notes.len(), 1);
     world.restart();
     assert_eq!(world.run([peek(1)]).answer.outcomes[0].used, 2);
-    assert_eq!(world.keeper.notes(NoteKind::Refund, START), [note(1, Timestamp::MAX)]);
+    assert_eq!(world.keeper.notes(NoteKind::Permit, START), [note(1, Timestamp::MAX)]);
 }
 
 #[test]
@@ -278,13 +282,13 @@ fn notes_are_bounded_and_expired_ones_make_room() {
     let full = change(&mut keeper, NoteChange::Put(note(4, Timestamp::MAX)), START).unwrap_err();
     assert!(matches!(full, StoreError::Full { until } if until == soon), "{full}");
     assert_eq!((keeper.stats().notes, keeper.stats().full), (3, 1));
-    assert_eq!(keeper.notes(NoteKind::Refund, START).len(), 3);
+    assert_eq!(keeper.notes(NoteKind::Permit, START).len(), 3);
     // Writing over one takes no room, and what has expired makes some; nothing was charged by the
     // one that failed.
     assert_eq!(change(&mut keeper, NoteChange::Put(note(3, soon)), START).unwrap(), 4);
-    assert_eq!(keeper.notes(NoteKind::Refund, soon).len(), 1);
+    assert_eq!(keeper.notes(NoteKind::Permit, soon).len(), 1);
     assert_eq!(change(&mut keeper, NoteChange::Put(note(4, Timestamp::MAX)), soon).unwrap(), 5);
-    assert_eq!(keeper.notes(NoteKind::Refund, soon).len(), 2);
+    assert_eq!(keeper.notes(NoteKind::Permit, soon).len(), 2);
     let long = Note { value: vec![0; 20_000].into(), ..note(1, Timestamp::MAX) };
     assert!(change(&mut keeper, NoteChange::Put(long), soon).is_err(), "as many bytes are not to be had");
     assert!(keeper.stats().note_bytes <= 10_000);
@@ -377,4 +381,25 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_note_that_outlasts_its_kind_ends_an_hour_after_it_is_read_however_often_that_is() {
+    let mut world = World::new(0);
+    let name: Box<[u8]> = 1_u64.to_be_bytes().into();
+    let refund = Note { kind: NoteKind::Refund, name, value: [7; 10].into(), until: after(40 * 86_400) };
+    let batch = Batch::each(RequestId(77), []).with_notes([NoteChange::Put(refund)]);
+    world.now = after(39 * 86_400);
+    world.try_run(&batch).unwrap();
+    world.write();
+    world.now = START;
+    for minutes in [0, 20, 59] {
+        world.now = after(60 * minutes);
+        world.restart();
+        assert_eq!(world.keeper.notes(NoteKind::Refund, world.now)[0].until, after(3600));
+        world.write();
+    }
+    world.now = after(3600);
+    world.restart();
+    assert!(world.keeper.notes(NoteKind::Refund, world.now).is_empty());
 }

@@ -333,7 +333,7 @@ fn a_clock_that_was_ten_years_ahead_keeps_no_key_out_longer_than_a_drain() {
     let back = bucket.brought_back(ahead, Timestamp::MIN, at(START));
     assert_eq!(bucket.remaining(back, at(START)), 0);
     assert_eq!(bucket.reset_at(back, at(START)), at(START + 1_000_000_000));
-    // What use explains is not changed, wherever it was charged.
+    // Use that explains it is not changed, wherever it was charged.
     let used = drain(&bucket, State::EMPTY, at(START)).1;
     for charged_at in [START, START + 1, START + ten_years] {
         assert_eq!(bucket.brought_back(used, at(charged_at), at(START)), used);

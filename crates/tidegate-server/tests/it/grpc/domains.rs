@@ -287,7 +287,6 @@ async fn what_files_do_not_serve_says_so() {
     for (route, rest) in [
         ("/v1/report", ""),
         ("/v1/refund", r#","refund_key":"r""#),
-        ("/v1/reset", ""),
         ("/v1/block", r#","limit":"x","for_ms":1"#),
     ] {
         let body = format!(r#"{{"namespace":"messaging","attributes":{{"to_number":"1"}}{rest}}}"#);
@@ -305,6 +304,37 @@ async fn what_files_do_not_serve_says_so() {
     let access = r#","access":{"table":"orders","key":"k","kind":"read","size":1}"#;
     let (status, fault) = check(&world, NUMBER, access).await;
     assert_eq!((status, &fault["error"]), (400, &json!("unknown_table")), "{fault}");
+}
+
+#[tokio::test]
+async fn a_reset_forgets_what_a_domain_has_counted_of_one_rule_or_of_all() {
+    let folder = folder();
+    let world = world(&folder, Settings::default()).await;
+    let reset = async |rest: &str| {
+        let body = format!(r#"{{"namespace":"messaging","attributes":{NUMBER}{rest}}}"#);
+        let answer = world.post("/v1/reset", &body).await;
+        (answer.status, answer.json())
+    };
+    let left = async |attributes: &str| {
+        let (_, answer) = check(&world, attributes, r#","peek":true"#).await;
+        let limits = answer["limits"].as_array().unwrap().iter();
+        limits.map(|one| one["remaining"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    for _ in 0..5 {
+        assert_eq!(check(&world, NUMBER, "").await.0, 200);
+    }
+    assert_eq!(check(&world, NUMBER, "").await.0, 429);
+    // Of another number nothing is forgotten.
+    let other = r#"{"to_number":"1"}"#;
+    check(&world, other, "").await;
+    assert_eq!(reset(&format!(r#","limit":"{MARKETING}""#)).await, (200, json!({"counters": 1})));
+    // As for Envoy, a request that one rule refuses is charged to the others.
+    assert_eq!(left(NUMBER).await, [5, 94]);
+    assert_eq!(reset("").await, (200, json!({"counters": 1})));
+    assert_eq!((left(NUMBER).await, left(other).await), (vec![5, 100], vec![99]));
+    let (status, fault) = reset(r#","limit":"per-user""#).await;
+    assert_eq!((status, &fault["error"]), (404, &json!("unknown_limit")), "{fault}");
+    assert!(fault["detail"].as_str().unwrap().contains("no rule \"per-user\""), "{fault}");
 }
 
 #[tokio::test]

@@ -54,10 +54,6 @@ impl Held {
     }
 }
 
-fn after(seconds: u64) -> Timestamp {
-    START.saturating_add(Duration::from_secs(seconds))
-}
-
 #[test]
 fn asks_are_not_remembered_by_their_batch_and_looking_keeps_nothing() {
     let mut held = Held::new(|_| ());
