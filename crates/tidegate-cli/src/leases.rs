@@ -45,6 +45,16 @@ fn table(body: &LeasesBody) -> String {
             Quantity(body.gone_tokens, "token")
         );
     }
+    for one in &body.different {
+        let _ = writeln!(
+            text,
+            "{} is lent by {} here and by {} at member {}: give both the same policy.",
+            shortened(&one.limit, SHOWN_BYTES),
+            one.here,
+            one.there,
+            one.member
+        );
+    }
     for member in &body.members {
         let _ = writeln!(text, "\n{}", headline(member, member.id == body.member));
         if member.leases.is_empty() {
@@ -124,5 +134,16 @@ mod tests {
         assert!(text.contains("1 key, 1 token in hand, 2 asks, 0 not answered"), "{text}");
         assert!(text.contains("   3.2 s  api/l"), "{text}");
         assert!(text.contains("  table api/orders operation=read"), "{text}");
+    }
+
+    #[test]
+    fn limits_with_different_numbers_are_named_with_both() {
+        let body: LeasesBody = serde_json::from_str(
+            r#"{"member":"a","count":2,"gone":0,"gone_tokens":0,"members":[],"different":[
+            {"limit":"api/per-user","here":"rate: 100/s","member":"b","there":"rate: 50/s"}]}"#,
+        )
+        .unwrap();
+        let line = "api/per-user is lent by rate: 100/s here and by rate: 50/s at member b: give both the same policy.";
+        assert!(table(&body).lines().any(|one| one == line), "{}", table(&body));
     }
 }

@@ -252,13 +252,18 @@ impl Algorithm {
         !matches!(self, Self::Rolling(_) | Self::Concurrency(_))
     }
 
-    /// Whether it counts over an hour or longer: a *quota* rather than a *rate*.
-    pub fn is_quota(&self) -> bool {
-        let counts_over = match self {
+    /// The span it counts over as it is written: its window, of a rate the span of the rate. `None`
+    /// for concurrency.
+    pub fn counts_over(&self) -> Option<Duration> {
+        match self {
             Self::Bucket(bucket) => Some(bucket.rate().per()),
             _ => self.window(),
-        };
-        counts_over.is_some_and(|span| span >= Duration::from_hours(1))
+        }
+    }
+
+    /// Whether it counts over an hour or longer: a *quota* rather than a *rate*.
+    pub fn is_quota(&self) -> bool {
+        self.counts_over().is_some_and(|span| span >= Duration::from_hours(1))
     }
 }
 

@@ -44,6 +44,10 @@ pub struct Limit {
     pub missing: Missing,
     /// How it counts.
     pub algorithm: Algorithm,
+    /// Whether the burst of a rate is the units of the rate because none was given. Numbers that
+    /// change the rate then bring the units of the new rate; a burst that was given is a length of
+    /// time, and follows the rate. Default: whether the burst is the units of the rate.
+    pub has_default_burst: bool,
     /// Whether it refuses, or only reports that it would.
     pub mode: Mode,
     /// The consequence for a key that exceeds it, beyond the refusal.
@@ -90,8 +94,11 @@ impl Limit {
 
     /// A limit that matches every request and has one counter for all.
     pub fn new(name: impl Into<String>, algorithm: Algorithm) -> Self {
+        let has_default_burst =
+            matches!(&algorithm, Algorithm::Bucket(bucket) if bucket.burst() == bucket.rate().units());
         Self {
             name: name.into(),
+            has_default_burst,
             matches: Vec::new(),
             key: Vec::new(),
             missing: Missing::Skip,

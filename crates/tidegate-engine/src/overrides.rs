@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::algorithm::Bucket;
 use tidegate_core::limit::Override;
-use tidegate_core::{Algorithm, Gate, Timestamp};
+use tidegate_core::{Algorithm, Gate, Limit, Timestamp};
 use tidegate_store::{Note, NoteKind};
 
 use crate::notes::{self, NoteError};
@@ -73,6 +74,9 @@ pub struct RuntimeOverride {
     /// The name its limit counts under. The engine fills it in when the override is set, whatever
     /// stands here.
     pub counts_as: Option<String>,
+    /// Whether it was set since the burst of a limit follows the rate of an override; see
+    /// [`RuntimeOverride::following_the_rate`]. Default yes.
+    pub burst_follows_rate: bool,
 }
 
 /// Whether an override applies.
@@ -110,7 +114,27 @@ impl RuntimeOverride {
             by: String::new(),
             set_at,
             counts_as: None,
+            burst_follows_rate: true,
         }
+    }
+
+    /// The same as it would be set today, where it was set before the burst of a limit followed the
+    /// rate of an override: with another rate it kept the burst of its limit. `None` where the
+    /// numbers stay.
+    pub fn following_the_rate(&self, limit: &Limit) -> Option<Self> {
+        let (Algorithm::Bucket(own), Algorithm::Bucket(of_limit)) = (&self.algorithm, &limit.algorithm) else {
+            return None;
+        };
+        let kept_the_burst = !limit.has_default_burst && own.burst() == of_limit.burst();
+        if self.burst_follows_rate || !kept_the_burst || own.rate() == of_limit.rate() {
+            return None;
+        }
+        let drain = u128::from(of_limit.burst()) * u128::from(of_limit.rate().per_ns())
+            / u128::from(of_limit.rate().units());
+        let burst = drain.saturating_mul(own.rate().units().into()) / u128::from(own.rate().per_ns());
+        let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(1);
+        let algorithm = Bucket::new(own.rate(), burst).and_then(|bucket| bucket.with_debt(own.debt())).ok()?;
+        Some(Self { algorithm: Algorithm::Bucket(algorithm), burst_follows_rate: true, ..self.clone() })
     }
 
     /// It as an override of its limit.
@@ -137,6 +161,7 @@ impl RuntimeOverride {
             by: self.by.clone(),
             set_at: self.set_at.as_nanos(),
             counts_as: self.counts_as.clone(),
+            burst_follows_rate: self.burst_follows_rate,
         };
         let until = self.until.unwrap_or(Timestamp::MAX);
         Some(notes::note(NoteKind::Override, self.note_name(), &value, until))
@@ -158,6 +183,7 @@ impl RuntimeOverride {
             by: value.by,
             set_at: Timestamp::from_nanos(value.set_at),
             counts_as: value.counts_as,
+            burst_follows_rate: value.burst_follows_rate,
         })
     }
 
@@ -217,6 +243,9 @@ struct OverrideNote {
     by: String,
     set_at: u64,
     counts_as: Option<String>,
+    /// Not in notes of versions in which an override kept the burst of its limit.
+    #[serde(default, skip_serializing_if = "is_no")]
+    burst_follows_rate: bool,
 }
 
 /// The identity of an override.

@@ -229,13 +229,9 @@ fn one_namespace(
 }
 
 /// The algorithm of a limit with the numbers of an override, or what is wrong with them.
-pub(crate) fn numbers(
-    algorithm: &Algorithm,
-    raw: &NumbersConfig,
-    report: &mut Report<'_>,
-) -> Option<Algorithm> {
-    let texts = algorithm::SpelledNumbers::of(algorithm);
-    let written = algorithm::WrittenAlgorithm::of(algorithm, &texts)?;
+pub(crate) fn numbers(limit: &Limit, raw: &NumbersConfig, report: &mut Report<'_>) -> Option<Algorithm> {
+    let texts = algorithm::SpelledNumbers::of(&limit.algorithm);
+    let written = algorithm::WrittenAlgorithm::of(limit, &texts)?;
     written.overridden(raw, None, algorithm::ChangedBy::Override, &Path::default(), report)?.build(report)
 }
 

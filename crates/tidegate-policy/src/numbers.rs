@@ -30,8 +30,9 @@ pub struct OverrideNumbers {
 ///
 /// The text is a mapping in YAML or JSON and is checked as an override in a file is: at least one
 /// number, only numbers that the algorithm has, each within its bounds. Missing numbers are those
-/// of the limit; a burst that the limit has by default follows the rate. Where the limit has a
-/// `share`, its numbers and these are those of this member. Problems are told for a file called
+/// of the limit. With another rate and no burst, the burst is as long as that of the limit (20 at
+/// 10/s are 2 s, 2000 at 1000/s), and the units of the new rate where the limit has none of its own
+/// ([`Limit::has_default_burst`]). Where the limit has a `share`, its numbers and these are those of this member. Problems are told for a file called
 /// `override`.
 pub fn parse_numbers(limit: &Limit, text: &str) -> Result<OverrideNumbers, Problems> {
     let mut report = Report::new(NAME);
@@ -47,7 +48,7 @@ pub fn parse_numbers(limit: &Limit, text: &str) -> Result<OverrideNumbers, Probl
             return Err(failed(report));
         }
     };
-    let algorithm = check::numbers(&limit.algorithm, &raw, &mut report);
+    let algorithm = check::numbers(limit, &raw, &mut report);
     let fixes_zone = raw.zone.is_some();
     match (report.finish(), algorithm) {
         (Ok(_), Some(algorithm)) => Ok(OverrideNumbers { algorithm, fixes_zone }),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::{Timestamp, random_seed};
-use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError, RuntimeOverride};
+use tidegate_engine::{BuildError, Engine, EngineConfig, LeaseConfig, Lineage, NoteError};
 use tidegate_policy::Policy;
 use tidegate_policy::policy::{self, Sample, StoreKind};
 use tidegate_store::{MemoryConfig, MemoryStore, NoteKind, OnOwnClock, Store, StoreError};
@@ -23,6 +23,7 @@ use crate::policy_follower::fingerprint;
 use crate::quota_store::{self, UnusableStore};
 use crate::server::{DaemonParts, Handle, Server};
 use crate::shared_store::{SharedStore, SharedStoreError, SharedStoreHandle, kept};
+use crate::stored_overrides::overrides_in;
 use tidegate_clock::{Clock, SystemClock};
 
 /// How long one call to a store in files may take: a disk is slower than a network, and nothing
@@ -224,15 +225,18 @@ async fn engine_from(
 ) -> Result<Engine, StartError> {
     let lineage = store.notes(NoteKind::Lineage).await?;
     let lineage = Lineage::from_notes(&lineage)?;
-    let overrides = store.notes(NoteKind::Override).await?;
-    let overrides = overrides.iter().filter_map(|note| kept(RuntimeOverride::from_note(note)));
+    let limits_of = |name: &str| {
+        let namespace = policy.namespaces.iter().filter(|namespace| namespace.name == name);
+        namespace.flat_map(|namespace| &namespace.limits).collect()
+    };
+    let (overrides, rewritten) = overrides_in(&store.notes(NoteKind::Override).await?, limits_of);
     let engine = Engine::builder(engine_config(policy, seed, true))
         .namespaces(namespaces(policy))
         .lineage(lineage.clone())
         .overrides(overrides)
         .build()?;
     let engine = with_planes(&engine, policy, now)?;
-    for batch in engine.note_batches(&engine.lineage().changes_since(&lineage)) {
+    for batch in engine.note_batches(&[engine.lineage().changes_since(&lineage), rewritten].concat()) {
         store.run(&batch).await?;
     }
     for note in store.notes(NoteKind::Refund).await? {

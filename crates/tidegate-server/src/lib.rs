@@ -97,6 +97,7 @@ mod server;
 mod shared_store;
 mod store_failure_log;
 mod store_hooks;
+mod stored_overrides;
 mod tables;
 mod terms;
 

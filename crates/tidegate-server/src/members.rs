@@ -10,21 +10,29 @@
 //! member decides alone while the store does not answer.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::algorithm::{Concurrency, Fixed, WindowStart};
+use tidegate_core::limit::Consistency;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 use tidegate_engine::{Engine, LeaseView, LeasesView};
+use tidegate_policy::words;
 use tidegate_store::{HolderId, Key, Kind, Note, NoteKind, Operation, Outcome};
-use tidegate_wire::leases::{LeaseBody, LeasesBody, MemberBody};
+use tidegate_wire::leases::{DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody};
 use tokio::sync::Notify;
 
 use tidegate_policy::policy::Address;
 
 /// How many leases are in the note of a member: those with the most demand.
 const LEASES_TOLD: usize = 16;
+
+/// How many leased limits are in the note of a member, and how many that differ are told.
+const LIMITS_TOLD: usize = 64;
+
+/// How many limits with different numbers are logged at a time.
+const DIFFERENT_LOGGED: usize = 8;
 
 /// The longest value of a key in the note of a member.
 const VALUE_CHARS_MAX: usize = 64;
@@ -53,6 +61,8 @@ pub(crate) struct Members {
     pub(crate) gone: AtomicU64,
     /// Tokens that are gone, by the ledgers of this member's leases, when they were looked at last.
     pub(crate) gone_tokens: AtomicU64,
+    /// Leased limits that others count by other numbers.
+    different: Mutex<BTreeSet<DifferentNumbersBody>>,
 }
 
 /// A member as it was seen last.
@@ -95,6 +105,7 @@ impl Members {
             changed: Notify::new(),
             gone: AtomicU64::new(0),
             gone_tokens: AtomicU64::new(0),
+            different: Mutex::default(),
         }
     }
 
@@ -169,6 +180,7 @@ impl Members {
             asks: totals.asks,
             unanswered: totals.unanswered,
             leases: leases.into_iter().map(|view| lease_answer(view, now)).collect(),
+            leased: leased_limits(engine),
         }
     }
 
@@ -201,6 +213,7 @@ impl Members {
             |one: &SeenMember| now.saturating_add(REMEMBERED) < one.until.saturating_add(Self::GONE_AFTER);
         let (there, silent): (BTreeMap<_, _>, BTreeMap<_, _>) =
             known.into_iter().partition(|(_, member)| is_there(member));
+        self.compare_numbers(&there);
         let before = std::mem::replace(&mut *seen, there);
         drop(seen);
         for (id, SeenMember { body: member, .. }) in silent {
@@ -214,6 +227,45 @@ impl Members {
                 address = member.address,
                 keys = member.keys,
                 "a member is gone without having left; tokens of windows that it had in hand are lost until they end, and are counted as gone"
+            );
+        }
+    }
+
+    fn different(&self) -> MutexGuard<'_, BTreeSet<DifferentNumbersBody>> {
+        // Every change is one assignment.
+        self.different.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many leased limits another member counts by other numbers.
+    pub(crate) fn different_limits(&self) -> usize {
+        let different = self.different();
+        different.iter().map(|one| &one.limit).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Compares the numbers of leased limits with those of the other members, and logs what is new.
+    fn compare_numbers(&self, there: &BTreeMap<u64, SeenMember>) {
+        let Some(here) = there.get(&self.id) else { return };
+        let others = there.iter().filter(|(id, one)| **id != self.id && !one.body.is_leaving);
+        let different = others.flat_map(|(_, one)| {
+            here.body.leased.iter().filter_map(|(limit, here)| {
+                let there = one.body.leased.get(limit).filter(|there| *there != here)?;
+                Some(DifferentNumbersBody {
+                    limit: limit.clone(),
+                    here: here.clone(),
+                    member: one.body.id.clone(),
+                    there: there.clone(),
+                })
+            })
+        });
+        let different: BTreeSet<_> = different.take(LIMITS_TOLD).collect();
+        let before = std::mem::replace(&mut *self.different(), different.clone());
+        for DifferentNumbersBody { limit, here, member, there } in
+            different.difference(&before).take(DIFFERENT_LOGGED)
+        {
+            tracing::warn!(
+                target: "tidegate::store",
+                limit, here, member, there,
+                "two members lend a limit by different numbers; give both the same policy"
             );
         }
     }
@@ -232,8 +284,19 @@ impl Members {
             gone: self.gone.load(Ordering::Relaxed),
             gone_tokens: self.gone_tokens.load(Ordering::Relaxed),
             members: members.into_values().collect(),
+            different: self.different().iter().cloned().collect(),
         }
     }
+}
+
+/// The leased limits of an engine with their numbers.
+fn leased_limits(engine: &Engine) -> BTreeMap<String, String> {
+    let all = engine.namespaces().flat_map(|namespace| {
+        let limits = engine.limits(namespace).into_iter().flatten();
+        let leased = limits.filter(|limit| limit.consistency == Consistency::Leased);
+        leased.map(move |limit| (format!("{namespace}/{}", limit.name), words(&limit.algorithm)))
+    });
+    all.take(LIMITS_TOLD).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
@@ -340,5 +403,34 @@ mod tests {
         one.saw(&[third.note(&engine, true, later)], later);
         one.saw(&[third.note(&engine, true, later)], later.saturating_add(Members::GONE_AFTER));
         assert_eq!(one.gone.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_leased_limit_with_other_numbers_at_another_member_is_told_with_both() {
+        let lends = |per_second: u64| {
+            let bucket = Algorithm::bucket(tidegate_core::Rate::per_second(per_second).unwrap()).unwrap();
+            let limit = tidegate_core::Limit::new("per-user", bucket).key(["user"]);
+            let limit = limit.consistency(Consistency::Leased);
+            let namespace = tidegate_engine::NamespaceConfig::new("api", [limit]);
+            let config = tidegate_engine::EngineConfig::seeded([1, 2, 3, 4]);
+            Engine::builder(config).namespaces([namespace]).build().unwrap()
+        };
+        let (one, other) = (Members::new(1, None, START), Members::new(2, None, START));
+        let (here, there) = (lends(100), lends(50));
+        one.saw(&[one.note(&here, false, START), other.note(&there, false, START)], START);
+        assert_eq!(one.different_limits(), 1);
+        let told = one.answer(&here, START).different;
+        let expected = DifferentNumbersBody {
+            limit: "api/per-user".to_owned(),
+            here: "rate: 100/s".to_owned(),
+            member: "0000000000000002".to_owned(),
+            there: "rate: 50/s".to_owned(),
+        };
+        assert_eq!(told, [expected]);
+        // Not once both have the same, or the other leaves.
+        one.saw(&[one.note(&here, false, START), other.note(&here, false, START)], START);
+        assert_eq!(one.different_limits(), 0);
+        one.saw(&[one.note(&here, false, START), other.note(&there, true, START)], START);
+        assert_eq!(one.answer(&here, START).different, []);
     }
 }

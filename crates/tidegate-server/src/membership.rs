@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_core::{Cost, error_chain};
-use tidegate_engine::{BuildError, LeaseBatch, Lineage, NoteError, RuntimeOverride};
+use tidegate_engine::{BuildError, LeaseBatch, Lineage, NoteError};
 use tidegate_store::{
     Batch, BatchMode, DynStore as _, HolderId, Kind, NoteChange, NoteKind, Operation, StoreError,
 };
@@ -14,6 +14,7 @@ use tidegate_store::{
 use crate::context::DaemonContext;
 use crate::members::{changes, key, places};
 use crate::shared_store::kept;
+use crate::stored_overrides::overrides_in;
 
 /// How often the settings of other members are read although no change was announced.
 const REFRESH_EVERY: Duration = Duration::from_mins(5);
@@ -111,13 +112,15 @@ impl DaemonContext {
             before.engine.lineage().clone()
         };
         let overrides = read(NoteKind::Override).await?;
-        let overrides = overrides.iter().filter_map(|note| kept(RuntimeOverride::from_note(note)));
+        let limits_of = |name: &str| before.engine.limits(name).into_iter().flatten().collect();
+        let (overrides, rewritten) = overrides_in(&overrides, limits_of);
         let mut engine = Arc::clone(&before.engine);
         if let Some((joined, notes)) = before.engine.joined(&lineage, overrides)? {
             self.store_notes(&joined, &notes).await?;
             self.put_in_force(&before, joined, before.config.clone(), before.version.clone());
             engine = Arc::clone(&self.in_force.load().engine);
         }
+        self.store_notes(&engine, &rewritten).await?;
         let now = self.clock.now();
         for note in read(NoteKind::Block).await? {
             kept(engine.restore_block(&note, now));

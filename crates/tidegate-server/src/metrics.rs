@@ -100,6 +100,10 @@ pub const TABLE: &[(&str, &str)] = &[
         "tidegate_members_gone_tokens",
         "Tokens of windows granted to members that are gone or silent, of the keys with a lease at this member",
     ),
+    (
+        "tidegate_leased_limits_different",
+        "Leased limits that another member counts by other numbers than this one",
+    ),
     ("tidegate_leases", "Keys with a lease at this member"),
     ("tidegate_lease_asks", "Asks for leases that this member has sent to the store"),
     ("tidegate_lease_asks_unanswered", "Asks for leases that the store did not answer"),

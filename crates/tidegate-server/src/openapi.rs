@@ -38,7 +38,9 @@ use crate::override_history::AuditEntry;
 use crate::overrides::{OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::reload_status::LastError;
 use crate::route::{RefusalForm, Route, RouteTable, named_segments};
-use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody};
+use tidegate_wire::leases::{
+    AcknowledgedBody, DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -113,6 +115,7 @@ use tidegate_wire::leases::{AcknowledgedBody, LeaseBody, LeasesBody, MemberBody}
         ReasonCountBody,
         AcknowledgedBody,
         LeaseBody,
+        DifferentNumbersBody,
         LeasesBody,
         MemberBody,
         ResourcesBody,

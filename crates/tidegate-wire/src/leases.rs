@@ -23,6 +23,24 @@ pub struct LeasesBody {
     pub gone_tokens: u64,
     /// The members, in order of their names.
     pub members: Vec<MemberBody>,
+    /// Leased limits that another member counts by other numbers than the one that answers, at most
+    /// 64: the keys of such a limit are lent by those of whoever asks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub different: Vec<DifferentNumbersBody>,
+}
+
+/// A leased limit that two members count by different numbers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(ToSchema))]
+pub struct DifferentNumbersBody {
+    /// The namespace and the limit, as `api/per-user`.
+    pub limit: String,
+    /// The numbers at the member that answers, in the words of a policy.
+    pub here: String,
+    /// The other member.
+    pub member: String,
+    /// The numbers there.
+    pub there: String,
 }
 
 /// One member.
@@ -52,6 +70,11 @@ pub struct MemberBody {
     pub unanswered: u64,
     /// The leases with the most demand, at most 16.
     pub leases: Vec<LeaseBody>,
+    /// The leased limits of its policy, as `api/per-user`, with their numbers in the words of a
+    /// policy; the first 64.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub leased: BTreeMap<String, String>,
 }
 
 /// One lease of a member.

@@ -183,9 +183,13 @@ pub(crate) struct Reset {
     /// The attributes of a request whose counters are reset [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
-    /// Only the counter of this limit, instead of those of all limits that apply
+    /// Only the counter of this limit, for which the attributes of its key are enough, instead of
+    /// those of all limits that apply
     #[arg(long, value_name = "LIMIT")]
     pub(crate) limit: Option<String>,
+    /// Also the counters of quotas over a day or longer, without naming their limit
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
     /// Print one JSON object: {"counters"}

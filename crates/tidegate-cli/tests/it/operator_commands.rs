@@ -232,7 +232,9 @@ fn keys_are_blocked_listed_and_freed_and_counters_reset() {
         (listed["blocks"].as_array().unwrap().len(), &listed["blocks"][0]["why"]),
         (1, &json!("operation"))
     );
-    assert_eq!(done(&at, "block remove api per-user user=ada"), "user=ada is not blocked under per-user.\n");
+    let lifted = done(&at, "block remove api per-user user=ada");
+    assert!(lifted.starts_with("user=ada is not blocked under per-user. "), "{lifted}");
+    assert!(lifted.contains("`tidegate reset api user=ada --limit per-user` forgets it"), "{lifted}");
     assert_eq!(check(&at, "user=ada"), 0);
     assert_eq!(done(&at, "reset api app=shop"), "1 counter was in use or blocked, and is reset.\n");
     assert!(done(&at, "block list").starts_with("No key is blocked"));

@@ -7,7 +7,7 @@ use super::decide::Decision;
 use super::probe::{LocatedKey, Probes};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
-use crate::scope::Values;
+use crate::scope::{Keyed, Values};
 use crate::time::Timestamp;
 
 /// The limits of one request that a store decides or lends, with the keys it falls on.
@@ -55,6 +55,28 @@ impl Gate {
         let mut located = LocatedRequest::default();
         self.names.read(attributes.into(), &mut located.values);
         self.locate_all(&located.values, now, &mut Probes::new(), &mut located.elsewhere);
+        located
+    }
+
+    /// The limits of this name that a store decides or lends, by the attributes of their keys alone.
+    pub(super) fn locate_named_elsewhere<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        name: &str,
+        now: Timestamp,
+    ) -> LocatedRequest<'a> {
+        let mut located = LocatedRequest::default();
+        let LocatedRequest { values, elsewhere } = &mut located;
+        self.names.read(attributes.into(), values);
+        let plan = self.plan_of(values);
+        let named = self.limits.iter().enumerate().filter(|(_, limit)| limit.limit.name == name);
+        for (index, limit) in named.filter(|(_, limit)| limit.is_elsewhere) {
+            if let (Keyed::On(key), Some((algorithm, spec))) =
+                (limit.key(values), self.numbers(limit, values, plan, now))
+            {
+                elsewhere.push(LocatedKey { limit: index as u16, key, algorithm, spec });
+            }
+        }
         located
     }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use super::Gate;
 use super::build::Compiled;
 use super::permit::{LimitStatus, Permit};
-use super::probe::{Answer, Probe, Probes};
+use super::probe::{Answer, LocatedCounter, Probe, Probes};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
@@ -126,7 +126,8 @@ impl Gate {
     }
 
     /// Forgets what is used, and lifts blocks, for the counters of a request: of all limits that
-    /// match, or of the one called `limit`. The number of counters forgotten.
+    /// match, or of the one called `limit`, for which the attributes of its key are enough. The
+    /// number of counters forgotten.
     pub fn reset<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -134,11 +135,13 @@ impl Gate {
         now: Timestamp,
     ) -> usize {
         let mut forgotten = 0;
-        for probe in self.located(attributes.into(), now).1 {
+        let probes = match limit {
+            None => self.located(attributes.into(), now).1,
+            Some(name) => self.located_under(attributes.into(), name, now),
+        };
+        for probe in probes {
             let compiled = self.limit_of(&probe);
-            if matches!(probe.answer, Answer::Lacks { .. })
-                || limit.is_some_and(|name| name != compiled.limit.name)
-            {
+            if matches!(probe.answer, Answer::Lacks { .. }) {
                 continue;
             }
             let was_blocked = self.blocked_until(probe.key, now).is_some();
@@ -150,8 +153,8 @@ impl Gate {
     }
 
     /// Refuses the key of a request under one limit until an instant, with reason `blocked`; an
-    /// instant that has passed lifts the block. `Ok(false)` if there is no such limit or it does
-    /// not apply to the request.
+    /// instant that has passed lifts the block. The attributes of the limit's key are enough.
+    /// `Ok(false)` if there is no such limit or one of them is missing.
     pub fn block<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -164,16 +167,13 @@ impl Gate {
         let Some(compiled) = self.limits.iter().find(|compiled| compiled.limit.name == limit) else {
             return Ok(false);
         };
-        if !compiled.matches(&values) {
-            return Ok(false);
-        }
         let Keyed::On(key) = compiled.key(&values) else { return Ok(false) };
         self.block_key(compiled, key, until, now).map_err(|until| TableFull { until })?;
         Ok(true)
     }
 
-    /// The limits under which a request has a counter, or the one called `limit`, each with the
-    /// attributes that name the counter, for people.
+    /// The limits under which a request has a counter, or the one called `limit` by the attributes
+    /// of its key alone, each with the attributes that name the counter, for people.
     pub fn counters<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -182,8 +182,7 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         let is_meant = |compiled: &&Compiled| {
-            limit.is_none_or(|name| name == compiled.limit.name)
-                && compiled.matches(&values)
+            limit.map_or_else(|| compiled.matches(&values), |name| name == compiled.limit.name)
                 && matches!(compiled.key(&values), Keyed::On(_))
         };
         let limits = self.limits.iter().filter(is_meant);
@@ -202,6 +201,23 @@ impl Gate {
         let mut values = Values::new();
         self.names.read(attributes.into(), &mut values);
         Some((&limit.limit.name, self.scope_values(&limit.scope.parts, &values)))
+    }
+
+    /// The counter of a request under the limits of this name that are decided here, whether or not
+    /// the limit applies to the request otherwise.
+    fn located_under<'a>(&'a self, attributes: Attributes<'a>, name: &str, now: Timestamp) -> Probes<'a> {
+        let mut values = Values::new();
+        self.names.read(attributes, &mut values);
+        let plan = self.plan_of(&values);
+        let named = self.limits.iter().enumerate().filter(|(_, limit)| limit.limit.name == name);
+        let here = named.filter(|(_, limit)| !limit.is_elsewhere);
+        here.filter_map(|(index, limit)| {
+            let keyed = limit.key(&values);
+            let (algorithm, spec) = self.numbers(limit, &values, plan, now)?;
+            let found = LocatedCounter { keyed, algorithm, spec, refund_on: limit.refund_on };
+            matches!(keyed, Keyed::On(_)).then(|| Probe::unread(index as u16, found))
+        })
+        .collect()
     }
 
     fn located<'a>(&'a self, attributes: Attributes<'a>, now: Timestamp) -> (Values<'a>, Probes<'a>) {

@@ -121,6 +121,17 @@ impl Gate {
         self.remote(&self.locate_elsewhere(attributes, now), now, |_| true)
     }
 
+    /// The limits of this name that a store decides or leases, with the key of a request under
+    /// each, whether or not it applies to the request otherwise.
+    pub fn remote_limits_named<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        name: &str,
+        now: Timestamp,
+    ) -> Vec<ExactLimit<'a>> {
+        self.remote(&self.locate_named_elsewhere(attributes, name, now), now, |_| true)
+    }
+
     fn remote<'a>(
         &'a self,
         located: &LocatedRequest<'a>,
@@ -151,7 +162,8 @@ impl Gate {
     }
 
     /// The limits that match a request and are decided here, by this member's own table or by its
-    /// leases: all of them, or the one called `limit`.
+    /// leases: all of them, or the one called `limit`, for which the attributes of its key are
+    /// enough.
     pub fn local_limits<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
@@ -162,8 +174,7 @@ impl Gate {
         let is_meant = |compiled: &&Compiled| {
             let is_local = !compiled.is_elsewhere || compiled.is_leased();
             is_local
-                && limit.is_none_or(|name| name == compiled.limit.name)
-                && compiled.matches(&values)
+                && limit.map_or_else(|| compiled.matches(&values), |name| name == compiled.limit.name)
                 && matches!(compiled.key(&values), Keyed::On(_))
         };
         let limits = self.limits.iter().filter(is_meant);

@@ -238,7 +238,8 @@ impl Engine {
     }
 
     /// Forgets what is used by the counters of a request, of one limit or of all, and lifts their
-    /// blocks; how many were in use or blocked.
+    /// blocks; how many were in use or blocked. Where the limit is named, the attributes of its key
+    /// are enough.
     pub fn reset(
         &self,
         request: &Request<'_>,
@@ -256,8 +257,10 @@ impl Engine {
             self.shared.blocks.lift_all(gate, request.attributes, limit);
             return Ok(Progress::Done(counters));
         }
-        let mut exact = gate.remote_limits(request.attributes, now);
-        exact.retain(|one| limit.is_none_or(|name| name == one.name));
+        let exact = match limit {
+            Some(name) => gate.remote_limits_named(request.attributes, name, now),
+            None => gate.remote_limits(request.attributes, now),
+        };
         // Looking first says which were in use, where the batch has room for that.
         let looks = exact.len() * 2 <= Batch::OPERATIONS_MAX;
         let peeks =
@@ -309,9 +312,9 @@ impl Engine {
             self.shared.blocks.set(gate, request.attributes, limit, BlockCause::Operation, until, now);
             return applies.then_some(Progress::Done(())).ok_or_else(unknown);
         }
-        let mut exact = gate.remote_limits(request.attributes, now);
+        let mut exact = gate.remote_limits_named(request.attributes, limit, now);
         // A leased limit is blocked by each member for itself.
-        exact.retain(|one| one.name == limit && !one.is_leased);
+        exact.retain(|one| !one.is_leased);
         if !exact.is_empty() {
             let batch = self.batch_of(gate, &exact, |_| Some(Kind::Block { until }))?;
             let attributes = OwnedPairs::of(request.attributes);

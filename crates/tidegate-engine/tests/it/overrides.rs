@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use tidegate_core::{Limit, Timestamp, error_chain};
+use tidegate_core::algorithm::Bucket;
+use tidegate_core::{Algorithm, Limit, Rate, Timestamp, error_chain};
 use tidegate_engine::{
     AdminError, Engine, NamespaceConfig, OverrideState, RUNTIME_OVERRIDES_MAX, RuntimeOverride, TickAction,
 };
@@ -120,6 +121,34 @@ fn it_is_read_back_from_its_note_and_applies_after_a_restart() {
     assert_eq!(left(&restarted, NOW), [25]);
     let (_, removal) = restarted.without_override("api", "a", &when("ada")).unwrap();
     assert!(matches!(removal, NoteChange::Remove { name, .. } if name == note.name), "the same note");
+}
+
+/// 1000/s over `10/s, burst 20` kept 20 in versions before; today it is as long: 2 s.
+#[test]
+fn an_override_that_kept_the_burst_of_its_limit_follows_the_rate() {
+    let bucket = |per_second: u64, burst: u64| {
+        Algorithm::Bucket(Bucket::new(Rate::per_second(per_second).unwrap(), burst).unwrap())
+    };
+    let when = || when("ada");
+    let mut one = RuntimeOverride::new("api", "a", when(), bucket(1000, 20), NOW);
+    one.burst_follows_rate = false;
+    // A note of a version before says nothing of it.
+    let read = RuntimeOverride::from_note(&one.to_note().unwrap()).unwrap();
+    assert_eq!(read, one);
+    let mut own_burst = limit("a", bucket(10, 20));
+    assert_eq!(one.following_the_rate(&own_burst).unwrap().algorithm, bucket(1000, 2000));
+    let slower = RuntimeOverride { algorithm: bucket(1, 20), ..one.clone() };
+    assert_eq!(slower.following_the_rate(&own_burst).unwrap().algorithm, bucket(1, 2));
+    // It had a burst of its own, or the rate of its limit; or it was set today.
+    for algorithm in [bucket(1000, 21), bucket(10, 20)] {
+        let other = RuntimeOverride { algorithm, ..one.clone() };
+        assert_eq!(other.following_the_rate(&own_burst), None);
+    }
+    let today = RuntimeOverride { burst_follows_rate: true, ..one.clone() };
+    assert_eq!(today.following_the_rate(&own_burst), None);
+    assert_eq!(RuntimeOverride::from_note(&today.to_note().unwrap()).unwrap(), today);
+    own_burst.has_default_burst = true;
+    assert_eq!(one.following_the_rate(&own_burst), None, "the units of the new rate");
 }
 
 #[test]

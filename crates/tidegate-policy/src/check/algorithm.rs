@@ -6,7 +6,7 @@ use tidegate_core::algorithm::{
     Bucket, Calendar, CivilUnit, Concurrency, Fixed, Rolling, SlidingCounter, Weekday, WindowStart,
 };
 use tidegate_core::rate::format_span;
-use tidegate_core::{Algorithm, AlgorithmError, Rate};
+use tidegate_core::{Algorithm, AlgorithmError, Limit, Rate};
 
 use super::zone;
 use crate::measure::span;
@@ -180,8 +180,10 @@ impl<'a> WrittenAlgorithm<'a> {
         Some(Self { kind, numbers, share: 1, path: path.clone() })
     }
 
-    /// A checked algorithm as it would be written; `None` for one that policies do not have.
-    pub(super) fn of(algorithm: &'a Algorithm, texts: &'a SpelledNumbers) -> Option<Self> {
+    /// The algorithm of a checked limit as it would be written; `None` for one that policies do not
+    /// have.
+    pub(super) fn of(limit: &'a Limit, texts: &'a SpelledNumbers) -> Option<Self> {
+        let algorithm = &limit.algorithm;
         let top = |name: &str| Path::default().key(name);
         let windowed = |limit: u64| WrittenNumbers {
             limit: Some((limit, top("limit"))),
@@ -192,8 +194,7 @@ impl<'a> WrittenAlgorithm<'a> {
             Algorithm::Bucket(bucket) => {
                 let numbers = WrittenNumbers {
                     rate: Some((texts.rate.as_str(), top("rate"))),
-                    burst: Some((bucket.burst(), top("burst")))
-                        .filter(|_| bucket.burst() != bucket.rate().units()),
+                    burst: Some((bucket.burst(), top("burst"))).filter(|_| !limit.has_default_burst),
                     debt: Some((bucket.debt(), top("debt"))).filter(|(debt, _)| *debt > 0),
                     ..WrittenNumbers::default()
                 };
@@ -313,7 +314,10 @@ impl<'a> WrittenAlgorithm<'a> {
         let old = &self.numbers;
         let numbers = WrittenNumbers {
             rate: or(raw.rate.as_deref(), path.key("rate"), old.rate.as_ref()),
-            burst: or(raw.burst, path.key("burst"), old.burst.as_ref()),
+            burst: match (raw.rate.as_deref(), raw.burst) {
+                (Some(rate), None) => self.burst_of(rate, path),
+                _ => or(raw.burst, path.key("burst"), old.burst.as_ref()),
+            },
             debt: or(raw.debt, path.key("debt"), old.debt.as_ref()),
             limit: or(raw.limit, path.key("limit"), old.limit.as_ref()),
             window: or(raw.window.as_deref(), path.key("window"), old.window.as_ref()),
@@ -326,6 +330,51 @@ impl<'a> WrittenAlgorithm<'a> {
             (kind, _) => kind,
         };
         Some(WrittenAlgorithm { kind, numbers, share: self.share, path: path.clone() })
+    }
+
+    /// The burst of this limit at another rate: as long as it was, at least one unit. `None` where
+    /// none is written, and the units of the new rate count.
+    fn burst_of(&self, rate: &str, path: &Path) -> Option<Located<u64>> {
+        let (burst, written_at) = self.numbers.burst.as_ref()?;
+        let before = self.numbers.rate.as_ref().and_then(|(rate, _)| rate.parse::<Rate>().ok());
+        let (Some(before), Ok(now)) = (before, rate.parse::<Rate>()) else {
+            // The rate is told when it is built.
+            return Some((*burst, written_at.clone()));
+        };
+        let drain = u128::from(*burst) * u128::from(before.per_ns());
+        let divisor = u128::from(before.units()) * u128::from(now.per_ns());
+        let units = u128::from(now.units());
+        let follows = match drain.checked_mul(units) {
+            Some(product) => product / divisor,
+            // Of numbers so large, a part in a thousand million is nothing.
+            None => (drain / u128::from(before.units())).saturating_mul(units) / u128::from(now.per_ns()),
+        };
+        Some((u64::try_from(follows).unwrap_or(u64::MAX).max(1), path.key("rate")))
+    }
+
+    /// The algorithm of numbers that change those of `before`, or what is wrong with them. A higher
+    /// rate with a smaller burst is probably not meant.
+    pub(super) fn build_changed(
+        &self,
+        before: Option<&WrittenAlgorithm<'_>>,
+        report: &mut Report<'_>,
+    ) -> Option<Algorithm> {
+        let changed = self.build(report)?;
+        if let (Algorithm::Bucket(changed), Some(Ok(Algorithm::Bucket(of_limit)))) =
+            (&changed, before.map(WrittenAlgorithm::try_build))
+            && is_higher(changed.rate(), of_limit.rate())
+            && changed.burst() < of_limit.burst()
+        {
+            let what = format!(
+                "rate {} is higher than that of the limit, {}, and its burst of {} smaller than {}",
+                changed.rate(),
+                of_limit.rate(),
+                changed.burst(),
+                of_limit.burst()
+            );
+            report.warn(&self.path, what, "write a `burst` beside it, unless that is meant");
+        }
+        Some(changed)
     }
 
     /// The algorithm, or what is wrong with its numbers.
@@ -453,6 +502,10 @@ impl<'a> WrittenAlgorithm<'a> {
         wrong.fix = zone::meant(zone).unwrap_or(wrong.fix);
         wrong
     }
+}
+
+fn is_higher(rate: Rate, than: Rate) -> bool {
+    u128::from(rate.units()) * u128::from(than.per_ns()) > u128::from(than.units()) * u128::from(rate.per_ns())
 }
 
 /// The number of the override, or else the number of the limit.

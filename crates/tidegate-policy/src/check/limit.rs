@@ -116,6 +116,7 @@ pub(super) fn check(
     if let Some(span) = block {
         limit = limit.block_on_exceed(span);
     }
+    limit.has_default_burst = raw.rate.is_some() && raw.burst.is_none();
     limit.refund_on = refund_on.unwrap_or_default();
     limit.zone_from = raw.calendar.as_ref().and_then(|calendar| calendar.zone_from.clone());
     if !is_local {
@@ -378,7 +379,7 @@ fn overrides(
         }
         let changed = written
             .and_then(|written| written.overridden(&one.numbers, zone, ChangedBy::Override, &at, report));
-        if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
+        if let Some(algorithm) = changed.and_then(|changed| changed.build_changed(written, report)) {
             let when = when.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
             let fixes_zone = zone.is_some();
             all.push((at, Override { fixes_zone, ..Override::new(when, algorithm) }));

@@ -143,7 +143,7 @@ pub(super) fn numbers_of(
             PlanNumbersConfig::Numbers(numbers) => {
                 let changed = written
                     .and_then(|written| written.overridden(numbers, None, ChangedBy::Plan, &at, report));
-                if let Some(algorithm) = changed.and_then(|changed| changed.build(report)) {
+                if let Some(algorithm) = changed.and_then(|changed| changed.build_changed(written, report)) {
                     all.push((at, PlanNumbers { plan: plan.clone(), algorithm: Some(algorithm) }));
                 }
             }

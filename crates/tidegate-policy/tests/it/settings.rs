@@ -201,12 +201,32 @@ fn every_matcher_matches_what_its_words_say() {
 }
 
 #[test]
+fn a_higher_rate_with_a_smaller_burst_is_warned_of() {
+    let told = "rate 100/s is higher than that of the limit, 600/m, and its burst of 100 smaller than 600";
+    let limit = "name: a, key: [u], missing: group, rate: 600/m";
+    let with_override = |numbers: &str| {
+        super::warnings(&with_limit(&format!("{{ {limit}, overrides: [{{ u: x, {numbers} }}] }}")))
+    };
+    let warned = with_override("rate: 100/s");
+    assert!(warned.len() == 1 && warned[0].contains(told), "{warned:?}");
+    assert!(warned[0].contains("limits[0].overrides[0]"), "{warned:?}");
+    for numbers in ["rate: 100/s, burst: 600", "rate: 5/s", "burst: 5"] {
+        assert_eq!(with_override(numbers), [""; 0], "{numbers}");
+    }
+    let plan = format!(
+        "namespaces: {{ api: {{ limits: [{{ {limit} }}], plans: {{ default: pro, numbers: {{ pro: {{ a: {{ rate: 100/s }} }} }} }} }} }}"
+    );
+    let warned = super::warnings(&plan);
+    assert!(warned.iter().any(|line| line.contains(told)), "{warned:?}");
+}
+
+#[test]
 fn what_an_override_leaves_out_is_as_in_the_limit() {
     let overridden = |limit: &str| {
         super::settings(&with_limit(limit)).namespaces[0].limits[0].overrides[0].algorithm.clone()
     };
     for (limit, expected) in [
-        ("rate: 10/s, burst: 20, overrides: [{ u: x, rate: 30/s }]", bucket(30, SECOND, 20)),
+        ("rate: 10/s, burst: 20, overrides: [{ u: x, rate: 30/s }]", bucket(30, SECOND, 60)),
         ("rate: 10/s, burst: 20, overrides: [{ u: x, burst: 5 }]", bucket(10, SECOND, 5)),
         ("rate: 10/s, overrides: [{ u: x, rate: 30/s }]", bucket(30, SECOND, 30)),
         (

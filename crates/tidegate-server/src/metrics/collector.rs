@@ -106,10 +106,11 @@ fn encode_seconds(encoder: &mut DescriptorEncoder<'_>, name: &'static str, span:
     seconds.encode(encoder.encode_descriptor(name, help(name), None, MetricType::Counter)?)
 }
 
-fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 3] {
+fn lease_gauges(members: &Members, totals: &LeaseTotals) -> [(&'static str, u64); 4] {
     [
         ("tidegate_members", members.count()),
         ("tidegate_members_gone_tokens", members.gone_tokens.load(Ordering::Relaxed)),
+        ("tidegate_leased_limits_different", members.different_limits() as u64),
         ("tidegate_leases", totals.holders as u64),
     ]
 }

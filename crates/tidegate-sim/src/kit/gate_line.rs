@@ -29,7 +29,7 @@ pub enum GateOutcome {
     Pass,
     /// It is not.
     Fail,
-    /// The design it is about was not simulated.
+    /// The design it is about was not simulated, or not for long enough.
     NotJudged,
 }
 
@@ -58,6 +58,13 @@ impl GateLine {
         is_within: bool,
     ) -> Self {
         Self { experiment, what, figure, bound, outcome: GateOutcome::of(is_within), group: None }
+    }
+
+    /// A line that fails is not judged.
+    pub(crate) fn leave_open_unless_passed(&mut self) {
+        if self.outcome == GateOutcome::Fail {
+            self.outcome = GateOutcome::NotJudged;
+        }
     }
 
     /// A line of an experiment that is named later.
