@@ -24,19 +24,16 @@ pub(crate) fn run(arguments: &Block) -> Exit {
         let pairs = keys.attributes.iter().map(|(name, value)| format!("{name}={value}"));
         let key = pairs.collect::<Vec<_>>().join(", ");
         let key = one_line(&if key.is_empty() { "The only key".to_owned() } else { key });
-        match answer["blocked_until"].as_str() {
-            Some(until) => format!("{key} is blocked under {} until {until}.\n", keys.limit),
-            None => {
-                let LimitKeys { namespace, limit, attributes } = keys;
-                let pairs = attributes.iter().map(|(name, value)| format!(" {name}={value}"));
-                let pairs = one_line(&pairs.collect::<String>());
-                format!(
-                    "{key} is not blocked under {limit}. What is used stays: where the limit is used up, the next \
-                     request is refused and may block the key again; `tidegate reset {namespace}{pairs} --limit \
-                     {limit}` forgets it.\n"
-                )
-            }
+        if let Some(until) = answer["blocked_until"].as_str() {
+            return format!("{key} is blocked under {} until {until}.\n", keys.limit);
         }
+        let LimitKeys { namespace, limit, attributes } = keys;
+        let pairs = attributes.iter().map(|(name, value)| format!(" {name}={value}"));
+        let pairs = one_line(&pairs.collect::<String>());
+        format!(
+            "{key} is not blocked under {limit}. What is used stays: where the limit is used up, the next request is \
+             refused and may block the key again; `tidegate reset {namespace}{pairs} --limit {limit}` forgets it.\n"
+        )
     })
 }
 

@@ -122,7 +122,8 @@ impl RuntimeOverride {
     /// rate of an override: with another rate it kept the burst of its limit. `None` where the
     /// numbers stay.
     pub fn following_the_rate(&self, limit: &Limit) -> Option<Self> {
-        let (Algorithm::Bucket(own), Algorithm::Bucket(of_limit)) = (&self.algorithm, &limit.algorithm) else {
+        let (Algorithm::Bucket(own), Algorithm::Bucket(of_limit)) = (&self.algorithm, &limit.algorithm)
+        else {
             return None;
         };
         let kept_the_burst = !limit.has_default_burst && own.burst() == of_limit.burst();
@@ -133,7 +134,8 @@ impl RuntimeOverride {
             / u128::from(of_limit.rate().units());
         let burst = drain.saturating_mul(own.rate().units().into()) / u128::from(own.rate().per_ns());
         let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(1);
-        let algorithm = Bucket::new(own.rate(), burst).and_then(|bucket| bucket.with_debt(own.debt())).ok()?;
+        let algorithm =
+            Bucket::new(own.rate(), burst).and_then(|bucket| bucket.with_debt(own.debt())).ok()?;
         Some(Self { algorithm: Algorithm::Bucket(algorithm), burst_follows_rate: true, ..self.clone() })
     }
 

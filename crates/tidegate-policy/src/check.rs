@@ -36,9 +36,9 @@ use std::collections::BTreeMap;
 
 use self::limit::LimitSurroundings;
 use self::name_and_path::check_name;
-use tidegate_core::Algorithm;
 use tidegate_core::gate::GateBuilder;
 use tidegate_core::limit::Plans;
+use tidegate_core::{Algorithm, Limit};
 
 use crate::path::Path;
 use crate::policy::claims::RequestClaims;

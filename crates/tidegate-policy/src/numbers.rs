@@ -32,8 +32,8 @@ pub struct OverrideNumbers {
 /// number, only numbers that the algorithm has, each within its bounds. Missing numbers are those
 /// of the limit. With another rate and no burst, the burst is as long as that of the limit (20 at
 /// 10/s are 2 s, 2000 at 1000/s), and the units of the new rate where the limit has none of its own
-/// ([`Limit::has_default_burst`]). Where the limit has a `share`, its numbers and these are those of this member. Problems are told for a file called
-/// `override`.
+/// ([`Limit::has_default_burst`]). Where the limit has a `share`, its numbers and these are those
+/// of this member. Problems are told for a file called `override`.
 pub fn parse_numbers(limit: &Limit, text: &str) -> Result<OverrideNumbers, Problems> {
     let mut report = Report::new(NAME);
     let Some(root) = read_tree(text, &mut report) else { return Err(failed(report)) };

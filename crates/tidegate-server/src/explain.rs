@@ -192,7 +192,6 @@ fn explain_rule(
         counter: Some(CounterExplanation {
             key: entries.iter().map(|(key, value)| ((*key).to_owned(), Some((*value).to_owned()))).collect(),
             numbers: met.algorithm.map_or_else(|| limit.to_string(), numbers_in_words),
-            counts_over_ms: met.algorithm.and_then(Algorithm::counts_over).map(millis_up),
             numbers_of: NumbersOf::Limit,
             overrides: None,
             until: None,
@@ -547,7 +546,6 @@ fn counter(counting: &Counting, now: Timestamp) -> CounterExplanation {
     CounterExplanation {
         key: counting.key.iter().cloned().collect(),
         numbers: numbers_in_words(&counting.algorithm),
-        counts_over_ms: counting.algorithm.counts_over().map(millis_up),
         numbers_of,
         overrides,
         until,

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tidegate_core::refusal::ScopeValues;
-use tidegate_core::{Cost, Refusal, Retry, Text, Timestamp, Violated};
-use tidegate_engine::{LimitReport, Request};
+use tidegate_core::{Algorithm, Cost, Refusal, Retry, Text, Timestamp, Violated};
+use tidegate_engine::{LimitReport, Request, numbers_in_words};
 use tidegate_net::reply::Reply;
 use tidegate_policy::envoy::{Answer, Ask, Code, Descriptor, DescriptorDecision, RequestError, Resolved};
-use tidegate_wire::retry_after::seconds;
+use tidegate_wire::answer::PreviewedCounter;
+use tidegate_wire::retry_after::{millis_up, seconds};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::carried_keys::Hashes;
@@ -154,18 +155,13 @@ impl Desk<'_> {
         let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
         let mut descriptors = descriptors_of(files, domain, &pairs, request.cost, true)?;
         if let Some(name) = rule {
-            if !files.rules_of(domain).into_iter().flatten().any(|rule| rule.name == name) {
-                let what = format!("domain \"{domain}\" has no rule \"{name}\"");
-                return Err(Fault::new(FaultCode::UnknownLimit, what)
-                    .fix("leave `limit` out, or use a name that `tidegate limits` lists"));
-            }
-            let mut resolved = files.resolve(domain, &descriptors, 0).map_err(malformed)?;
-            self.ask_files(&mut resolved, domain, now).await?;
-            let named = resolved.decisions(now).into_iter().filter(|one| one.rule == Some(name));
-            let named: Vec<usize> = named.map(|one| one.descriptor).collect();
-            drop(resolved);
+            has_rule(files, domain, name)?;
+            let decisions = self.peek_domain(files, domain, &descriptors, now).await?;
+            let named = |at: usize| {
+                decisions.iter().any(|one| one.rule.as_deref() == Some(name) && one.descriptor == at)
+            };
             let all = descriptors.into_iter().enumerate();
-            descriptors = all.filter(|(at, _)| named.contains(at)).map(|(_, one)| one).collect();
+            descriptors = all.filter(|(at, _)| named(*at)).map(|(_, one)| one).collect();
         }
         if descriptors.is_empty() {
             return Ok(0);
@@ -182,6 +178,59 @@ impl Desk<'_> {
             resolved.told(&Box::pin(self.complete(carried)).await?.limits);
         }
         Ok(in_use)
+    }
+
+    /// The counters that [`Desk::reset_domain`] would forget.
+    pub(crate) async fn counters_of_domain(
+        &self,
+        files: &CurrentFiles,
+        request: &Request<'_>,
+        rule: Option<&str>,
+        now: Timestamp,
+    ) -> Result<Vec<PreviewedCounter>, Fault> {
+        let domain = request.namespace;
+        let pairs: Vec<(&str, &str)> = request.attributes.iter().collect();
+        let descriptors = descriptors_of(files, domain, &pairs, request.cost, true)?;
+        if let Some(name) = rule {
+            has_rule(files, domain, name)?;
+        }
+        let met = self.peek_domain(files, domain, &descriptors, now).await?.into_iter();
+        let named = met.filter(|one| one.rule.is_some() && (rule.is_none() || one.rule.as_deref() == rule));
+        Ok(named
+            .map(|one| PreviewedCounter {
+                limit: one.rule.unwrap_or_default(),
+                key: descriptors[one.descriptor]
+                    .entries
+                    .iter()
+                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                    .collect(),
+                numbers: one.algorithm.as_ref().map_or_else(|| one.limit.to_string(), numbers_in_words),
+                counts_over_ms: one.algorithm.as_ref().and_then(Algorithm::counts_over).map(millis_up),
+            })
+            .collect())
+    }
+
+    /// The rules that descriptors meet.
+    async fn peek_domain(
+        &self,
+        files: &CurrentFiles,
+        domain: &str,
+        descriptors: &[Descriptor<'_>],
+        now: Timestamp,
+    ) -> Result<Vec<MetRule>, Fault> {
+        if descriptors.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut resolved = files.resolve(domain, descriptors, 0).map_err(malformed)?;
+        self.ask_files(&mut resolved, domain, now).await?;
+        let decisions = resolved.decisions(now);
+        let met = decisions.iter().map(|one| MetRule {
+            rule: one.rule.map(str::to_owned),
+            descriptor: one.descriptor,
+            limit: one.limit,
+            algorithm: one.algorithm.cloned(),
+        });
+        Ok(met.collect())
     }
 
     /// Counts the decision about each descriptor of a request of Envoy, and logs it if decisions
@@ -213,6 +262,23 @@ impl Desk<'_> {
             }
         }
     }
+}
+
+/// A rule that a descriptor meets.
+struct MetRule {
+    rule: Option<String>,
+    descriptor: usize,
+    limit: u64,
+    algorithm: Option<Algorithm>,
+}
+
+fn has_rule(files: &CurrentFiles, domain: &str, name: &str) -> Result<(), Fault> {
+    if files.rules_of(domain).into_iter().flatten().any(|rule| rule.name == name) {
+        return Ok(());
+    }
+    let what = format!("domain \"{domain}\" has no rule \"{name}\"");
+    let fix = "leave `limit` out, or use a name that `tidegate limits` lists";
+    Err(Fault::new(FaultCode::UnknownLimit, what).fix(fix))
 }
 
 /// The descriptors of a request that has attributes, each of this cost.

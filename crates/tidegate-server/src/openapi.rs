@@ -5,7 +5,8 @@
 use http::Method;
 use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
 use tidegate_wire::answer::{
-    Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer,
+    Admitted, BlockAnswer, LimitAnswer, PreviewedCounter, RefundAnswer, Reported, ResetAnswer, ResetPreview,
+    SettleAnswer,
 };
 use tidegate_wire::blocks::{BlockBody, BlocksBody};
 use tidegate_wire::envoy::json::{
@@ -38,9 +39,7 @@ use crate::override_history::AuditEntry;
 use crate::overrides::{OverrideAnswer, OverrideBody, OverridesAnswer, RemovalBody};
 use crate::reload_status::LastError;
 use crate::route::{RefusalForm, Route, RouteTable, named_segments};
-use tidegate_wire::leases::{
-    AcknowledgedBody, DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody,
-};
+use tidegate_wire::leases::{AcknowledgedBody, DifferentNumbersBody, LeaseBody, LeasesBody, MemberBody};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -68,6 +67,8 @@ use tidegate_wire::leases::{
         RefundAnswer,
         SettleAnswer,
         ResetAnswer,
+        ResetPreview,
+        PreviewedCounter,
         BlockAnswer,
         RefusalBody,
         FaultBody,

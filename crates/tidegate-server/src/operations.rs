@@ -5,15 +5,18 @@ use core::time::Duration;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate_capacity::{Access, IndexWrite};
-use tidegate_core::{Refusal, Timestamp};
+use tidegate_core::refusal::ScopeValues;
+use tidegate_core::{Limit, Refusal, Timestamp};
 use tidegate_engine::{
     Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
+    numbers_in_words,
 };
 use tidegate_net::connections::ConnectionActivity;
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::answer::{
-    Admitted, BlockAnswer, LimitAnswer, RefundAnswer, Reported, ResetAnswer, SettleAnswer, window_end,
+    Admitted, BlockAnswer, LimitAnswer, PreviewedCounter, RefundAnswer, Reported, ResetAnswer, ResetPreview,
+    SettleAnswer, window_end,
 };
 use tidegate_wire::operation::{
     AccessBody, Block, Check, OutcomeBody, Refund, Release, Report, Reserve, Reset, Settle, read,
@@ -373,6 +376,9 @@ impl Desk<'_> {
         let pairs = self.bounded(&reset.attributes)?;
         let request = Request::new(&reset.namespace, &pairs[..]);
         let (limit, now) = (reset.limit.as_deref(), self.daemon.clock.now());
+        if reset.preview {
+            return self.preview_reset(&request, limit, now).await;
+        }
         let counters = match self.files_of(&reset.namespace) {
             Some(files) => Box::pin(self.reset_domain(&files, &request, limit, now)).await?,
             None => self.complete(self.in_force.engine.reset(&request, limit, now)).await?,
@@ -386,6 +392,29 @@ impl Desk<'_> {
         };
         self.daemon.audit.operation(caller, &operation, now);
         Ok(reply::json(StatusCode::OK, &ResetAnswer { counters }))
+    }
+
+    /// The counters that a reset would forget.
+    async fn preview_reset(
+        &self,
+        request: &Request<'_>,
+        limit: Option<&str>,
+        now: Timestamp,
+    ) -> OperationResult {
+        let would_reset = if let Some(files) = self.files_of(request.namespace) {
+            Box::pin(self.counters_of_domain(&files, request, limit, now)).await?
+        } else {
+            let fault = |error| engine_fault(&error, now);
+            let counters = self.in_force.engine.counters_of(request, limit).map_err(fault)?;
+            let previewed = |(limit, scope): (&Limit, ScopeValues)| PreviewedCounter {
+                limit: limit.name.clone(),
+                key: scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+                numbers: numbers_in_words(&limit.algorithm),
+                counts_over_ms: limit.algorithm.counts_over().map(millis_up),
+            };
+            counters.into_iter().map(previewed).collect()
+        };
+        Ok(reply::json(StatusCode::OK, &ResetPreview { would_reset }))
     }
 
     pub(crate) async fn block(&self, caller: &Caller, body: &[u8]) -> OperationResult {

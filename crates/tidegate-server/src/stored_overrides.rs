@@ -16,7 +16,7 @@ pub(crate) fn overrides_in<'l>(
     notes: &[Note],
     limits_of: impl Fn(&str) -> Vec<&'l Limit>,
 ) -> (Vec<RuntimeOverride>, Vec<NoteChange>) {
-    let (mut overrides, mut changes, mut changed) = (Vec::new(), Vec::new(), 0);
+    let (mut overrides, mut rewritten, mut changed) = (Vec::new(), Vec::new(), 0);
     for mut one in notes.iter().filter_map(|note| kept(RuntimeOverride::from_note(note))) {
         if !one.burst_follows_rate {
             let limits = limits_of(&one.namespace);
@@ -36,7 +36,7 @@ pub(crate) fn overrides_in<'l>(
                 one = following;
             }
             one.burst_follows_rate = true;
-            changes.extend(one.to_note().map(NoteChange::Put));
+            rewritten.extend(one.to_note().map(NoteChange::Put));
         }
         overrides.push(one);
     }
@@ -44,7 +44,7 @@ pub(crate) fn overrides_in<'l>(
         let more = changed - LOGGED_MAX;
         tracing::warn!(more, "the bursts of further stored overrides follow their rates now");
     }
-    (overrides, changes)
+    (overrides, rewritten)
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The bodies of answers that are not refusals.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use tidegate_core::display::CivilInstant;
 use tidegate_core::{LimitStatus, Timestamp};
 
@@ -117,6 +118,31 @@ pub struct SettleAnswer {
 pub struct ResetAnswer {
     /// How many counters were in use or blocked, and are not any more.
     pub counters: usize,
+}
+
+/// The answer to a reset with `preview`, which changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct ResetPreview {
+    /// The counters that would be reset, in the order of the policy.
+    pub would_reset: Vec<PreviewedCounter>,
+}
+
+/// A counter that a reset would forget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct PreviewedCounter {
+    /// The limit, or the rule of a domain.
+    pub limit: String,
+    /// The attributes that name the counter, with their values.
+    #[cfg_attr(feature = "schema", schema(value_type = Object))]
+    pub key: BTreeMap<String, String>,
+    /// The numbers of the limit, in words.
+    pub numbers: String,
+    /// How long it counts over, in milliseconds: its window, of a rate the span of the rate. Absent
+    /// for concurrency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts_over_ms: Option<u64>,
 }
 
 /// The answer to a block.

@@ -171,10 +171,6 @@ pub struct CounterExplanation {
     pub key: BTreeMap<String, Option<String>>,
     /// The numbers that count for it, in words.
     pub numbers: String,
-    /// How long it counts over, in milliseconds: its window, of a rate the span of the rate. Absent
-    /// for concurrency.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counts_over_ms: Option<u64>,
     /// Whose numbers these are: the `limit`'s own, of the request's `plan`, of an override of the
     /// `policy`, or of one set at `run_time`.
     pub numbers_of: NumbersOf,
@@ -332,7 +328,6 @@ mod tests {
             counter: Some(CounterExplanation {
                 key: [("user".to_owned(), Some("ada".to_owned())), ("app".to_owned(), None)].into(),
                 numbers: "rate 1/s, burst 3".into(),
-                counts_over_ms: Some(1000),
                 numbers_of: NumbersOf::RunTime,
                 overrides: Some([("user".to_owned(), "ada".to_owned())].into()),
                 until: None,

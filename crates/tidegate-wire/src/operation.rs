@@ -329,10 +329,14 @@ pub struct Reset<'a> {
     #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = std::collections::BTreeMap<String, String>, example = json!({"user": "ada"})))]
     pub attributes: Pairs<'a>,
-    /// Only the counter of this limit. Default: of all limits that match.
+    /// Only the counter of this limit, for which the attributes of its key are enough. Default: of
+    /// all limits that match.
     #[serde(borrow, default)]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>))]
     pub limit: Option<Text<'a>>,
+    /// Answers the counters that would be reset, and changes nothing. Default false.
+    #[serde(default)]
+    pub preview: bool,
 }
 
 /// The body of `POST /v1/block`: refuse a key under one limit for a while.

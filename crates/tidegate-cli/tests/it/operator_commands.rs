@@ -232,9 +232,9 @@ fn keys_are_blocked_listed_and_freed_and_counters_reset() {
         (listed["blocks"].as_array().unwrap().len(), &listed["blocks"][0]["why"]),
         (1, &json!("operation"))
     );
-    let lifted = done(&at, "block remove api per-user user=ada");
-    assert!(lifted.starts_with("user=ada is not blocked under per-user. "), "{lifted}");
-    assert!(lifted.contains("`tidegate reset api user=ada --limit per-user` forgets it"), "{lifted}");
+    let removed = done(&at, "block remove api per-user user=ada");
+    assert!(removed.starts_with("user=ada is not blocked under per-user. "), "{removed}");
+    assert!(removed.contains("`tidegate reset api user=ada --limit per-user` forgets it"), "{removed}");
     assert_eq!(check(&at, "user=ada"), 0);
     assert_eq!(done(&at, "reset api app=shop"), "1 counter was in use or blocked, and is reset.\n");
     assert!(done(&at, "block list").starts_with("No key is blocked"));
@@ -299,7 +299,7 @@ fn a_command_that_is_not_permitted_or_asks_the_wrong_server_says_what_to_do() {
         "override list",
         "override set api per-user user=ada --numbers limit=3 --reason x",
         "block set api per-user user=ada --for 1m",
-        "reset api user=ada",
+        "reset api user=ada --all",
     ];
     for words in operators {
         let (code, out, err) = told(&at, None, words);
@@ -341,7 +341,7 @@ fn the_help_of_each_command_has_its_arguments_and_exit_codes() {
         ("top", &["[NAMESPACE]", "--limit", "--reason", "--window", "--json", "--at", "--token-file"][..]),
         ("limits", &["[NAMESPACE]", "--json", "--at"]),
         ("permits", &["[NAMESPACE]", "--after", "--json"]),
-        ("reset", &["<NAMESPACE>", "--limit", "--json"]),
+        ("reset", &["<NAMESPACE>", "--limit", "--all", "--json"]),
         ("override", &["set", "remove", "list"]),
         ("block", &["set", "remove", "list"]),
     ] {
@@ -406,4 +406,33 @@ fn completions_and_man_pages_know_every_command() {
     let (code, _, err) = run(&["man", "/no/such/directory"]);
     assert!(code == 3 && err.contains("name a directory that exists"), "{err}");
     assert_eq!(run(&["completions", "tcsh"]).0, 2);
+}
+
+/// bob is locked out of exports: lists and commands alone let him back in, and touch nothing else.
+#[test]
+fn the_key_of_a_list_is_enough_and_a_long_quota_is_not_reset_by_the_way() {
+    let file = TemporaryFile::new(
+        "listen: { http: 127.0.0.1:0 }\nstore: { kind: memory }\nnamespaces: { api: { limits: [\
+         { name: exports, key: [user], match: { operation: export }, rolling: { limit: 1, window: 1m }, on_exceed: { block: 1h } }, \
+         { name: monthly, key: [user], missing: group, calendar: { limit: 5, unit: month, zone: UTC } }] } }",
+    );
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    let export = "check api user=bob operation=export";
+    assert_eq!((told(&at, None, export).0, told(&at, None, export).0), (0, 1));
+    assert!(done(&at, "block list api").contains("user=bob"));
+    done(&at, "block remove api exports user=bob");
+    assert!(done(&at, "block list").starts_with("No key is blocked"));
+    let reset = done(&at, "reset api user=bob --limit exports");
+    assert_eq!(reset, "1 counter was in use or blocked, and is reset.\n");
+    // Without a limit, what a month counts is not forgotten by the way.
+    let (code, out, err) = told(&at, None, "reset api user=bob");
+    assert_eq!((code, out.as_str()), (2, ""), "{err}");
+    assert!(err.contains("nothing was reset") && err.contains("monthly user=bob"), "{err}");
+    let left = json_of(&at, "check api user=bob --peek");
+    assert_eq!(left["limits"][0]["remaining"], 4, "{left}");
+    assert_eq!(told(&at, None, export).0, 0);
+    assert_eq!(done(&at, "reset api user=bob --all"), "1 counter was in use or blocked, and is reset.\n");
+    let (code, _, err) = told(&at, None, "reset api --limit nope");
+    assert!(code == 2 && err.contains("nope"), "{err}");
 }

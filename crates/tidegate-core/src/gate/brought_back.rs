@@ -28,7 +28,8 @@ impl KeyTable {
         cost: Cost,
         now: Timestamp,
     ) {
-        if until > now.saturating_add(longest_wait(probe.algorithm)) && self.bring_back(probe, now) {
+        let longest = longest_wait(probe.algorithm).saturating_add(LATE_MAX);
+        if until > now.saturating_add(longest) && self.bring_back(probe, now) {
             self.answer(probe, cost, now);
         }
     }
@@ -71,6 +72,11 @@ impl KeyTable {
         }
     }
 }
+
+/// How late a `now` may be when it comes to a decision, since its thread was put aside after it
+/// read the clock. Nothing is brought back to such a `now`: what other threads charged since would
+/// leave its window too early.
+const LATE_MAX: Duration = Duration::from_mins(1);
 
 /// A wait that is no longer needs no second look: a window, a full drain, or a hold.
 fn longest_wait(algorithm: &Algorithm) -> Duration {

@@ -58,7 +58,8 @@ impl Gate {
         located
     }
 
-    /// The limits of this name that a store decides or lends, by the attributes of their keys alone.
+    /// The limits of this name that a store decides or lends, by the attributes of their keys
+    /// alone.
     pub(super) fn locate_named_elsewhere<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,

@@ -48,7 +48,10 @@ fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
 
 /// One limit of each kind, all of them with `units` and counted by the attribute of their own name.
 fn one_of_each(units: u64) -> Vec<Limit> {
-    let window = Duration::from_mins(1);
+    one_of_each_in(units, Duration::from_mins(1))
+}
+
+fn one_of_each_in(units: u64, window: Duration) -> Vec<Limit> {
     let algorithms = [
         ("bucket", bucket(units, window)),
         ("rolling", Algorithm::Rolling(Rolling::new(units, window).unwrap())),
@@ -171,6 +174,22 @@ fn a_clock_that_steps_back_never_admits_more() {
         let back = NOW.saturating_sub(Duration::from_secs(50));
         assert!(!gate.check(&attributes, Cost::ONE, back).is_admit(), "{name}: a step back");
         assert!(!gate.check(&attributes, Cost::ONE, NOW).is_admit(), "{name}: and forward again");
+    }
+}
+
+/// A thread may be put aside for longer than a short window after it read the clock.
+#[test]
+fn a_now_that_comes_late_makes_no_room_in_a_short_window() {
+    for limit in one_of_each_in(5, Duration::from_millis(10)) {
+        let name = limit.name.clone();
+        let gate = gate([limit]);
+        let attributes = [(name.as_str(), "x")];
+        let permits: Vec<_> = (0..5).map(|_| gate.check(&attributes, Cost::ONE, NOW)).collect();
+        assert!(permits.iter().all(Decision::is_admit), "{name}");
+        for late in [Duration::from_millis(11), Duration::from_secs(1), Duration::from_secs(59)] {
+            assert!(!gate.check(&attributes, Cost::ONE, NOW.saturating_sub(late)).is_admit(), "{name}");
+            assert!(!gate.check(&attributes, Cost::ONE, NOW).is_admit(), "{name} after {late:?}");
+        }
     }
 }
 

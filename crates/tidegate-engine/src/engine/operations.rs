@@ -6,8 +6,9 @@
 
 use tidegate_core::gate::{ExactLimit, LocalLimit};
 use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::refusal::ScopeValues;
 use tidegate_core::shares::Owner;
-use tidegate_core::{Attributes, Cost, Gate, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Attributes, Cost, Gate, Limit, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{
     Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
 };
@@ -291,6 +292,25 @@ impl Engine {
             });
             Ok(Progress::Done(local + in_use + unseen))
         }))
+    }
+
+    /// The counters that [`Engine::reset`] would forget: each by its limit, with the attributes
+    /// that name it.
+    pub fn counters_of<'e>(
+        &'e self,
+        request: &Request<'e>,
+        limit: Option<&str>,
+    ) -> Result<Vec<(&'e Limit, ScopeValues)>, RequestError> {
+        let gate = self.gate(request.namespace)?;
+        if let Some(name) = limit
+            && !gate.limits().any(|known| known.name == name)
+        {
+            return Err(unknown_limit(request, name));
+        }
+        let counters = gate.counters(request.attributes, limit).into_iter();
+        Ok(counters
+            .filter_map(|(name, scope)| Some((gate.limits().find(|limit| limit.name == name)?, scope)))
+            .collect())
     }
 
     /// Refuses the key of a request under one limit until an instant; one that has passed lifts the

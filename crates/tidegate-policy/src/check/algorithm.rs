@@ -505,7 +505,8 @@ impl<'a> WrittenAlgorithm<'a> {
 }
 
 fn is_higher(rate: Rate, than: Rate) -> bool {
-    u128::from(rate.units()) * u128::from(than.per_ns()) > u128::from(than.units()) * u128::from(rate.per_ns())
+    u128::from(rate.units()) * u128::from(than.per_ns())
+        > u128::from(than.units()) * u128::from(rate.per_ns())
 }
 
 /// The number of the override, or else the number of the limit.

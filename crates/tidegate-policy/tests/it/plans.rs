@@ -48,9 +48,9 @@ fn plans_and_costs_are_read_as_they_are_written() {
     assert_eq!(
         numbers(0),
         [
-            of("enterprise", Some("rate: 500/s, burst: 3")),
+            of("enterprise", Some("rate: 500/s, burst: 1500")),
             // The burst that is left out is that of the limit.
-            of("free", Some("rate: 5/s, burst: 3")),
+            of("free", Some("rate: 5/s, burst: 15")),
             of("pro", Some("rate: 50/s, burst: 100")),
         ]
     );

@@ -56,7 +56,6 @@ async fn every_limit_says_what_it_is_to_the_request_and_nothing_is_charged() {
         let counter = json!({
             "key": { "user": "ada" },
             "numbers": "fixed 4 in 1h",
-            "counts_over_ms": 3_600_000,
             "numbers_of": "run_time",
             "overrides": { "user": "ada" },
             "until": until,
