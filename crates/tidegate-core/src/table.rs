@@ -189,9 +189,9 @@ pub struct KeyTable {
     swept: portable_atomic::AtomicUsize,
     /// When a newcomer last swept without success, in nanoseconds.
     swept_for_nothing: portable_atomic::AtomicU64,
-    /// The latest second at which a word was written. A second that is yet to come says that the
-    /// clock was ahead; it guards no other data, and is written once a second.
-    latest_second: portable_atomic::AtomicU64,
+    /// From when on the next write of a word is noted, in nanoseconds: a second after the latest
+    /// that was. A write that is yet to come says that the clock was ahead. Guards no other data.
+    noted_from: portable_atomic::AtomicU64,
     stripes: Box<[Stripe]>,
     hasher: ahash::RandomState,
     config: TableConfig,
@@ -205,6 +205,9 @@ pub struct KeyTable {
     full_refusals: AtomicU64,
     full_admissions: AtomicU64,
 }
+
+/// How often the instant of a write is noted: once a second.
+const NOTE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Padded to a cache line: neighbours are locked by different cores at once.
 #[repr(align(64))]
@@ -255,7 +258,7 @@ impl KeyTable {
             shares: Shares::new(shared_places(lines * LINE)),
             swept: portable_atomic::AtomicUsize::new(0),
             swept_for_nothing: portable_atomic::AtomicU64::new(0),
-            latest_second: portable_atomic::AtomicU64::new(0),
+            noted_from: portable_atomic::AtomicU64::new(0),
             stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
             hasher: ahash::RandomState::with_seeds(
                 config.seed[0],
@@ -424,8 +427,8 @@ impl KeyTable {
         state: State,
         now: Timestamp,
     ) -> Result<Entry, Unwritten> {
-        if now.as_secs() > self.latest_second.load(portable_atomic::Ordering::Relaxed) {
-            self.latest_second.fetch_max(now.as_secs(), portable_atomic::Ordering::Relaxed);
+        if now.as_nanos() >= self.noted_from.load(portable_atomic::Ordering::Relaxed) {
+            self.note_write(now);
         }
         let word =
             key.tag() << TAG_SHIFT | u128::from(spec.get()) << STATE_BITS | u128::from(state.to_bits());
@@ -442,9 +445,16 @@ impl KeyTable {
         Ok(Entry { slot: entry.slot, word })
     }
 
-    /// The latest instant at which a word was written, rounded down to a second.
+    #[cold]
+    fn note_write(&self, now: Timestamp) {
+        let next = now.as_nanos().saturating_add(NOTE_EVERY_NS);
+        self.noted_from.fetch_max(next, portable_atomic::Ordering::Relaxed);
+    }
+
+    /// The latest instant at which a word was written, early by less than a second.
     pub(crate) fn written_at(&self) -> Timestamp {
-        Timestamp::from_secs(self.latest_second.load(portable_atomic::Ordering::Relaxed))
+        let noted_from = self.noted_from.load(portable_atomic::Ordering::Relaxed);
+        Timestamp::from_nanos(noted_from.saturating_sub(NOTE_EVERY_NS))
     }
 
     /// Frees the word of a key, provided that it is still as `entry` says.
