@@ -59,6 +59,13 @@ impl Capacity {
         self.charge_more(&hold, more.cast_unsigned(), now)
     }
 
+    /// The units of the allocation that the partition of the key of `hold` has left at `now`, in the
+    /// direction of the access; negative in debt. `None` if the table is gone.
+    pub fn left_of(&self, hold: &UnitsHold, now: Timestamp) -> Option<Units> {
+        let partition = self.table_of(hold)?.layout.owner(hold.position);
+        Some(partition.directions.of(hold.is_read).status(now).left)
+    }
+
     /// Forgets what was spent of the [share](crate::TokenSource::Share) of the table at this
     /// position among [`Capacity::tables`], once the lender answers: the share is full when it is
     /// needed again.

@@ -44,6 +44,9 @@ struct PrintedAnswer<'a> {
     violated: &'a [client::ViolatedLimit],
     #[serde(skip_serializing_if = "Option::is_none")]
     permit: Option<&'a str>,
+    /// The capacity units of its access to a table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access: Option<client::AccessLeft>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     limits: &'a [client::LimitLeft],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -54,7 +57,7 @@ pub(crate) fn run(arguments: &Check) -> Exit {
     if let Some(name) = arguments.question.duplicate() {
         return ClientError::Untaken(format!("duplicate attribute \"{name}\"; give it once")).complain();
     }
-    let said = match wait_for(client::check(&arguments.daemon, &arguments.question, arguments.options)) {
+    let said = match wait_for(client::check(&arguments.daemon, &arguments.question, &arguments.options)) {
         Ok(said) => said,
         Err(unanswered) => return unanswered.complain(),
     };
@@ -101,6 +104,7 @@ fn json(arguments: &Check, said: &CheckAnswer) -> String {
         detail: said.detail.as_deref(),
         violated: &said.violated,
         permit: said.permit.as_deref(),
+        access: said.access,
         limits: &said.limits,
         shadow: &said.shadow,
     };
@@ -115,14 +119,24 @@ fn tightest(said: &CheckAnswer) -> Option<&client::LimitLeft> {
 fn words(said: &CheckAnswer, question: &Question, peek: bool) -> String {
     let would = if peek { "would be " } else { "" };
     if said.decision == "admit" {
-        format!("{would}admitted: {}", admission(said, question))
+        format!("{would}admitted: {}", admission(said, question, peek))
     } else {
         format!("{would}refused: {}", refusal(said, question))
     }
 }
 
-fn admission(said: &CheckAnswer, question: &Question) -> String {
+fn admission(said: &CheckAnswer, question: &Question, peek: bool) -> String {
     let mut text = String::new();
+    if let Some(client::AccessLeft { units, left }) = said.access {
+        let charged = if peek { "would be charged" } else { "charged" };
+        let plural = if (units - 1.0).abs() < f64::EPSILON { "" } else { "s" };
+        let table =
+            question.access.table.as_deref().map_or(String::new(), |table| format!(" of table {table}"));
+        let _ = write!(text, "{units} unit{plural}{table} {charged}, its partition has {left} left");
+        if said.remaining.is_some() {
+            text.push_str("; ");
+        }
+    }
     match (tightest(said), said.remaining) {
         (Some(left), _) => {
             let name = limit_name(&left.name, question);
@@ -141,6 +155,7 @@ fn admission(said: &CheckAnswer, question: &Question) -> String {
         (None, Some(remaining)) => {
             let _ = write!(text, "{remaining} left of the tightest limit");
         }
+        (None, None) if said.access.is_some() => {}
         (None, None) if !said.shadow.is_empty() => text.push_str("no limit that enforces applies to it"),
         (None, None) => text.push_str("no limit applies to it"),
     }
@@ -217,7 +232,7 @@ mod tests {
 
     fn told(said: &CheckAnswer, peek: bool) -> String {
         let attributes = vec![("kind".to_owned(), "mail".to_owned()), ("to".to_owned(), "ada".to_owned())];
-        let question = Question { namespace: "messaging".into(), attributes, cost: None };
+        let question = Question { namespace: "messaging".into(), attributes, ..Question::default() };
         words(said, &question, peek)
     }
 

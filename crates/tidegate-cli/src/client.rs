@@ -16,13 +16,13 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
-use self::connection::within_deadline;
+use self::connection::within_deadline_after;
 use self::token::token;
 use crate::address::Protocol;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
 use crate::exit::{self, Exit};
 
-pub(crate) use answer::{CheckAnswer, LimitLeft, ViolatedLimit};
+pub(crate) use answer::{AccessLeft, CheckAnswer, LimitLeft, ViolatedLimit};
 pub(crate) use error::ClientError;
 pub(crate) use http::{
     acknowledge, encoded, explain, get, leases, limit_attributes, object, operate, target,
@@ -33,18 +33,64 @@ pub(crate) use token::has_token;
 pub(crate) async fn check(
     daemon: &Daemon,
     question: &Question,
-    options: CheckOptions,
+    options: &CheckOptions,
 ) -> Result<CheckAnswer, ClientError> {
-    within_deadline(&daemon.at, async {
+    let wait = options.wait.unwrap_or_default();
+    within_deadline_after(wait, &daemon.at, async {
         let token = token(daemon)?;
         let token = token.as_deref();
-        match daemon.at.protocol {
-            Protocol::Http => http::check(daemon, question, options, token).await,
-            Protocol::Resp => resp::check(daemon, question, options, token).await,
-            Protocol::Grpc => grpc::check(daemon, question, options, token).await,
+        if daemon.at.protocol == Protocol::Http {
+            return http::check(daemon, question, options, token).await;
         }
+        let Some(table) = &question.access.table else {
+            return check_in_words(daemon, question, options, token).await;
+        };
+        // A namespace without tables takes the words of an access as attributes like others, which
+        // only the answer tells. So a look comes first, and nothing is charged for a wrong name.
+        let look = CheckOptions { peek: true, ..options.clone() };
+        let looked = Question { cost: None, ..question.clone() };
+        let looked = check_in_words(daemon, &looked, &look, token).await?;
+        if looked.decision == "admit" && looked.access.is_none() {
+            let namespace = &question.namespace;
+            return Err(ClientError::Untaken(format!(
+                "table \"{table}\" does not exist in namespace \"{namespace}\", or its policy says where an access is found; leave out --table, or ask over http://"
+            )));
+        }
+        if options.peek && question.cost.is_none() {
+            return Ok(looked);
+        }
+        check_in_words(daemon, question, options, token).await
     })
     .await
+}
+
+/// Asks over a protocol that has no members for a resource and an access: they are attributes.
+async fn check_in_words(
+    daemon: &Daemon,
+    question: &Question,
+    options: &CheckOptions,
+    token: Option<&str>,
+) -> Result<CheckAnswer, ClientError> {
+    for (is_given, flag) in [(options.class.is_some(), "--class"), (options.wait.is_some(), "--wait")] {
+        if is_given {
+            let why = format!("over {} there is no {flag}; leave it out, or ask over http://", daemon.at);
+            return Err(ClientError::Untaken(why));
+        }
+    }
+    let resource = options.resource.iter().map(|name| ("resource".to_owned(), name.clone()));
+    let words: Vec<_> = question.access.words().into_iter().chain(resource).collect();
+    let question = Question {
+        attributes: question.attributes.iter().cloned().chain(words).collect(),
+        ..question.clone()
+    };
+    if let Some(name) = question.duplicate() {
+        let why = format!("over {} \"{name}\" is an attribute as well as --{name}; leave one out", daemon.at);
+        return Err(ClientError::Untaken(why));
+    }
+    match daemon.at.protocol {
+        Protocol::Grpc => grpc::check(daemon, &question, options, token).await,
+        _ => resp::check(daemon, &question, options, token).await,
+    }
 }
 
 /// Runs a request to its end.

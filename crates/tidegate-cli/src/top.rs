@@ -40,8 +40,11 @@ async fn ask(arguments: &Top) -> Result<TopAnswer, ClientError> {
     let (Some(namespace), false) = (&arguments.namespace, arguments.attributes.is_empty()) else {
         return Ok(TopAnswer { top, explanation: None });
     };
-    let question =
-        Question { namespace: namespace.clone(), attributes: arguments.attributes.clone(), cost: None };
+    let question = Question {
+        namespace: namespace.clone(),
+        attributes: arguments.attributes.clone(),
+        ..Question::default()
+    };
     let target = target_of(&arguments.target, &top);
     let explanation = match client::explain(&arguments.daemon, &question, &target, None).await {
         Ok(explanation) => Some(explanation),

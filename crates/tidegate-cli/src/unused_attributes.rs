@@ -50,7 +50,7 @@ mod tests {
         let question = Question {
             namespace: "api".to_owned(),
             attributes: given.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect(),
-            cost: None,
+            ..Question::default()
         };
         notes(&question, &looked_at.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
     }

@@ -3,6 +3,17 @@
 use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{AccessOperation, CapacityStatus, DirectionStatus, TableMode, TokensStatus, Units};
 
+/// What an admitted access was charged, or one that was looked at would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AccessCharge {
+    /// The units charged to the table, without those of its indexes.
+    pub units: Units,
+    /// The units of the allocation that the partition of the key has left, for reads or for writes;
+    /// negative in debt.
+    pub left: Units,
+}
+
 /// The state of the partition of one access: of a table, or of an index that a write changes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

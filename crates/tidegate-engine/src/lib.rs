@@ -53,7 +53,7 @@ mod sync;
 mod table_leases;
 mod waiting_room;
 
-pub use access_report::AccessReport;
+pub use access_report::{AccessCharge, AccessReport};
 pub use blocks::{BLOCKS_KNOWN_MAX, BlockCause, BlockReport};
 pub use continuation::{Answered, Pending, Wants};
 pub use decision::{BatchError, Decision, Refused, Step};

@@ -104,7 +104,7 @@ fn outcome(domain: &str, one: &Descriptor<'_>, draws: &mut Draws) -> Outcome {
             window: window(draws),
             reset_at: instant(draws),
         });
-        return Outcome::Within(left.collect());
+        return Outcome::within(left.collect());
     }
     let mut violated = |name: String| Violated {
         name: name.into(),

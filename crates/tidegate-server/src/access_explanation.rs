@@ -2,8 +2,9 @@
 
 use tidegate_capacity::TokensStatus;
 use tidegate_capacity::split::SplitVerdict;
-use tidegate_engine::AccessReport;
+use tidegate_engine::{AccessCharge, AccessReport};
 use tidegate_wire::access_explanation::{AccessExplanation, TokensExplanation};
+use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::explanation::Would;
 
 pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
@@ -28,6 +29,11 @@ pub(crate) fn explain_access(report: &AccessReport) -> AccessExplanation {
         account_tokens: report.account_tokens.map(tokens),
         verdict: report.verdict.as_ref().map(|verdict| verdict_word(verdict).to_owned()),
     }
+}
+
+/// The units of an admitted access, as answers show them.
+pub(crate) fn access_units(charge: AccessCharge) -> AccessUnits {
+    AccessUnits { units: charge.units.as_f64(), left: charge.left.as_f64() }
 }
 
 fn tokens(status: TokensStatus) -> TokensExplanation {

@@ -16,7 +16,9 @@ use tidegate_engine::{
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity, DeliveryEnd};
 use tidegate_net::reply::Reply;
 use tidegate_wire::Fault;
+use tidegate_wire::answer::AccessUnits;
 
+use crate::access_explanation::access_units;
 use crate::context::Desk;
 use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
@@ -56,6 +58,9 @@ pub(crate) struct BegunDecision {
     is_in_queue: bool,
 }
 
+/// The state of the limits that an admitted request was charged to, and of its access to a table.
+pub(crate) type Charged<'a> = (&'a [LimitReport], Option<AccessUnits>);
+
 /// How far a route has come with a request.
 pub(crate) enum RouteProgress {
     /// The request is answered.
@@ -88,6 +93,7 @@ pub(crate) struct WaitingPermit {
     namespace: String,
     asking: Box<Asking<PermitId>>,
     limits: Vec<LimitReport>,
+    access: Option<AccessUnits>,
     is_patient: bool,
     terms: Terms,
 }
@@ -175,11 +181,17 @@ impl Desk<'_> {
                     self.conclude(&asked, decision, is_patient, terms.now, self.answered(terms))?
                 }
                 Waiting::Permit(waiting) => {
-                    let WaitingPermit { namespace, asking, limits, is_patient, terms } = *waiting;
+                    let WaitingPermit { namespace, asking, limits, access, is_patient, terms } = *waiting;
                     let kept = self.daemon.driver.keep(Progress::Ask(asking)).await;
                     let kept = kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?;
                     let terms = self.answered(terms);
-                    RequestProgress::Done(self.with_permit(&namespace, kept, &limits, is_patient, terms))
+                    RequestProgress::Done(self.with_permit(
+                        &namespace,
+                        kept,
+                        (&limits, access),
+                        is_patient,
+                        terms,
+                    ))
                 }
                 Waiting::Domain(check) => RequestProgress::Done(self.check_domain(*check).await?),
                 Waiting::Peek(waiting) => {
@@ -228,13 +240,14 @@ impl Desk<'_> {
             Noted::Admitted(permit, limits) => (permit, limits),
             Noted::Refused(refusal) => return Ok(RequestProgress::Done(self.refused(&refusal, terms))),
         };
+        let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
         let expires = match terms.keep {
             Keep::Every(span) => Some(now.saturating_add(span)),
             Keep::Lent => permit.must_be_settled().then(|| self.permit_expiry(&permit, now)),
             Keep::Expiring => permit.expires_at(),
         };
         let Some(expires) = expires else {
-            let mut reply = self.admitted(&asked.namespace, None, &limits, terms);
+            let mut reply = self.admitted(&asked.namespace, None, (&limits, access), terms);
             if has_waited {
                 reply.body_mut().deliver(self.charge_delivery(permit, drop));
             }
@@ -244,13 +257,19 @@ impl Desk<'_> {
         Ok(match kept.map_err(|error| engine_fault(&error, now))? {
             Progress::Done(id) => {
                 let kept = self.daemon.driver.untold(id);
-                RequestProgress::Done(self.with_permit(&asked.namespace, kept, &limits, has_waited, terms))
+                RequestProgress::Done(self.with_permit(
+                    &asked.namespace,
+                    kept,
+                    (&limits, access),
+                    has_waited,
+                    terms,
+                ))
             }
             Progress::Ask(asking) => {
                 let namespace = asked.namespace.clone().into_owned();
                 let is_patient = has_waited;
-                Waiting::Permit(Box::new(WaitingPermit { namespace, asking, limits, is_patient, terms }))
-                    .into()
+                let waiting = WaitingPermit { namespace, asking, limits, access, is_patient, terms };
+                Waiting::Permit(Box::new(waiting)).into()
             }
         })
     }
@@ -261,11 +280,11 @@ impl Desk<'_> {
         &self,
         namespace: &str,
         kept: UntoldPermit,
-        limits: &[LimitReport],
+        charged: Charged<'_>,
         has_waited: bool,
         terms: Terms,
     ) -> Reply {
-        let mut reply = self.admitted(namespace, Some(kept.id()), limits, terms);
+        let mut reply = self.admitted(namespace, Some(kept.id()), charged, terms);
         let delivery = permit_delivery(kept);
         let delivery = match terms.keep {
             // The connections of a gateway end as it likes; they say nothing about its client.

@@ -23,7 +23,7 @@ pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {
         }
         RequestError::UnknownTable { .. } => (FaultCode::UnknownTable, "leave `access` out"),
         RequestError::Access(CapacityError::UnknownTable { .. }) => {
-            (FaultCode::UnknownTable, "name a table of the policy")
+            (FaultCode::UnknownTable, "see GET /v1/tables for the tables there are")
         }
         RequestError::Access(error) => return access_fault(error),
         RequestError::TableFull(_) => (FaultCode::TooManyKept, "repeat it then"),

@@ -91,7 +91,7 @@ impl Desk<'_> {
             if !is_peek {
                 self.note_reports(series(), &asked, &[], terms.now);
             }
-            return Ok(self.admitted(&domain, None, &[], terms));
+            return Ok(self.admitted(&domain, None, (&[], None), terms));
         }
         let mut resolved = files.resolve(&domain, &descriptors, 0).map_err(malformed)?;
         self.ask_files(&mut resolved, &domain, terms.now).await?;
@@ -107,7 +107,7 @@ impl Desk<'_> {
         }
         Ok(match &refusal {
             Some(refusal) => self.refused(refusal, terms),
-            None => self.admitted(&domain, None, &enforced_reports_of(&decisions), terms),
+            None => self.admitted(&domain, None, (&enforced_reports_of(&decisions), None), terms),
         })
     }
 

@@ -26,11 +26,12 @@ use tidegate_wire::ratelimit::{Allowance, tightest};
 use tidegate_wire::retry_after::{millis_up, seconds_up};
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::access_explanation::access_units;
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{RequestProgress, RouteProgress, Waiting, WaitingPeek};
+use crate::decide::{Charged, RequestProgress, RouteProgress, Waiting, WaitingPeek};
 use crate::engine_fault::engine_fault;
 use crate::file_domains::DomainCheck;
 use crate::planes::access_kind;
@@ -188,10 +189,10 @@ impl Desk<'_> {
 
     /// The answer to a peek.
     pub(crate) fn peeked(&self, namespace: &str, peek: &PeekReport, terms: Terms) -> Reply {
-        match &peek.refusal {
-            Some(refusal) => self.refused(refusal, terms),
-            None => self.admitted(namespace, None, &peek.limits, terms),
+        if let Some(refusal) = &peek.refusal {
+            return self.refused(refusal, terms);
         }
+        self.admitted(namespace, None, (&peek.limits, peek.access.map(access_units)), terms)
     }
 
     pub(crate) fn reserve(
@@ -242,7 +243,7 @@ impl Desk<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        limits: &[LimitReport],
+        (limits, access): Charged<'_>,
         terms: Terms,
     ) -> Reply {
         let now = terms.now;
@@ -256,6 +257,7 @@ impl Desk<'_> {
                     permit: permit.map(|id| id.to_string().into()),
                     remaining: tightest_remaining(&enforced, now),
                     limits: &answers(&enforced, now),
+                    access,
                     shadow: &shadow,
                 };
                 reply::json(StatusCode::OK, &body)
@@ -264,6 +266,9 @@ impl Desk<'_> {
         };
         let headers = reply.headers_mut();
         reply::limit_headers(headers, allowances(&enforced, now), self.in_force.config.older_headers);
+        if let Some(access) = access {
+            access.write(headers);
+        }
         if let (Style::Headers(_), Some(id)) = (terms.style, permit) {
             let value = HeaderValue::from_str(&id.to_string());
             headers.insert(reply::PERMIT, value.expect("hexadecimal digits"));

@@ -26,10 +26,24 @@ pub struct Admitted<'a> {
     pub remaining: Option<u64>,
     /// The remaining units of each limit, in the order of the policy.
     pub limits: &'a [LimitAnswer<'a>],
+    /// What its access to a table was charged, or would be with `peek`. Absent without an access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub access: Option<AccessUnits>,
     /// The shadow limits that would have refused.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<String>))]
     pub shadow: &'a [&'a str],
+}
+
+/// The capacity units of an admitted access to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+pub struct AccessUnits {
+    /// Capacity units charged to the table, without those of its indexes.
+    pub units: f64,
+    /// Capacity units that the partition of its key has left of its allocation, for reads or for
+    /// writes; negative in debt.
+    pub left: f64,
 }
 
 /// The remaining units of one limit.

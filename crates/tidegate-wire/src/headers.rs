@@ -6,6 +6,7 @@ use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue};
 use tidegate_core::{Class, Refusal, Timestamp};
 
+use crate::answer::AccessUnits;
 use crate::ratelimit::{Allowance, policy_name, tightest, write_policy, write_ratelimit};
 use crate::retry_after;
 
@@ -24,6 +25,19 @@ pub const LEVEL: HeaderName = HeaderName::from_static("tidegate-level");
 /// with the class and the cohort of the least important request that is served, as
 /// `200;class=sheddable_plus;cohort=72`.
 pub const CURSOR: HeaderName = HeaderName::from_static("tidegate-cursor");
+
+/// The capacity units that an admitted access to a table was charged, as a header.
+pub const UNITS: HeaderName = HeaderName::from_static("x-tidegate-units");
+/// The capacity units that the partition of an admitted access has left, as a header.
+pub const UNITS_LEFT: HeaderName = HeaderName::from_static("x-tidegate-units-left");
+
+impl AccessUnits {
+    /// Writes [`UNITS`] and [`UNITS_LEFT`], in place of what is there.
+    pub fn write(&self, headers: &mut HeaderMap) {
+        insert(headers, UNITS, Bytes::from(self.units.to_string()));
+        insert(headers, UNITS_LEFT, Bytes::from(self.left.to_string()));
+    }
+}
 
 /// The load of a resource, as answers about it show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,8 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tidegate_policy::parse_span;
 
-use super::request::{Attribute, Daemon, LoadTarget, attribute};
+use super::request::{Attribute, Daemon, LoadTarget, attribute, span};
 
 #[derive(Args, Debug)]
 pub(crate) struct Top {
@@ -249,8 +248,4 @@ pub(crate) struct LimitKeys {
     /// The attributes and values of the keys [example: user=ada]
     #[arg(value_name = "NAME=VALUE", value_parser = attribute)]
     pub(crate) attributes: Vec<Attribute>,
-}
-
-fn span(text: &str) -> Result<Duration, String> {
-    parse_span(text).ok_or_else(|| "not a span of time; write 30s, 10m, 24h or 7d".to_owned())
 }

@@ -1,9 +1,11 @@
 //! The arguments of commands that ask about a request.
 
 use core::num::NonZeroU64;
+use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use tidegate_policy::parse_span;
 
 use crate::address::DaemonAddress;
 
@@ -22,14 +24,38 @@ pub(crate) struct Check {
 }
 
 /// The options of a check beside the request itself.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct CheckOptions {
     /// Only look: the same answer, and nothing is charged
     #[arg(long)]
     pub(crate) peek: bool,
-    /// The class of the request; only the HTTP API takes it
+    /// The class of the request [default: as the policy says]; only the HTTP API takes it
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
+    /// The resource that serves it: its admission cursor and its bound on requests in flight apply
+    #[arg(long, value_name = "RESOURCE")]
+    pub(crate) resource: Option<String>,
+    /// How long to wait at most for what the request lacks, up to 1m; only the HTTP API takes it
+    /// [example: 500ms]
+    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "peek")]
+    pub(crate) wait: Option<Duration>,
+}
+
+/// The access to a table that a request makes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct NamedAccess {
+    /// The table that the request reads or writes
+    #[arg(long, value_name = "TABLE", requires = "key")]
+    pub(crate) table: Option<String>,
+    /// The key of what it reads or writes, which decides the partition
+    #[arg(long, value_name = "KEY", requires = "table")]
+    pub(crate) key: Option<String>,
+    /// Whether it reads or writes
+    #[arg(long, value_enum, value_name = "KIND", default_value = "read", requires = "table")]
+    pub(crate) kind: Kind,
+    /// How many bytes it reads or writes
+    #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "table")]
+    pub(crate) size: u64,
 }
 
 #[derive(Args, Debug)]
@@ -42,7 +68,7 @@ pub(crate) struct Explain {
     #[arg(long, value_name = "TENANT", conflicts_with = "config")]
     pub(crate) tenant: Option<String>,
     /// Read this configuration instead of asking a daemon; `-` is standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["class", "resource", "at", "token_file", "ca", "cert", "key"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["class", "resource", "at", "token_file", "ca", "cert", "cert_key", "table"])]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) daemon: Daemon,
@@ -100,7 +126,7 @@ pub(crate) struct Token {
 }
 
 /// A request.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Question {
     /// The namespace whose limits apply
     #[arg(value_name = "NAMESPACE")]
@@ -111,6 +137,8 @@ pub(crate) struct Question {
     /// The cost of the request, in units [default: by the cost table of the namespace, otherwise 1]
     #[arg(long, value_name = "N")]
     pub(crate) cost: Option<NonZeroU64>,
+    #[command(flatten)]
+    pub(crate) access: NamedAccess,
 }
 
 /// An attribute of a request: its name and its value.
@@ -144,11 +172,57 @@ pub(crate) struct Daemon {
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// The certificate, in PEM, to show the daemon
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
     pub(crate) cert: Option<PathBuf>,
     /// The private key of --cert, in PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
-    pub(crate) key: Option<PathBuf>,
+    pub(crate) cert_key: Option<PathBuf>,
+}
+
+/// What an access does to a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// It reads a recent value
+    #[default]
+    Read,
+    /// It reads the last value
+    ReadStrong,
+    /// It reads the last value in a transaction
+    ReadTransactional,
+    /// It reads a range of keys from KEY on
+    Scan,
+    /// It writes
+    Write,
+    /// It writes in a transaction
+    WriteTransactional,
+}
+
+impl Kind {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::ReadStrong => "read_strong",
+            Self::ReadTransactional => "read_transactional",
+            Self::Scan => "scan",
+            Self::Write => "write",
+            Self::WriteTransactional => "write_transactional",
+        }
+    }
+}
+
+impl NamedAccess {
+    /// The access as attributes, for protocols that have no members for it; none without a table.
+    pub(crate) fn words(&self) -> Vec<Attribute> {
+        let Some((table, key)) = self.table.as_ref().zip(self.key.as_ref()) else { return Vec::new() };
+        let words = [
+            ("table", table.clone()),
+            ("key", key.clone()),
+            ("kind", self.kind.as_str().to_owned()),
+            ("size", self.size.to_string()),
+        ];
+        words.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
 }
 
 /// How much a request matters.
@@ -179,6 +253,10 @@ impl Class {
             Self::Sheddable => "sheddable",
         }
     }
+}
+
+pub(super) fn span(text: &str) -> Result<Duration, String> {
+    parse_span(text).ok_or_else(|| "not a span of time; write 30s, 10m, 24h or 7d".to_owned())
 }
 
 pub(super) fn attribute(text: &str) -> Result<Attribute, String> {

@@ -12,7 +12,7 @@ use super::tls;
 use crate::address::{DaemonAddress, Endpoint};
 use crate::arguments::request::Daemon;
 
-/// The time for a request and its answer.
+/// The time for a request and its answer, beside that which the daemon is asked to wait.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The longest answer in bytes; a daemon never sends a longer one.
@@ -45,8 +45,18 @@ pub(super) async fn within_deadline<T>(
     address: &DaemonAddress,
     asking: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
-    let answer = tokio::time::timeout(DEADLINE, asking).await;
-    let late = || ClientError::Silent(format!("there was no answer within {}", HumanDuration(DEADLINE)));
+    within_deadline_after(Duration::ZERO, address, asking).await
+}
+
+/// The same, of a request that may wait for so long at the daemon.
+pub(super) async fn within_deadline_after<T>(
+    wait: Duration,
+    address: &DaemonAddress,
+    asking: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    let deadline = wait.saturating_add(DEADLINE);
+    let answer = tokio::time::timeout(deadline, asking).await;
+    let late = || ClientError::Silent(format!("there was no answer within {}", HumanDuration(deadline)));
     answer.unwrap_or_else(|_| Err(late())).map_err(|error| naming(address, error))
 }
 

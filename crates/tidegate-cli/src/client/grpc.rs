@@ -4,18 +4,19 @@
 use core::num::NonZeroU64;
 
 use http::uri::{PathAndQuery, Uri};
-use http::{Request, StatusCode};
+use http::{HeaderName, Request, StatusCode};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tidegate_wire::envoy::{
     self, Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, rate_limit_descriptor::Entry,
 };
+use tidegate_wire::headers::{UNITS, UNITS_LEFT};
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::answer::{CheckAnswer, LimitLeft};
+use super::answer::{AccessLeft, CheckAnswer, LimitLeft};
 use super::connection::{ANSWER_BYTES_MAX, connect};
 use super::error::ClientError;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
@@ -23,7 +24,7 @@ use crate::arguments::request::{CheckOptions, Daemon, Question};
 pub(super) async fn check(
     daemon: &Daemon,
     question: &Question,
-    options: CheckOptions,
+    options: &CheckOptions,
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
     let message = message(daemon, question, options)?;
@@ -57,13 +58,10 @@ pub(super) async fn check(
 fn message(
     daemon: &Daemon,
     question: &Question,
-    options: CheckOptions,
+    options: &CheckOptions,
 ) -> Result<RateLimitRequest, ClientError> {
     let untaken =
         |why: &str| Err(ClientError::Untaken(format!("over {} {why}, or ask over http://", daemon.at)));
-    if options.class.is_some() {
-        return untaken("there is no --class; leave it out");
-    }
     if question.attributes.is_empty() {
         return untaken("a request has at least one attribute; give one");
     }
@@ -99,6 +97,11 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
             ..CheckAnswer::default()
         });
     }
+    let header = |name: &HeaderName| {
+        let headers = answer.response_headers_to_add.iter();
+        headers.filter(|one| one.key == name.as_str()).find_map(|one| one.value.parse().ok())
+    };
+    let access = header(&UNITS).zip(header(&UNITS_LEFT)).map(|(units, left)| AccessLeft { units, left });
     let reset = status.duration_until_reset.and_then(|wait| u64::try_from(wait.seconds).ok());
     let left = status.current_limit.map(|limit| LimitLeft {
         name: limit.name,
@@ -111,6 +114,7 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
         decision: "admit".to_owned(),
         remaining: left.as_ref().map(|left| left.remaining),
         limits: left.into_iter().collect(),
+        access,
         ..CheckAnswer::default()
     })
 }

@@ -19,7 +19,7 @@ use super::connection::{ANSWER_BYTES_MAX, connect, naming, within_deadline};
 use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
-use crate::arguments::request::{Attribute, CheckOptions, Class, Daemon, LoadTarget, Question};
+use crate::arguments::request::{Attribute, CheckOptions, Class, Daemon, LoadTarget, NamedAccess, Question};
 
 /// The body of a check.
 fn body_of(question: &Question) -> Map<String, Value> {
@@ -31,13 +31,18 @@ fn body_of(question: &Question) -> Map<String, Value> {
     if let Some(cost) = question.cost {
         body.insert("cost".to_owned(), cost.get().into());
     }
+    let NamedAccess { table, key, kind, size } = &question.access;
+    if let Some((table, key)) = table.as_ref().zip(key.as_ref()) {
+        let access = json!({ "table": table, "key": key, "kind": kind.as_str(), "size": size });
+        body.insert("access".to_owned(), access);
+    }
     body
 }
 
 pub(super) async fn check(
     daemon: &Daemon,
     question: &Question,
-    options: CheckOptions,
+    options: &CheckOptions,
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
     let mut body = body_of(question);
@@ -46,6 +51,13 @@ pub(super) async fn check(
     }
     if let Some(class) = options.class {
         body.insert("class".to_owned(), json!(class.as_str()));
+    }
+    if let Some(resource) = &options.resource {
+        body.insert("resource".to_owned(), json!(resource));
+    }
+    if let Some(wait) = options.wait {
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        body.insert("wait_ms".to_owned(), json!(millis));
     }
     let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;
     CheckAnswer::read(status, &answer)

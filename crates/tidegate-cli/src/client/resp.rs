@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::answer::CheckAnswer;
+use super::answer::{AccessLeft, CheckAnswer};
 use super::connection::{ByteStream, connect};
 use super::error::ClientError;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
@@ -20,12 +20,9 @@ const DEPTH_MAX: usize = 4;
 pub(super) async fn check(
     daemon: &Daemon,
     question: &Question,
-    options: CheckOptions,
+    options: &CheckOptions,
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
-    if options.class.is_some() {
-        return Err(ClientError::Untaken(format!("{} takes no --class; ask over http://", daemon.at)));
-    }
     // An attribute of this name would be read as the option, if the option were left out.
     let is_option = |(name, _): &(String, String)| name.eq_ignore_ascii_case("cost");
     let given = question.cost.map(NonZeroU64::get);
@@ -50,6 +47,10 @@ pub(super) async fn check(
     if let Some(cost) = &cost {
         command.extend(["COST", cost.as_str()]);
     }
+    // A place is taken only by a request that says that it will release it.
+    if options.resource.is_some() {
+        command.push("RELEASE");
+    }
     command.extend(question.attributes.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]));
     match ask(&mut *stream, &command).await? {
         Reply::Error(why) => Err(ClientError::Untaken(why)),
@@ -72,6 +73,8 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
     let (decision, reason, limit, permit) =
         (text("decision")?, text("reason"), text("limit"), text("permit"));
     let detail = text("detail");
+    let mut units = |name: &str| text(name)?.parse().ok();
+    let access = units("units").zip(units("units_left")).map(|(units, left)| AccessLeft { units, left });
     let number = |name: &str| match all.get(name) {
         Some(Reply::Integer(number)) => u64::try_from(*number).ok(),
         _ => None,
@@ -84,6 +87,7 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
         limit,
         permit,
         detail,
+        access,
         ..CheckAnswer::default()
     })
 }

@@ -37,6 +37,77 @@ fn check(at: &str, more: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
+fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
+    let [http, grpc, resp] = free_ports();
+    let file = TemporaryFile::new(&format!(
+        "listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc}, resp: 127.0.0.1:{resp} }}\n\
+        store: {{ kind: memory }}\nnodes: [{{ name: n1, units: 16000 }}]\nresources: {{ db: {{ concurrency: 9 }} }}\n\
+        namespaces:\n  plain: {{ limits: [{{ name: all, fixed: {{ limit: 50, window: 365d }} }}] }}\n  \
+        shop: {{ tables: [{{ name: orders, provisioned: {{ read: 8000, write: 1 }} }}] }}\n"
+    ));
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    daemon.read_until("callers");
+    let ends = [
+        format!("http://127.0.0.1:{http}"),
+        format!("grpc://127.0.0.1:{grpc}"),
+        format!("redis://127.0.0.1:{resp}"),
+    ];
+    let ask = |at: &str, words: &str| {
+        told(&[&["check", "--at", at], &*words.split(' ').collect::<Vec<_>>()].concat(), None)
+    };
+    for at in &ends {
+        let read = "shop --table orders --key a --kind read_strong --size 8192";
+        for (more, expected) in [
+            (
+                " --peek",
+                "would be admitted: 2 units of table orders would be charged, its partition has 8000 left\n",
+            ),
+            ("", "admitted: 2 units of table orders charged, its partition has "),
+        ] {
+            // The units come back within a millisecond.
+            let (code, out, err) = ask(at, &format!("{read}{more}"));
+            assert_eq!((code, err.as_str()), (0, ""), "{at}");
+            let shown = out.replace("has 7999.9", "has 8000");
+            assert!(shown.starts_with(expected), "{at}: {out}");
+        }
+        let (code, out, _) = ask(at, &format!("{read} --json"));
+        let said: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &said["access"]["units"]), (0, &json!(2.0)), "{at}: {out}");
+        for namespace in ["shop", "plain"] {
+            let (code, out, err) = ask(at, &format!("{namespace} user=ada --table nosuch --key a"));
+            assert_eq!((code, out.as_str()), (2, ""), "{at}: {err}");
+            let expected = format!("table \"nosuch\" does not exist in namespace \"{namespace}\"");
+            assert!(err.contains(&expected), "{at}: {err}");
+        }
+        let (code, _, err) = ask(at, "plain user=ada --resource nosuch");
+        assert!(
+            code == 2 && err.contains("resource \"nosuch\" does not exist; use one of db"),
+            "{at}: {err}"
+        );
+    }
+    let (code, out, _) = ask(&ends[2], "plain user=ada --resource db");
+    assert!(code == 0 && out.contains("it holds a place until it is released: permit "), "{out}");
+    // The names that were wrong were charged nothing.
+    let (_, out, _) = ask(&ends[0], "plain user=ada --peek");
+    assert!(out.contains("49 of 50 left of all"), "{out}");
+    let (code, out, _) = ask(&ends[1], "shop user=ada --table orders --key a --kind write --size 400000");
+    assert!(code == 0 && out.starts_with("admitted: "), "{out}");
+    for at in &ends {
+        let (code, out, _) = ask(at, "shop user=ada --table orders --key a --kind write");
+        assert!(code == 1 && out.starts_with("refused: table_throughput_exceeded by orders"), "{at}: {out}");
+    }
+    for (at, flag) in
+        [(&ends[1], "--class critical"), (&ends[2], "--class critical"), (&ends[2], "--wait 1s")]
+    {
+        let (code, _, err) = ask(at, &format!("plain user=ada {flag}"));
+        let (name, _) = flag.split_once(' ').unwrap();
+        assert!(code == 2 && err.contains(&format!("there is no {name}; leave it out")), "{err}");
+    }
+    let (code, out, _) = ask(&ends[0], "plain user=ada --wait 1s --class critical");
+    assert!(code == 0 && out.starts_with("admitted: "), "{out}");
+}
+
+#[test]
 fn every_door_of_one_daemon_gives_the_same_answers() {
     let folder = TemporaryFolder::new();
     let socket = folder.path().join("callers.sock");
@@ -200,7 +271,7 @@ fn tls_is_spoken_to_every_door_and_a_certificate_is_shown_where_one_is_asked_for
         format!("grpcs://localhost:{grpc}"),
         format!("rediss://localhost:{resp}"),
     ] {
-        let all = ["--ca", &ca, "--cert", &shown, "--key", &shown_key];
+        let all = ["--ca", &ca, "--cert", &shown, "--cert-key", &shown_key];
         let (code, out, err) = check(&at, &all);
         assert_eq!((code, err.as_str()), (0, ""), "{at}");
         assert!(out.starts_with("admitted: "), "{at}: {out}");

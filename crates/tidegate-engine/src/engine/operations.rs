@@ -16,6 +16,7 @@ use tidegate_store::{
 use super::Engine;
 use super::exact_limit::{block_exhausted, exact_name, key_of, reports};
 use super::store_silence::{decided_here, is_away};
+use crate::access_report::AccessCharge;
 use crate::blocks::{BlockCause, BlockPlace, BlockReport};
 use crate::continuation::ExactName;
 use crate::error::{AdminError, RequestError};
@@ -48,6 +49,14 @@ impl Engine {
             self.add_statuses(holds, &mut reports);
         }
         reports
+    }
+
+    /// What the access of a request of the permit was charged, by the position of the request, and
+    /// what is left there at `now`; `None` for a request without an access.
+    pub fn access_charge(&self, permit: &Permit, at: usize, now: Timestamp) -> Option<AccessCharge> {
+        let hold = permit.holds().nth(at)?.units.as_ref()?;
+        let left = self.planes.capacity.as_ref()?.left_of(hold, now)?;
+        Some(AccessCharge { units: hold.units(), left })
     }
 
     fn add_statuses(&self, holds: &Holds, reports: &mut Vec<LimitReport>) {

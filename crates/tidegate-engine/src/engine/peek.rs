@@ -12,6 +12,7 @@ use super::Engine;
 use super::exact_limit::{exact_name, refuses, reports};
 use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
+use crate::access_report::AccessCharge;
 use crate::continuation::ExactName;
 use crate::demand::Offer;
 use crate::error::RequestError;
@@ -28,6 +29,8 @@ pub struct PeekReport {
     pub refusal: Option<Refusal>,
     /// The state of its limits: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
+    /// What its access would be charged, and what is left there; `None` without one.
+    pub access: Option<AccessCharge>,
 }
 
 impl Engine {
@@ -98,6 +101,9 @@ impl Engine {
         }
         if let (Some(capacity), Some(access)) = (&self.planes.capacity, &request.access) {
             let statuses = self.peek_access(&capacity.locate(request.namespace, access)?, now);
+            let of_table = statuses.first();
+            beside.access =
+                of_table.map(|status| AccessCharge { units: status.units, left: status.direction.left });
             let throttled = statuses.into_iter().find_map(|status| status.throttled);
             beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled, now));
         }
@@ -162,12 +168,15 @@ pub(super) struct Beside {
     pub(super) before: Option<Refusal>,
     /// The refusal after the local limits: by the capacity plane, or for want of a place.
     pub(super) after: Option<Refusal>,
+    /// What the access would be charged.
+    pub(super) access: Option<AccessCharge>,
 }
 
 impl Beside {
-    /// The report of the local limits, with the refusal that comes first.
+    /// The report of the local limits, with the refusal that comes first and the access.
     fn around(self, report: PeekReport) -> PeekReport {
-        PeekReport { refusal: self.before.or(report.refusal).or(self.after), ..report }
+        let refusal = self.before.or(report.refusal).or(self.after);
+        PeekReport { refusal, access: self.access, ..report }
     }
 }
 
@@ -228,5 +237,6 @@ impl Look {
 /// The report of the limits that are decided here.
 fn look(gate: &Gate, attributes: Attributes<'_>, cost: Cost, now: Timestamp) -> PeekReport {
     let peek = gate.peek(attributes, cost, now);
-    PeekReport { refusal: peek.refusal, limits: peek.limits.into_iter().map(LimitReport::from).collect() }
+    let limits = peek.limits.into_iter().map(LimitReport::from).collect();
+    PeekReport { refusal: peek.refusal, limits, access: None }
 }

@@ -22,12 +22,14 @@ use tidegate_engine::{
 };
 use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
     Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
 };
 use tidegate_wire::{Fault, FaultCode};
 
+use crate::access_explanation::access_units;
 use crate::authorization::Caller;
 use crate::carried_keys::Hashes;
 use crate::claims::OwnClaims;
@@ -205,7 +207,7 @@ impl Desk<'_> {
         if outcomes.iter().any(Option::is_none) {
             Box::pin(self.look_at_the_rest(domain, lines, &mut outcomes, now)).await?;
         }
-        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::Within(Vec::new()))).collect())
+        Ok(outcomes.into_iter().map(|outcome| outcome.unwrap_or(Outcome::within(Vec::new()))).collect())
     }
 
     /// The outcome of a descriptor that is no question, or has no limits; `None` for the others.
@@ -218,7 +220,7 @@ impl Desk<'_> {
     ) -> Result<Option<Outcome>, Fault> {
         let Some(limit) = &line.descriptor.limit else {
             if !is_known {
-                return Ok(Some(Outcome::Within(Vec::new())));
+                return Ok(Some(Outcome::within(Vec::new())));
             }
             return Ok(match line.descriptor.hits {
                 Hits::Ask(_) => None,
@@ -263,7 +265,8 @@ impl Desk<'_> {
             let limits = self.in_force.engine.statuses_of(&permit, nth);
             let asked = decisions::Asked::borrowed(request, Protocol::Rls);
             self.note_reports(&self.in_force.metrics, &asked, &limits, now);
-            outcomes[*at] = Some(self.within(domain, limits));
+            let access = self.in_force.engine.access_charge(&permit, nth, now).map(access_units);
+            outcomes[*at] = Some(self.within(domain, limits, access));
         }
         // Envoy does not say how the work ends: lent things are given back at once, and no limit
         // gives its charge back. A call that has waited is charged when its answer is written.
@@ -403,7 +406,7 @@ impl Desk<'_> {
                     self.note_own(&line.request.cost(*cost), &status, now);
                     outcomes[*at] = Some(within);
                 }
-                Outcome::Within(_) => {}
+                Outcome::Within { .. } => {}
             }
         }
         Ok(carried.is_admitted)
@@ -415,10 +418,11 @@ impl Desk<'_> {
             Ok(Decision::Admit(permit)) => {
                 let limits =
                     self.note_admitted(&decisions::Asked::borrowed(request, Protocol::Rls), &permit, now);
+                let access = self.in_force.engine.access_charge(&permit, 0, now).map(access_units);
                 let settled = self.in_force.engine.settle(permit, End::Abandoned, now);
                 // An error leaves it lent until it expires: less is admitted, never more.
                 let _ = self.finish(settled).await;
-                return Ok(self.within(request.namespace, limits));
+                return Ok(self.within(request.namespace, limits, access));
             }
             Ok(Decision::Refuse(refused)) => refused.into_refusal(),
             Err(RequestError::KeyTooLong(_)) => uncountable(request),
@@ -445,17 +449,17 @@ impl Desk<'_> {
         Ok(self.seen(request.namespace, peek))
     }
 
-    fn seen(&self, namespace: &str, PeekReport { refusal, limits, .. }: PeekReport) -> Outcome {
+    fn seen(&self, namespace: &str, PeekReport { refusal, limits, access, .. }: PeekReport) -> Outcome {
         match refusal {
             Some(refusal) => Outcome::Over(refusal),
-            None => self.within(namespace, limits),
+            None => self.within(namespace, limits, access.map(access_units)),
         }
     }
 
     async fn give_back(&self, request: &Request<'_>, now: Timestamp) -> Result<Outcome, Fault> {
         Box::pin(self.complete(self.in_force.engine.give_back(request, now))).await?;
         let peek = self.in_force.engine.peek(&request.cost(Cost::ONE), now);
-        Ok(self.within(request.namespace, Box::pin(self.complete(peek)).await?.limits))
+        Ok(self.within(request.namespace, Box::pin(self.complete(peek)).await?.limits, None))
     }
 
     async fn book_own(
@@ -474,7 +478,7 @@ impl Desk<'_> {
             Outcome::Over(refusal) => {
                 let _ = self.note_refused(&request, refusal.clone(), now);
             }
-            Outcome::Within(_) => self.note_own(&request, &status, now),
+            Outcome::Within { .. } => self.note_own(&request, &status, now),
         }
         Ok(outcome)
     }
@@ -538,7 +542,7 @@ impl Desk<'_> {
         let limits = hashes.within(limits);
         let refunded = self.in_force.engine.refund_carried(domain, &limits[0], now);
         let status = Box::pin(self.complete(refunded)).await?;
-        Ok(Outcome::Within(vec![own_left(&as_sent(limit, status))]))
+        Ok(Outcome::within(vec![own_left(&as_sent(limit, status))]))
     }
 
     fn note_refused(&self, request: &Request<'_>, refusal: Refusal, now: Timestamp) -> Outcome {
@@ -555,10 +559,10 @@ impl Desk<'_> {
     }
 
     /// The limits that enforce, of those that a request met.
-    fn within(&self, namespace: &str, limits: Vec<LimitReport>) -> Outcome {
+    fn within(&self, namespace: &str, limits: Vec<LimitReport>, access: Option<AccessUnits>) -> Outcome {
         let shadow = self.in_force.shadow_limits(namespace);
         let enforced = limits.into_iter().filter(|one| !shadow.iter().any(|name| **name == *one.name));
-        Outcome::Within(enforced.map(left).collect())
+        Outcome::Within { limits: enforced.map(left).collect(), access }
     }
 }
 
@@ -647,7 +651,7 @@ fn own_left(status: &CarriedStatus) -> Left {
 
 fn own_outcome(domain: &str, line: &DescriptorLine<'_>, status: &CarriedStatus, now: Timestamp) -> Outcome {
     let (reason, retry) = match status.verdict {
-        Verdict::Admit => return Outcome::Within(vec![own_left(status)]),
+        Verdict::Admit => return Outcome::within(vec![own_left(status)]),
         Verdict::Wait { until } if status.is_table_full => (Reason::TableFull, Retry::At(until)),
         Verdict::Wait { until } => (exceeded(status.window), Retry::At(until.max(now))),
         Verdict::Never { .. } => (Reason::CostExceedsLimit, Retry::Never),

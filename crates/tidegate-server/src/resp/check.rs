@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tidegate_core::{Cost, Refusal, Timestamp};
 use tidegate_driver::UntoldPermit;
-use tidegate_engine::{LimitReport, Outcome, PermitId, Progress, Step};
+use tidegate_engine::{Outcome, PermitId, Progress, Step};
 use tidegate_net::connections::AnswerDelivery;
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;
@@ -16,10 +16,11 @@ use tidegate_wire::text::{Text, shortened};
 use tidegate_wire::{Fault, FaultCode};
 
 use super::throttle::number;
+use crate::access_explanation::access_units;
 use crate::authorization::Caller;
 use crate::claims::OwnClaims;
 use crate::context::Desk;
-use crate::decide::{Noted, permit_delivery};
+use crate::decide::{Charged, Noted, permit_delivery};
 use crate::decisions::Asked;
 use crate::engine_fault::engine_fault;
 use crate::operations::allowances;
@@ -112,9 +113,11 @@ impl Desk<'_> {
                 Ok(Progress::Done(peek)) => (peek, false),
                 begun => (Box::pin(self.complete(begun)).await?, true),
             };
-            match &peek.refusal {
-                Some(refusal) => write_refusal(refusal, now, replies),
-                None => self.write_admission(check.namespace, None, &peek.limits, now, replies),
+            if let Some(refusal) = &peek.refusal {
+                write_refusal(refusal, now, replies);
+            } else {
+                let charged = (&peek.limits[..], peek.access.map(access_units));
+                self.write_admission(check.namespace, None, charged, now, replies);
             }
             return Ok((was_asked, None));
         }
@@ -132,6 +135,7 @@ impl Desk<'_> {
             }
             Noted::Admitted(permit, limits) => (permit, limits),
         };
+        let access = engine.access_charge(&permit, 0, now).map(access_units);
         let mut untold = None;
         if permit.must_be_settled() {
             let expires = self.permit_expiry(&permit, now);
@@ -145,7 +149,8 @@ impl Desk<'_> {
                 }
             });
         }
-        self.write_admission(check.namespace, untold.as_ref().map(UntoldPermit::id), &limits, now, replies);
+        let id = untold.as_ref().map(UntoldPermit::id);
+        self.write_admission(check.namespace, id, (&limits, access), now, replies);
         let owner = engine.owner(check.namespace);
         Ok((was_asked, untold.map(|untold| permit_delivery(untold).watching_resets(owner))))
     }
@@ -154,17 +159,23 @@ impl Desk<'_> {
         &self,
         namespace: &str,
         permit: Option<PermitId>,
-        limits: &[LimitReport],
+        (limits, access): Charged<'_>,
         now: Timestamp,
         replies: &mut Replies<'_>,
     ) {
         let enforced = self.enforced(namespace, limits);
         let remaining = tightest(allowances(&enforced, now)).map(|one| one.remaining);
-        replies.map(2 + usize::from(permit.is_some()));
+        replies.map(2 + usize::from(permit.is_some()) + 2 * usize::from(access.is_some()));
         replies.bulk("decision");
         replies.bulk("admit");
         replies.bulk("remaining");
         write_number(remaining, replies);
+        if let Some(access) = access {
+            replies.bulk("units");
+            replies.bulk(access.units.to_string());
+            replies.bulk("units_left");
+            replies.bulk(access.left.to_string());
+        }
         if let Some(permit) = permit {
             replies.bulk("permit");
             replies.bulk(permit.to_string());

@@ -1,5 +1,6 @@
 //! A cluster of three primaries, each with a replica.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ use crate::engine::{PATIENCE, Server, patient, skip, within};
 const ARGUMENTS: [&str; 6] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-announce-ip", "127.0.0.1"];
 
+/// After so long a server forgets a node that it was to meet and that did not answer.
+const MEETING: Duration = Duration::from_millis(1000);
+
 /// Six servers that know each other; the first three are primaries.
 pub(crate) struct Cluster {
     nodes: Vec<Server>,
@@ -28,10 +32,15 @@ impl Cluster {
         for (index, slots) in [(0, 5460), (5461, 10922), (10923, 16383)].into_iter().enumerate() {
             let _: () = cluster.ask(index, &["ADDSLOTSRANGE", &slots.0.to_string(), &slots.1.to_string()]);
         }
-        for node in &cluster.nodes[1..] {
-            let _: () = cluster.ask(0, &["MEET", "127.0.0.1", &node.port().to_string()]);
-        }
-        cluster.wait(|cluster| (0..6).all(|node| cluster.info(node).contains("cluster_known_nodes:6\r")));
+        cluster.introduce();
+        let met = Cell::new(Instant::now());
+        cluster.wait(|cluster| {
+            if met.get().elapsed() > MEETING {
+                cluster.introduce();
+                met.set(Instant::now());
+            }
+            (0..6).all(|node| cluster.info(node).contains("cluster_known_nodes:6\r"))
+        });
         for replica in 3..6 {
             let primary: String = cluster.ask(replica - 3, &["MYID"]);
             // A node that has just been met may not know the other yet.
@@ -48,6 +57,13 @@ impl Cluster {
             })
         });
         Some(cluster)
+    }
+
+    /// Has the first node meet the others; one that it knows already stays as it is.
+    fn introduce(&self) {
+        for node in &self.nodes[1..] {
+            let _: () = self.ask(0, &["MEET", "127.0.0.1", &node.port().to_string()]);
+        }
     }
 
     fn wait(&self, holds: impl Fn(&Self) -> bool) {

@@ -13,6 +13,7 @@ use tidegate_core::{Refusal, Retry, Timestamp};
 
 use super::metadata::value;
 use super::{Code, DescriptorStatus, HeaderValue, RateLimit, RateLimitResponse, unit};
+use crate::answer::AccessUnits;
 use crate::headers::{OlderHeaders, ShownLoad, limit_headers, refusal_headers};
 use crate::problem::{MEDIA_TYPE, RefusalBody};
 use crate::problem_details::details_of;
@@ -23,10 +24,15 @@ use crate::retry_after::{millis_of, seconds_up};
 const TOO_MANY_REQUESTS: u16 = 429;
 
 /// The outcome of one descriptor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It is within all of its limits, of which there may be none.
-    Within(Vec<Left>),
+    Within {
+        /// What is left of its limits.
+        limits: Vec<Left>,
+        /// What its access to a table was charged; `None` without one.
+        access: Option<AccessUnits>,
+    },
     /// It is over one of them.
     Over(Refusal),
 }
@@ -59,9 +65,14 @@ impl Left {
 }
 
 impl Outcome {
+    /// Within these limits, and without an access to a table.
+    pub const fn within(limits: Vec<Left>) -> Self {
+        Self::Within { limits, access: None }
+    }
+
     fn status(&self, now: Timestamp) -> DescriptorStatus {
         match self {
-            Self::Within(limits) => {
+            Self::Within { limits, .. } => {
                 let longest = |one: &&Left| core::cmp::Reverse(one.reset_at);
                 let tightest = limits.iter().min_by_key(|one| (one.remaining, longest(one)));
                 DescriptorStatus {
@@ -110,10 +121,18 @@ pub fn answer(outcomes: &[Outcome], now: Timestamp, older: OlderHeaders) -> Rate
         answer.dynamic_metadata = Some(metadata(refusal, now));
     } else {
         let limits = outcomes.iter().flat_map(|one| match one {
-            Outcome::Within(limits) => limits.as_slice(),
+            Outcome::Within { limits, .. } => limits.as_slice(),
             Outcome::Over(_) => &[],
         });
         limit_headers(&mut headers, limits.map(|one| one.allowance(now)), older);
+        // Of several accesses the first one: the answer has one set of headers.
+        let access = outcomes.iter().find_map(|one| match one {
+            Outcome::Within { access, .. } => access.as_ref(),
+            Outcome::Over(_) => None,
+        });
+        if let Some(access) = access {
+            access.write(&mut headers);
+        }
     }
     answer.response_headers_to_add = headers.iter().map(header).collect();
     answer
@@ -128,7 +147,7 @@ pub fn add_load(answer: &mut RateLimitResponse, load: ShownLoad) {
 
 fn longest_refusal(outcomes: &[Outcome]) -> Option<&Refusal> {
     let refusals = outcomes.iter().filter_map(|one| match one {
-        Outcome::Within(_) => None,
+        Outcome::Within { .. } => None,
         Outcome::Over(refusal) => Some(refusal),
     });
     refusals.max_by_key(|refusal| match refusal.retry() {

@@ -32,7 +32,12 @@ async fn a_write_is_charged_to_the_indexes_it_changes_and_a_refusal_names_the_in
     // Without entries every index has one of the same key and size.
     let plain = json!({"namespace": "shop", "attributes": {},
         "access": {"table": "orders", "key": "7", "kind": "write", "size": 2000}});
-    assert_eq!(daemon.post("/v1/check", &plain).await.status, 200);
+    let admitted = daemon.post("/v1/check", &plain).await;
+    assert_eq!((admitted.status, &admitted.json()["access"]), (200, &json!({"units": 2.0, "left": 8.0})));
+    assert_eq!(
+        (admitted.header("x-tidegate-units"), admitted.header("x-tidegate-units-left")),
+        (Some("2"), Some("8"))
+    );
     assert_eq!(left("orders").await, "8.0");
     assert_eq!((left("orders/by-user").await, left("orders/by-day").await), ("0.0".into(), "98.0".into()));
     let to_user = json!([{"index": "by-user", "key": "ada"}]);

@@ -36,7 +36,7 @@ fn a_descriptor_shows_its_tightest_limit_and_the_answer_shows_all() {
     let minute = left("per-minute", 5, 2, Duration::from_mins(1));
     let hour = left("per-hour", 100, 2, Duration::from_hours(1));
     let odd = left("odd", 7, 6, Duration::from_millis(1500));
-    let outcomes = [Outcome::Within(vec![minute, hour]), Outcome::Within(vec![odd]), Outcome::Within(vec![])];
+    let outcomes = [Outcome::within(vec![minute, hour]), Outcome::within(vec![odd]), Outcome::within(vec![])];
     let answer = answer(&outcomes, NOW, OlderHeaders::default());
     assert_eq!(answer.overall_code(), Code::Ok);
     let shown: Vec<_> = answer
@@ -75,7 +75,7 @@ fn a_descriptor_shows_its_tightest_limit_and_the_answer_shows_all() {
 
 #[test]
 fn nothing_is_said_of_limits_that_there_are_not() {
-    let answer = answer(&[Outcome::Within(vec![])], NOW, OlderHeaders::default());
+    let answer = answer(&[Outcome::within(vec![])], NOW, OlderHeaders::default());
     assert_eq!(
         answer,
         RateLimitResponse {
@@ -89,7 +89,7 @@ fn nothing_is_said_of_limits_that_there_are_not() {
 #[test]
 fn a_refusal_tells_the_client_of_the_limit_that_lasts_longest() {
     let at = |ms| Retry::At(NOW.saturating_add(Duration::from_millis(ms)));
-    let outcomes = [over("short", at(1)), over("long", at(2001)), Outcome::Within(vec![])];
+    let outcomes = [over("short", at(1)), over("long", at(2001)), Outcome::within(vec![])];
     let answer = answer(&outcomes, NOW, OlderHeaders::default());
     assert_eq!(answer.overall_code(), Code::OverLimit);
     let codes: Vec<_> = answer.statuses.iter().map(DescriptorStatus::code).collect();
@@ -174,7 +174,7 @@ fn a_refusal_that_no_limit_made_shows_no_limit_to_envoy() {
 #[test]
 fn numbers_beyond_32_bits_are_shown_as_the_largest() {
     let large = left("large", u64::MAX, u64::MAX, Duration::from_hours(24));
-    let status = Outcome::Within(vec![large]).status(NOW);
+    let status = Outcome::within(vec![large]).status(NOW);
     assert_eq!(
         (status.limit_remaining, status.current_limit.unwrap().requests_per_unit),
         (u32::MAX, u32::MAX)
