@@ -59,8 +59,8 @@ impl Capacity {
         self.charge_more(&hold, more.cast_unsigned(), now)
     }
 
-    /// The units of the allocation that the partition of the key of `hold` has left at `now`, in the
-    /// direction of the access; negative in debt. `None` if the table is gone.
+    /// The units that the partition of the key of `hold` has left of its allocation at `now`, for
+    /// reads or for writes as the access; negative in debt. `None` if the table is gone.
     pub fn left_of(&self, hold: &UnitsHold, now: Timestamp) -> Option<Units> {
         let partition = self.table_of(hold)?.layout.owner(hold.position);
         Some(partition.directions.of(hold.is_read).status(now).left)

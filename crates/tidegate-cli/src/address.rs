@@ -69,7 +69,12 @@ impl FromStr for DaemonAddress {
             "invalid address; expected http://host:port, https://, unix:/path, redis://, rediss://, grpc:// or grpcs://"
                 .to_owned()
         };
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| match text.parse::<Authority>() {
+            Ok(authority) if authority.port_u16().is_some() => {
+                format!("it has no protocol; write http://{text}, or grpc:// or redis:// for their ports")
+            }
+            _ => wrong(),
+        })?;
         let (protocol, is_tls, port) = match scheme {
             "http" => (Protocol::Http, false, 8080),
             "https" => (Protocol::Http, true, 443),

@@ -126,6 +126,10 @@ fn of_policy(
         let limits: usize = policy.namespaces.iter().map(|namespace| namespace.limits.len()).sum();
         counted.push(number(policy.namespaces.len(), "namespace"));
         counted.push(number(limits, "limit"));
+        let tables = policy.namespaces.iter().map(|namespace| namespace.tables.len()).sum();
+        for (count, noun) in [(tables, "table"), (policy.resources.len(), "resource")] {
+            counted.extend((count > 0).then(|| number(count, noun)));
+        }
     }
     counted.extend(files.as_ref().map(ratelimit::counted));
     Verdict {

@@ -3,7 +3,7 @@
 use tidegate_capacity::split::SplitVerdict;
 use tidegate_capacity::{AccessOperation, CapacityStatus, DirectionStatus, TableMode, TokensStatus, Units};
 
-/// What an admitted access was charged, or one that was looked at would be.
+/// The units of an admitted access, or of one that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessCharge {

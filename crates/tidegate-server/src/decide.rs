@@ -111,7 +111,7 @@ impl Desk<'_> {
         if let Some(files) = self.files_of(request.namespace) {
             return Ok(DomainCheck::new(files, request, false, terms)?.into());
         }
-        match self.in_force.engine.admit(request, now).map_err(|error| engine_fault(&error, now))? {
+        match self.in_force.engine.admit(request, now).map_err(|error| self.request_fault(&error, now))? {
             Step::Decided(decision) => {
                 let asked = Asked::borrowed(request, terms.style.protocol());
                 self.conclude(&asked, decision, false, terms.now, terms)
@@ -215,7 +215,7 @@ impl Desk<'_> {
 
     /// Drives an operation to its end.
     pub(crate) async fn complete<T>(&self, begun: Result<Progress<T>, RequestError>) -> Result<T, Fault> {
-        let fault = |error: RequestError| engine_fault(&error, self.daemon.clock.now());
+        let fault = |error: RequestError| self.request_fault(&error, self.daemon.clock.now());
         self.daemon.driver.complete(begun.map_err(fault)?).await.map_err(fault)
     }
 

@@ -3,7 +3,27 @@
 use tidegate_capacity::CapacityError;
 use tidegate_core::{GateError, Timestamp, error_chain};
 use tidegate_engine::{AdminError, BuildError, RequestError};
+use tidegate_policy::nearest;
 use tidegate_wire::{Fault, FaultCode, retry_after};
+
+use crate::context::Desk;
+
+impl Desk<'_> {
+    /// The fault of a request that was not decided. For a namespace that does not exist it names
+    /// the one that was probably meant, unless the policy has `authorization`: not every caller may
+    /// know the names of others then.
+    pub(crate) fn request_fault(&self, error: &RequestError, now: Timestamp) -> Fault {
+        let fault = engine_fault(error, now);
+        let RequestError::UnknownNamespace(namespace) = error else { return fault };
+        if self.in_force.config.authorization.is_some() {
+            return fault;
+        }
+        match nearest(namespace, self.in_force.engine.namespaces()) {
+            Some(near) => fault.fix(format!("did you mean \"{near}\"? see GET /v1/limits")),
+            None => fault,
+        }
+    }
+}
 
 /// The fault of a request that was not decided.
 pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use hyper::body::Incoming;
 use tidegate_net::reply::{self, Reply};
 use tidegate_net::{Bounds, check_head};
+use tidegate_policy::nearest;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::{Fault, FaultCode};
 
@@ -155,6 +156,10 @@ fn unknown_route(path: &str) -> Fault {
     if ROUTES.at(path).is_some() {
         return fault
             .fix("it is served on another listener; see listen.admin and listen.http of the configuration");
+    }
+    let described = || ROUTES.all().iter().filter(|route| route.is_described()).map(|route| route.path);
+    if let Some(near) = nearest(path, described()) {
+        return fault.fix(format!("did you mean {near}?"));
     }
     let mut routes = String::from("there are");
     let mut before = "";

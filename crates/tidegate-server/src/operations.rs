@@ -178,7 +178,7 @@ impl Desk<'_> {
             return Ok(DomainCheck::new(files, request, true, terms)?.into());
         }
         let peek = self.in_force.engine.peek(request, terms.now);
-        Ok(match peek.map_err(|error| engine_fault(&error, terms.now))? {
+        Ok(match peek.map_err(|error| self.request_fault(&error, terms.now))? {
             Progress::Done(peek) => RequestProgress::Done(self.peeked(request.namespace, &peek, terms)),
             Progress::Ask(asking) => {
                 let namespace = request.namespace.to_owned();

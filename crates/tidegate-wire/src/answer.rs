@@ -26,7 +26,8 @@ pub struct Admitted<'a> {
     pub remaining: Option<u64>,
     /// The remaining units of each limit, in the order of the policy.
     pub limits: &'a [LimitAnswer<'a>],
-    /// What its access to a table was charged, or would be with `peek`. Absent without an access.
+    /// The units of its access to a table; with `peek` those that it would be charged. Absent
+    /// without an access.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessUnits>,
     /// The shadow limits that would have refused.

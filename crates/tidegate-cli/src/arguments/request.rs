@@ -179,7 +179,7 @@ pub(crate) struct Daemon {
     pub(crate) cert_key: Option<PathBuf>,
 }
 
-/// What an access does to a table.
+/// The way in which a table is accessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -256,7 +256,12 @@ impl Class {
 }
 
 pub(super) fn span(text: &str) -> Result<Duration, String> {
-    parse_span(text).ok_or_else(|| "not a span of time; write 30s, 10m, 24h or 7d".to_owned())
+    parse_span(text).ok_or_else(|| {
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return format!("it has no unit; write {text}ms, {text}s or {text}m");
+        }
+        "not a span of time; write 500ms, 30s, 10m, 24h or 7d".to_owned()
+    })
 }
 
 pub(super) fn attribute(text: &str) -> Result<Attribute, String> {

@@ -83,5 +83,5 @@ impl CheckAnswer {
 }
 
 pub(super) fn no_daemon(status: StatusCode) -> ClientError {
-    ClientError::Silent(format!("what answers there, with status {}, is no Tidegate", status.as_u16()))
+    ClientError::OtherProtocol(format!("what answers there, with status {}, is no Tidegate", status.as_u16()))
 }

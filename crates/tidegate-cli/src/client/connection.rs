@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, UnixStream};
 
 use super::error::ClientError;
 use super::tls;
-use crate::address::{DaemonAddress, Endpoint};
+use crate::address::{DaemonAddress, Endpoint, Protocol};
 use crate::arguments::request::Daemon;
 
 /// The time for a request and its answer, beside that which the daemon is asked to wait.
@@ -17,6 +17,13 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The longest answer in bytes; a daemon never sends a longer one.
 pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// The protocols, and how an address of each begins.
+const PROTOCOLS: [(Protocol, &str); 3] = [
+    (Protocol::Http, "http:// for the HTTP API"),
+    (Protocol::Grpc, "grpc:// for Envoy's rate limit service"),
+    (Protocol::Resp, "redis:// for TG.CHECK"),
+];
 
 /// A connection to a daemon.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -64,6 +71,14 @@ pub(super) async fn within_deadline_after<T>(
 pub(super) fn naming(address: &DaemonAddress, error: ClientError) -> ClientError {
     match error {
         ClientError::Silent(why) => ClientError::Silent(format!("{address} cannot be asked: {why}")),
+        ClientError::OtherProtocol(why) => {
+            let others = PROTOCOLS.iter().filter(|(protocol, _)| *protocol != address.protocol);
+            let others: Vec<&str> = others.map(|(_, words)| *words).collect();
+            ClientError::OtherProtocol(format!(
+                "{address} cannot be asked: {why}; if the port is one of another protocol, write {}",
+                others.join(" or ")
+            ))
+        }
         error => error,
     }
 }

@@ -13,6 +13,8 @@ pub(crate) enum ClientError {
     File(String),
     /// There is no answer, or it is not the answer of a daemon.
     Silent(String),
+    /// The answer is not in the protocol of the question; the text says what it was.
+    OtherProtocol(String),
 }
 
 impl ClientError {
@@ -20,7 +22,7 @@ impl ClientError {
     pub(crate) fn complain(self) -> Exit {
         let (exit, why) = match self {
             Self::Untaken(why) => (Exit::Untaken, why),
-            Self::File(why) | Self::Silent(why) => (Exit::Unreadable, why),
+            Self::File(why) | Self::Silent(why) | Self::OtherProtocol(why) => (Exit::Unreadable, why),
         };
         complain(why);
         exit

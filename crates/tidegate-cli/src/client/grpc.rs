@@ -1,6 +1,7 @@
 //! Envoy's rate limit service, as Envoy would ask it: the domain is the namespace, the attributes
 //! are one descriptor.
 
+use core::error::Error as _;
 use core::num::NonZeroU64;
 
 use http::uri::{PathAndQuery, Uri};
@@ -119,6 +120,8 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
     })
 }
 
+const OTHER: &str = "what answers there does not speak Envoy's rate limit service";
+
 fn failed(status: &tonic::Status) -> ClientError {
     let why = format!("{} ({})", status.message(), status.code());
     match status.code() {
@@ -126,8 +129,10 @@ fn failed(status: &tonic::Status) -> ClientError {
         | tonic::Code::Unauthenticated
         | tonic::Code::PermissionDenied
         | tonic::Code::NotFound => ClientError::Untaken(status.message().to_owned()),
-        tonic::Code::Unimplemented => {
-            ClientError::Silent("what answers there does not speak Envoy's rate limit service".to_owned())
+        tonic::Code::Unimplemented => ClientError::OtherProtocol(OTHER.to_owned()),
+        // A server of HTTP/1 or of RESP ends the connection, or answers what is no message.
+        _ if status.source().is_some() || status.message().starts_with("protocol error") => {
+            ClientError::OtherProtocol(format!("{OTHER} ({})", status.message()))
         }
         _ => ClientError::Silent(why),
     }

@@ -224,7 +224,12 @@ async fn send(
     token: Option<&str>,
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let stream = TokioIo::new(connect(daemon).await?);
-    let silent = |error: hyper::Error| ClientError::silent(&error);
+    let silent = |error: hyper::Error| {
+        if error.is_parse() {
+            return ClientError::OtherProtocol("what answers there is not HTTP".to_owned());
+        }
+        ClientError::silent(&error)
+    };
     let (mut sender, connection) = http1::handshake(stream).await.map_err(silent)?;
     // The connection task ends when the sender is dropped.
     tokio::spawn(connection);

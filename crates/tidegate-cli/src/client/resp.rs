@@ -93,7 +93,7 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
 }
 
 fn no_daemon() -> ClientError {
-    ClientError::Silent("what answers there is no Tidegate".to_owned())
+    ClientError::OtherProtocol("what answers there is no Tidegate".to_owned())
 }
 
 /// A reply of a server that speaks RESP.

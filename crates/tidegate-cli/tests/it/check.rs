@@ -85,6 +85,23 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
             "{at}: {err}"
         );
     }
+    for (protocol, port) in
+        [("http", grpc), ("http", resp), ("grpc", http), ("grpc", resp), ("redis", http), ("redis", grpc)]
+    {
+        let (code, out, err) = ask(&format!("{protocol}://127.0.0.1:{port}"), "plain user=ada");
+        assert_eq!((code, out.as_str()), (3, ""), "{protocol} at {port}: {err}");
+        assert!(err.contains("if the port is one of another protocol, write "), "{protocol}: {err}");
+        assert!(!err.contains(&format!("write {protocol}://")), "{protocol}: {err}");
+    }
+    let (code, _, err) = ask(&ends[0], "pain user=ada");
+    assert!(code == 2 && err.contains("did you mean \"plain\"?"), "{err}");
+    let (code, _, err) = ask(&format!("localhost:{http}"), "plain user=ada");
+    assert!(
+        code == 2 && err.contains(&format!("it has no protocol; write http://localhost:{http}")),
+        "{err}"
+    );
+    let (code, _, err) = ask(&ends[0], "plain user=ada --wait 250");
+    assert!(code == 2 && err.contains("it has no unit; write 250ms, 250s or 250m"), "{err}");
     let (code, out, _) = ask(&ends[2], "plain user=ada --resource db");
     assert!(code == 0 && out.contains("it holds a place until it is released: permit "), "{out}");
     // The names that were wrong were charged nothing.

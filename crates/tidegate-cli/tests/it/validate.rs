@@ -30,6 +30,17 @@ fn a_valid_file_says_so() {
 }
 
 #[test]
+fn tables_and_resources_are_counted() {
+    let file = TemporaryFile::new(
+        "nodes: [{ name: n1, units: 9000 }]\nresources: { db: { concurrency: 9 } }\nnamespaces:\n  shop: { limits: [], \
+         tables: [{ name: a, provisioned: { read: 9, write: 9 } }, { name: b, provisioned: { read: 9, write: 9 } }] }\n",
+    );
+    let (code, out, err) = run(&["validate", file.as_str()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert_eq!(out, format!("{}: valid: 1 namespace, 0 limits, 2 tables, 1 resource\n", file.as_str()));
+}
+
+#[test]
 fn every_problem_is_listed_with_its_place_and_what_to_do() {
     let file = TemporaryFile::new(PROBLEMS);
     let (code, out, _) = run(&["validate", file.as_str()]);

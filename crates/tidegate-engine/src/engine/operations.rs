@@ -51,8 +51,8 @@ impl Engine {
         reports
     }
 
-    /// What the access of a request of the permit was charged, by the position of the request, and
-    /// what is left there at `now`; `None` for a request without an access.
+    /// The units that the access of a request of the permit was charged, by the position of the
+    /// request, and those that are left there at `now`; `None` for a request without an access.
     pub fn access_charge(&self, permit: &Permit, at: usize, now: Timestamp) -> Option<AccessCharge> {
         let hold = permit.holds().nth(at)?.units.as_ref()?;
         let left = self.planes.capacity.as_ref()?.left_of(hold, now)?;

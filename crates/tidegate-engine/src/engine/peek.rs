@@ -29,7 +29,7 @@ pub struct PeekReport {
     pub refusal: Option<Refusal>,
     /// The state of its limits: the local ones in the order of the policy, then the exact ones.
     pub limits: Vec<LimitReport>,
-    /// What its access would be charged, and what is left there; `None` without one.
+    /// The units that its access would be charged, and those that are left; `None` without one.
     pub access: Option<AccessCharge>,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Beside {
     pub(super) before: Option<Refusal>,
     /// The refusal after the local limits: by the capacity plane, or for want of a place.
     pub(super) after: Option<Refusal>,
-    /// What the access would be charged.
+    /// The units that the access would be charged.
     pub(super) access: Option<AccessCharge>,
 }
 

@@ -126,7 +126,7 @@ impl Desk<'_> {
             Ok(Step::Ask(pending)) => {
                 (Box::pin(self.daemon.driver.drive(pending).decided()).await.decision, true)
             }
-            Err(error) => return Err(engine_fault(&error, now)),
+            Err(error) => return Err(self.request_fault(&error, now)),
         };
         let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
             Noted::Refused(refusal) => {

@@ -38,6 +38,10 @@ async fn bodies_that_cannot_be_taken_say_why() {
         (r#"{"namespace":"api","cost":18446744073709551616}"#, "whole number from 1"),
         (r#"{"namespace":"api","class":"urgent"}"#, "critical_plus"),
         (r#"{"namespace":"api","peek":"yes"}"#, "boolean"),
+        (
+            r#"{"namespace":"api","wait_ms":"5"}"#,
+            "invalid type: the text \\\"5\\\", expected a whole number from 0",
+        ),
         (r#"{"namespace":"api","Cost":1}"#, "did you mean \\\"cost\\\""),
     ] {
         expect(&world, "/v1/check", body, 400, "malformed_body", hint).await;

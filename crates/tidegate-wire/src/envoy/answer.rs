@@ -28,9 +28,9 @@ const TOO_MANY_REQUESTS: u16 = 429;
 pub enum Outcome {
     /// It is within all of its limits, of which there may be none.
     Within {
-        /// What is left of its limits.
+        /// The units left of its limits.
         limits: Vec<Left>,
-        /// What its access to a table was charged; `None` without one.
+        /// The units of its access to a table; `None` without one.
         access: Option<AccessUnits>,
     },
     /// It is over one of them.

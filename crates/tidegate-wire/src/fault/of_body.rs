@@ -37,7 +37,7 @@ impl Fault {
 }
 
 /// How messages of the reader begin, and what is told in place of that.
-const BEGINNINGS: [(&str, &str); 8] = [
+const BEGINNINGS: [(&str, &str); 12] = [
     ("EOF while parsing a value", "the body ends where a value should be"),
     ("EOF while parsing an object", "the body ends inside of an object"),
     ("EOF while parsing a list", "the body ends inside of a list"),
@@ -46,6 +46,10 @@ const BEGINNINGS: [(&str, &str); 8] = [
     ("unknown variant", "unknown value"),
     ("invalid type: sequence", "invalid type: a list"),
     ("invalid type: map", "invalid type: an object"),
+    ("invalid type: string ", "invalid type: the text "),
+    ("invalid type: integer ", "invalid type: the number "),
+    ("invalid type: floating point ", "invalid type: the number "),
+    ("invalid type: boolean ", "invalid type: the value "),
 ];
 
 /// How they end: the types of Rust, and what they are in JSON.
