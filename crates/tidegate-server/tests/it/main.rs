@@ -24,6 +24,7 @@ mod eventually;
 mod explain;
 #[cfg(tidegate_planted_faults)]
 mod faults;
+mod field;
 mod grpc;
 mod locks;
 mod metrics;
