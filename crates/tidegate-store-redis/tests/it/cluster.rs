@@ -18,7 +18,7 @@ const ARGUMENTS: [&str; 6] =
     ["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-announce-ip", "127.0.0.1"];
 
 /// After so long a server forgets a node that it was to meet and that did not answer.
-const MEETING: Duration = Duration::from_millis(1000);
+const MEETING: Duration = Duration::from_secs(1);
 
 /// Six servers that know each other; the first three are primaries.
 pub(crate) struct Cluster {
