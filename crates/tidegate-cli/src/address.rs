@@ -145,7 +145,8 @@ mod tests {
     #[test]
     fn what_is_no_door_says_what_to_write() {
         for (text, hint) in [
-            ("127.0.0.1:8080", "http://host:port"),
+            ("127.0.0.1:8080", "write http://127.0.0.1:8080, or grpc://"),
+            ("127.0.0.1", "http://host:port"),
             ("ftp://h", "http://host:port"),
             ("unix:", "unix:/run/tidegate.sock"),
             ("http://h/v1", "http://127.0.0.1:8080"),

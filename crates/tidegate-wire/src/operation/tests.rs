@@ -37,11 +37,11 @@ fn cost_zero_says_to_peek() {
 #[test]
 fn a_cost_that_is_no_whole_number_is_named_with_its_place() {
     for (cost, shown) in [
-        ("1.5", "floating point"),
-        ("\"5\"", "string \"5\""),
-        ("-1", "integer `-1`"),
-        ("18446744073709551616", "floating point"),
-        ("true", "boolean"),
+        ("1.5", "the number `1.5`"),
+        ("\"5\"", "the text \"5\""),
+        ("-1", "the number `-1`"),
+        ("18446744073709551616", "the number `"),
+        ("true", "the value `true`"),
         ("null", "null"),
     ] {
         let fault = fault::<Check<'_>>(&format!(r#"{{"namespace":"api","cost":{cost}}}"#));
