@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 impl KeyTable {
     /// Brings the counter of a refused probe back and decides it anew, if it is further ahead than
     /// its limit could have written by now; `until` is the end of the wait it told.
-    #[cold]
+    #[inline]
     pub(super) fn bring_back_if_ahead(
         &self,
         probe: &mut Probe<'_>,
@@ -28,6 +28,14 @@ impl KeyTable {
         cost: Cost,
         now: Timestamp,
     ) {
+        // No limit asks for less, and the length of a full drain is a division.
+        if until > now.saturating_add(LATE_MAX) {
+            self.bring_back_if_longer(probe, until, cost, now);
+        }
+    }
+
+    #[cold]
+    fn bring_back_if_longer(&self, probe: &mut Probe<'_>, until: Timestamp, cost: Cost, now: Timestamp) {
         let longest = longest_wait(probe.algorithm).saturating_add(LATE_MAX);
         if until > now.saturating_add(longest) && self.bring_back(probe, now) {
             self.answer(probe, cost, now);
