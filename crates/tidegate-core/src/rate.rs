@@ -111,6 +111,19 @@ impl Rate {
         self.per_ns.get()
     }
 
+    /// The burst that is as long at the rate `to` as `burst` is at this one: 20 at 10/s are 2 s, and
+    /// 2000 at 1000/s. Rounded down to whole units, at least 1; saturating.
+    pub fn burst_at(self, to: Self, burst: u64) -> u64 {
+        let drain = u128::from(burst) * u128::from(self.per_ns());
+        let units = u128::from(to.units());
+        let follows = match drain.checked_mul(units) {
+            Some(product) => product / (u128::from(self.units()) * u128::from(to.per_ns())),
+            // Of numbers so large, a part in a thousand million is nothing.
+            None => (drain / u128::from(self.units())).saturating_mul(units) / u128::from(to.per_ns()),
+        };
+        u64::try_from(follows).unwrap_or(u64::MAX).max(1)
+    }
+
     /// The span the units are given over.
     pub const fn per(self) -> Duration {
         Duration::from_nanos(self.per_ns.get())
@@ -283,6 +296,16 @@ mod tests {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
         assert_eq!("100/1s".parse::<Rate>().unwrap(), Rate::per_second(100).unwrap());
+    }
+
+    #[test]
+    fn a_burst_at_another_rate_is_as_long_as_before() {
+        let rate = |text: &str| text.parse::<Rate>().unwrap();
+        assert_eq!(rate("10/s").burst_at(rate("1000/s"), 20), 2000);
+        // Not 19999, as of a length in whole nanoseconds.
+        assert_eq!(rate("3/s").burst_at(rate("3000/s"), 20), 20_000);
+        assert_eq!(rate("1000/s").burst_at(rate("1/d"), 20), 1);
+        assert_eq!(rate("1/365d").burst_at(rate("1000000000/s"), u64::MAX), u64::MAX);
     }
 
     #[test]

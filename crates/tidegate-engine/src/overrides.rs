@@ -130,10 +130,7 @@ impl RuntimeOverride {
         if self.burst_follows_rate || !kept_the_burst || own.rate() == of_limit.rate() {
             return None;
         }
-        let drain = u128::from(of_limit.burst()) * u128::from(of_limit.rate().per_ns())
-            / u128::from(of_limit.rate().units());
-        let burst = drain.saturating_mul(own.rate().units().into()) / u128::from(own.rate().per_ns());
-        let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(1);
+        let burst = of_limit.rate().burst_at(own.rate(), of_limit.burst());
         let algorithm =
             Bucket::new(own.rate(), burst).and_then(|bucket| bucket.with_debt(own.debt())).ok()?;
         Some(Self { algorithm: Algorithm::Bucket(algorithm), burst_follows_rate: true, ..self.clone() })

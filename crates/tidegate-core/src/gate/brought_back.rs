@@ -72,7 +72,7 @@ impl KeyTable {
                     probe.entry = entry;
                     return true;
                 }
-                // Somebody else wrote, perhaps this very state.
+                // Another thread wrote this word; it may have brought it back itself.
                 Err(Unwritten::Moved) => probe.entry = self.look(probe.key),
                 // The key is in the table.
                 Err(Unwritten::Full { .. }) => return false,

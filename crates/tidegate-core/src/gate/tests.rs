@@ -216,7 +216,7 @@ fn a_clock_that_was_ahead_locks_no_key_of_a_gate_for_long() {
                     assert!(is_permits && used < 5, "{name} forgets {used}");
                     continue;
                 };
-                // Nobody can tell when a permit comes back; its hold ends at the latest then.
+                // A permit may come back at any time; it does when its hold ends.
                 let until = match refusal.violated[0].retry {
                     Retry::At(until) => until,
                     retry => {

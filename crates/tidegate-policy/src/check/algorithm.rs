@@ -341,15 +341,7 @@ impl<'a> WrittenAlgorithm<'a> {
             // The rate is told when it is built.
             return Some((*burst, written_at.clone()));
         };
-        let drain = u128::from(*burst) * u128::from(before.per_ns());
-        let divisor = u128::from(before.units()) * u128::from(now.per_ns());
-        let units = u128::from(now.units());
-        let follows = match drain.checked_mul(units) {
-            Some(product) => product / divisor,
-            // Of numbers so large, a part in a thousand million is nothing.
-            None => (drain / u128::from(before.units())).saturating_mul(units) / u128::from(now.per_ns()),
-        };
-        Some((u64::try_from(follows).unwrap_or(u64::MAX).max(1), path.key("rate")))
+        Some((before.burst_at(now, *burst), path.key("rate")))
     }
 
     /// The algorithm of numbers that change those of `before`, or what is wrong with them. A higher

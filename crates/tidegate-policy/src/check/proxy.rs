@@ -1,5 +1,7 @@
 //! Checks the reverse proxy.
 
+use core::time::Duration;
+
 use super::name_and_path::{check_name, check_path};
 use crate::grammar::{ServerUrl, ValueSource, is_server_name};
 use crate::path::Path;
@@ -12,7 +14,6 @@ use crate::raw::proxy::{
     ClientHeaderConfig, HealthConfig, JwtConfig, PathsConfig, ProxyConfig, UpstreamEntry, UpstreamTlsForm,
 };
 use crate::raw::service::{ListenConfig, ListenerConfig};
-use core::time::Duration;
 
 use super::bounded_span::{HOUR, MILLI, between};
 use route::{Surroundings, route};

@@ -1,6 +1,7 @@
 //! Checks resources, their queues, and signals.
 
 use core::time::Duration;
+
 use tidegate_core::Class;
 
 use super::bounded_span::{MILLI, between};

@@ -1,6 +1,7 @@
 //! One limit as it is written.
 
 use core::fmt;
+
 #[cfg(test)]
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};

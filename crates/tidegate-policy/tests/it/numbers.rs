@@ -18,7 +18,7 @@ fn an_override_from_outside_gives_what_the_same_override_in_the_file_gives() {
         ("rate: 10/s, burst: 10", "rate: 6000/m", "rate: 6000/m, burst: 100"),
         ("rate: 10/s, burst: 1", "rate: 1/m", "rate: 1/m"),
         ("rate: 3/s, burst: 1", "rate: 5/s", "rate: 5/s, burst: 1"),
-        // One that is not is the units of the rate.
+        // Without a burst of its own the limit has the units of the rate.
         ("rate: 10/s", "rate: 6000/m", "rate: 6000/m"),
         ("rate: 10/s, burst: 20", "{ rate: 200/s, burst: 400 }", "rate: 200/s, burst: 400"),
         ("rate: 10/s, burst: 20", "burst: 5", "rate: 10/s, burst: 5"),

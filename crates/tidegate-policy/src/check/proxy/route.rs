@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU64;
 use core::time::Duration;
+
 use http::{HeaderValue, Method};
 use tidegate_core::Cost;
 use tidegate_core::limit::Plans;
