@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::display::HumanDuration;
 
 use crate::arguments::request::{Check, Question};
@@ -46,7 +47,7 @@ struct PrintedAnswer<'a> {
     permit: Option<&'a str>,
     /// The capacity units of its access to a table.
     #[serde(skip_serializing_if = "Option::is_none")]
-    access: Option<client::AccessLeft>,
+    access: Option<AccessUnits>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     limits: &'a [client::LimitLeft],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -127,7 +128,7 @@ fn words(said: &CheckAnswer, question: &Question, peek: bool) -> String {
 
 fn admission(said: &CheckAnswer, question: &Question, peek: bool) -> String {
     let mut text = String::new();
-    if let Some(client::AccessLeft { units, left }) = said.access {
+    if let Some(AccessUnits { units, left }) = said.access {
         let charged = if peek { "would be charged" } else { "charged" };
         let plural = if (units - 1.0).abs() < f64::EPSILON { "" } else { "s" };
         let table =

@@ -22,7 +22,7 @@ use crate::address::Protocol;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
 use crate::exit::{self, Exit};
 
-pub(crate) use answer::{AccessLeft, CheckAnswer, LimitLeft, ViolatedLimit};
+pub(crate) use answer::{CheckAnswer, LimitLeft, ViolatedLimit};
 pub(crate) use error::ClientError;
 pub(crate) use http::{
     acknowledge, encoded, explain, get, leases, limit_attributes, object, operate, target,

@@ -37,7 +37,7 @@ pub struct Admitted<'a> {
 }
 
 /// The capacity units of an admitted access to a table.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AccessUnits {
     /// Capacity units charged to the table, without those of its indexes.

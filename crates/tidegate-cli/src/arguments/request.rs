@@ -43,7 +43,7 @@ pub(crate) struct CheckOptions {
 
 /// The access to a table that a request makes.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct NamedAccess {
+pub(crate) struct AccessArguments {
     /// The table that the request reads or writes
     #[arg(long, value_name = "TABLE", requires = "key")]
     pub(crate) table: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct NamedAccess {
     pub(crate) key: Option<String>,
     /// Whether it reads or writes
     #[arg(long, value_enum, value_name = "KIND", default_value = "read", requires = "table")]
-    pub(crate) kind: Kind,
+    pub(crate) kind: AccessKind,
     /// How many bytes it reads or writes
     #[arg(long, value_name = "BYTES", default_value_t = 1, requires = "table")]
     pub(crate) size: u64,
@@ -138,7 +138,7 @@ pub(crate) struct Question {
     #[arg(long, value_name = "N")]
     pub(crate) cost: Option<NonZeroU64>,
     #[command(flatten)]
-    pub(crate) access: NamedAccess,
+    pub(crate) access: AccessArguments,
 }
 
 /// An attribute of a request: its name and its value.
@@ -182,7 +182,7 @@ pub(crate) struct Daemon {
 /// The way in which a table is accessed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum AccessKind {
     /// It reads a recent value
     #[default]
     Read,
@@ -198,27 +198,22 @@ pub(crate) enum Kind {
     WriteTransactional,
 }
 
-impl Kind {
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::ReadStrong => "read_strong",
-            Self::ReadTransactional => "read_transactional",
-            Self::Scan => "scan",
-            Self::Write => "write",
-            Self::WriteTransactional => "write_transactional",
-        }
+impl AccessKind {
+    /// The name on the wire, which is that on the command line.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value().expect("no kind is hidden");
+        value.get_name().to_owned()
     }
 }
 
-impl NamedAccess {
+impl AccessArguments {
     /// The access as attributes, for protocols that have no members for it; none without a table.
     pub(crate) fn words(&self) -> Vec<Attribute> {
         let Some((table, key)) = self.table.as_ref().zip(self.key.as_ref()) else { return Vec::new() };
         let words = [
             ("table", table.clone()),
             ("key", key.clone()),
-            ("kind", self.kind.as_str().to_owned()),
+            ("kind", self.kind.name()),
             ("size", self.size.to_string()),
         ];
         words.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
@@ -269,5 +264,19 @@ pub(super) fn attribute(text: &str) -> Result<Attribute, String> {
         Some(("", _)) => Err("an attribute has an empty name; write it as user=ada".to_owned()),
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
         None => Err("an attribute has a name and a value; write it as user=ada".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_reads_each_kind_of_access_by_its_name() {
+        for kind in AccessKind::value_variants() {
+            let read: tidegate_wire::operation::AccessKind =
+                serde_json::from_value(kind.name().into()).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{kind:?}"));
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 use serde::Deserialize;
+use tidegate_wire::answer::AccessUnits;
 
 use super::error::ClientError;
 use crate::address::TOKEN_VARIABLE;
@@ -16,7 +17,7 @@ pub(crate) struct CheckAnswer {
     pub(crate) remaining: Option<u64>,
     pub(crate) limits: Vec<LimitLeft>,
     pub(crate) violated: Vec<ViolatedLimit>,
-    pub(crate) access: Option<AccessLeft>,
+    pub(crate) access: Option<AccessUnits>,
     pub(crate) permit: Option<String>,
     pub(crate) shadow: Vec<String>,
     pub(crate) reason: Option<String>,
@@ -39,13 +40,6 @@ pub(crate) struct LimitLeft {
     pub(crate) reset_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) window_end: Option<String>,
-}
-
-/// The capacity units that an access was charged, and what it left to its partition.
-#[derive(Clone, Copy, Debug, Deserialize, serde::Serialize)]
-pub(crate) struct AccessLeft {
-    pub(crate) units: f64,
-    pub(crate) left: f64,
 }
 
 /// A limit that refused.

@@ -8,6 +8,7 @@ use http::uri::{PathAndQuery, Uri};
 use http::{HeaderName, Request, StatusCode};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tidegate_wire::answer::AccessUnits;
 use tidegate_wire::envoy::{
     self, Code, RateLimitDescriptor, RateLimitRequest, RateLimitResponse, rate_limit_descriptor::Entry,
 };
@@ -17,7 +18,7 @@ use tonic::client::Grpc;
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::answer::{AccessLeft, CheckAnswer, LimitLeft};
+use super::answer::{CheckAnswer, LimitLeft};
 use super::connection::{ANSWER_BYTES_MAX, connect};
 use super::error::ClientError;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
@@ -102,7 +103,7 @@ fn said(answer: RateLimitResponse) -> Result<CheckAnswer, ClientError> {
         let headers = answer.response_headers_to_add.iter();
         headers.filter(|one| one.key == name.as_str()).find_map(|one| one.value.parse().ok())
     };
-    let access = header(&UNITS).zip(header(&UNITS_LEFT)).map(|(units, left)| AccessLeft { units, left });
+    let access = header(&UNITS).zip(header(&UNITS_LEFT)).map(|(units, left)| AccessUnits { units, left });
     let reset = status.duration_until_reset.and_then(|wait| u64::try_from(wait.seconds).ok());
     let left = status.current_limit.map(|limit| LimitLeft {
         name: limit.name,

@@ -19,7 +19,9 @@ use super::connection::{ANSWER_BYTES_MAX, connect, naming, within_deadline};
 use super::error::ClientError;
 use super::token::token;
 use crate::address::Protocol;
-use crate::arguments::request::{Attribute, CheckOptions, Class, Daemon, LoadTarget, NamedAccess, Question};
+use crate::arguments::request::{
+    AccessArguments, Attribute, CheckOptions, Class, Daemon, LoadTarget, Question,
+};
 
 /// The body of a check.
 fn body_of(question: &Question) -> Map<String, Value> {
@@ -31,9 +33,9 @@ fn body_of(question: &Question) -> Map<String, Value> {
     if let Some(cost) = question.cost {
         body.insert("cost".to_owned(), cost.get().into());
     }
-    let NamedAccess { table, key, kind, size } = &question.access;
+    let AccessArguments { table, key, kind, size } = &question.access;
     if let Some((table, key)) = table.as_ref().zip(key.as_ref()) {
-        let access = json!({ "table": table, "key": key, "kind": kind.as_str(), "size": size });
+        let access = json!({ "table": table, "key": key, "kind": kind.name(), "size": size });
         body.insert("access".to_owned(), access);
     }
     body

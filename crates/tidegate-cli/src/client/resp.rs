@@ -4,9 +4,10 @@ use core::num::NonZeroU64;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use tidegate_wire::answer::AccessUnits;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::answer::{AccessLeft, CheckAnswer};
+use super::answer::CheckAnswer;
 use super::connection::{ByteStream, connect};
 use super::error::ClientError;
 use crate::arguments::request::{CheckOptions, Daemon, Question};
@@ -74,7 +75,7 @@ fn said(pairs: Vec<Reply>) -> Option<CheckAnswer> {
         (text("decision")?, text("reason"), text("limit"), text("permit"));
     let detail = text("detail");
     let mut units = |name: &str| text(name)?.parse().ok();
-    let access = units("units").zip(units("units_left")).map(|(units, left)| AccessLeft { units, left });
+    let access = units("units").zip(units("units_left")).map(|(units, left)| AccessUnits { units, left });
     let number = |name: &str| match all.get(name) {
         Some(Reply::Integer(number)) => u64::try_from(*number).ok(),
         _ => None,
