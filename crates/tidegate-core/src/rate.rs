@@ -111,8 +111,8 @@ impl Rate {
         self.per_ns.get()
     }
 
-    /// The burst that is as long at the rate `to` as `burst` is at this one: 20 at 10/s are 2 s, and
-    /// 2000 at 1000/s. Rounded down to whole units, at least 1; saturating.
+    /// The burst that is as long at the rate `to` as `burst` is at this one: 20 at 10/s are 2 s,
+    /// and 2000 at 1000/s. Rounded down to whole units, at least 1; saturating.
     pub fn burst_at(self, to: Self, burst: u64) -> u64 {
         let drain = u128::from(burst) * u128::from(self.per_ns());
         let units = u128::from(to.units());
