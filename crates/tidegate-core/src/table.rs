@@ -418,7 +418,8 @@ impl KeyTable {
 
     /// Writes `state` under `spec` for `key`, provided that the key is still as `entry` says.
     /// `spec` must be pinned, or be the one that `entry` has.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(crate) fn write(
         &self,
         key: KeyHash,

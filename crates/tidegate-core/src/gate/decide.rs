@@ -17,7 +17,7 @@ use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
-use crate::table::{KeyHash, Unwritten, WhenFull};
+use crate::table::{Entry, KeyHash, Unwritten, WhenFull};
 use crate::text::Text;
 use crate::time::Timestamp;
 
@@ -193,7 +193,8 @@ impl Gate {
     pub const BATCH: usize = 16;
 
     /// The counters of a request with these values, not yet read.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(super) fn locate<'g>(&'g self, values: &Values<'_>, now: Timestamp, probes: &mut Probes<'g>) {
         let plan = self.plan_of(values);
         for (index, limit) in self.limits.iter().enumerate() {
@@ -258,7 +259,8 @@ impl Gate {
         Some(LocatedCounter { keyed, algorithm, spec, refund_on: limit.refund_on })
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as `KeyTable::look`")]
+    #[inline(always)]
     pub(super) fn decide<'a>(
         &'a self,
         probes: &mut Probes<'a>,
@@ -496,16 +498,24 @@ impl Gate {
     pub(super) fn blocked_until(&self, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
         let entry = self.table.look(key.of_block());
         let until = Timestamp::from_nanos(entry.state().to_bits());
-        let longest = now.saturating_add(WINDOW_MAX);
-        if until > longest
-            && let Some(spec) = entry.spec()
-        {
-            // Where somebody else writes at once, this is done by the next request.
-            let state = State::from_bits(longest.as_nanos());
-            let _ = self.table.write(key.of_block(), entry, spec, state, now);
-            return Some(longest);
+        if until <= now {
+            return None;
         }
-        (until > now).then_some(until)
+        if until > now.saturating_add(WINDOW_MAX) {
+            return Some(self.shorten_block(key.of_block(), entry, now));
+        }
+        Some(until)
+    }
+
+    /// Ends a block that lasts longer than any may as late as one that begins now may.
+    #[cold]
+    fn shorten_block(&self, block: KeyHash, entry: Entry, now: Timestamp) -> Timestamp {
+        let longest = now.saturating_add(WINDOW_MAX);
+        if let Some(spec) = entry.spec() {
+            // Where somebody else writes at once, this is done by the next request.
+            let _ = self.table.write(block, entry, spec, State::from_bits(longest.as_nanos()), now);
+        }
+        longest
     }
 
     /// Blocks a key until an instant, or until later if it already is; an instant that has passed
