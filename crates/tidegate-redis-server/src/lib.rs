@@ -13,7 +13,7 @@
 
 mod machine_time;
 
-use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -44,13 +44,14 @@ pub fn skip(test: &str) {
 }
 
 /// A port on which nothing listens, of which the port 10 000 above is free too, as a cluster needs.
-/// No other test of this process gets it: its server may not listen yet.
+/// No other test gets it, also of another process, until this process ends: its server may not
+/// listen yet, or be away for a while.
 ///
 /// # Panics
 ///
 /// If the machine has no such port.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static GIVEN: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     for _ in 0..PORTS_TRIED_MAX {
@@ -58,11 +59,23 @@ pub fn free_port() -> u16 {
         let any = any.expect("a port of loopback is free").port();
         // Ports that the system hands out are high; those of clusters leave room for their bus.
         let port = 20_000 + any % 10_000;
-        if is_free(port) && is_free(port + 10_000) && given.insert(port) {
+        if let Some(reservation) = reserve(port)
+            && is_free(port)
+            && is_free(port + 10_000)
+        {
+            given.push(reservation);
             return port;
         }
     }
     panic!("no free port after {PORTS_TRIED_MAX} tries")
+}
+
+/// A locked file that stands for the port; `None` if somebody else has it. The system lets go of it
+/// when the process ends.
+fn reserve(port: u16) -> Option<File> {
+    let file = File::create(std::env::temp_dir().join(format!("tidegate-redis-port-{port}"))).ok()?;
+    file.try_lock().ok()?;
+    Some(file)
 }
 
 /// One server, which writes no snapshots and is stopped when dropped.
@@ -104,7 +117,7 @@ impl RedisServer {
 
     fn start_in(port: u16, folder: PathBuf, arguments: &[&str]) -> Option<Self> {
         let child = spawn(&program()?, port, &folder, arguments);
-        let server = Self { child, port, folder };
+        let mut server = Self { child, port, folder };
         server.wait();
         Some(server)
     }
@@ -126,9 +139,11 @@ impl RedisServer {
         self.wait();
     }
 
-    fn wait(&self) {
+    fn wait(&mut self) {
         let since = Instant::now();
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            let ended = self.child.try_wait().ok().flatten();
+            assert!(ended.is_none(), "redis-server on {} ended at once: {ended:?}", self.port);
             assert!(since.elapsed() < START_MAX, "redis-server does not listen on {}", self.port);
             // Sleeps: between two looks at the port; a server that starts announces nothing.
             std::thread::sleep(LOOK_EVERY);
@@ -189,4 +204,17 @@ fn spawn(program: &Path, port: u16, folder: &Path, arguments: &[&str]) -> Child 
     command.arg("--dir").arg(folder).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().expect("redis-server can be started")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_given_once_whoever_asks_for_it() {
+        let (one, other) = (free_port(), free_port());
+        assert_ne!(one, other);
+        // A file that is opened anew is locked as if by another process.
+        assert!(reserve(one).is_none() && reserve(other).is_none());
+    }
 }
