@@ -92,6 +92,7 @@ pub struct Gate {
     /// Whether there are limits with `Consistency::Leased` that are left to the caller, who holds
     /// leases.
     pub(crate) has_leased: bool,
+    /// For blocks of any length. Those that a limit sets have a spec of their own.
     pub(crate) block_spec: crate::table::SpecPin,
     pub(crate) plans: Option<Box<build::CompiledPlans>>,
     pub(crate) costs: Option<Box<build::CompiledCosts>>,

@@ -325,7 +325,9 @@ impl Counter for Bucket {
         let is_ahead = if charged_at == Timestamp::MIN {
             used > self.deepest
         } else {
-            used > self.overdrawn && self.scale.level(charged_at) > level.saturating_add(self.full)
+            // Charged so far ahead that the next unit would take longer than a full drain.
+            let next_unit = self.scale.level(charged_at).saturating_add(self.scale.unit);
+            used > self.overdrawn && next_unit > level.saturating_add(self.full)
         };
         if is_ahead { State::from_bits(level.saturating_add(self.full)) } else { state }
     }

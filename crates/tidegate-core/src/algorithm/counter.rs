@@ -119,14 +119,14 @@ pub trait Counter {
     /// explains. It is then written, before anything is decided on it.
     ///
     /// The count of a window that begins after the next one is taken for that of the window of now.
-    /// A bucket that was charged more than a full drain ahead is used up now. Its state alone does
-    /// not say so, as the debt of reports reaches as far: `charged_at` is the latest instant at
-    /// which it may have been charged. [`Timestamp::MIN`] stands for not known; then only what is
-    /// beyond the largest debt is brought back.
+    /// A bucket that was charged so far ahead that its next unit would take more than a full drain
+    /// is used up now. Its state alone does not say so, as the debt of reports reaches as far:
+    /// `charged_at` is the latest instant at which it may have been charged. [`Timestamp::MIN`]
+    /// stands for not known; then only what is beyond the largest debt is brought back.
     ///
-    /// So such a clock grants one window or burst more, once, and locks nobody for more than two
-    /// windows or drains. A state that lies up to one window or drain ahead stays, so that a clock
-    /// that wanders admits no more for it.
+    /// So such a clock grants one window or burst more, once, and no key waits longer than two
+    /// windows, or for a unit than a drain. A state that lies up to one window ahead, or a drain
+    /// less a unit, stays, so that a clock that wanders admits no more for it.
     #[must_use]
     fn brought_back(&self, state: State, charged_at: Timestamp, now: Timestamp) -> State;
 }

@@ -84,7 +84,7 @@ impl KeyTable {
 /// How late a `now` may be when it comes to a decision, since its thread was put aside after it
 /// read the clock. Nothing is brought back to such a `now`: what other threads charged since would
 /// leave its window too early.
-const LATE_MAX: Duration = Duration::from_mins(1);
+pub(super) const LATE_MAX: Duration = Duration::from_mins(1);
 
 /// A wait that is no longer needs no second look: a window, a full drain, or a hold.
 fn longest_wait(algorithm: &Algorithm) -> Duration {

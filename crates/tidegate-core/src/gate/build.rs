@@ -19,6 +19,7 @@ use self::error::too_many;
 use self::overrides::{RunTimeFacts, TimedOverride};
 use super::Gate;
 use super::kept_specs::AloneSpecs;
+use crate::algorithm::WINDOW_MAX;
 use crate::limit::{CostRow, Limit, Override, Plans};
 use crate::scope::Names;
 use crate::table::{KeyTable, Spec, SpecOwner, TableConfig};
@@ -203,7 +204,7 @@ impl GateBuilder {
         }
         let block_spec = table
             .specs
-            .intern(Spec::BlockedUntil, SpecOwner::policy(owner))
+            .intern(Spec::BlockedUntil { at_most: WINDOW_MAX }, SpecOwner::policy(owner))
             .ok_or_else(|| too_many("block".to_owned(), SpecOwner::policy(owner)))?;
         let limits = compiled.into_boxed_slice();
         let has_leased = leased_elsewhere && limits.iter().any(Compiled::is_leased);

@@ -7,17 +7,18 @@ use core::time::Duration;
 use smallvec::{SmallVec, smallvec};
 
 use super::Gate;
+use super::brought_back::LATE_MAX;
 use super::build::{Compiled, PlanIndex};
 use super::charge::{Charge, ChargeKind};
 use super::permit::Permit;
 use super::probe::{Answer, LocatedCounter, LocatedKey, Probe, Probes};
-use crate::algorithm::{Algorithm, State, WINDOW_MAX};
+use crate::algorithm::{Algorithm, State};
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::{Missing, Mode};
 use crate::refusal::{Reason, Refusal, RefusalFields, Retry, ScopeValues, Violated};
 use crate::scope::{Keyed, Part, Values};
-use crate::table::{Entry, KeyHash, Unwritten, WhenFull};
+use crate::table::{Entry, KeyHash, Spec, Unwritten, WhenFull};
 use crate::text::Text;
 use crate::time::Timestamp;
 
@@ -493,28 +494,28 @@ impl Gate {
         }
     }
 
-    /// Until when the key is blocked, if it is at `now`. A block that lasts longer than any may was
-    /// set under a clock that was ahead, and is shortened to that.
+    /// Until when the key is blocked, if it is at `now`.
     pub(super) fn blocked_until(&self, key: KeyHash, now: Timestamp) -> Option<Timestamp> {
         let entry = self.table.look(key.of_block());
         let until = Timestamp::from_nanos(entry.state().to_bits());
         if until <= now {
             return None;
         }
-        if until > now.saturating_add(WINDOW_MAX) {
-            return Some(self.shorten_block(key.of_block(), entry, now));
-        }
-        Some(until)
+        Some(self.shortened_block(key.of_block(), entry, until, now))
     }
 
-    /// Ends a block that lasts longer than any may as late as one that begins now may.
-    #[cold]
-    fn shorten_block(&self, block: KeyHash, entry: Entry, now: Timestamp) -> Timestamp {
-        let longest = now.saturating_add(WINDOW_MAX);
-        if let Some(spec) = entry.spec() {
-            // Where somebody else writes at once, this is done by the next request.
-            let _ = self.table.write(block, entry, spec, State::from_bits(longest.as_nanos()), now);
+    /// The end of a block. One that lasts longer than it was set for was set under a clock that was
+    /// ahead, and is shortened to that.
+    fn shortened_block(&self, block: KeyHash, entry: Entry, until: Timestamp, now: Timestamp) -> Timestamp {
+        let Some(number) = entry.spec() else { return until };
+        let Some(spec) = self.table.specs.get(number) else { return until };
+        let Some(Spec::BlockedUntil { at_most }) = spec.spec() else { return until };
+        if until <= now.saturating_add(*at_most).saturating_add(LATE_MAX) {
+            return until;
         }
+        let longest = now.saturating_add(*at_most);
+        // Where somebody else writes at once, this is done by the next request.
+        let _ = self.table.write(block, entry, number, State::from_bits(longest.as_nanos()), now);
         longest
     }
 
@@ -528,7 +529,12 @@ impl Gate {
         now: Timestamp,
     ) -> Result<(), Timestamp> {
         let key = key.of_block();
-        let spec = self.block_spec.id().number();
+        let length = until.saturating_since(now);
+        let pin = match &limit.block {
+            Some((span, pin)) if length <= *span => pin,
+            _ => &self.block_spec,
+        };
+        let spec = pin.id().number();
         loop {
             let entry = self.table.look(key);
             if entry.is_absent() && until <= now {

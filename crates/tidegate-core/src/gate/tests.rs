@@ -240,6 +240,43 @@ fn a_clock_that_was_ahead_locks_no_key_of_a_gate_for_long() {
     }
 }
 
+/// Also by exactly a drain: the next unit takes no longer than one.
+#[test]
+fn a_bucket_of_a_clock_that_was_a_drain_ahead_tells_to_wait_no_longer_than_a_drain() {
+    let hour = Duration::from_hours(1);
+    for used in [1, 5] {
+        let gate = gate([Limit::new("user", bucket(5, hour)).key(["user"])]);
+        for _ in 0..used {
+            assert!(gate.check(&[("user", "x")], Cost::ONE, NOW.saturating_add(hour)).is_admit());
+        }
+        let refusal = gate.check(&[("user", "x")], Cost::ONE, NOW).into_result().unwrap_err();
+        let Retry::At(until) = refusal.retry() else { panic!("{refusal:?}") };
+        assert!(until.saturating_since(NOW) <= hour, "{used} used: {until}");
+        assert!(gate.check(&[("user", "x")], Cost::ONE, until).is_admit(), "{used} used");
+    }
+}
+
+#[test]
+fn a_block_that_a_limit_set_while_the_clock_was_ahead_lasts_no_longer_than_such_a_block() {
+    let (length, day) = (Duration::from_mins(10), Duration::from_hours(24));
+    for ahead in [day, 40 * day, 1461 * day] {
+        let gate = gate([per_second("user", 1).block_on_exceed(length)]);
+        let ask = |now| gate.check(&[("user", "x")], Cost::ONE, now).into_result();
+        assert!(ask(NOW.saturating_add(ahead)).is_ok());
+        assert_eq!(ask(NOW.saturating_add(ahead)).unwrap_err().reason(), Reason::Blocked);
+        assert_eq!(ask(NOW).unwrap_err().retry(), Retry::At(NOW.saturating_add(length)), "{ahead:?}");
+        // The wait that is told is the wait that is kept.
+        let nearly = NOW.saturating_add(length).saturating_sub(Duration::from_nanos(1));
+        assert_eq!(ask(nearly).unwrap_err().retry(), Retry::At(NOW.saturating_add(length)), "{ahead:?}");
+        assert!(ask(NOW.saturating_add(length)).is_ok(), "{ahead:?}");
+        // A longer block of an operator stays as long as it was set for.
+        let until = NOW.saturating_add(90 * day);
+        assert_eq!(gate.block(&[("user", "y")], "user", until, NOW), Ok(true));
+        let refusal = gate.check(&[("user", "y")], Cost::ONE, NOW.saturating_add(length)).into_result();
+        assert_eq!(refusal.unwrap_err().retry(), Retry::At(until));
+    }
+}
+
 #[test]
 fn a_clock_that_jumps_ahead_ten_years_grants_one_limit_at_most() {
     let ahead = after(Duration::from_hours(24 * 3653));

@@ -11,7 +11,7 @@ impl KeyTable {
     /// Whether `state`, read by `spec`, has the same future as an absent key.
     pub(super) fn is_state_drained(&self, spec: &Spec, state: State, now: Timestamp) -> bool {
         match spec {
-            Spec::BlockedUntil => state.to_bits() <= now.as_nanos(),
+            Spec::BlockedUntil { .. } => state.to_bits() <= now.as_nanos(),
             Spec::Bucket(clock) => state.to_bits() <= clock.level(now),
             Spec::Algorithm(Algorithm::Rolling(_)) => match RingHandle::from_bits(state.to_bits()) {
                 Some(ring) => self.rings.is_drained(ring, now),
@@ -32,7 +32,7 @@ impl KeyTable {
     /// The instant at which `state`, read by `spec`, has drained; `now` if it has already.
     pub(super) fn state_drains_at(&self, spec: &Spec, state: State, now: Timestamp) -> Timestamp {
         match spec {
-            Spec::BlockedUntil => Timestamp::from_nanos(state.to_bits()).max(now),
+            Spec::BlockedUntil { .. } => Timestamp::from_nanos(state.to_bits()).max(now),
             Spec::Bucket(clock) => clock.instant(state.to_bits()).max(now),
             Spec::Algorithm(Algorithm::Rolling(rolling)) => RingHandle::from_bits(state.to_bits())
                 .and_then(|ring| self.rings.reset_at(ring, rolling, now))

@@ -14,6 +14,7 @@
 //! that number was reused, so that a permit recognises that its spec is gone.
 
 use core::num::NonZeroU32;
+use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
@@ -32,8 +33,8 @@ pub(super) const SPEC_BITS: u32 = 20;
 pub(crate) enum Spec {
     /// By an algorithm.
     Algorithm(Algorithm),
-    /// As an instant: the key is blocked until then.
-    BlockedUntil,
+    /// As an instant: the key is blocked until then. When it was, it was for at most this long.
+    BlockedUntil { at_most: Duration },
     /// As that of a bucket on this clock whose rate and burst come with each request.
     Bucket(BucketClock),
 }
@@ -200,7 +201,7 @@ impl SpecPin {
     pub(crate) fn algorithm(&self) -> Option<&Algorithm> {
         match &self.0.spec {
             Spec::Algorithm(algorithm) => Some(algorithm),
-            Spec::BlockedUntil | Spec::Bucket(_) => None,
+            Spec::BlockedUntil { .. } | Spec::Bucket(_) => None,
         }
     }
 }

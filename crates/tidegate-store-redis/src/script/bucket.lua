@@ -101,7 +101,9 @@ algorithms[BUCKET] = function()
     if at_most(used_h, used_l, n.over_h, n.over_l) then return a, b, c end
     local is_ahead = c == 0 and not at_most(used_h, used_l, n.deep_h, n.deep_l)
     if c > now then
+      -- So far ahead that the next unit would take longer than a full drain.
       local charged_h, charged_l = reading(n.spec, n.clock_at, c)
+      charged_h, charged_l = plus(charged_h, charged_l, n.unit_h, n.unit_l)
       local most_h, most_l = plus(n.now_h, n.now_l, n.full_h, n.full_l)
       is_ahead = not at_most(charged_h, charged_l, most_h, most_l)
     end

@@ -114,6 +114,7 @@ fn a_clock_that_was_ahead_locks_no_key_for_more_than_two_windows_or_one_drain() 
     comes_back(&SlidingCounter::new(5, window).unwrap(), 2 * window);
     comes_back(&Calendar::new(5, CivilUnit::Minute, "UTC").unwrap(), 2 * Duration::from_mins(1));
     comes_back(&Bucket::new("5/10m".parse().unwrap(), 5).unwrap(), window);
+    comes_back(&Bucket::new("5/h".parse().unwrap(), 5).unwrap(), Duration::from_hours(1));
     let (day, week) = (Duration::from_hours(24), Duration::from_hours(7 * 24));
     for (unit, length) in [(CivilUnit::Day, day), (CivilUnit::Week, week), (CivilUnit::Month, 31 * day)] {
         comes_back(&Calendar::new(5, unit, "Europe/Berlin").unwrap(), 2 * length);

@@ -2,6 +2,7 @@
 
 use core::hash::Hasher;
 use core::sync::atomic::AtomicBool;
+use core::time::Duration;
 use std::sync::Arc;
 
 use super::compiled_plans::{CompiledPlans, PlanIndex};
@@ -66,6 +67,8 @@ pub(crate) struct Compiled {
     /// Shared with the same limit of other gates over the table, so that a block outlives a reload,
     /// also a block that is set during the reload.
     pub(crate) has_blocks: Arc<AtomicBool>,
+    /// For how long it blocks a key that exceeds it, and how such a block is kept.
+    pub(crate) block: Option<(Duration, SpecPin)>,
     /// Whether the caller decides it.
     pub(crate) is_elsewhere: bool,
 }
@@ -81,11 +84,11 @@ impl Compiled {
     ) -> Result<Self, GateError> {
         check_limit(&limit)?;
         let part = |whole: &Algorithm| if limit.is_divided { whole.divided(members) } else { whole.clone() };
-        let intern = |algorithm: &Algorithm| {
+        let intern_spec = |spec: Spec| {
             let owner = SpecOwner::policy(owner);
-            let pin = table.specs.intern(Spec::Algorithm(algorithm.clone()), owner);
-            pin.ok_or_else(|| too_many(limit.name.clone(), owner))
+            table.specs.intern(spec, owner).ok_or_else(|| too_many(limit.name.clone(), owner))
         };
+        let intern = |algorithm: &Algorithm| intern_spec(Spec::Algorithm(algorithm.clone()));
         let algorithm = part(&limit.algorithm);
         let pin = intern(&algorithm)?;
         let plan_specs = plan_specs(&limit, plans, |whole| {
@@ -110,6 +113,10 @@ impl Compiled {
         let zone_from = limit.zone_from.as_deref().map(|attribute| names.intern(attribute));
         let refund_on = table.refund_sets.intern(&limit.refund_on);
         let refund_on = refund_on.ok_or_else(|| GateError::TooManyRefundSets(limit.name.clone()))?;
+        let block = match limit.blocks_for() {
+            Some(span) => Some((span, intern_spec(Spec::BlockedUntil { at_most: span })?)),
+            None => None,
+        };
         let is_elsewhere = false;
         Ok(Self {
             name: Text::from(&limit.name),
@@ -126,6 +133,7 @@ impl Compiled {
             counts_as,
             ledger_identity,
             has_blocks,
+            block,
             is_elsewhere,
         })
     }
