@@ -68,11 +68,16 @@ fn table(answer: &Value) -> String {
         Columns::new(["NAMESPACE", "LIMIT", "KEY", "MATCHES ON", ">UNITS", ">WINDOW", "MODE", ">OVERRIDES"]);
     let mut plans = Columns::new(["NAMESPACE", "PLAN", "LIMIT", "ALLOWANCE"]);
     let mut costs = Columns::new(["NAMESPACE", "COST", "OF REQUESTS WITH"]);
+    let mut throughput = Columns::new(["NAMESPACE", "TABLE", ">READ UNITS/S", ">WRITE UNITS/S"]);
     for namespace in shown.namespaces {
         for row in namespace.costs {
             let of =
                 if row.conditions.is_empty() { "any other".to_owned() } else { row.conditions.join(", ") };
             costs.push([namespace.name.clone(), row.cost.to_string(), of]);
+        }
+        for table in namespace.tables {
+            let (read, write) = (table.read_units_per_second, table.write_units_per_second);
+            throughput.push([namespace.name.clone(), table.name, read.to_string(), write.to_string()]);
         }
         for limit in namespace.limits {
             for plan in limit.plans {
@@ -104,7 +109,7 @@ fn table(answer: &Value) -> String {
             rules.push([domain.name.clone(), rule.name, entries.join(", "), limits, rule.mode]);
         }
     }
-    let tables = [columns.text(), plans.text(), costs.text(), rules.text()];
+    let tables = [columns.text(), plans.text(), costs.text(), throughput.text(), rules.text()];
     if tables.iter().all(String::is_empty) {
         text.push_str("There are no limits.\n");
     }

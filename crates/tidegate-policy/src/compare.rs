@@ -1,5 +1,6 @@
 //! The effect on the counters and on the daemon when one policy replaces another.
 
+mod leaves;
 mod settings;
 
 use core::fmt;
@@ -11,8 +12,10 @@ use tidegate_core::algorithm::WindowStart;
 use tidegate_core::limit::{Consistency, KeyPart, Limit};
 use tidegate_core::rate::format_span;
 
+use self::leaves::{Leaves, differences};
+use self::settings::word_of;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
-use crate::printable::shown;
+use crate::printable::{on_one_line, shown};
 use crate::words::words;
 
 pub use settings::SettingChange;
@@ -24,7 +27,7 @@ pub struct Comparison {
     /// Every limit of either policy: by namespace, those of the new one in its order, then those
     /// that are gone.
     pub limits: Vec<LimitChange>,
-    /// Every setting outside of `namespaces:` that differs, in the order of the reference.
+    /// Every setting that differs and belongs to no limit, in the order of the reference.
     pub settings: Vec<SettingChange>,
 }
 
@@ -44,9 +47,9 @@ pub struct LimitChange {
     pub numbers: Option<Change>,
     /// The parts of its identity that differ, which is why it starts fresh; otherwise empty.
     pub identity: Vec<Change>,
-    /// Other differences, by their keys in the policy: `match`, `overrides`, `mode` and others.
-    /// They change no counter.
-    pub rules: Vec<&'static str>,
+    /// Other differences, by their keys in the policy: `match`, `mode` and others; the numbers of a
+    /// plan as `plans.gold`, those of an override as `overrides.user=ada`. They change no counter.
+    pub rules: Vec<Change>,
 }
 
 /// The fate of the counters of a limit.
@@ -94,7 +97,7 @@ impl Fate {
 #[non_exhaustive]
 pub struct Change {
     /// The key in the policy.
-    pub what: &'static str,
+    pub what: String,
     /// How it was.
     pub old: String,
     /// How it is.
@@ -102,9 +105,9 @@ pub struct Change {
 }
 
 impl Change {
-    fn between(what: &'static str, old: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
+    fn between(what: &str, old: impl fmt::Display, new: impl fmt::Display) -> Option<Self> {
         let (old, new) = (old.to_string(), new.to_string());
-        (old != new).then_some(Self { what, old, new })
+        (old != new).then(|| Self { what: what.to_owned(), old, new })
     }
 }
 
@@ -287,29 +290,46 @@ fn rules(
     (old_namespace, old): (&NamespacePolicy, &Limit),
     (new_namespace, new): (&NamespacePolicy, &Limit),
     stores: bool,
-) -> Vec<&'static str> {
-    // Matchers have no equality; their printed form is complete.
-    let match_differs = format!("{:?}", old.matches) != format!("{:?}", new.matches);
-    let status = |namespace: &NamespacePolicy, limit: &Limit| namespace.statuses.get(&limit.name).copied();
-    let both_leased = old.consistency == Consistency::Leased && new.consistency == Consistency::Leased;
-    let both_stored = old.consistency != Consistency::Local && new.consistency != Consistency::Local;
-    [
-        ("match", match_differs),
-        ("missing", old.missing != new.missing),
-        ("mode", old.mode != new.mode),
-        ("consistency", !stores && old.consistency != new.consistency),
-        ("on_store_failure", both_stored && old.on_store_failure != new.on_store_failure),
-        ("lease_period", both_leased && old.lease_period != new.lease_period),
-        ("on_exceed", old.on_exceed != new.on_exceed),
-        ("refund_on", old.refund_on != new.refund_on),
-        ("zone_from", old.zone_from != new.zone_from),
-        ("plans", old.plans != new.plans),
-        ("overrides", old.overrides != new.overrides),
-        ("status", status(old_namespace, old) != status(new_namespace, new)),
-    ]
-    .into_iter()
-    .filter_map(|(name, differs)| differs.then_some(name))
-    .collect()
+) -> Vec<Change> {
+    let is_leased = |limit: &Limit| limit.consistency == Consistency::Leased;
+    let is_stored = |limit: &Limit| limit.consistency != Consistency::Local;
+    let leaves = |namespace: &NamespacePolicy, limit: &Limit| {
+        let mut leaves = Leaves::default();
+        if !limit.matches.is_empty() {
+            leaves.add("match", settings::conditions_in_words(&limit.matches));
+        }
+        leaves.add("missing", word_of(limit.missing));
+        leaves.add("mode", word_of(limit.mode));
+        if !stores {
+            leaves.add("consistency", consistency(limit));
+        }
+        if is_stored(old) && is_stored(new) {
+            leaves.add("on_store_failure", word_of(limit.on_store_failure));
+        }
+        if is_leased(old) && is_leased(new) {
+            leaves.add("lease_period", format_span(limit.lease_period));
+        }
+        let block = limit.on_exceed.blocks_for().map(|span| format!("block {}", format_span(span)));
+        leaves.add("on_exceed", block.as_deref().unwrap_or("refuse"));
+        leaves
+            .add_some("refund_on", Some(limit.refund_on.to_string()).filter(|outcomes| !outcomes.is_empty()));
+        leaves.add_some("zone_from", limit.zone_from.as_ref());
+        leaves.under("plans", |leaves| {
+            for one in &limit.plans {
+                leaves.add(&one.plan, one.algorithm.as_ref().map_or_else(|| "unlimited".to_owned(), words));
+            }
+        });
+        leaves.under("overrides", |leaves| {
+            for one in &limit.overrides {
+                let when = one.when.iter().map(|(attribute, value)| format!("{attribute}={value}"));
+                leaves.add(&when.collect::<Vec<_>>().join(","), words(&one.algorithm));
+            }
+        });
+        leaves.add_some("status", namespace.statuses.get(&limit.name));
+        leaves
+    };
+    let changes = differences(leaves(old_namespace, old), leaves(new_namespace, new));
+    changes.into_iter().map(|(what, old, new)| Change { what, old, new }).collect()
 }
 
 impl Comparison {
@@ -349,22 +369,22 @@ impl fmt::Display for Comparison {
                 limit.identity.iter().map(|part| format!("{}: {} -> {}", part.what, part.old, part.new));
             said.extend(changes);
             said.extend(limit.numbers.iter().map(|numbers| format!("{} -> {}", numbers.old, numbers.new)));
-            if !limit.rules.is_empty() {
-                said.push(format!("changed: {}", limit.rules.join(", ")));
-            }
             let line = format!("  {name:width$}  {:15}  {}", limit.fate.as_str(), said.join("; "));
             writeln!(f, "{}", line.trim_end())?;
+            for Change { what, old, new } in &limit.rules {
+                writeln!(f, "    {}: {} -> {}", on_one_line(what), on_one_line(old), on_one_line(new))?;
+            }
         }
         for (heading, needs_restart) in
             [("settings that need a restart", true), ("settings taken over while running", false)]
         {
             let of = || self.settings.iter().filter(|setting| setting.needs_restart == needs_restart);
-            let width = of().map(|setting| setting.path.len()).max().unwrap_or_default();
+            let width = of().map(|setting| setting.path.chars().count()).max().unwrap_or_default();
             if of().next().is_some() {
                 writeln!(f, "{heading}:")?;
             }
             for SettingChange { path, old, new, .. } in of() {
-                writeln!(f, "  {path:width$}  {} -> {}", shown(old), shown(new))?;
+                writeln!(f, "  {:width$}  {} -> {}", on_one_line(path), on_one_line(old), on_one_line(new))?;
             }
         }
         Ok(())

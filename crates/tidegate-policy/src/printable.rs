@@ -8,6 +8,11 @@ pub(crate) fn shown(text: &str) -> String {
     printable(text, SHOWN_CHARS_MAX)
 }
 
+/// All of `text`, on one line.
+pub(crate) fn on_one_line(text: &str) -> String {
+    printable(text, usize::MAX)
+}
+
 /// `text` on one line, with at most `chars_max` characters.
 pub(crate) fn printable(text: &str, chars_max: usize) -> String {
     let mut out = String::with_capacity(text.len().min(chars_max));

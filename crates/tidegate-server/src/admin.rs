@@ -22,7 +22,7 @@ use crate::authorization::Caller;
 use crate::context::Desk;
 use crate::engine_fault::engine_fault;
 use crate::envoy_files::EnvoyFiles;
-use crate::limit_descriptions::{NamespaceAnswer, describe_namespace};
+use crate::limit_descriptions::{NamespaceAnswer, TableDescription, describe_namespace};
 use crate::metrics;
 use crate::overrides::OverrideAnswer;
 use crate::parameters::Accepted;
@@ -138,7 +138,7 @@ pub(crate) struct PolicyAnswer {
     last_error: Option<LastError>,
     /// Settings of it that only count after a restart, by their path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    restart_needed: Vec<&'static str>,
+    restart_needed: Vec<String>,
 }
 
 /// The parameters of `/v1/keys/top`.
@@ -190,7 +190,8 @@ impl Desk<'_> {
         {
             let limits = self.in_force.engine.limits(name).into_iter().flatten();
             let settings = self.in_force.engine.namespace_settings(name).unwrap_or((None, &[]));
-            namespaces.push(describe_namespace(name, limits, settings, &self.in_force.config.statuses));
+            let statuses = &self.in_force.config.statuses;
+            namespaces.push(describe_namespace(name, limits, settings, self.tables_of(name), statuses));
         }
         let domains = self.domains(wanted);
         if let (Some(wanted), true) = (wanted, namespaces.is_empty() && domains.is_empty()) {
@@ -203,6 +204,17 @@ impl Desk<'_> {
             StatusCode::OK,
             &LimitsAnswer { policy: self.policy(), namespaces, domains, overrides },
         ))
+    }
+
+    fn tables_of(&self, namespace: &str) -> Vec<TableDescription> {
+        let all = self.in_force.engine.table_statuses(0, self.daemon.clock.now());
+        let own = all.filter(|table| table.namespace == namespace);
+        own.map(|table| TableDescription {
+            name: table.name.to_owned(),
+            read_units_per_second: table.read.rate.whole_left(),
+            write_units_per_second: table.write.rate.whole_left(),
+        })
+        .collect()
     }
 
     /// The domains of files that answer here, or the one that is wanted.

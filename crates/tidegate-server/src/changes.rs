@@ -150,7 +150,7 @@ impl DaemonContext {
         let mut status = self.changes.status();
         status.succeeded += 1;
         (status.last_error, status.files_error) = (None, None);
-        status.restart_needed = restart.map(|setting| setting.path).collect();
+        status.restart_needed = restart.map(|setting| setting.path.clone()).collect();
         Ok(comparison)
     }
 

@@ -32,6 +32,21 @@ pub struct NamespaceAnswer {
     /// The rows of its cost table; absent without any. The first row that a request meets counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     costs: Vec<CostDescription>,
+    /// Its tables, indexes included; absent without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableDescription>,
+}
+
+/// A table.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ToSchema))]
+pub(crate) struct TableDescription {
+    /// Its name.
+    pub(crate) name: String,
+    /// Units of reading a second, over all partitions.
+    pub(crate) read_units_per_second: u64,
+    /// Units of writing a second, over all partitions.
+    pub(crate) write_units_per_second: u64,
 }
 
 /// The plans of a namespace.
@@ -88,6 +103,10 @@ struct LimitDescription {
     /// The HTTP status of its refusals.
     #[cfg_attr(test, schema(example = 429))]
     status: u16,
+    /// For how long a key that exceeds it is refused everything, in milliseconds; absent where it
+    /// is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocks_for_ms: Option<u64>,
     /// How many keys have numbers of their own.
     overrides: usize,
     /// The numbers for the requests of plans; absent where no plan changes them.
@@ -122,7 +141,12 @@ pub fn describe_policy(policy: &Policy) -> Vec<NamespaceAnswer> {
     let namespaces = policy.namespaces.iter();
     let describe = |one: &NamespacePolicy| {
         let settings = (one.plans.as_ref(), one.costs.as_slice());
-        describe_namespace(&one.name, one.limits.iter(), settings, &statuses)
+        let tables = one.tables.iter().map(|table| TableDescription {
+            name: table.name.clone(),
+            read_units_per_second: table.read_units_per_second,
+            write_units_per_second: table.write_units_per_second,
+        });
+        describe_namespace(&one.name, one.limits.iter(), settings, tables.collect(), &statuses)
     };
     namespaces.map(describe).collect()
 }
@@ -131,6 +155,7 @@ pub(crate) fn describe_namespace<'l>(
     name: &str,
     limits: impl Iterator<Item = &'l Limit>,
     (plans, costs): (Option<&Plans>, &[CostRow]),
+    tables: Vec<TableDescription>,
     statuses: &Statuses,
 ) -> NamespaceAnswer {
     let status = |limit: &Limit| statuses.of_limit(name, &limit.name);
@@ -155,6 +180,7 @@ pub(crate) fn describe_namespace<'l>(
                 cost: row.cost.units(),
             })
             .collect(),
+        tables,
     }
 }
 
@@ -189,6 +215,7 @@ fn describe(limit: &Limit, own_status: Option<u16>) -> LimitDescription {
             Missing::Group => "group",
         },
         status: own_status.unwrap_or(Meaning::of(Reason::RateExceeded).status),
+        blocks_for_ms: limit.blocks_for().map(millis_up),
         overrides: limit.overrides.len(),
         plans: limit.plans.iter().map(plan_numbers).collect(),
         zone_from: limit.zone_from.clone(),

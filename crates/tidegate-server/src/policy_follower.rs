@@ -18,6 +18,9 @@ pub(crate) fn fingerprint(text: &[u8]) -> String {
     format!("{:016x}", hasher.finish())
 }
 
+/// How many lines of a comparison are logged; a policy may assign 100 000 plans.
+const LINES_LOGGED_MAX: usize = 1000;
+
 /// Takes over every policy that appears in `file`, in place of `policy`, until the daemon ends.
 pub(crate) async fn follow(daemon: Arc<DaemonContext>, mut file: PolicyFile, mut policy: Policy) {
     let mut last = daemon.in_force.load().version.fingerprint.clone();
@@ -85,8 +88,13 @@ async fn take_over(
     let comparison = daemon.take_over(policy, &checked.policy, fingerprint).await?;
     let version = daemon.in_force.load().version.number;
     tracing::info!(target: "tidegate::reload", policy = name, version, "a new policy is in force");
-    for line in comparison.to_string().lines() {
+    let text = comparison.to_string();
+    for line in text.lines().take(LINES_LOGGED_MAX) {
         tracing::info!(target: "tidegate::reload", "{line}");
+    }
+    let left_off = text.lines().count().saturating_sub(LINES_LOGGED_MAX);
+    if left_off > 0 {
+        tracing::info!(target: "tidegate::reload", "and {left_off} lines more: see `tidegate validate NEW --against OLD`");
     }
     Ok(checked.policy)
 }

@@ -31,7 +31,7 @@ pub(crate) struct ReloadStatus {
     /// Why the files of envoyproxy/ratelimit were last not taken over; gone when they can be again.
     pub(crate) files_error: Option<LastError>,
     /// Settings of the policy in force that only count after a restart.
-    pub(crate) restart_needed: Vec<&'static str>,
+    pub(crate) restart_needed: Vec<String>,
 }
 
 /// Why a policy was not taken over.

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
+use tidegate_wire::display::HumanDuration;
 
-use super::shown::{LimitShown, LimitsShown, NamespaceShown};
+use super::shown::{LimitShown, LimitsShown, NamespaceShown, TableShown};
 
 /// The page of all namespaces in the answer.
 pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {
@@ -19,7 +20,7 @@ pub(super) fn page(answer: &Value, contact: Option<&str>) -> String {
     }
     text.push_str(
         "## When a limit is reached\n\n\
-         The response has the status of the table, and says in `Retry-After` how many seconds to wait. A repeat that comes \
+         The response has the status of its limit above, and says in `Retry-After` how many seconds to wait. A repeat that comes \
          earlier is refused again. Its body is a problem document (`application/problem+json`): `limit` is the limit, `reason` why it \
          refused, `retry_after_ms` the wait in milliseconds. A response without `Retry-After` means that waiting does not help: the request \
          itself must change.\n\n\
@@ -47,7 +48,10 @@ fn limits_of(namespace: &NamespaceShown, text: &mut String) {
     let enforced: Vec<&LimitShown> =
         namespace.limits.iter().filter(|limit| limit.mode == "enforce").collect();
     if enforced.is_empty() {
-        text.push_str("There are no limits.\n\n");
+        if namespace.tables.is_empty() {
+            text.push_str("There are no limits.\n\n");
+        }
+        tables_of(namespace, text);
         return;
     }
     text.push_str(
@@ -67,6 +71,24 @@ fn limits_of(namespace: &NamespaceShown, text: &mut String) {
     }
     text.push('\n');
     costs_of(namespace, text);
+    tables_of(namespace, text);
+}
+
+/// The throughput of its tables, which no limit of the list above bounds.
+fn tables_of(namespace: &NamespaceShown, text: &mut String) {
+    if namespace.tables.is_empty() {
+        return;
+    }
+    text.push_str(
+        "Reads and writes of these tables cost units, by the bytes that they move. They are refused while the units of the table \
+         are used up, or those of the part of it that holds the key.\n\n\
+         | table | units of reading a second | units of writing a second |\n|---|---|---|\n",
+    );
+    for table in &namespace.tables {
+        let TableShown { name, read_units_per_second: read, write_units_per_second: write } = table;
+        let _ = writeln!(text, "| {} | {read} | {write} |", code(name));
+    }
+    text.push('\n');
 }
 
 /// The numbers of the limit for each plan. Its own numbers count for requests without a plan, and
@@ -78,6 +100,10 @@ fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
     }
     if let Some(outcomes) = &limit.refund_on {
         let _ = write!(text, "; not counted: {}", escaped(outcomes));
+    }
+    if let Some(blocks_for) = limit.blocks_for_ms {
+        let span = HumanDuration::from_millis(blocks_for);
+        let _ = write!(text, "; after more than that everything is refused for {span}");
     }
     let Some(plans) = namespace.plans.as_ref().filter(|_| !limit.plans.is_empty()) else { return text };
     let has_numbers = |plan: &str| limit.plans.iter().any(|one| one.plan == plan);
@@ -111,8 +137,9 @@ fn costs_of(namespace: &NamespaceShown, text: &mut String) {
          | request | units |\n|---|---|\n",
     );
     for row in &namespace.costs {
-        let conditions: Vec<String> = row.conditions.iter().map(|one| escaped(one)).collect();
-        let conditions = if conditions.is_empty() { "every other".to_owned() } else { conditions.join("; ") };
+        let conditions: Vec<String> = row.conditions.iter().map(|one| condition(one)).collect();
+        let conditions =
+            if conditions.is_empty() { "every other".to_owned() } else { conditions.join(" and ") };
         let _ = writeln!(text, "| {conditions} | {} |", row.cost);
     }
     text.push('\n');
@@ -126,17 +153,27 @@ fn counted_for(limit: &LimitShown) -> String {
     limit.key.iter().map(|name| code(name)).collect::<Vec<_>>().join(" and ")
 }
 
-/// The requests that it looks at.
+/// The requests that it looks at. All of its conditions must hold.
 fn applies_to(limit: &LimitShown) -> String {
-    let mut parts: Vec<String> = limit.conditions.iter().map(|one| escaped(one)).collect();
+    let conditions: Vec<String> = limit.conditions.iter().map(|one| condition(one)).collect();
+    let where_they_hold =
+        if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) };
     let names = || limit.key.iter().map(|name| code(name)).collect::<Vec<_>>().join(" and ");
+    let all = if conditions.is_empty() { "all requests" } else { "requests" };
     match limit.missing.as_str() {
-        _ if limit.key.is_empty() => {}
-        "skip" => parts.push(format!("requests with {}", names())),
-        "group" => parts.push(format!("all requests; those without {} share one counter", names())),
-        _ => parts.push(format!("all requests; those without {} are refused", names())),
+        _ if limit.key.is_empty() => format!("{all}{where_they_hold}"),
+        "skip" => format!("requests with {}{where_they_hold}", names()),
+        "group" => format!("{all}{where_they_hold}; those without {} share one counter", names()),
+        _ => format!("{all}{where_they_hold}; those without {} are refused", names()),
     }
-    if parts.is_empty() { "all requests".to_owned() } else { parts.join("; ") }
+}
+
+/// A condition as a sentence goes on: `path is a value that starts with "/search"`.
+fn condition(text: &str) -> String {
+    match text.split_once(": ") {
+        Some((attribute, wanted)) => format!("{} is {}", code(attribute), escaped(wanted)),
+        None => escaped(text),
+    }
 }
 
 /// A name as code. Names may hold any character but line breaks.
@@ -189,20 +226,29 @@ mod tests {
         let text = page_of(&[
             limit("per-user", |_| {}),
             limit("exports", |one| {
-                one["conditions"] = json!(["operation: \"Export\""]);
+                one["conditions"] =
+                    json!(["operation: \"Export\"", "path: a value that starts with \"/v1\""]);
                 one["key"] = json!([]);
                 one["status"] = json!(503);
             }),
             limit("trial", |one| one["mode"] = json!("shadow")),
             limit("grouped", |one| one["missing"] = json!("group")),
+            limit("strict", |one| {
+                one["conditions"] = json!(["method: \"POST\""]);
+                one["missing"] = json!("refuse");
+                one["blocks_for_ms"] = json!(600_000);
+            }),
         ]);
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
         assert_eq!(
             rows,
             [
                 "| `per-user` | 5/s, at most 5 at once | `user` | requests with `user` | 429 |",
-                "| `exports` | 5/s, at most 5 at once | all callers together | operation: \"Export\" | 503 |",
+                "| `exports` | 5/s, at most 5 at once | all callers together | requests where `operation` is \"Export\" and `path` is a \
+                 value that starts with \"/v1\" | 503 |",
                 "| `grouped` | 5/s, at most 5 at once | `user` | all requests; those without `user` share one counter | 429 |",
+                "| `strict` | 5/s, at most 5 at once; after more than that everything is refused for 10 min | `user` | requests \
+                 where `method` is \"POST\"; those without `user` are refused | 429 |",
             ]
         );
     }
@@ -248,6 +294,19 @@ mod tests {
             cells(None)[1],
             format!("without a plan: {own}<br>plan `free`: 1/s<br>plan `pro`: unlimited")
         );
+    }
+
+    #[test]
+    fn tables_are_on_the_page_also_without_any_limit() {
+        let table = json!({ "name": "orders", "read_units_per_second": 400, "write_units_per_second": 100 });
+        for limits in [json!([]), json!([limit("per-user", |_| {})])] {
+            let text = page(
+                &json!({ "namespaces": [{ "name": "shop", "limits": limits, "tables": [table] }] }),
+                None,
+            );
+            assert!(text.contains("\n| `orders` | 400 | 100 |\n"), "{text}");
+            assert!(!text.contains("There are no limits."), "{text}");
+        }
     }
 
     #[test]

@@ -43,6 +43,16 @@ pub(super) struct NamespaceShown {
     pub(super) plans: Option<PlansShown>,
     #[serde(default)]
     pub(super) costs: Vec<CostShown>,
+    #[serde(default)]
+    pub(super) tables: Vec<TableShown>,
+}
+
+/// A table of a namespace.
+#[derive(Deserialize)]
+pub(super) struct TableShown {
+    pub(super) name: String,
+    pub(super) read_units_per_second: u64,
+    pub(super) write_units_per_second: u64,
 }
 
 /// The plans of a namespace.
@@ -90,6 +100,8 @@ pub(super) struct LimitShown {
     pub(super) allowance: String,
     pub(super) missing: String,
     pub(super) status: u16,
+    #[serde(default)]
+    pub(super) blocks_for_ms: Option<u64>,
     #[serde(default)]
     pub(super) plans: Vec<PlanNumbersShown>,
     #[serde(default)]

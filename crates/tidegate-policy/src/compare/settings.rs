@@ -1,25 +1,24 @@
-//! The settings outside of `namespaces:`, each as one line of text, and which of them need a
-//! restart.
+//! The settings besides the limits, each by its path with its value in words, and which of them
+//! need a restart.
 
-use core::fmt::Write as _;
-use core::hash::{Hash, Hasher};
+use core::fmt;
 use core::time::Duration;
 
 use serde::Serialize;
-use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig};
-use tidegate_core::limit::Plans;
+use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, Units};
+use tidegate_core::limit::{Condition, PlanAssignment, Plans};
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, WhenFull};
 
+use super::leaves::{Leaves, differences, none};
 use crate::grammar::ValueSource;
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::policy::proxy::Proxy;
+use crate::policy::proxy::{Proxy, Route, Upstream};
 use crate::policy::resources::{
-    AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, ResourceShare, SignalPolicy,
-    SignalSourcePolicy,
+    AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy, SignalSourcePolicy,
 };
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
@@ -30,8 +29,9 @@ use crate::printable::shown;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SettingChange {
-    /// Its path in the policy, as `http.bounds.body`.
-    pub path: &'static str,
+    /// Its path in the policy, as `http.bounds.body`, or `resources.checkout.queue.bytes` for a
+    /// setting of something that has a name.
+    pub path: String,
     /// How it was; `none` where it was not set and has no default.
     pub old: String,
     /// How it is.
@@ -40,12 +40,10 @@ pub struct SettingChange {
     pub needs_restart: bool,
 }
 
-/// The settings that a running daemon applies; all others take effect at a restart.
-const TAKEN_OVER: [&str; 15] = [
-    "namespaces.NAME.plans",
-    "namespaces.NAME.costs",
-    "namespaces.NAME.tables",
-    "namespaces.NAME.request",
+/// The settings that a running daemon applies, each with all below it; all others take effect at a
+/// restart.
+const TAKEN_OVER: [&str; 13] = [
+    "namespaces",
     "memory.waiting",
     "nodes",
     "accounts",
@@ -53,11 +51,18 @@ const TAKEN_OVER: [&str; 15] = [
     "signals",
     "authorization",
     "proxy",
+    "envoy_ratelimit",
     "authorize.headers",
     "authorize.namespace",
     "http.legacy_headers",
     "log.refusals",
 ];
+
+fn needs_restart(path: &str) -> bool {
+    let is_below =
+        |of: &str| path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    !TAKEN_OVER.into_iter().any(is_below)
+}
 
 pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     // Files of `envoy_ratelimit` are not read here, so they count as having no quotas.
@@ -68,136 +73,154 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         (&old.store, &new.store),
         (StoreChoice::ForQuotas(_), StoreChoice::ForQuotas(_)) if has_quotas(old)
     );
-    settings(old, has_quotas(old))
+    let (old, new) = (settings(old, has_quotas(old)), settings(new, keeps_store || has_quotas(new)));
+    let changes = differences(old, new);
+    changes
         .into_iter()
-        .zip(settings(new, keeps_store || has_quotas(new)))
-        .filter(|((_, old), (_, new))| old != new)
-        .map(|((path, old), (_, new))| {
-            let needs_restart = !TAKEN_OVER.contains(&path) && !path.starts_with("envoy_ratelimit.");
-            SettingChange { path, old, new, needs_restart }
-        })
+        .map(|(path, old, new)| SettingChange { needs_restart: needs_restart(&path), path, old, new })
         .collect()
 }
 
-/// The entries of a list in one line; `none` if it is empty.
-fn entries(all: impl Iterator<Item = String>) -> String {
-    let all: Vec<String> = all.collect();
-    if all.is_empty() { none() } else { all.join("; ") }
-}
-
-/// How the plan of a request is found; the numbers of plans are those of limits. `None` without
-/// plans.
-fn plans_in_words(namespace: &NamespacePolicy) -> Option<String> {
-    let plans = namespace.plans.as_ref()?;
-    let Plans { names, attribute, assigned, default, .. } = plans;
-    let mut words = format!("{}: {} by {attribute}", namespace.name, names.join(", "));
-    // Writing to a string does not fail.
-    if let Some(default) = default {
-        let _ = write!(words, ", otherwise {default}");
-    }
-    if !assigned.is_empty() {
-        let _ = write!(words, ", {} assigned ({:08x})", assigned.len(), hash_of(assigned));
-    }
-    Some(words)
-}
-
-/// The rows of a cost table in a line; `None` without any.
-fn costs_in_words(namespace: &NamespacePolicy) -> Option<String> {
-    let rows = &namespace.costs;
-    // Matchers have no equality; their printed form is complete.
-    let hash = hash_of(&format!("{rows:?}"));
-    (!rows.is_empty()).then(|| format!("{}: {} rows ({hash:08x})", namespace.name, rows.len()))
-}
-
-/// A number that differs when the value does.
-fn hash_of(value: &impl Hash) -> u32 {
-    let mut hash = std::collections::hash_map::DefaultHasher::new();
-    value.hash(&mut hash);
-    hash.finish() as u32
-}
-
-fn tables_in_words(namespace: &NamespacePolicy) -> impl Iterator<Item = String> {
-    namespace.tables.iter().map(|table| {
-        let TableConfig {
-            name, read_units_per_second: read, write_units_per_second: write, partitions, ..
-        } = table;
-        let mut words =
-            format!("{}/{name}: read {read}, write {write}, partitions {partitions}", namespace.name);
-        let plain = TableConfig::new(&namespace.name, name, *read, *write).partitions(*partitions);
-        if *table != plain {
-            // The rest is compared as a whole.
-            let rest = format!("{table:?}");
-            let _ = write!(words, ", {} ({:08x})", table.mode.as_str(), hash_of(&rest));
+/// The settings of a namespace besides its limits.
+fn namespace_leaves(leaves: &mut Leaves, namespace: &NamespacePolicy) {
+    leaves.under(&namespace.name, |leaves| {
+        if let Some(plans) = &namespace.plans {
+            leaves.under("plans", |leaves| plans_leaves(leaves, plans));
         }
-        words
-    })
+        for (index, row) in namespace.costs.iter().enumerate() {
+            let conditions = conditions_in_words(&row.matches);
+            leaves.add(&format!("costs[{index}]"), format_args!("{} for {conditions}", row.cost.units()));
+        }
+        leaves
+            .under("tables", |leaves| namespace.tables.iter().for_each(|table| table_leaves(leaves, table)));
+        leaves.under("request", |leaves| request_leaves(leaves, &namespace.request));
+    });
 }
 
-fn nodes_in_words(nodes: &[NodeConfig]) -> impl Iterator<Item = String> {
-    nodes.iter().map(|NodeConfig { name, units_per_second: units, reserve_percent, .. }| {
-        format!("{name}: {units} units, reserve {reserve_percent} %")
-    })
+/// How the plan of a request is found; the numbers of plans are those of limits.
+fn plans_leaves(leaves: &mut Leaves, plans: &Plans) {
+    let Plans { names, attribute, assigned, default, .. } = plans;
+    leaves.add("numbers", names.join(", "));
+    leaves.add("attribute", attribute);
+    leaves.add_some("default", default.as_ref());
+    leaves.under("assigned", |leaves| {
+        for PlanAssignment { attribute, value, plan, .. } in assigned {
+            leaves.add(&format!("{}={}", shown(attribute), shown(value)), plan);
+        }
+    });
 }
 
-fn accounts_in_words(accounts: &[AccountConfig]) -> impl Iterator<Item = String> {
-    accounts.iter().map(|account| {
-        let AccountConfig { name, read_units_per_second: read, write_units_per_second: write, .. } = account;
-        format!("{name}: read {read}, write {write}")
-    })
+/// A table or index with every number that counts, its defaults included.
+fn table_leaves(leaves: &mut Leaves, table: &TableConfig) {
+    leaves.under(&table.name, |leaves| {
+        leaves.add("partition_by", word_of(table.partition_by));
+        let prefix = Some(String::from_utf8_lossy(&table.key_prefix)).filter(|prefix| !prefix.is_empty());
+        leaves.add_some("key_prefix", prefix);
+        match &table.on_demand {
+            None => {
+                leaves.add("provisioned.read", table.read_units_per_second);
+                leaves.add("provisioned.write", table.write_units_per_second);
+            }
+            Some(terms) => {
+                for (direction, terms) in [("read", &terms.read), ("write", &terms.write)] {
+                    leaves.under(&format!("on_demand.{direction}"), |leaves| {
+                        leaves.add("initial", terms.initial.as_f64());
+                        leaves.add_some("max", terms.max.map(Units::as_f64));
+                        leaves.add("growth", span(terms.growth));
+                        leaves.add("half_life", span(terms.half_life));
+                    });
+                }
+            }
+        }
+        if let Some(warm) = table.warm {
+            leaves.add("warm.read", warm.read);
+            leaves.add("warm.write", warm.write);
+        }
+        leaves.add("mode", table.mode.as_str());
+        leaves.add("burst", span(table.burst));
+        leaves.add("partitions.min", table.partitions);
+        if !table.bounds.is_empty() {
+            leaves.add_opaque("partitions.bounds", &table.bounds);
+        }
+        leaves.add("partitions.nodes", table.nodes.join(", "));
+        leaves.add_some("partitions.ceiling.read", table.read_ceiling);
+        leaves.add_some("partitions.ceiling.write", table.write_ceiling);
+        leaves.add("partitions.split", table.splits);
+        leaves.add("partitions.merge", table.merges);
+        leaves.add("max_access.read", format_size(table.read_bytes_max));
+        leaves.add("max_access.write", format_size(table.write_bytes_max));
+        leaves.add("replicas", table.replicas);
+        leaves.add("reads", word_of(table.reads));
+        leaves.add("write_check", word_of(table.write_check));
+        leaves.add("write_quorum", word_of(table.write_quorum));
+        leaves.add_some("account", table.account.as_ref());
+    });
 }
 
-/// Where the requests of a namespace say more about themselves; `None` for the defaults.
-fn request_in_words(namespace: &NamespacePolicy) -> Option<String> {
-    let request = &namespace.request;
-    if *request == RequestClaims::default() {
-        return None;
-    }
+/// Where the requests of a namespace say more about themselves.
+fn request_leaves(leaves: &mut Leaves, request: &RequestClaims) {
     let RequestClaims { tenant, class, tenants, deadline, attempt, access } = request;
-    let mut words = format!("{}: tenant {tenant}, deadline {deadline}, attempt {attempt}", namespace.name);
+    leaves.add("tenant", tenant);
+    leaves.add("deadline", deadline);
+    leaves.add("attempt", attempt);
     let ClassSource { from, default, ceiling } = class;
-    // Writing to a string does not fail.
-    let _ = match from {
-        Some(from) => write!(words, ", class {from}, {default} to {ceiling}"),
-        None => write!(words, ", class {default} to {ceiling}"),
-    };
-    if !tenants.is_empty() {
-        let classes: Vec<String> =
-            tenants.iter().map(|(tenant, class)| format!("{tenant}: {class}")).collect();
-        let _ = write!(words, ", tenants {{ {} }}", classes.join(", "));
-    }
+    leaves.add_some("class.from", from.as_ref());
+    leaves.add("class.default", default);
+    leaves.add("class.ceiling", ceiling);
+    leaves.under("tenants", |leaves| {
+        for (tenant, class) in tenants {
+            leaves.add(&shown(tenant), class);
+        }
+    });
     if let Some(access) = access {
         let sources: Vec<String> = access.sources().map(ValueSource::to_string).collect();
-        let _ = write!(words, ", access {}", sources.join(" "));
+        leaves.add("access", sources.join(" "));
     }
-    Some(words)
 }
 
-fn resource_in_words(resource: &ResourcePolicy) -> String {
+fn resource_leaves(leaves: &mut Leaves, resource: &ResourcePolicy) {
     let ResourcePolicy { name, concurrency, share, reserve_percent, queue, shares, status, show_load } =
         resource;
-    let mut words = format!("{name}: concurrency {}", concurrency_in_words(*concurrency));
-    if *share == ResourceShare::Auto {
-        words.push_str(", share auto");
+    leaves.under(name, |leaves| {
+        leaves.add("concurrency", concurrency_in_words(*concurrency));
+        leaves.add("share", word_of(*share));
+        leaves.add("reserve", format_args!("{reserve_percent} %"));
+        if let Some(queue) = queue {
+            leaves.under("queue", |leaves| queue_leaves(leaves, queue));
+        }
+        leaves.under("shares", |leaves| {
+            for (namespace, share) in shares {
+                leaves.add(&shown(namespace), share);
+            }
+        });
+        leaves.add_some("status", *status);
+        leaves.add("show_load", show_load);
+    });
+}
+
+fn queue_leaves(leaves: &mut Leaves, queue: &QueuePolicy) {
+    let QueuePolicy {
+        requests,
+        bytes,
+        wait,
+        weights,
+        delay_targets,
+        min_share_percent,
+        priority_share_percent,
+        lifo,
+    } = queue;
+    leaves.add("requests", requests);
+    leaves.add("bytes", size(*bytes));
+    leaves.add("priority_share", format_args!("{priority_share_percent} %"));
+    for class in Class::ALL {
+        let at = class as usize;
+        leaves.add(&format!("wait.{class}"), span_or_off(Some(wait[at])));
+        leaves.add(&format!("weights.{class}"), weights[at]);
+        leaves.add(&format!("delay_target.{class}"), span_or_off(delay_targets[at]));
+        let min_share = min_share_percent[at].map(|percent| format!("{percent} %"));
+        leaves.add_some(&format!("min_share.{class}"), min_share);
+        leaves.add(&format!("order.{class}"), if lifo[at] { "lifo" } else { "fifo" });
     }
-    if *reserve_percent != ResourcePolicy::RESERVE_PERCENT {
-        // Writing to a string does not fail.
-        let _ = write!(words, ", reserve {reserve_percent} %");
-    }
-    if let Some(queue) = queue {
-        words.push_str(&queue_in_words(queue));
-    }
-    if !shares.is_empty() {
-        let shares: Vec<String> =
-            shares.iter().map(|(namespace, share)| format!("{}: {share}", shown(namespace))).collect();
-        let _ = write!(words, ", shares {{ {} }}", shares.join(", "));
-    }
-    if let Some(status) = status {
-        let _ = write!(words, ", status {status}");
-    }
-    if *show_load {
-        words.push_str(", show_load");
-    }
-    words
 }
 
 fn concurrency_in_words(concurrency: ConcurrencyPolicy) -> String {
@@ -211,54 +234,8 @@ fn concurrency_in_words(concurrency: ConcurrencyPolicy) -> String {
     }
 }
 
-fn queue_in_words(queue: &QueuePolicy) -> String {
-    let QueuePolicy {
-        requests,
-        bytes,
-        wait,
-        weights,
-        delay_targets,
-        min_share_percent,
-        priority_share_percent,
-        lifo,
-    } = queue;
-    let by_class = |text: &dyn Fn(Class) -> Option<String>| {
-        let all = Class::ALL.into_iter().filter_map(|class| Some(format!("{class}: {}", text(class)?)));
-        all.collect::<Vec<_>>().join(", ")
-    };
-    let at = |class: Class| class as usize;
-    let wait_of = |wait: Duration| if wait.is_zero() { "off".to_owned() } else { span(wait) };
-    let wait = if wait.iter().all(|one| *one == wait[0]) {
-        wait_of(wait[0])
-    } else {
-        format!("{{ {} }}", by_class(&|class| Some(wait_of(wait[at(class)]))))
-    };
-    let mut words = format!(", queue {requests} requests, {}, wait {wait}", size(*bytes));
-    // Settings as they are unless told otherwise are left out. Writing to a string does not fail.
-    if *weights != QueuePolicy::WEIGHTS {
-        let _ = write!(words, ", weights {{ {} }}", by_class(&|class| Some(weights[at(class)].to_string())));
-    }
-    if *delay_targets != QueuePolicy::DELAY_TARGETS {
-        let text = |class| Some(delay_targets[at(class)].map_or_else(|| "off".to_owned(), span));
-        let _ = write!(words, ", delay_target {{ {} }}", by_class(&text));
-    }
-    if min_share_percent.iter().any(Option::is_some) {
-        let text = |class| min_share_percent[at(class)].map(|percent| format!("{percent} %"));
-        let _ = write!(words, ", min_share {{ {} }}", by_class(&text));
-    }
-    if *priority_share_percent != QueuePolicy::PRIORITY_SHARE_PERCENT {
-        let _ = write!(words, ", priority_share {priority_share_percent} %");
-    }
-    if lifo.contains(&true) {
-        let classes: Vec<&str> =
-            Class::ALL.into_iter().filter(|class| lifo[at(*class)]).map(Class::as_str).collect();
-        let _ = write!(words, ", lifo {}", classes.join(", "));
-    }
-    words
-}
-
 fn signal_in_words(signal: &SignalPolicy) -> String {
-    let SignalPolicy { name, source, target, unit, smoothing, resource } = signal;
+    let SignalPolicy { source, target, unit, smoothing, resource, .. } = signal;
     let source = match source {
         SignalSourcePolicy::InFlight => "in_flight".to_owned(),
         SignalSourcePolicy::QueueDelay => "queue_delay".to_owned(),
@@ -269,12 +246,12 @@ fn signal_in_words(signal: &SignalPolicy) -> String {
     };
     let resource = resource.as_ref().map_or_else(String::new, |name| format!(" of {name}"));
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-    format!("{name}{resource}: {source}, target {target}{unit}, smoothing {}", span(*smoothing))
+    format!("{source}{resource}, target {target}{unit}, smoothing {}", span(*smoothing))
 }
 
-/// Every setting in the order of the reference; always the same paths. `has_quotas` decides the
-/// store of a policy that names none.
-fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
+/// Every setting in the order of the reference. `has_quotas` decides the store of a policy that
+/// names none.
+fn settings(policy: &Policy, has_quotas: bool) -> Leaves {
     let Policy {
         listen,
         store,
@@ -291,35 +268,42 @@ fn settings(policy: &Policy, has_quotas: bool) -> Vec<(&'static str, String)> {
         http,
         log,
     } = policy;
-    let mut all = vec![
+    let mut all = Leaves::default();
+    all.extend([
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
         ("listen.proxy", listen.proxy.as_ref().map_or_else(none, listener)),
         ("listen.grpc", listen.grpc.as_ref().map_or_else(none, listener)),
         ("listen.resp", listen.resp.as_ref().map_or_else(none, listener)),
-    ];
+    ]);
     all.extend(store_settings(&store.kind(has_quotas)));
-    all.push(("memory.keys", size(memory.keys_bytes)));
-    all.push(("memory.waiting", size(memory.waiting_bytes)));
+    all.add("memory.keys", size(memory.keys_bytes));
+    all.add("memory.waiting", size(memory.waiting_bytes));
     let when_full = match memory.when_full {
         WhenFull::Refuse => "refuse",
         WhenFull::Admit => "admit",
     };
-    all.push(("memory.when_full", when_full.to_owned()));
-    all.push(("namespaces.NAME.plans", entries(namespaces.iter().filter_map(plans_in_words))));
-    all.push(("namespaces.NAME.costs", entries(namespaces.iter().filter_map(costs_in_words))));
-    all.push(("namespaces.NAME.tables", entries(namespaces.iter().flat_map(tables_in_words))));
-    all.push(("namespaces.NAME.request", entries(namespaces.iter().filter_map(request_in_words))));
-    all.push(("nodes", entries(nodes_in_words(nodes))));
-    all.push(("accounts", entries(accounts_in_words(accounts))));
-    all.push(("resources", entries(resources.iter().map(resource_in_words))));
-    all.push(("signals", entries(signals.iter().map(signal_in_words))));
-    let grants: Vec<String> = authorization.iter().map(grant).collect();
-    all.push(("authorization", entries(grants.into_iter())));
+    all.add("memory.when_full", when_full);
+    all.under("namespaces", |all| namespaces.iter().for_each(|one| namespace_leaves(all, one)));
+    all.under("nodes", |all| {
+        for NodeConfig { name, units_per_second: units, reserve_percent, .. } in nodes {
+            all.add(name, format_args!("{units} units/s, reserve {reserve_percent} %"));
+        }
+    });
+    all.under("accounts", |all| {
+        for account in accounts {
+            let AccountConfig { name, read_units_per_second: read, write_units_per_second: write, .. } =
+                account;
+            all.add(name, format_args!("read {read}, write {write}"));
+        }
+    });
+    all.under("resources", |all| resources.iter().for_each(|one| resource_leaves(all, one)));
+    all.under("signals", |all| signals.iter().for_each(|one| all.add(&one.name, signal_in_words(one))));
+    all.under("authorization", |all| authorization.iter().for_each(|one| all.add(&one.name, grant(one))));
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
-    all.push(("authorize.headers", format!("{{ {} }}", headers.collect::<Vec<_>>().join(", "))));
-    all.push(("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none)));
-    all.push(("proxy", proxy_in_words(proxy)));
+    all.add("authorize.headers", format_args!("{{ {} }}", headers.collect::<Vec<_>>().join(", ")));
+    all.add("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none));
+    all.under("proxy", |all| proxy_leaves(all, proxy));
     all.extend(envoy_settings(envoy_ratelimit.as_ref()));
     let legacy = [("x_rate_limit", http.x_rate_limit_headers), ("rate_limit", http.rate_limit_headers)];
     let legacy: Vec<&str> =
@@ -433,7 +417,7 @@ fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9]
 
 /// A grant in words. A token is not told from another: nothing may be made of it.
 fn grant(grant: &Grant) -> String {
-    let Grant { name, credential, namespaces, verbs, ceiling } = grant;
+    let Grant { credential, namespaces, verbs, ceiling, .. } = grant;
     let credential = match credential {
         Credential::TokenFile(file) => format!("tokens in {file}"),
         Credential::Token(_) => "a token".to_owned(),
@@ -448,14 +432,129 @@ fn grant(grant: &Grant) -> String {
         Class::CriticalPlus => String::new(),
         ceiling => format!(", at most {ceiling}"),
     };
-    format!("{name} by {credential}: {} in {namespaces}{ceiling}", verbs.join(", "))
+    format!("{credential}: {} in {namespaces}{ceiling}", verbs.join(", "))
 }
 
-/// The reverse proxy in a line: how much of it there is, and a number made of all of it, which
-/// differs when it does.
-fn proxy_in_words(proxy: &Proxy) -> String {
-    let (upstreams, routes) = (proxy.upstreams.len(), proxy.routes.len());
-    format!("{upstreams} upstreams, {routes} routes ({:08x})", hash_of(&format!("{proxy:?}")))
+/// The reverse proxy. A setting without words of its own is told as changed, without how it was: it
+/// may hold what only the upstream should see.
+fn proxy_leaves(leaves: &mut Leaves, proxy: &Proxy) {
+    let Proxy {
+        upstreams,
+        trusted,
+        trusts_unix,
+        client_header,
+        unusual_paths,
+        jwt,
+        routes,
+        waiting,
+        keep_headers,
+        access_log,
+    } = proxy;
+    leaves.add("waiting", waiting);
+    leaves.add("access_log", access_log);
+    leaves.add_opaque("trusted", (trusted, trusts_unix));
+    leaves.add_opaque("client_header", client_header);
+    leaves.add_opaque("unusual_paths", unusual_paths);
+    leaves.add_opaque("jwt", jwt);
+    leaves.add_opaque("keep_headers", keep_headers);
+    leaves.under("upstreams", |leaves| {
+        for upstream in upstreams {
+            let Upstream {
+                name,
+                servers,
+                tls,
+                http2,
+                connect_timeout,
+                idle_connections,
+                failures,
+                out_for,
+                health,
+            } = upstream;
+            leaves.under(name, |leaves| {
+                leaves.add_opaque("servers", servers);
+                leaves.add_opaque("tls", tls);
+                leaves.add("http2", http2);
+                leaves.add("connect_timeout", span(*connect_timeout));
+                leaves.add("idle_connections", idle_connections);
+                leaves.add("failures", failures);
+                leaves.add("out_for", span(*out_for));
+                leaves.add_opaque("health", health);
+            });
+        }
+    });
+    leaves.under("routes", |leaves| routes.iter().for_each(|route| route_leaves(leaves, route)));
+    let order: Vec<&str> = routes.iter().map(|route| route.name.as_str()).collect();
+    leaves.add_opaque("routes.order", order);
+}
+
+fn route_leaves(leaves: &mut Leaves, route: &Route) {
+    let Route {
+        name,
+        path,
+        host,
+        methods,
+        headers,
+        upstream,
+        namespace,
+        attributes,
+        tenant,
+        class,
+        deadline,
+        attempt,
+        access,
+        cost,
+        wait,
+        timeouts,
+        retry,
+        upgrades,
+        refusal,
+    } = route;
+    leaves.under(name, |leaves| {
+        leaves.add_opaque("path", path);
+        leaves.add_opaque("host", host);
+        leaves.add_opaque("methods", methods);
+        leaves.add_opaque("headers", headers);
+        leaves.add("upstream", upstream);
+        leaves.add_some("namespace", namespace.as_ref());
+        leaves.add_opaque("attributes", attributes);
+        leaves.add_opaque("tenant", tenant);
+        leaves.add_opaque("class", class);
+        leaves.add_opaque("deadline", deadline);
+        leaves.add_opaque("attempt", attempt);
+        leaves.add_opaque("access", access);
+        leaves.add_opaque("cost", cost);
+        leaves.add("wait", span_or_off(Some(*wait)));
+        leaves.add("timeouts.first_byte", span(timeouts.first_byte));
+        leaves.add("timeouts.idle", span(timeouts.idle));
+        leaves.add_some("timeouts.total", timeouts.total.map(span));
+        leaves.add_opaque("retry", retry);
+        leaves.add("upgrades", upgrades.join(", "));
+        leaves.add_opaque("refusal", refusal);
+    });
+}
+
+/// Conditions as a policy reads: `operation: "Export", path: a value like "/v1/*"`.
+pub(super) fn conditions_in_words(conditions: &[Condition]) -> String {
+    let words = conditions.iter().map(|one| format!("{}: {}", shown(&one.attribute), one.matcher));
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "every request".to_owned() } else { words.join(", ") }
+}
+
+/// A word of a policy from the name of a variant: `BurstOnly` is `burst_only`.
+pub(super) fn word_of(variant: impl fmt::Debug) -> String {
+    let mut word = String::new();
+    for letter in format!("{variant:?}").chars() {
+        if letter.is_ascii_uppercase() && !word.is_empty() {
+            word.push('_');
+        }
+        word.push(letter.to_ascii_lowercase());
+    }
+    word
+}
+
+/// A span that none or a zero turns off.
+fn span_or_off(span: Option<Duration>) -> String {
+    span.filter(|span| !span.is_zero()).map_or_else(|| "off".to_owned(), format_span)
 }
 
 fn size(bytes: usize) -> String {
@@ -464,8 +563,4 @@ fn size(bytes: usize) -> String {
 
 fn span(span: Duration) -> String {
     format_span(span)
-}
-
-fn none() -> String {
-    "none".to_owned()
 }

@@ -1,7 +1,7 @@
 //! Comparisons of a policy with the policy that replaces it.
 
 use tidegate_policy::Fate::{self, Added, Forgotten, Kept, Renamed};
-use tidegate_policy::{Comparison, compare};
+use tidegate_policy::{Change, Comparison, compare};
 
 use crate::{settings, with_limit};
 
@@ -119,8 +119,8 @@ fn a_counter_that_moves_between_the_process_and_the_store_starts_fresh() {
     assert_eq!(moved.limits[0].identity[0].what, "consistency");
     let unmoved = of(&file("memory", "local"), &file("memory", "exact"));
     assert_eq!(
-        (unmoved.limits[0].fate, unmoved.limits[0].rules.as_slice()),
-        (Fate::Kept, &["consistency"][..])
+        (unmoved.limits[0].fate, told(&unmoved.limits[0].rules)),
+        (Fate::Kept, vec!["consistency: local -> exact".to_owned()])
     );
 }
 
@@ -159,6 +159,76 @@ fn names_that_are_passed_on_take_their_counters_along() {
     }
 }
 
+/// Changes as a line of a table.
+fn told(changes: &[Change]) -> Vec<String> {
+    changes.iter().map(|one| format!("{}: {} -> {}", one.what, one.old, one.new)).collect()
+}
+
+#[test]
+fn the_numbers_of_plans_and_overrides_are_told_as_they_are_in_force() {
+    let policy = |gold: &str, ada: &str, more: &str, costs: &str| {
+        format!(
+            "namespaces: {{ api: {{ plans: {{ assigned: {{ tenant: {{ acme: gold{more} }} }}, \
+             numbers: {{ free: {{}}, gold: {{ a: {{ {gold} }} }} }} }}, costs: [{costs}], \
+             limits: [{{ name: a, key: [user], rate: 10/s, burst: 20, overrides: [{{ user: ada, {ada} }}] }}] }} }}"
+        )
+    };
+    let comparison = of(
+        &policy("rate: 100/s", "rate: 5/s", "", "{ match: { op: search }, cost: 5 }"),
+        &policy(
+            "rate: 1000/s",
+            "rate: 6/s",
+            ", zed: free",
+            "{ match: { op: search }, cost: 7 }, { cost: 2 }",
+        ),
+    );
+    assert_eq!(comparison.limits[0].fate, Fate::Kept);
+    assert_eq!(
+        told(&comparison.limits[0].rules),
+        [
+            "plans.gold: rate: 100/s, burst: 200 -> rate: 1000/s, burst: 2000",
+            "overrides.user=ada: rate: 5/s, burst: 10 -> rate: 6/s, burst: 12",
+        ]
+    );
+    let settings: Vec<String> = comparison
+        .settings
+        .iter()
+        .map(|one| format!("{}: {} -> {} {}", one.path, one.old, one.new, one.needs_restart))
+        .collect();
+    assert_eq!(
+        settings,
+        [
+            "namespaces.api.plans.assigned.tenant=zed: none -> free false",
+            "namespaces.api.costs[0]: 5 for op: \"search\" -> 7 for op: \"search\" false",
+            "namespaces.api.costs[1]: none -> 2 for every request false",
+        ]
+    );
+    assert!(
+        comparison.to_string().contains(
+            "\n  api/a  kept\n    plans.gold: rate: 100/s, burst: 200 -> rate: 1000/s, burst: 2000\n"
+        ),
+        "{comparison}"
+    );
+}
+
+#[test]
+fn nothing_is_cut_off_and_nothing_is_told_by_a_number_made_of_it() {
+    let assigned = |plan: &str| {
+        let all: Vec<String> = (0..50).map(|tenant| format!("tenant-{tenant}: {plan}")).collect();
+        format!(
+            "namespaces: {{ api: {{ plans: {{ numbers: {{ free: {{}}, gold: {{}} }}, assigned: {{ tenant: {{ {} }} }} }} }} }}",
+            all.join(", ")
+        )
+    };
+    let comparison = of(&assigned("free"), &assigned("gold"));
+    assert_eq!(comparison.settings.len(), 50);
+    let text = comparison.to_string();
+    for tenant in 0..50 {
+        assert!(text.contains(&format!("tenant=tenant-{tenant} ")), "{text}");
+    }
+    assert!(!text.contains('…'), "{text}");
+}
+
 #[test]
 fn what_changes_no_counter_is_told_beside_the_limit() {
     let comparison = limits(
@@ -168,7 +238,17 @@ fn what_changes_no_counter_is_told_beside_the_limit() {
     );
     let limit = &comparison.limits[0];
     assert_eq!(limit.fate, Fate::Kept);
-    assert_eq!(limit.rules, ["match", "missing", "mode", "on_exceed", "overrides", "status"]);
+    assert_eq!(
+        told(&limit.rules),
+        [
+            "match: none -> m: \"GET\"",
+            "missing: skip -> group",
+            "mode: enforce -> shadow",
+            "on_exceed: refuse -> block 1s",
+            "overrides.u=x: none -> rate: 2/s",
+            "status: none -> 403",
+        ]
+    );
 }
 
 #[test]
@@ -225,7 +305,7 @@ log: { level: warn, format: json, refusals: off, decisions: d.jsonl }",
         .settings
         .iter()
         .filter(|setting| !setting.needs_restart)
-        .map(|setting| setting.path)
+        .map(|setting| setting.path.as_str())
         .collect();
     assert_eq!(
         taken_over,
@@ -275,7 +355,8 @@ fn people_read_a_short_table() {
 limits: 1 kept, 1 numbers changed, 1 renamed, 1 starts fresh, 1 added, 1 forgotten
   api/per-user   numbers changed  rate: 100/s, burst: 200 -> rate: 200/s, burst: 400
   api/exports    starts fresh     key: [user] -> [team]
-  api/brand-new  renamed          was old; rate: 1/s -> rate: 2/s; changed: mode
+  api/brand-new  renamed          was old; rate: 1/s -> rate: 2/s
+    mode: enforce -> shadow
   api/more       added
   api/gone       forgotten
 settings that need a restart:
@@ -293,7 +374,7 @@ fn another_lease_period_keeps_the_counters_and_is_named() {
         format!("store: {store}\n{}", with_limit(&format!("{{ name: a, rate: 100/s{period} }}")))
     };
     let comparison = of(&shared(""), &shared(", lease_period: 20s"));
-    assert_eq!(comparison.limits[0].rules, ["lease_period"]);
+    assert_eq!(told(&comparison.limits[0].rules), ["lease_period: 5s -> 20s"]);
     assert_eq!(comparison.forgotten(), 0);
     assert_eq!(of(&shared(""), &shared(", lease_period: 5s")).limits[0].fate, Fate::Kept);
 }

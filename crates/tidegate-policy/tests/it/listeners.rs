@@ -78,6 +78,7 @@ fn expecting_the_proxy_protocol_is_a_change_that_needs_a_restart() {
     let before = settings(&policy("proxy: 127.0.0.1:8000", "10.0.0.0/8"));
     let after = settings(&policy("proxy: { address: 127.0.0.1:8000, proxy_protocol: true }", "10.0.0.0/8"));
     let changes = compare(&before, &after).settings;
-    let told: Vec<_> = changes.iter().map(|one| (one.path, one.new.as_str(), one.needs_restart)).collect();
+    let told: Vec<_> =
+        changes.iter().map(|one| (one.path.as_str(), one.new.as_str(), one.needs_restart)).collect();
     assert_eq!(told, [("listen.proxy", "127.0.0.1:8000, after the PROXY protocol", true)]);
 }

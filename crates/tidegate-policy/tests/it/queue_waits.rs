@@ -119,28 +119,30 @@ fn a_wait_that_is_none_says_where_and_what_to_write() {
 
 #[test]
 fn a_comparison_shows_the_wait_of_each_class_as_a_policy_would_write_it() {
-    let shown = |old: &str, new: &str| {
+    let shown = |old: &str, new: &str| -> Vec<(String, String, String)> {
         let comparison = compare(&settings(&with_queue(old)), &settings(&with_queue(new)));
-        let changed = comparison.settings.into_iter().next();
-        changed.map(|change| (change.path, change.old, change.new, change.needs_restart))
+        comparison.settings.into_iter().map(|change| (change.path, change.old, change.new)).collect()
     };
-    let words = |wait: &str| format!("a: concurrency 1, queue 10000 requests, 64MiB, wait {wait}");
+    let change = |class: &str, old: &str, new: &str| {
+        (format!("resources.a.queue.wait.{class}"), old.to_owned(), new.to_owned())
+    };
     assert_eq!(
-        shown("wait: { critical: 2s, sheddable: 1s }", "wait: 250ms"),
-        Some((
-            "resources",
-            words("{ sheddable: 1s, sheddable_plus: 1s, critical: 2s, critical_plus: 2s }"),
-            words("250ms"),
-            false
-        ))
+        shown("wait: { critical: 2s, sheddable: 1s }", "wait: { critical: 250ms, sheddable: 1s }"),
+        [change("critical", "2s", "250ms"), change("critical_plus", "2s", "1s")]
     );
     // The same waits, written in another way.
-    assert_eq!(shown("wait: { sheddable: 250ms }", "wait: 250ms"), None);
+    assert_eq!(shown("wait: { sheddable: 250ms }", "wait: 250ms"), []);
     // The comparison shows waits in a form that is read as the same waits.
     for (queue, _) in every_way() {
-        let (_, _, shown, _) = shown("wait: 3s", &queue).unwrap();
-        let again = shown.split_once("64MiB, ").unwrap().1.replace("wait ", "wait: ");
-        assert_eq!(waits(&again), waits(&queue), "{shown}");
+        let changed = shown("wait: 3s", &queue);
+        let wait_of = |class: &Class| {
+            let path = format!("resources.a.queue.wait.{class}");
+            let found = changed.iter().find(|(changed, ..)| *changed == path);
+            format!("{class}: {}", found.map_or("3s", |(_, _, new)| new.as_str()))
+        };
+        let again: Vec<String> = Class::ALL.iter().map(wait_of).collect();
+        let again = format!("wait: {{ {} }}", again.join(", "));
+        assert_eq!(waits(&again), waits(&queue), "{again}");
     }
 }
 

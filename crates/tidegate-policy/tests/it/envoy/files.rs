@@ -333,7 +333,7 @@ fn how_the_files_are_taken_is_taken_over_while_running() {
     let policy = |more: &str| crate::settings(&format!("envoy_ratelimit: {{ path: a{more} }}"));
     let new = policy("b, semantics: tidegate, headers: { enabled: true }");
     let changes = tidegate_policy::compare(&policy(""), &new).settings;
-    let said = changes.iter().map(|one| (one.path, one.new.as_str(), one.needs_restart));
+    let said = changes.iter().map(|one| (one.path.as_str(), one.new.as_str(), one.needs_restart));
     assert_eq!(
         said.collect::<Vec<_>>(),
         [

@@ -1,0 +1,131 @@
+//! The settings of a policy as leaves of a tree, and the differences of two such trees.
+
+use core::fmt;
+use std::collections::HashMap;
+
+/// The settings of a policy, each by its path, in the order in which they were added.
+#[derive(Debug, Default)]
+pub(super) struct Leaves {
+    /// The path of what is added next, with a dot at its end unless it is empty.
+    prefix: String,
+    all: Vec<(String, Leaf)>,
+}
+
+/// The value of a setting.
+#[derive(Debug, PartialEq, Eq)]
+enum Leaf {
+    /// In the words of a policy.
+    Words(String),
+    /// Of which is told whether it differs, and not how: it has no words, or may be secret.
+    Opaque(String),
+}
+
+impl Leaves {
+    pub(super) fn add(&mut self, key: &str, value: impl fmt::Display) {
+        self.push(key, Leaf::Words(value.to_string()));
+    }
+
+    /// Adds it if there is a value.
+    pub(super) fn add_some(&mut self, key: &str, value: Option<impl fmt::Display>) {
+        if let Some(value) = value {
+            self.add(key, value);
+        }
+    }
+
+    /// Adds a value that is compared and not shown.
+    pub(super) fn add_opaque(&mut self, key: &str, value: impl fmt::Debug) {
+        self.push(key, Leaf::Opaque(format!("{value:?}")));
+    }
+
+    /// Adds all that `add` adds below `key`.
+    pub(super) fn under(&mut self, key: &str, add: impl FnOnce(&mut Self)) {
+        let length = self.prefix.len();
+        self.prefix.extend([key, "."]);
+        add(self);
+        self.prefix.truncate(length);
+    }
+
+    pub(super) fn extend(&mut self, all: impl IntoIterator<Item = (&'static str, String)>) {
+        for (key, value) in all {
+            self.add(key, value);
+        }
+    }
+
+    fn push(&mut self, key: &str, leaf: Leaf) {
+        self.all.push((format!("{}{key}", self.prefix), leaf));
+    }
+}
+
+/// The paths of which the values differ, with the old and the new one: first those that the new
+/// tree has, in its order, then those that are gone.
+pub(super) fn differences(old: Leaves, new: Leaves) -> Vec<(String, String, String)> {
+    let order: Vec<String> = old.all.iter().map(|(path, _)| path.clone()).collect();
+    let mut before: HashMap<String, Leaf> = old.all.into_iter().collect();
+    let mut differences = Vec::new();
+    for (path, leaf) in new.all {
+        match before.remove(&path) {
+            Some(was) if was == leaf => {}
+            was => {
+                let opaque = if was.is_some() { "set otherwise" } else { "set" };
+                differences.push((path, in_words(was, "set"), in_words(Some(leaf), opaque)));
+            }
+        }
+    }
+    for path in order {
+        if let Some(was) = before.remove(&path) {
+            differences.push((path, in_words(Some(was), "set"), none()));
+        }
+    }
+    differences
+}
+
+fn in_words(leaf: Option<Leaf>, opaque: &str) -> String {
+    match leaf {
+        None => none(),
+        Some(Leaf::Words(words)) => words,
+        Some(Leaf::Opaque(_)) => opaque.to_owned(),
+    }
+}
+
+/// How a setting is told that is not set.
+pub(super) fn none() -> String {
+    "none".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_found_by_its_path_wherever_it_stands() {
+        let leaves = |all: &[(&'static str, &str)]| {
+            let mut leaves = Leaves::default();
+            leaves.under("a", |leaves| {
+                leaves.extend(all.iter().map(|(key, value)| (*key, (*value).to_owned())));
+            });
+            leaves
+        };
+        let changed = |path: &str, old: &str, new: &str| (path.to_owned(), old.to_owned(), new.to_owned());
+        assert_eq!(
+            differences(
+                leaves(&[("x", "1"), ("y", "2"), ("gone", "3")]),
+                leaves(&[("y", "2"), ("new", "5"), ("x", "4")])
+            ),
+            [changed("a.new", "none", "5"), changed("a.x", "1", "4"), changed("a.gone", "3", "none")]
+        );
+    }
+
+    #[test]
+    fn what_has_no_words_is_told_as_changed() {
+        let leaves = |value: &str| {
+            let mut leaves = Leaves::default();
+            leaves.add_opaque("key", value);
+            leaves
+        };
+        let changed = |old: &str, new: &str| [("key".to_owned(), old.to_owned(), new.to_owned())];
+        assert_eq!(differences(leaves("a"), leaves("a")), []);
+        assert_eq!(differences(leaves("a"), leaves("b")), changed("set", "set otherwise"));
+        assert_eq!(differences(Leaves::default(), leaves("b")), changed("none", "set"));
+        assert_eq!(differences(leaves("a"), Leaves::default()), changed("set", "none"));
+    }
+}
