@@ -46,9 +46,19 @@ impl fmt::Display for AddressKey {
 /// Blanks around it do not count. Understood are `10.0.0.1`, `10.0.0.1:443`, `2001:db8::1`,
 /// `[2001:db8::1]`, `[2001:db8::1]:443`, and an IPv6 address with a zone (`fe80::1%eth0`), which is
 /// left out. An IPv4-mapped IPv6 address is its IPv4 address. Other IPv6 addresses keep their first
-/// `ipv6_prefix` bits: 0 makes all of them one key, 128 and above keeps them whole.
+/// `ipv6_prefix` bits: 0 makes all of them one key, 128 and above keeps them whole. The network as
+/// a key is shown, `2001:db8::/64`, is that key.
 pub(crate) fn network_of(value: &str, ipv6_prefix: u8) -> Option<AddressKey> {
-    match parse(value.trim_ascii())?.to_canonical() {
+    let value = value.trim_ascii();
+    if let Some((address, length)) = value.rsplit_once('/') {
+        // The standard parser also takes a plus sign.
+        if !length.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let key = AddressKey::V6(address.parse::<Ipv6Addr>().ok()?.octets(), length.parse().ok()?);
+        return (network_of(address, ipv6_prefix) == Some(key) && ipv6_prefix < 128).then_some(key);
+    }
+    match parse(value)?.to_canonical() {
         IpAddr::V4(address) => Some(AddressKey::V4(address.octets())),
         IpAddr::V6(address) => {
             let prefix = ipv6_prefix.min(128);

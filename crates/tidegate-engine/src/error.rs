@@ -51,6 +51,16 @@ pub enum RequestError {
         /// The limit.
         limit: String,
     },
+    /// An operation on the key of a limit lacks an attribute of it.
+    #[error("limit \"{limit}\" counts by {key}, and \"{lacks}\" is missing; name each of them")]
+    KeyIncomplete {
+        /// The limit.
+        limit: String,
+        /// The attributes of its key, with commas.
+        key: String,
+        /// The first that is missing.
+        lacks: String,
+    },
     /// No such permit, or not any more.
     #[error("permit {0} is not held: it was settled before, has expired, or was never given")]
     UnknownPermit(PermitId),

@@ -91,8 +91,24 @@ fn what_is_no_address_has_no_network() {
         "::g",
         "２.0.0.1",
         "10.0.0.1/8",
+        "2001:db8::1/64",
+        "2001:db8::/63",
+        "2001:db8::/+64",
+        "2001:db8::/",
+        "[2001:db8::]/64",
+        "::ffff:10.0.0.1/64",
     ] {
         assert_eq!(network_of(value, 64), None, "{value}");
+    }
+    assert_eq!(network_of("2001:db8::/128", 128), None, "a whole address is shown without its length");
+}
+
+#[test]
+fn a_network_is_read_as_it_is_shown() {
+    for (value, prefix) in [("2001:db8:1:2::9", 64), ("2001:db8:1:2::9", 48), ("::1", 0), ("::1", 127)] {
+        let key = network_of(value, prefix).unwrap();
+        assert_eq!(network_of(&key.to_string(), prefix), Some(key), "{key}");
+        assert_eq!(network_of(&format!(" {key} "), prefix), Some(key), "{key}");
     }
 }
 

@@ -5,7 +5,7 @@
 //! leaves nothing half done here.
 
 use tidegate_core::gate::{ExactLimit, LocalLimit};
-use tidegate_core::limit::OnStoreFailure;
+use tidegate_core::limit::{Missing, OnStoreFailure};
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::shares::Owner;
 use tidegate_core::{Attributes, Cost, Gate, Limit, Reason, Refusal, Retry, Timestamp};
@@ -257,10 +257,8 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<usize>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        if let Some(name) = limit
-            && !gate.limits().any(|known| known.name == name)
-        {
-            return Err(unknown_limit(request, name));
+        if let Some(name) = limit {
+            check_key(gate, request, name)?;
         }
         if !self.shared.config.asks_store {
             let counters = gate.reset(request.attributes, limit, now);
@@ -311,10 +309,8 @@ impl Engine {
         limit: Option<&str>,
     ) -> Result<Vec<(&'e Limit, ScopeValues)>, RequestError> {
         let gate = self.gate(request.namespace)?;
-        if let Some(name) = limit
-            && !gate.limits().any(|known| known.name == name)
-        {
-            return Err(unknown_limit(request, name));
+        if let Some(name) = limit {
+            check_key(gate, request, name)?;
         }
         let counters = gate.counters(request.attributes, limit).into_iter();
         Ok(counters
@@ -335,6 +331,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<()>, RequestError> {
         let gate = self.gate(request.namespace)?;
+        check_key(gate, request, limit)?;
         let unknown = || unknown_limit(request, limit);
         if !self.shared.config.asks_store {
             let applies = gate.block(request.attributes, limit, until, now)?;
@@ -506,6 +503,20 @@ fn of_ledger(kind: Kind) -> Kind {
 
 fn block_name(gate: &Gate, limit: &LocalLimit<'_>) -> u128 {
     name_of([&b"block"[..], gate.namespace().as_bytes(), limit.identity, &limit.key])
+}
+
+/// Fails unless there is a limit of this name, and the request has the attributes of its key.
+fn check_key(gate: &Gate, request: &Request<'_>, limit: &str) -> Result<(), RequestError> {
+    let Some(known) = gate.limits().find(|known| known.name == limit) else {
+        return Err(unknown_limit(request, limit));
+    };
+    let mut names = known.key.iter().map(|part| part.attribute.as_str());
+    // Under `group` those without an attribute are one key.
+    let lacks = names.clone().find(|name| request.attributes.get(name).is_none());
+    let Some(lacks) = lacks.filter(|_| known.missing != Missing::Group) else { return Ok(()) };
+    let first = names.next().unwrap_or_default().to_owned();
+    let key = names.fold(first, |key, name| format!("{key}, {name}"));
+    Err(RequestError::KeyIncomplete { limit: known.name.clone(), key, lacks: lacks.to_owned() })
 }
 
 fn unknown_limit(request: &Request<'_>, limit: &str) -> RequestError {
