@@ -46,6 +46,9 @@ const NAMESPACE: &[u8] = b"\0members";
 /// leases.
 const REMEMBERED: Duration = Duration::from_mins(1);
 
+/// How far ahead of this member's clock the clock of another may be.
+const AHEAD_MAX: Duration = Duration::from_hours(1);
+
 /// This member, and its view of the others.
 #[derive(Debug)]
 pub(crate) struct Members {
@@ -209,8 +212,13 @@ impl Members {
             let missing = || SeenMember { until, is_missing: true, ..member.clone() };
             known.entry(*id).or_insert_with(missing);
         }
-        let is_there =
-            |one: &SeenMember| now.saturating_add(REMEMBERED) < one.until.saturating_add(Self::GONE_AFTER);
+        let remembered = now.saturating_add(REMEMBERED);
+        let is_there = |one: &SeenMember| {
+            let beats = remembered < one.until.saturating_add(Self::GONE_AFTER);
+            // A note that lasts longer was written under a clock that was ahead, by a member that
+            // has written none since.
+            beats && one.until <= remembered.saturating_add(AHEAD_MAX)
+        };
         let (there, silent): (BTreeMap<_, _>, BTreeMap<_, _>) =
             known.into_iter().partition(|(_, member)| is_there(member));
         self.compare_numbers(&there);
@@ -403,6 +411,18 @@ mod tests {
         one.saw(&[third.note(&engine, true, later)], later);
         one.saw(&[third.note(&engine, true, later)], later.saturating_add(Members::GONE_AFTER));
         assert_eq!(one.gone.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_member_that_left_while_the_clock_was_ahead_is_not_there_when_it_is_back() {
+        let engine = engine();
+        let (one, other) = (Members::new(1, None, START), Members::new(2, None, START));
+        let ahead = START.saturating_add(Duration::from_hours(4 * 366 * 24));
+        let notes = [one.note(&engine, false, START), other.note(&engine, false, ahead)];
+        one.saw(&notes, START);
+        let told: Vec<String> = one.answer(&engine, START).members.into_iter().map(|one| one.id).collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(one.gone.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -355,7 +355,11 @@ impl Keeper {
         let records: Few<_> = keyed.distinct.iter().map(|key| self.shelf.get(key)).collect();
         let at = Moment { now, epoch: self.epoch };
         let plan = step::plan(&keyed, &records, &charges, at);
-        if plan.refused || self.notes.refuses(batch, now) {
+        let has_note = !plan.refused && self.notes.refuses(batch, now);
+        if has_note {
+            self.notes.bring_back(batch, now);
+        }
+        if plan.refused || has_note {
             let answer = plan.refusal(&keyed, &records, at);
             self.answers.remember(batch, Remembered::new(&answer, Few::new()), now);
             return Ok(Ran { answer, again: false, changed: false });

@@ -325,13 +325,19 @@ impl Counter for Bucket {
         let is_ahead = if charged_at == Timestamp::MIN {
             used > self.deepest
         } else {
-            // Charged so far ahead that the next unit would take longer than a full drain.
+            // Charged so far ahead that the next unit would take longer than a full drain, and
+            // further than clocks are set back to be exact.
             let next_unit = self.scale.level(charged_at).saturating_add(self.scale.unit);
-            used > self.overdrawn && next_unit > level.saturating_add(self.full)
+            used > self.overdrawn
+                && charged_at > now.saturating_add(STEP_MAX)
+                && next_unit > level.saturating_add(self.full)
         };
         if is_ahead { State::from_bits(level.saturating_add(self.full)) } else { state }
     }
 }
+
+/// How far a clock may be set back without its bucket being brought back, whatever its size.
+const STEP_MAX: Duration = Duration::from_secs(1);
 
 /// Nanoseconds in which `units` drain, rounded up.
 fn drain_ns(units: u64, rate: Rate) -> u128 {

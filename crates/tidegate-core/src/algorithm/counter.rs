@@ -125,8 +125,9 @@ pub trait Counter {
     /// stands for not known; then only what is beyond the largest debt is brought back.
     ///
     /// So such a clock grants one window or burst more, once, and no key waits longer than two
-    /// windows, or for a unit than a drain. A state that lies up to one window ahead, or a drain
-    /// less a unit, stays, so that a clock that wanders admits no more for it.
+    /// windows; the next unit of a bucket comes within a drain. A state that lies up to one window
+    /// ahead, or a drain less a unit, or a second, stays, so that a clock that wanders admits no
+    /// more for it.
     #[must_use]
     fn brought_back(&self, state: State, charged_at: Timestamp, now: Timestamp) -> State;
 }

@@ -519,8 +519,8 @@ impl Gate {
         longest
     }
 
-    /// Blocks a key until an instant, or until later if it already is; an instant that has passed
-    /// lifts the block.
+    /// Blocks a key until an instant, in place of the block that it may have; an instant that has
+    /// passed lifts the block.
     pub(super) fn block_key(
         &self,
         limit: &Compiled,

@@ -233,10 +233,9 @@ impl Ledger {
         self.bring_back(now_us, terms);
     }
 
-    /// As [`Counter::brought_back`](crate::algorithm::Counter::brought_back): a bucket more than a
-    /// full drain ahead is used up now, a window after the next one is the window of now. Leases
-    /// end, as their instants mean nothing; what their holders have in hand stays theirs, and
-    /// counts as used.
+    /// Brings back what a clock that was ahead has written: a bucket more than a full drain ahead
+    /// is used up now, a window after the next one is the window of now. Leases end, as their
+    /// instants mean nothing; what their holders have in hand stays theirs, and counts as used.
     fn bring_back(&mut self, now_us: u64, terms: &Terms) {
         if !self.is_ahead(now_us, terms) {
             return;

@@ -33,7 +33,7 @@ pub(super) const SPEC_BITS: u32 = 20;
 pub(crate) enum Spec {
     /// By an algorithm.
     Algorithm(Algorithm),
-    /// As an instant: the key is blocked until then. When it was, it was for at most this long.
+    /// As an instant: the key is blocked until then. The block was set for at most this long.
     BlockedUntil { at_most: Duration },
     /// As that of a bucket on this clock whose rate and burst come with each request.
     Bucket(BucketClock),

@@ -400,7 +400,7 @@ local function general()
       if mode ~= EACH and not op.admitted and op.shadow == 0 and op.kind ~= PEEK then refused = true end
       if not refused and mode ~= TRY then outcomes[index] = outcome(record, op, false) end
     end
-    refused = refused or (changes and notes().refuse(changes))
+    refused = refused or (changes and notes().refuse(changes, mode ~= TRY))
     local leaves_nothing = refused or mode == TRY
     if leaves_nothing then
       for record, before in pairs(saved or NOTHING) do restore(record, before) end

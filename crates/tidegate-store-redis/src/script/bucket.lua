@@ -94,13 +94,15 @@ algorithms[BUCKET] = function()
     return true, base_h, base_l, max(c, now)
   end
 
+  -- How far a clock may be set back without its bucket being brought back: a second.
+  local STEP_MAX = 1000000
   -- Debt reaches as far ahead as a clock that was wrong: the instant of the latest charge tells the
   -- two apart.
   function m.brought_back(n, a, b, c)
     local used_h, used_l = minus(a, b, n.now_h, n.now_l)
     if at_most(used_h, used_l, n.over_h, n.over_l) then return a, b, c end
     local is_ahead = c == 0 and not at_most(used_h, used_l, n.deep_h, n.deep_l)
-    if c > now then
+    if c > now + STEP_MAX then
       -- So far ahead that the next unit would take longer than a full drain.
       local charged_h, charged_l = reading(n.spec, n.clock_at, c)
       charged_h, charged_l = plus(charged_h, charged_l, n.unit_h, n.unit_l)

@@ -8,6 +8,9 @@ local function notes()
   -- How many that have ended one batch forgets, so that none takes long.
   local FORGET_MAX = 64
   local CREATE, REMOVE = 2, 3
+  -- The end of the key of refunds, `NoteKind::Refund`, and how long one is remembered: an hour.
+  local REFUND = byte('3')
+  local REFUND_KEPT = 3600000000
 
   function m.read(bytes, at, count)
     local changes = {}
@@ -50,13 +53,27 @@ local function notes()
   end
 
   -- Whether a note that is to be created is there already.
-  function m.refuse(changes)
+  function m.refuse(changes, may_write)
     local refused = false
     for _, change in ipairs(changes) do
       local known = m.look(change)
-      if change.what == CREATE and known and read('>d', known) > now then refused = true end
+      if change.what == CREATE and known and read('>d', known) > now then
+        refused = true
+        -- No refund is remembered longer than an hour: the clock was ahead.
+        local is_refund = may_write and byte(change.hash, -1) == REFUND and change.until_us > now
+        if is_refund and read('>d', known) > max(change.until_us, now + REFUND_KEPT) then m.shorten(change, known) end
+      end
     end
     return refused
+  end
+
+  -- Shortens the existing note to the end of the refused one.
+  function m.shorten(change, known)
+    local value = string.sub(change.value, 1, 16) .. string.sub(known, 17)
+    over[change.set][change.name] = value
+    unwritten[#unwritten + 1] = {
+      lasts = true, hash = change.hash, set = change.set, name = change.name, value = value, until_us = change.until_us,
+    }
   end
 
   -- Makes all changes in order. Returns the former values, for a member that has to take the

@@ -8,7 +8,9 @@ use tidegate_core::algorithm::{
 };
 use tidegate_core::lease::{Ask, HolderName};
 use tidegate_core::{Algorithm, Cost, Rate, Timestamp};
-use tidegate_store::{Batch, HolderId, Key, Kind, OnLedger, Operation, RequestId, Store};
+use tidegate_store::{
+    Batch, HolderId, Key, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, RequestId, Store,
+};
 use tidegate_store_redis::RedisStore;
 
 use crate::engine::{Hands, Server, skip};
@@ -80,4 +82,29 @@ async fn a_dump_of_a_clock_that_was_ahead_locks_nobody_for_more_than_two_windows
         assert_eq!(lent > 0, member > 0, "{lent} lent to member {member}");
         hands.set(BACK.saturating_add(Duration::from_secs(5 * (member + 1))));
     }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_refund_under_a_clock_that_was_ahead_is_remembered_for_an_hour_and_no_longer() {
+    let name = "a_refund_under_a_clock_that_was_ahead_is_remembered_for_an_hour_and_no_longer";
+    let Some(server) = Server::start(&[]) else { return skip(name) };
+    let hands = Hands::default();
+    let mut config = server.config();
+    config.clock = hands.clock();
+    let store = RedisStore::open(config).unwrap();
+    let mut id = 0;
+    let mut refund = async |at: Timestamp| {
+        hands.set(at);
+        id += 1;
+        let until = at.saturating_add(NoteKind::REFUND_KEPT);
+        let note =
+            Note { kind: NoteKind::Refund, name: (*b"order-1").into(), value: (*b"api").into(), until };
+        let batch = Batch::each(RequestId(id), []).with_notes([NoteChange::Create(note)]);
+        !store.run(&batch).await.unwrap().refused
+    };
+    assert!(refund(BACK.saturating_add(4 * 366 * 24 * HOUR)).await);
+    assert!(!refund(BACK).await, "it was given");
+    assert!(!refund(BACK.saturating_add(Duration::from_secs(3599))).await);
+    assert!(refund(BACK.saturating_add(HOUR)).await, "its hour is over");
+    assert!(!refund(BACK.saturating_add(HOUR)).await);
 }

@@ -128,6 +128,24 @@ impl Notes {
         })
     }
 
+    /// Lets a note that keeps another of its name from being created end when that would, if it
+    /// lasts longer than its kind does: its clock was ahead.
+    pub(super) fn bring_back(&mut self, batch: &Batch, now: Timestamp) {
+        for change in &batch.notes {
+            let NoteChange::Create(note) = change else { continue };
+            if note.kind != NoteKind::Refund || note.until <= now {
+                continue;
+            }
+            let name: Name = (note.kind, note.name.as_ref().into());
+            let Some((until, value)) = self.kept.get(&name) else { continue };
+            if *until > note.until.max(now.saturating_add(NoteKind::REFUND_KEPT)) {
+                let value = value.clone();
+                self.mark_changed(&name);
+                self.put(name, value, note.until);
+            }
+        }
+    }
+
     /// Makes one change of a batch that [has room](Notes::has_room).
     pub(super) fn apply(&mut self, change: &NoteChange, now: Timestamp) {
         match change {
