@@ -16,6 +16,7 @@ use super::glob;
 use super::limit::Limit;
 use crate::path::Path;
 use crate::problem::Report;
+use crate::shape::KUBERNETES_FIX;
 use crate::tree::Node;
 
 /// A file as it is written.
@@ -72,6 +73,12 @@ pub(super) fn read(root: &Node, report: &mut Report<'_>) -> Document {
     let top = Path::default();
     let mut document = Document::default();
     let Some(fields) = mapping(root, &top, "the file", report) else { return document };
+    let of_kubernetes = fields.iter().find(|field| ["apiVersion", "kind"].contains(&field.key));
+    if let Some(field) = of_kubernetes {
+        let what = format!("unknown key \"{}\"", field.key);
+        report.shape(&top.key(field.key), (field.key_at, None), what, KUBERNETES_FIX);
+        return document;
+    }
     let mut has_domain = false;
     for field in &fields {
         let at = top.key(field.key);

@@ -4,7 +4,7 @@
 //! the value `b_c` is the key `a_b` with the value `c`. Here it is not.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -35,8 +35,8 @@ pub(super) struct DescriptorNode {
     pub(super) shares: bool,
     pub(super) rule: Option<Rule>,
     keys: BTreeMap<Box<str>, ValueChildren>,
-    /// The children that stand for more than one key or value, in the order of the file.
-    wildcards: Vec<usize>,
+    /// The children that stand for more than one key, in the order of the file.
+    key_patterns: Vec<usize>,
     /// Where it is written, for who writes it again.
     file: Box<str>,
     path: Path,
@@ -47,6 +47,33 @@ pub(super) struct DescriptorNode {
 struct ValueChildren {
     any: Option<usize>,
     each: BTreeMap<Box<str>, usize>,
+    /// Those that stand for more than one value.
+    patterns: ValuePatterns,
+}
+
+/// Children by the start of their pattern, which is the text before its first star: of many
+/// patterns only those are looked at that begin as the value does.
+#[derive(Debug, Default)]
+struct ValuePatterns {
+    /// Under each start the children in the order of the file.
+    by_start: BTreeMap<Box<str>, Vec<usize>>,
+    /// The lengths of the starts, in bytes.
+    lengths: BTreeSet<usize>,
+}
+
+impl ValuePatterns {
+    fn add(&mut self, pattern: &str, index: usize) {
+        let start = pattern.split('*').next().unwrap_or_default();
+        self.lengths.insert(start.len());
+        self.by_start.entry(start.into()).or_default().push(index);
+    }
+
+    /// The first in the order of the file that fits.
+    fn first(&self, value: &str, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let starts = self.lengths.iter().filter_map(|length| value.get(..*length));
+        let children = starts.filter_map(|start| self.by_start.get(start));
+        children.filter_map(|children| children.iter().copied().find(|index| fits(*index))).min()
+    }
 }
 
 /// The rule for requests whose last entry matches a node.
@@ -118,8 +145,13 @@ impl Domain {
                 report.value(&one.path, what, fix);
             }
             let is_wildcard = one.is_wildcard();
-            if is_wildcard {
-                self.nodes[parent].wildcards.push(index);
+            let above_it = &mut self.nodes[parent];
+            match &one.value {
+                _ if glob::is_pattern(&one.key) => above_it.key_patterns.push(index),
+                Some(value) if is_wildcard => {
+                    above_it.keys.entry(one.key.clone()).or_default().patterns.add(value, index);
+                }
+                _ => {}
             }
             self.nodes.push(DescriptorNode {
                 is_wildcard,
@@ -174,11 +206,15 @@ impl Domain {
     /// The child that an entry matches: the very value, else the first pattern, else the key alone.
     fn child(&self, node: &DescriptorNode, key: &str, value: &str) -> Option<usize> {
         let values = node.keys.get(key);
-        values
-            .and_then(|values| values.each.get(value))
-            .or_else(|| node.wildcards.iter().find(|index| self.nodes[**index].fits(key, value)))
-            .or_else(|| values.and_then(|values| values.any.as_ref()))
-            .copied()
+        if let Some(exact) = values.and_then(|values| values.each.get(value)) {
+            return Some(*exact);
+        }
+        let fits = |index: usize| self.nodes[index].fits(key, value);
+        let by_value = values.and_then(|values| values.patterns.first(value, fits));
+        let by_key = node.key_patterns.iter().copied().find(|index| fits(*index));
+        // Children are numbered in the order of the file.
+        let pattern = by_value.into_iter().chain(by_key).min();
+        pattern.or_else(|| values.and_then(|values| values.any))
     }
 
     /// The paths from the top to a rule all of whose entries are among these attributes, each as
@@ -260,5 +296,62 @@ impl DescriptorNode {
     /// Whether an entry is as its patterns say.
     fn fits(&self, key: &str, value: &str) -> bool {
         glob::matches(&self.key, key) && self.value.as_deref().is_none_or(|own| glob::matches(own, value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn written((key, value): &(String, Option<String>)) -> WrittenDescriptor {
+        WrittenDescriptor {
+            path: Path::default(),
+            key: key.as_str().into(),
+            value: value.as_deref().map(Into::into),
+            rule: None,
+            descriptors: Vec::new(),
+            value_to_metric: false,
+            share_threshold: false,
+        }
+    }
+
+    /// Looks at one after the other: the very value, else the first pattern, else the key alone.
+    fn one_by_one(all: &[(String, Option<String>)], key: &str, value: &str) -> Option<usize> {
+        let is_pattern = |one: &(String, Option<String>)| {
+            one.0.contains('*') || one.1.as_ref().is_some_and(|own| own.contains('*'))
+        };
+        let fits = |(own_key, own): &(String, Option<String>)| {
+            glob::matches(own_key, key) && own.as_ref().is_none_or(|own| glob::matches(own, value))
+        };
+        let exact = all.iter().position(|(own_key, own)| own_key == key && own.as_deref() == Some(value));
+        let pattern = || all.iter().position(|one| is_pattern(one) && fits(one));
+        let any = || all.iter().position(|(own_key, own)| own_key == key && own.is_none());
+        exact.or_else(pattern).or_else(any)
+    }
+
+    proptest! {
+        /// Many patterns are looked up by their start, and the same one is found.
+        #[test]
+        fn a_pattern_is_found_as_if_all_were_looked_at(
+            all in prop::collection::btree_map(("[ab]|a\\*|\\*", prop::option::of("[abé*]{0,4}")), Just(()), 0..24),
+            asked in prop::collection::vec(("[abc]", "[abé*]{0,4}"), 1..40),
+            seed in any::<u64>(),
+        ) {
+            // An empty value is the same as none, and no two may be the same.
+            let mut all: Vec<(String, Option<String>)> =
+                all.into_keys().filter(|(_, value)| value.as_deref() != Some("")).collect();
+            let turn = if all.is_empty() { 0 } else { seed as usize % all.len() };
+            all.rotate_left(turn);
+            let mut domain = Domain::new("api");
+            let mut report = Report::new("t.yaml");
+            domain.add(all.iter().map(written).collect(), "t.yaml", &mut report);
+            for (key, value) in asked {
+                // The first node is the domain itself.
+                let found = domain.child(&domain.nodes[0], &key, &value).map(|index| index - 1);
+                prop_assert_eq!(found, one_by_one(&all, &key, &value), "{} {} {:?}", key, value, all);
+            }
+        }
     }
 }
