@@ -12,7 +12,7 @@ use tidegate_core::algorithm::WindowStart;
 use tidegate_core::limit::{Consistency, KeyPart, Limit};
 use tidegate_core::rate::format_span;
 
-use self::leaves::{Leaves, differences};
+use self::leaves::{Leaves, differences, none};
 use self::settings::word_of;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::printable::{on_one_line, shown};
@@ -43,7 +43,7 @@ pub struct LimitChange {
     pub fate: Fate,
     /// Its name in the old policy, where that was another.
     pub was: Option<String>,
-    /// The numbers, where they differ and the counters are kept.
+    /// The numbers, where they differ; `none` stands for a limit that was not there, or is gone.
     pub numbers: Option<Change>,
     /// The parts of its identity that differ, which is why it starts fresh; otherwise empty.
     pub identity: Vec<Change>,
@@ -198,12 +198,18 @@ fn renames<'a>(before: &BTreeMap<&str, &Limit>, new: &'a [Limit]) -> BTreeMap<&'
 }
 
 fn plain(namespace: &NamespacePolicy, limit: &Limit, fate: Fate) -> LimitChange {
+    let (own, none) = (words(&limit.algorithm), none());
+    let numbers = match fate {
+        Fate::Added => Change::between("numbers", none, own),
+        Fate::Forgotten => Change::between("numbers", own, none),
+        _ => None,
+    };
     LimitChange {
         namespace: namespace.name.clone(),
         limit: limit.name.clone(),
         fate,
         was: None,
-        numbers: None,
+        numbers,
         identity: Vec::new(),
         rules: Vec::new(),
     }
@@ -216,7 +222,6 @@ fn compare_limit(
 ) -> LimitChange {
     let identity = identity(old, new, stores);
     let numbers = Change::between("numbers", words(&old.algorithm), words(&new.algorithm));
-    let numbers = numbers.filter(|_| identity.is_empty());
     let was = (old.name != new.name).then(|| old.name.clone());
     let fate = match (identity.is_empty(), &was, &numbers) {
         (false, ..) => Fate::StartsFresh,
@@ -296,7 +301,7 @@ fn rules(
     let leaves = |namespace: &NamespacePolicy, limit: &Limit| {
         let mut leaves = Leaves::default();
         if !limit.matches.is_empty() {
-            leaves.add("match", settings::conditions_in_words(&limit.matches));
+            leaves.add_shortened("match", settings::conditions_in_words(&limit.matches), &limit.matches);
         }
         leaves.add("missing", word_of(limit.missing));
         leaves.add("mode", word_of(limit.mode));
@@ -322,7 +327,9 @@ fn rules(
         leaves.under("overrides", |leaves| {
             for one in &limit.overrides {
                 let when = one.when.iter().map(|(attribute, value)| format!("{attribute}={value}"));
-                leaves.add(&when.collect::<Vec<_>>().join(","), words(&one.algorithm));
+                let zone = if one.fixes_zone { ", in this zone always" } else { "" };
+                let numbers = format!("{}{zone}", words(&one.algorithm));
+                leaves.add(&when.collect::<Vec<_>>().join(","), numbers);
             }
         });
         leaves.add_some("status", namespace.statuses.get(&limit.name));
@@ -368,7 +375,11 @@ impl fmt::Display for Comparison {
             let changes =
                 limit.identity.iter().map(|part| format!("{}: {} -> {}", part.what, part.old, part.new));
             said.extend(changes);
-            said.extend(limit.numbers.iter().map(|numbers| format!("{} -> {}", numbers.old, numbers.new)));
+            said.extend(limit.numbers.iter().map(|numbers| match limit.fate {
+                Fate::Added => numbers.new.clone(),
+                Fate::Forgotten => numbers.old.clone(),
+                _ => format!("{} -> {}", numbers.old, numbers.new),
+            }));
             let line = format!("  {name:width$}  {:15}  {}", limit.fate.as_str(), said.join("; "));
             writeln!(f, "{}", line.trim_end())?;
             for Change { what, old, new } in &limit.rules {

@@ -36,8 +36,8 @@ fn what_becomes_of_each_limit_is_said_below_the_verdict() {
 limits: 1 numbers changed, 1 renamed, 1 added, 1 forgotten
   api/per-user   numbers changed  rate: 100/s, burst: 200 -> rate: 200/s, burst: 400
   api/downloads  renamed          was exports
-  api/more       added
-  api/gone       forgotten
+  api/more       added            rate: 1000/s
+  api/gone       forgotten        rate: 1000/s
 settings that need a restart:
   listen.http  127.0.0.1:8080 -> 127.0.0.1:9000
 1 limit forgets what was used

@@ -16,7 +16,9 @@ pub(super) struct Leaves {
 enum Leaf {
     /// In the words of a policy.
     Words(String),
-    /// Of which is told whether it differs, and not how: it has no words, or may be secret.
+    /// In words that may leave something out, beside all of it.
+    Shortened { words: String, whole: String },
+    /// Compared but not shown: it has no words, or may be secret.
     Opaque(String),
 }
 
@@ -32,9 +34,29 @@ impl Leaves {
         }
     }
 
+    /// Adds a value of which the words may leave something out; `whole` is compared as well.
+    pub(super) fn add_shortened(&mut self, key: &str, words: String, whole: impl fmt::Debug) {
+        self.push(key, Leaf::Shortened { words, whole: format!("{whole:?}") });
+    }
+
     /// Adds a value that is compared and not shown.
     pub(super) fn add_opaque(&mut self, key: &str, value: impl fmt::Debug) {
         self.push(key, Leaf::Opaque(format!("{value:?}")));
+    }
+
+    /// The same if there is a value.
+    pub(super) fn add_opaque_some(&mut self, key: &str, value: Option<impl fmt::Debug>) {
+        if let Some(value) = value {
+            self.add_opaque(key, value);
+        }
+    }
+
+    /// Adds the entries of a list in one line, if there are any.
+    pub(super) fn add_list(&mut self, key: &str, entries: impl Iterator<Item = String>) {
+        let entries: Vec<String> = entries.collect();
+        if !entries.is_empty() {
+            self.add(key, entries.join(", "));
+        }
     }
 
     /// Adds all that `add` adds below `key`.
@@ -66,8 +88,12 @@ pub(super) fn differences(old: Leaves, new: Leaves) -> Vec<(String, String, Stri
         match before.remove(&path) {
             Some(was) if was == leaf => {}
             was => {
-                let opaque = if was.is_some() { "set otherwise" } else { "set" };
-                differences.push((path, in_words(was, "set"), in_words(Some(leaf), opaque)));
+                let opaque = if was.is_some() { "changed" } else { "set" };
+                let (old, mut new) = (in_words(was, "set"), in_words(Some(leaf), opaque));
+                if old == new {
+                    new.push_str(", changed where it is cut off here");
+                }
+                differences.push((path, old, new));
             }
         }
     }
@@ -82,7 +108,7 @@ pub(super) fn differences(old: Leaves, new: Leaves) -> Vec<(String, String, Stri
 fn in_words(leaf: Option<Leaf>, opaque: &str) -> String {
     match leaf {
         None => none(),
-        Some(Leaf::Words(words)) => words,
+        Some(Leaf::Words(words) | Leaf::Shortened { words, .. }) => words,
         Some(Leaf::Opaque(_)) => opaque.to_owned(),
     }
 }
@@ -116,6 +142,18 @@ mod tests {
     }
 
     #[test]
+    fn a_change_beyond_the_words_is_a_change() {
+        let leaves = |whole: &str| {
+            let mut leaves = Leaves::default();
+            leaves.add_shortened("key", "one of 9".to_owned(), whole);
+            leaves
+        };
+        assert_eq!(differences(leaves("a"), leaves("a")), []);
+        let told = "one of 9, changed where it is cut off here".to_owned();
+        assert_eq!(differences(leaves("a"), leaves("b")), [("key".to_owned(), "one of 9".to_owned(), told)]);
+    }
+
+    #[test]
     fn what_has_no_words_is_told_as_changed() {
         let leaves = |value: &str| {
             let mut leaves = Leaves::default();
@@ -124,7 +162,7 @@ mod tests {
         };
         let changed = |old: &str, new: &str| [("key".to_owned(), old.to_owned(), new.to_owned())];
         assert_eq!(differences(leaves("a"), leaves("a")), []);
-        assert_eq!(differences(leaves("a"), leaves("b")), changed("set", "set otherwise"));
+        assert_eq!(differences(leaves("a"), leaves("b")), changed("set", "changed"));
         assert_eq!(differences(Leaves::default(), leaves("b")), changed("none", "set"));
         assert_eq!(differences(leaves("a"), Leaves::default()), changed("set", "none"));
     }

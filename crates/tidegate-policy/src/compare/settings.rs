@@ -8,22 +8,20 @@ use serde::Serialize;
 use tidegate_capacity::{AccountConfig, NodeConfig, TableConfig, Units};
 use tidegate_core::limit::{Condition, PlanAssignment, Plans};
 use tidegate_core::rate::format_span;
-use tidegate_core::{Class, WhenFull};
+use tidegate_core::{Class, Cost, WhenFull};
 
 use super::leaves::{Leaves, differences, none};
-use crate::grammar::ValueSource;
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
-use crate::policy::claims::{ClassSource, RequestClaims};
+use crate::policy::claims::{AccessSources, ClassSource, RequestClaims};
 use crate::policy::envoy::{EnvoyRatelimit, Headers, Semantics, Settings};
-use crate::policy::proxy::{Proxy, Route, Upstream};
+use crate::policy::proxy::{Proxy, Route, RouteCost, Upstream};
 use crate::policy::resources::{
     AdaptivePolicy, ConcurrencyPolicy, QueuePolicy, ResourcePolicy, SignalPolicy, SignalSourcePolicy,
 };
 use crate::policy::{
     Durability, Format, Listener, NamespacePolicy, Policy, Redis, Sample, StoreChoice, StoreKind, Tls,
 };
-use crate::printable::shown;
 
 /// A setting that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,7 +71,8 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         (&old.store, &new.store),
         (StoreChoice::ForQuotas(_), StoreChoice::ForQuotas(_)) if has_quotas(old)
     );
-    let (old, new) = (settings(old, has_quotas(old)), settings(new, keeps_store || has_quotas(new)));
+    let (old, new) =
+        (settings(old, new, has_quotas(old)), settings(new, old, keeps_store || has_quotas(new)));
     let changes = differences(old, new);
     changes
         .into_iter()
@@ -82,18 +81,21 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 }
 
 /// The settings of a namespace besides its limits.
-fn namespace_leaves(leaves: &mut Leaves, namespace: &NamespacePolicy) {
+fn namespace_leaves(leaves: &mut Leaves, namespace: &NamespacePolicy, is_in_both: bool) {
     leaves.under(&namespace.name, |leaves| {
         if let Some(plans) = &namespace.plans {
             leaves.under("plans", |leaves| plans_leaves(leaves, plans));
         }
         for (index, row) in namespace.costs.iter().enumerate() {
-            let conditions = conditions_in_words(&row.matches);
-            leaves.add(&format!("costs[{index}]"), format_args!("{} for {conditions}", row.cost.units()));
+            let words = format!("{} for {}", row.cost.units(), conditions_in_words(&row.matches));
+            leaves.add_shortened(&format!("costs[{index}]"), words, &row.matches);
         }
         leaves
             .under("tables", |leaves| namespace.tables.iter().for_each(|table| table_leaves(leaves, table)));
-        leaves.under("request", |leaves| request_leaves(leaves, &namespace.request));
+        // Of a namespace that comes or goes only what it says itself.
+        if is_in_both || namespace.request != RequestClaims::default() {
+            leaves.under("request", |leaves| request_leaves(leaves, &namespace.request));
+        }
     });
 }
 
@@ -105,7 +107,7 @@ fn plans_leaves(leaves: &mut Leaves, plans: &Plans) {
     leaves.add_some("default", default.as_ref());
     leaves.under("assigned", |leaves| {
         for PlanAssignment { attribute, value, plan, .. } in assigned {
-            leaves.add(&format!("{}={}", shown(attribute), shown(value)), plan);
+            leaves.add(&format!("{attribute}={value}"), plan);
         }
     });
 }
@@ -123,13 +125,10 @@ fn table_leaves(leaves: &mut Leaves, table: &TableConfig) {
             }
             Some(terms) => {
                 for (direction, terms) in [("read", &terms.read), ("write", &terms.write)] {
-                    leaves.under(&format!("on_demand.{direction}"), |leaves| {
-                        leaves.add("initial", terms.initial.as_f64());
-                        leaves.add_some("max", terms.max.map(Units::as_f64));
-                        leaves.add("growth", span(terms.growth));
-                        leaves.add("half_life", span(terms.half_life));
-                    });
+                    leaves.add(&format!("on_demand.initial.{direction}"), terms.initial.as_f64());
+                    leaves.add_some(&format!("on_demand.max.{direction}"), terms.max.map(Units::as_f64));
                 }
+                leaves.add("on_demand.growth", span(terms.read.growth));
             }
         }
         if let Some(warm) = table.warm {
@@ -139,10 +138,6 @@ fn table_leaves(leaves: &mut Leaves, table: &TableConfig) {
         leaves.add("mode", table.mode.as_str());
         leaves.add("burst", span(table.burst));
         leaves.add("partitions.min", table.partitions);
-        if !table.bounds.is_empty() {
-            leaves.add_opaque("partitions.bounds", &table.bounds);
-        }
-        leaves.add("partitions.nodes", table.nodes.join(", "));
         leaves.add_some("partitions.ceiling.read", table.read_ceiling);
         leaves.add_some("partitions.ceiling.write", table.write_ceiling);
         leaves.add("partitions.split", table.splits);
@@ -163,19 +158,30 @@ fn request_leaves(leaves: &mut Leaves, request: &RequestClaims) {
     leaves.add("tenant", tenant);
     leaves.add("deadline", deadline);
     leaves.add("attempt", attempt);
+    class_leaves(leaves, class);
+    leaves.under("tenants", |leaves| {
+        for (tenant, class) in tenants {
+            leaves.add(tenant, class);
+        }
+    });
+    if let Some(access) = access {
+        access_leaves(leaves, access);
+    }
+}
+
+fn class_leaves(leaves: &mut Leaves, class: &ClassSource) {
     let ClassSource { from, default, ceiling } = class;
     leaves.add_some("class.from", from.as_ref());
     leaves.add("class.default", default);
     leaves.add("class.ceiling", ceiling);
-    leaves.under("tenants", |leaves| {
-        for (tenant, class) in tenants {
-            leaves.add(&shown(tenant), class);
-        }
-    });
-    if let Some(access) = access {
-        let sources: Vec<String> = access.sources().map(ValueSource::to_string).collect();
-        leaves.add("access", sources.join(" "));
-    }
+}
+
+fn access_leaves(leaves: &mut Leaves, access: &AccessSources) {
+    let AccessSources { table, key, kind, size, .. } = access;
+    leaves.add("access.table", table);
+    leaves.add("access.key", key);
+    leaves.add_some("access.kind", kind.as_ref());
+    leaves.add_some("access.size", size.as_ref());
 }
 
 fn resource_leaves(leaves: &mut Leaves, resource: &ResourcePolicy) {
@@ -190,7 +196,7 @@ fn resource_leaves(leaves: &mut Leaves, resource: &ResourcePolicy) {
         }
         leaves.under("shares", |leaves| {
             for (namespace, share) in shares {
-                leaves.add(&shown(namespace), share);
+                leaves.add(namespace, share);
             }
         });
         leaves.add_some("status", *status);
@@ -219,8 +225,10 @@ fn queue_leaves(leaves: &mut Leaves, queue: &QueuePolicy) {
         leaves.add(&format!("delay_target.{class}"), span_or_off(delay_targets[at]));
         let min_share = min_share_percent[at].map(|percent| format!("{percent} %"));
         leaves.add_some(&format!("min_share.{class}"), min_share);
-        leaves.add(&format!("order.{class}"), if lifo[at] { "lifo" } else { "fifo" });
     }
+    let lifo = Class::ALL.into_iter().filter(|class| lifo[*class as usize]).map(Class::as_str);
+    let lifo: Vec<&str> = lifo.collect();
+    leaves.add_some("lifo", Some(lifo.join(", ")).filter(|classes| !classes.is_empty()));
 }
 
 fn concurrency_in_words(concurrency: ConcurrencyPolicy) -> String {
@@ -249,9 +257,9 @@ fn signal_in_words(signal: &SignalPolicy) -> String {
     format!("{source}{resource}, target {target}{unit}, smoothing {}", span(*smoothing))
 }
 
-/// Every setting in the order of the reference. `has_quotas` decides the store of a policy that
-/// names none.
-fn settings(policy: &Policy, has_quotas: bool) -> Leaves {
+/// Every setting in the order of the reference, to be compared with `other`. `has_quotas` decides
+/// the store of a policy that names none.
+fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> Leaves {
     let Policy {
         listen,
         store,
@@ -284,7 +292,11 @@ fn settings(policy: &Policy, has_quotas: bool) -> Leaves {
         WhenFull::Admit => "admit",
     };
     all.add("memory.when_full", when_full);
-    all.under("namespaces", |all| namespaces.iter().for_each(|one| namespace_leaves(all, one)));
+    all.under("namespaces", |all| {
+        for namespace in namespaces {
+            namespace_leaves(all, namespace, other.namespace(&namespace.name).is_some());
+        }
+    });
     all.under("nodes", |all| {
         for NodeConfig { name, units_per_second: units, reserve_percent, .. } in nodes {
             all.add(name, format_args!("{units} units/s, reserve {reserve_percent} %"));
@@ -299,7 +311,14 @@ fn settings(policy: &Policy, has_quotas: bool) -> Leaves {
     });
     all.under("resources", |all| resources.iter().for_each(|one| resource_leaves(all, one)));
     all.under("signals", |all| signals.iter().for_each(|one| all.add(&one.name, signal_in_words(one))));
-    all.under("authorization", |all| authorization.iter().for_each(|one| all.add(&one.name, grant(one))));
+    all.under("authorization", |all| {
+        for one in authorization {
+            all.add(&one.name, grant(one));
+            if let Credential::Token(token) = &one.credential {
+                all.add_opaque(&format!("{}.token", one.name), token.reveal());
+            }
+        }
+    });
     let headers = authorize.headers.iter().map(|(header, attribute)| format!("{header}: {attribute}"));
     all.add("authorize.headers", format_args!("{{ {} }}", headers.collect::<Vec<_>>().join(", ")));
     all.add("authorize.namespace", authorize.namespace.clone().unwrap_or_else(none));
@@ -415,7 +434,7 @@ fn envoy_settings(envoy: Option<&EnvoyRatelimit>) -> [(&'static str, String); 9]
     ]
 }
 
-/// A grant in words. A token is not told from another: nothing may be made of it.
+/// A grant in words, without its token.
 fn grant(grant: &Grant) -> String {
     let Grant { credential, namespaces, verbs, ceiling, .. } = grant;
     let credential = match credential {
@@ -452,11 +471,12 @@ fn proxy_leaves(leaves: &mut Leaves, proxy: &Proxy) {
     } = proxy;
     leaves.add("waiting", waiting);
     leaves.add("access_log", access_log);
-    leaves.add_opaque("trusted", (trusted, trusts_unix));
-    leaves.add_opaque("client_header", client_header);
-    leaves.add_opaque("unusual_paths", unusual_paths);
-    leaves.add_opaque("jwt", jwt);
-    leaves.add_opaque("keep_headers", keep_headers);
+    let unix = trusts_unix.then(|| "unix".to_owned());
+    leaves.add_list("trusted", trusted.iter().map(ToString::to_string).chain(unix));
+    leaves.add("client_header", word_of(client_header));
+    leaves.add("unusual_paths", word_of(unusual_paths));
+    leaves.add_opaque_some("jwt", jwt.as_ref());
+    leaves.add_list("keep_headers", keep_headers.iter().map(ToString::to_string));
     leaves.under("upstreams", |leaves| {
         for upstream in upstreams {
             let Upstream {
@@ -471,14 +491,18 @@ fn proxy_leaves(leaves: &mut Leaves, proxy: &Proxy) {
                 health,
             } = upstream;
             leaves.under(name, |leaves| {
-                leaves.add_opaque("servers", servers);
-                leaves.add_opaque("tls", tls);
+                leaves.add_list("servers", servers.iter().map(ToString::to_string));
+                leaves.add_opaque_some("tls", tls.as_ref());
                 leaves.add("http2", http2);
                 leaves.add("connect_timeout", span(*connect_timeout));
                 leaves.add("idle_connections", idle_connections);
                 leaves.add("failures", failures);
                 leaves.add("out_for", span(*out_for));
-                leaves.add_opaque("health", health);
+                if let Some(health) = health {
+                    leaves.add("health.path", &health.path);
+                    leaves.add("health.interval", span(health.interval));
+                    leaves.add("health.timeout", span(health.timeout));
+                }
             });
         }
     });
@@ -510,32 +534,46 @@ fn route_leaves(leaves: &mut Leaves, route: &Route) {
         refusal,
     } = route;
     leaves.under(name, |leaves| {
-        leaves.add_opaque("path", path);
-        leaves.add_opaque("host", host);
-        leaves.add_opaque("methods", methods);
-        leaves.add_opaque("headers", headers);
+        leaves.add_some("match.path", path.as_ref());
+        if let Some(host) = host {
+            leaves.add_shortened("match.host", host.to_string(), host);
+        }
+        leaves.add_list("match.methods", methods.iter().map(ToString::to_string));
+        if !headers.is_empty() {
+            leaves.add_opaque("match.headers", headers);
+        }
         leaves.add("upstream", upstream);
         leaves.add_some("namespace", namespace.as_ref());
-        leaves.add_opaque("attributes", attributes);
-        leaves.add_opaque("tenant", tenant);
-        leaves.add_opaque("class", class);
-        leaves.add_opaque("deadline", deadline);
-        leaves.add_opaque("attempt", attempt);
-        leaves.add_opaque("access", access);
-        leaves.add_opaque("cost", cost);
+        leaves.under("attributes", |leaves| {
+            for (name, from) in attributes {
+                leaves.add(name, from);
+            }
+        });
+        leaves.add_some("tenant", tenant.as_ref());
+        class_leaves(leaves, class);
+        leaves.add_some("deadline", deadline.as_ref());
+        leaves.add("attempt", attempt);
+        if let Some(access) = access {
+            access_leaves(leaves, access);
+        }
+        let RouteCost { units, from, body_bytes, from_response, .. } = cost;
+        leaves.add_some("cost.units", units.map(Cost::units));
+        leaves.add_some("cost.from", from.as_ref());
+        leaves.add_some("cost.body_bytes", *body_bytes);
+        leaves.add_list("cost.from_response", from_response.iter().map(ToString::to_string));
         leaves.add("wait", span_or_off(Some(*wait)));
         leaves.add("timeouts.first_byte", span(timeouts.first_byte));
         leaves.add("timeouts.idle", span(timeouts.idle));
         leaves.add_some("timeouts.total", timeouts.total.map(span));
-        leaves.add_opaque("retry", retry);
-        leaves.add("upgrades", upgrades.join(", "));
-        leaves.add_opaque("refusal", refusal);
+        leaves.add("retry", word_of(retry));
+        leaves.add_list("upgrades", upgrades.iter().cloned());
+        leaves.add_opaque_some("refusal", refusal.as_ref());
     });
 }
 
 /// Conditions as a policy reads: `operation: "Export", path: a value like "/v1/*"`.
 pub(super) fn conditions_in_words(conditions: &[Condition]) -> String {
-    let words = conditions.iter().map(|one| format!("{}: {}", shown(&one.attribute), one.matcher));
+    let words = conditions.iter().map(|one| format!("{}: {}", one.attribute, one.matcher));
     let words: Vec<String> = words.collect();
     if words.is_empty() { "every request".to_owned() } else { words.join(", ") }
 }

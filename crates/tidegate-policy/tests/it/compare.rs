@@ -100,7 +100,7 @@ fn what_is_part_of_the_identity_starts_fresh_and_is_named() {
     ] {
         let comparison = limits(&format!("{{ name: a, {old} }}"), &format!("{{ name: a, {new} }}"));
         let limit = &comparison.limits[0];
-        assert_eq!((limit.fate, limit.numbers.is_none()), (Fate::StartsFresh, true), "{old} {new}");
+        assert_eq!(limit.fate, Fate::StartsFresh, "{old} {new}");
         let [one] = limit.identity.as_slice() else { panic!("{:?}", limit.identity) };
         assert_eq!(format!("{}: {} -> {}", one.what, one.old, one.new), part);
         assert_eq!(comparison.forgotten(), 1);
@@ -157,6 +157,59 @@ fn names_that_are_passed_on_take_their_counters_along() {
         let comparison = of(&file(old), &file(new));
         assert_eq!(fates(&comparison), expected, "{old:?} {new:?}");
     }
+}
+
+#[test]
+fn a_limit_that_starts_fresh_is_told_with_its_numbers() {
+    for (old, new, expected) in [
+        (
+            "key: [u], fixed: { limit: 5, window: 15m }",
+            "key: [u], fixed: { limit: 8, window: 16m }",
+            "window: 15m -> 16m; fixed: { limit: 5, window: 15m } -> fixed: { limit: 8, window: 16m }",
+        ),
+        (
+            "key: [u], rate: 100/s",
+            "key: [u, v], rate: 130/s",
+            "key: [u] -> [u, v]; rate: 100/s -> rate: 130/s",
+        ),
+    ] {
+        let comparison = limits(&format!("{{ name: a, {old} }}"), &format!("{{ name: a, {new} }}"));
+        assert!(comparison.to_string().contains(expected), "{comparison}");
+    }
+}
+
+#[test]
+fn a_change_is_told_wherever_in_a_value_it_stands() {
+    let of_match = |text: &str| format!("{{ name: a, rate: 1/s, match: {{ m: {text} }} }}");
+    let (long, many) = ("x".repeat(200), "[a, b, c, d, e, f, g, h, i, ");
+    for (old, new) in [
+        (format!("{many}j]"), format!("{many}k]")),
+        (format!("{{ glob: \"{long}*\" }}"), format!("{{ glob: \"{long}y*\" }}")),
+    ] {
+        let comparison = limits(&of_match(&old), &of_match(&new));
+        assert_eq!(comparison.limits[0].rules.len(), 1, "{comparison}");
+        let costs = |text: &str| {
+            format!("namespaces: {{ api: {{ costs: [{{ match: {{ m: {text} }}, cost: 2 }}] }} }}")
+        };
+        assert_eq!(of(&costs(&old), &costs(&new)).settings.len(), 1);
+    }
+    let zone = |zone: &str| {
+        format!(
+            "{{ name: a, key: [u], calendar: {{ limit: 9, unit: day, zone_from: z }}, overrides: [{{ u: x, limit: 5{zone} }}] }}"
+        )
+    };
+    let comparison = limits(&zone(""), &zone(", zone: UTC"));
+    assert_eq!(comparison.limits[0].rules.len(), 1, "{comparison}");
+    // Two values that begin alike are two.
+    let tenants = |plan: &str| {
+        let tenant = "t".repeat(100);
+        format!(
+            "namespaces: {{ api: {{ plans: {{ numbers: {{ free: {{}}, gold: {{}} }}, assigned: {{ tenant: {{ {tenant}1: gold, \
+             {tenant}2: {plan} }} }} }} }} }}"
+        )
+    };
+    assert_eq!(of(&tenants("free"), &tenants("free")).settings.len(), 0);
+    assert_eq!(of(&tenants("free"), &tenants("gold")).settings.len(), 1);
 }
 
 /// Changes as a line of a table.
@@ -357,8 +410,8 @@ limits: 1 kept, 1 numbers changed, 1 renamed, 1 starts fresh, 1 added, 1 forgott
   api/exports    starts fresh     key: [user] -> [team]
   api/brand-new  renamed          was old; rate: 1/s -> rate: 2/s
     mode: enforce -> shadow
-  api/more       added
-  api/gone       forgotten
+  api/more       added            rate: 1/s
+  api/gone       forgotten        rate: 1/s
 settings that need a restart:
   listen.http  127.0.0.1:8080 -> 127.0.0.1:9
 settings taken over while running:
