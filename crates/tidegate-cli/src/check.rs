@@ -157,6 +157,7 @@ fn admission(said: &CheckAnswer, question: &Question, peek: bool) -> String {
             let _ = write!(text, "{remaining} left of the tightest limit");
         }
         (None, None) if said.access.is_some() => {}
+        (None, None) if said.permit.is_some() => text.push_str("by the resource alone"),
         (None, None) if !said.shadow.is_empty() => text.push_str("no limit that enforces applies to it"),
         (None, None) => text.push_str("no limit applies to it"),
     }

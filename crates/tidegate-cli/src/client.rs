@@ -15,6 +15,7 @@ mod token;
 use std::pin::Pin;
 
 use serde::Serialize;
+use tidegate_policy::policy::claims::CLASS;
 
 use self::connection::within_deadline_after;
 use self::token::token;
@@ -71,20 +72,20 @@ async fn check_in_words(
     options: &CheckOptions,
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
-    for (is_given, flag) in [(options.class.is_some(), "--class"), (options.wait.is_some(), "--wait")] {
-        if is_given {
-            let why = format!("over {} there is no {flag}; leave it out, or ask over http://", daemon.at);
-            return Err(ClientError::Untaken(why));
-        }
+    if options.wait.is_some() {
+        let why = format!("over {} there is no --wait; leave it out, or ask over http://", daemon.at);
+        return Err(ClientError::Untaken(why));
     }
     let resource = options.resource.iter().map(|name| ("resource".to_owned(), name.clone()));
-    let words: Vec<_> = question.access.words().into_iter().chain(resource).collect();
+    let class = options.class.iter().map(|class| (CLASS.to_owned(), class.as_str().to_owned()));
+    let words: Vec<_> = question.access.words().into_iter().chain(resource).chain(class).collect();
     let question = Question {
         attributes: question.attributes.iter().cloned().chain(words).collect(),
         ..question.clone()
     };
     if let Some(name) = question.duplicate() {
-        let why = format!("over {} \"{name}\" is an attribute as well as --{name}; leave one out", daemon.at);
+        let flag = if name == CLASS { "class" } else { name };
+        let why = format!("over {} \"{name}\" is an attribute as well as --{flag}; leave one out", daemon.at);
         return Err(ClientError::Untaken(why));
     }
     match daemon.at.protocol {

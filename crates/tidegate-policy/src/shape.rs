@@ -22,7 +22,7 @@ pub(crate) type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The value in `root` as `schema` has it.
 pub(crate) fn shape(schema: &Value, root: &Node, env: Environment<'_>, report: &mut Report<'_>) -> Value {
-    let mut walk = ShapeChecker { root: schema, env, report, text_bytes: 0 };
+    let mut walk = ShapeChecker { root: schema, env, report, text_bytes: 0, is_kubernetes_object: false };
     walk.value(schema, root, &Path::default())
 }
 
@@ -31,6 +31,8 @@ struct ShapeChecker<'a, 'r> {
     env: Environment<'a>,
     report: &'a mut Report<'r>,
     text_bytes: usize,
+    /// Whether a key of such an object was met at the top.
+    is_kubernetes_object: bool,
 }
 
 /// The kinds of values that a schema allows, each at most once.
@@ -255,7 +257,12 @@ impl<'a> ShapeChecker<'a, '_> {
         let fix = if allowed.list.is_some() {
             format!("write [{}]", shown(&text))
         } else {
-            "write `key: value` entries under it".to_owned()
+            let names = allowed.mapping.into_iter().flat_map(required_of);
+            let entries: Vec<String> = names.map(|name| format!("{name}: ..")).collect();
+            match entries.as_slice() {
+                [] => "write `key: value` entries under it".to_owned(),
+                entries => format!("write {{ {} }}", entries.join(", ")),
+            }
         };
         self.wrong(allowed, path, node, what, fix)
     }
@@ -326,6 +333,12 @@ impl<'a> ShapeChecker<'a, '_> {
         inner: &Path,
     ) -> Option<&'s str> {
         let key = &*entry.key;
+        if path.segments().is_empty() && KUBERNETES.contains(&key) {
+            // All of its keys have one reason.
+            if core::mem::replace(&mut self.is_kubernetes_object, true) {
+                return None;
+            }
+        }
         let properties = schema.get("properties").and_then(Value::as_object);
         let names = || properties.into_iter().flatten().map(|(name, _)| name.as_str());
         let mut meant = None;
@@ -354,8 +367,7 @@ impl<'a> ShapeChecker<'a, '_> {
             return None;
         }
         if KUBERNETES.contains(&key) {
-            let fix = "give the text under `data:` as a file; this is an object of Kubernetes around it";
-            return Some(fix.to_owned());
+            return Some(KUBERNETES_FIX.to_owned());
         }
         let namespace = self.root.get("$defs")?.get("namespace")?;
         property(namespace, key)?;
@@ -368,6 +380,10 @@ fn first_clause(text: &str) -> &str {
     let ends = [". ", "; ", ": "].iter().filter_map(|mark| text.find(mark));
     text[..ends.min().unwrap_or(text.len())].trim_end_matches('.')
 }
+
+/// How to give the file of which there is an object of Kubernetes.
+pub(crate) const KUBERNETES_FIX: &str =
+    "give the text under `data:` as a file; this is an object of Kubernetes around it";
 
 /// The keys of an object of Kubernetes, which a file of such an object has around its text.
 const KUBERNETES: [&str; 6] = ["apiVersion", "kind", "metadata", "data", "binaryData", "spec"];

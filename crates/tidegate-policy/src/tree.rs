@@ -15,7 +15,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// The deepest nesting of lists and mappings.
 pub const DEPTH_MAX: usize = 32;
 /// The most values in a document, counting those repeated by aliases.
-pub const NODES_MAX: usize = 2_000_000;
+pub const NODES_MAX: usize = 3_000_000;
 /// The longest single value or key in bytes: 16 KiB.
 pub const SCALAR_BYTES_MAX: usize = 16 << 10;
 /// The most bytes of text in a document after aliases and environment variables are replaced: 16

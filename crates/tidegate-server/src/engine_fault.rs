@@ -34,6 +34,9 @@ pub(crate) fn engine_fault(error: &RequestError, now: Timestamp) -> Fault {
         RequestError::UnknownLimit { .. } => {
             (FaultCode::UnknownLimit, "see GET /v1/limits for the limits there are and what they count by")
         }
+        RequestError::KeyIncomplete { .. } => {
+            (FaultCode::MalformedBody, "name each attribute of its key, as lists show them")
+        }
         RequestError::UnknownPermit(_) => (FaultCode::UnknownPermit, "settle or release each permit once"),
         RequestError::TooManyPermits(_) => {
             (FaultCode::TooManyKept, "settle or release permits when work is done")

@@ -2,6 +2,7 @@
 
 use core::future::Future;
 use core::panic::AssertUnwindSafe;
+use std::panic::PanicHookInfo;
 use std::sync::atomic::Ordering;
 
 use futures_util::FutureExt;
@@ -25,14 +26,19 @@ pub(crate) async fn caught<T>(metrics: &Metrics, handler: impl Future<Output = T
 /// Has every panic of this process written to its log, at most one each ten seconds, in place of a
 /// message and a backtrace on standard error.
 pub fn log_panics() {
+    std::panic::set_hook(Box::new(hook()));
+}
+
+fn hook() -> impl Fn(&PanicHookInfo<'_>) {
     let line = EveryTenSeconds::default();
-    std::panic::set_hook(Box::new(move |panic| {
+    move |panic| {
         if let Some(left_out) = line.take() {
-            let message = panic.payload_as_str().unwrap_or("no message");
+            // Not `message`, which the text of the log would hold unescaped.
+            let payload = panic.payload_as_str().unwrap_or("none");
             let location = panic.location().map(tracing::field::display);
-            tracing::error!(message, location, left_out, "a panic: please report this defect of Tidegate");
+            tracing::error!(payload, location, left_out, "a panic: please report this defect of Tidegate");
         }
-    }));
+    }
 }
 
 /// A fault that a test plants: the handler panics while it holds what was admitted.
@@ -45,5 +51,48 @@ impl PlantedPanic {
     #[inline]
     pub(crate) fn meet() {
         assert!(planted::<Self>().is_none(), "planted by a test");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The hook is one for the whole process: panics of other tests go to the one before.
+    #[test]
+    fn many_panics_are_one_line_of_the_log() {
+        let (ours, before) = (hook(), std::panic::take_hook());
+        let this = std::thread::current().id();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().id() == this { ours(panic) } else { before(panic) }
+        }));
+        let written = Written::default();
+        let writer = written.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(subscriber, || {
+            for turn in 0..100 {
+                assert!(std::panic::catch_unwind(|| panic!("turn {turn}\n\u{1b}[2Jforged")).is_err());
+            }
+        });
+        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        assert!(text.lines().count() == 1 && text.contains("turn 0") && text.contains("panics.rs"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
     }
 }

@@ -14,6 +14,7 @@ use tidegate_policy::Policy;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_policy::policy::claims::AccessParts;
 use tidegate_policy::policy::resources::ResourcePolicy;
+use tidegate_wire::fault::in_words_of_json;
 use tidegate_wire::operation::AccessKind;
 use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode};
@@ -206,8 +207,9 @@ fn named_kind(text: &str) -> Result<AccessKind, Fault> {
         }
         _ => {}
     }
-    AccessKind::deserialize(text.into_deserializer())
-        .map_err(|error: ValueError| malformed("kind", &format!("kind: {error}")))
+    AccessKind::deserialize(text.into_deserializer()).map_err(|error: ValueError| {
+        malformed("kind", &format!("kind: {}", in_words_of_json(&error.to_string())))
+    })
 }
 
 fn malformed(field: &'static str, what: &str) -> Fault {

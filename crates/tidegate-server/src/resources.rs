@@ -142,7 +142,7 @@ fn body(name: &str, stats: &ResourceStats<'_>, counts: &[QueueCounts; Class::ALL
     ResourceBody {
         name: name.to_owned(),
         level: stats.level.as_str().to_owned(),
-        pressure: stats.pressure.unwrap_or(0.0),
+        pressure: figure(stats.pressure.unwrap_or(0.0)),
         binding_signal: stats.binding_signal.clone(),
         in_flight: stats.in_flight,
         in_flight_max: stats.in_flight_max,
@@ -183,7 +183,7 @@ fn class_body(
         } else {
             #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
             let served = queue.served as f64;
-            millis(queue.wait_sum) / served
+            figure(millis(queue.wait_sum) / served)
         },
     }
 }
@@ -193,15 +193,40 @@ fn signal_body(signal: &SignalStats) -> SignalBody {
     SignalBody {
         name: signal.name.clone(),
         source: signal.source.as_str().to_owned(),
-        value: signal.value,
+        value: signal.value.map(figure),
         target: signal.target,
         unit: signal.unit.clone(),
-        pressure: signal.pressure.unwrap_or(0.0),
+        pressure: figure(signal.pressure.unwrap_or(0.0)),
         age_ms: signal.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         is_stale: signal.is_stale || signal.age.is_none(),
     }
 }
 
 fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
+    figure(duration.as_secs_f64() * 1e3)
+}
+
+/// To a millionth: a smoothed value on its way to zero is not told as 8.6e-43.
+fn figure(value: f64) -> f64 {
+    const PARTS: f64 = 1e6;
+    if value.abs() < 1e9 { (value * PARTS).round() / PARTS + 0.0 } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_told_to_a_millionth_and_large_ones_as_they_are() {
+        for (value, told) in [
+            (8.6e-43, "0.0"),
+            (0.123_456_789, "0.123457"),
+            (-4e-7, "0.0"),
+            (12.5, "12.5"),
+            (1.0e300, "1e+300"),
+            (1_234_567_890.25, "1234567890.25"),
+        ] {
+            assert_eq!(serde_json::to_string(&figure(value)).unwrap(), told);
+        }
+    }
 }

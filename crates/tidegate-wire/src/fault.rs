@@ -7,6 +7,8 @@
 #[cfg(feature = "api")]
 mod of_body;
 
+pub use of_body::in_words_of_json;
+
 use core::fmt;
 use std::borrow::Cow;
 

@@ -73,8 +73,8 @@ pub(crate) enum OverrideAction {
 pub(crate) struct SetOverride {
     #[command(flatten)]
     pub(crate) keys: LimitKeys,
-    /// The numbers, in the words of the policy; what is left out is as in the limit [example:
-    /// rate=200/s,burst=400]
+    /// The numbers, in the words of the policy; what is left out is as in the limit, but a burst
+    /// follows the rate [example: rate=200/s,burst=400]
     #[arg(long, value_name = "NAME=NUMBER", value_parser = attribute, value_delimiter = ',', required = true)]
     pub(crate) numbers: Vec<Attribute>,
     /// How long it applies; without it, until it is removed [example: 24h]

@@ -29,7 +29,8 @@ pub(crate) struct CheckOptions {
     /// Only look: the same answer, and nothing is charged
     #[arg(long)]
     pub(crate) peek: bool,
-    /// The class of the request [default: as the policy says]; only the HTTP API takes it
+    /// The class of the request [default: as the policy says]; over grpc:// and redis:// it is the
+    /// attribute tidegate-class
     #[arg(long, value_enum, value_name = "CLASS")]
     pub(crate) class: Option<Class>,
     /// The resource that serves it: its admission cursor and its bound on requests in flight apply
@@ -67,6 +68,9 @@ pub(crate) struct Explain {
     /// The tenant of the request [default: by the attribute that the policy names]
     #[arg(long, value_name = "TENANT", conflicts_with = "config")]
     pub(crate) tenant: Option<String>,
+    /// As in `check`; an explanation waits for nothing, so it changes nothing
+    #[arg(long, value_name = "SPAN", value_parser = span)]
+    pub(crate) wait: Option<Duration>,
     /// Read this configuration instead of asking a daemon; `-` is standard input
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["class", "resource", "at", "token_file", "ca", "cert", "cert_key", "table"])]
     pub(crate) config: Option<PathBuf>,

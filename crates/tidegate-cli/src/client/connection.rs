@@ -16,7 +16,7 @@ use crate::arguments::request::Daemon;
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The longest answer in bytes; a daemon never sends a longer one.
-pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 64 << 20;
 
 /// The protocols, and how an address of each begins.
 const PROTOCOLS: [(Protocol, &str); 3] = [
@@ -43,7 +43,10 @@ pub(super) async fn connect(daemon: &Daemon) -> Result<Box<dyn ByteStream>, Clie
     stream.set_nodelay(true).map_err(silent)?;
     match connector {
         None => Ok(Box::new(stream)),
-        Some(connector) => Ok(Box::new(connector.connect(tls::name(host)?, stream).await.map_err(silent)?)),
+        Some(connector) => {
+            let connected = connector.connect(tls::name(host)?, stream).await;
+            Ok(Box::new(connected.map_err(|error| tls::failure(address.protocol, &error))?))
+        }
     }
 }
 

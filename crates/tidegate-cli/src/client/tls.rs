@@ -1,5 +1,6 @@
 //! TLS to a daemon: the trusted roots and the client's certificate.
 
+use std::io;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
@@ -35,4 +36,18 @@ pub(super) fn connector(daemon: &Daemon) -> Result<TlsConnector, ClientError> {
 pub(super) fn name(host: &str) -> Result<ServerName<'static>, ClientError> {
     ServerName::try_from(host.to_owned())
         .map_err(|_| ClientError::Untaken(format!("\"{host}\" is not the name of a server")))
+}
+
+/// Why TLS did not come about.
+pub(super) fn failure(protocol: Protocol, error: &io::Error) -> ClientError {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    if !matches!(cause, Some(rustls::Error::InvalidMessage(_))) {
+        return ClientError::silent(error);
+    }
+    let scheme = match protocol {
+        Protocol::Http => "http",
+        Protocol::Grpc => "grpc",
+        Protocol::Resp => "redis",
+    };
+    ClientError::Silent(format!("the port does not speak TLS; write its address with {scheme}://"))
 }

@@ -103,7 +103,7 @@ fn allowance(namespace: &NamespaceShown, limit: &LimitShown) -> String {
     }
     if let Some(blocks_for) = limit.blocks_for_ms {
         let span = HumanDuration::from_millis(blocks_for);
-        let _ = write!(text, "; after more than that everything is refused for {span}");
+        let _ = write!(text, "; a key that exceeds it is refused for {span}");
     }
     let Some(plans) = namespace.plans.as_ref().filter(|_| !limit.plans.is_empty()) else { return text };
     let has_numbers = |plan: &str| limit.plans.iter().any(|one| one.plan == plan);
@@ -247,7 +247,7 @@ mod tests {
                 "| `exports` | 5/s, at most 5 at once | all callers together | requests where `operation` is \"Export\" and `path` is a \
                  value that starts with \"/v1\" | 503 |",
                 "| `grouped` | 5/s, at most 5 at once | `user` | all requests; those without `user` share one counter | 429 |",
-                "| `strict` | 5/s, at most 5 at once; after more than that everything is refused for 10 min | `user` | requests \
+                "| `strict` | 5/s, at most 5 at once; a key that exceeds it is refused for 10 min | `user` | requests \
                  where `method` is \"POST\"; those without `user` are refused | 429 |",
             ]
         );

@@ -113,12 +113,13 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
         let (code, out, _) = ask(at, "shop user=ada --table orders --key a --kind write");
         assert!(code == 1 && out.starts_with("refused: table_throughput_exceeded by orders"), "{at}: {out}");
     }
-    for (at, flag) in
-        [(&ends[1], "--class critical"), (&ends[2], "--class critical"), (&ends[2], "--wait 1s")]
-    {
-        let (code, _, err) = ask(at, &format!("plain user=ada {flag}"));
-        let (name, _) = flag.split_once(' ').unwrap();
-        assert!(code == 2 && err.contains(&format!("there is no {name}; leave it out")), "{err}");
+    for at in &ends[1..] {
+        let (code, _, err) = ask(at, "plain user=ada --wait 1s");
+        assert!(code == 2 && err.contains("there is no --wait; leave it out"), "{err}");
+    }
+    for at in &ends {
+        let (code, out, err) = ask(at, "plain user=ada --class critical");
+        assert!(code == 0 && out.starts_with("admitted: "), "{at}: {out}{err}");
     }
     let (code, out, _) = ask(&ends[0], "plain user=ada --wait 1s --class critical");
     assert!(code == 0 && out.starts_with("admitted: "), "{out}");
@@ -175,11 +176,16 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
     }
     // A protocol that cannot carry an option reports an error; it does not drop the option.
     for at in [&grpc, &resp] {
-        let (code, out, err) = check(at, &["--class", "critical"]);
+        let (code, out, err) = check(at, &["--wait", "1s"]);
         assert_eq!((code, out.as_str()), (2, ""));
-        assert!(err.contains("--class") && err.contains("http://"), "{err}");
+        assert!(err.contains("--wait") && err.contains("http://"), "{err}");
+        let (code, _, err) = check(at, &["tidegate-class=sheddable", "--class", "critical"]);
+        assert!(code == 2 && err.contains("as well as --class; leave one out"), "{err}");
     }
-    assert_eq!(check(&http, &["--class", "critical"]).0, 1);
+    for at in [&http, &grpc, &resp] {
+        let (code, out, err) = check(at, &["--class", "critical"]);
+        assert_eq!((code, err.as_str()), (1, ""), "{at}: {out}");
+    }
     let (code, _, err) = told(&["check", "--at", &http, "none"], None);
     assert!(code == 2 && err.contains("namespace \"none\" does not exist"), "{err}");
     let (code, _, err) = told(&["check", "--at", &resp, "none"], None);

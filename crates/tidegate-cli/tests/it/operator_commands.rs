@@ -366,7 +366,7 @@ fn a_page_for_callers_comes_from_a_file_and_from_a_daemon_alike() {
         "# Limits of `api`",
         "| `per-user` | 2 in each window of 365d | `user` | requests with `user` | 429 |",
         "| `parallel` | 2 at the same time | `tenant` | requests with `tenant` | 429 |",
-        "| `strict` | 1/h, at most 1 at once; after more than that everything is refused for 10 min | `app` | requests with `app` | 429 |",
+        "| `strict` | 1/h, at most 1 at once; a key that exceeds it is refused for 10 min | `app` | requests with `app` | 429 |",
     ] {
         assert!(of_file.lines().any(|one| one == line), "{line}:\n{of_file}");
     }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use prost::Message;
 use tidegate_fuzz::{Taken, envoy_files, mutated, policy};
 use tidegate_server::{Handle, from_policy};
-use tidegate_wire::envoy::rate_limit_descriptor::Entry;
-use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest};
+use tidegate_wire::envoy::rate_limit_descriptor::{Entry, RateLimitOverride};
+use tidegate_wire::envoy::{RateLimitDescriptor, RateLimitRequest, RateLimitUnit};
 
 /// The inputs of a run of the gate.
 const INPUTS: u64 = 5_000;
@@ -221,7 +221,17 @@ fn grpc(address: SocketAddr, inputs: u64) -> Seen {
         let descriptors = vec![descriptor.clone(), descriptor];
         RateLimitRequest { domain: "api".to_owned(), descriptors, hits_addend }.encode_to_vec()
     };
+    // A limit that comes with the request, of as many units as there can be.
+    let own_limit = |requests_per_unit: u32, unit: RateLimitUnit| {
+        let entries = vec![Entry { key: "user".to_owned(), value: "eve".to_owned() }];
+        let limit = Some(RateLimitOverride { requests_per_unit, unit: unit.into() });
+        let descriptor = RateLimitDescriptor { entries, limit, ..RateLimitDescriptor::default() };
+        RateLimitRequest { domain: "api".to_owned(), descriptors: vec![descriptor], hits_addend: 2 }
+            .encode_to_vec()
+    };
     let messages = [
+        own_limit(u32::MAX, RateLimitUnit::Second),
+        own_limit(1 << 29, RateLimitUnit::Year),
         message(&[("user", "ada"), ("op", "export")], 1, None),
         message(&[("user", "ada")], 0, Some(0)),
         message(&[("table", "orders"), ("key", "k"), ("kind", "write"), ("size", "300")], 0, None),

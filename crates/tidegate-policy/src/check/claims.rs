@@ -110,7 +110,9 @@ pub(super) fn request(
         *claim = parsed.unwrap_or_else(|| claim.clone());
     }
     if let Some(raw) = &raw.class {
+        let otherwise = claims.class.from.take();
         claims.class = class(raw, scope, &path.key("class"), report);
+        claims.class.from = claims.class.from.take().or(otherwise);
     }
     if let Some(raw) = &raw.access {
         claims.access = access(raw, scope, (namespace, tables), &path.key("access"), report);

@@ -16,11 +16,14 @@ pub const ATTEMPT: HeaderName = HeaderName::from_static("tidegate-attempt");
 /// waits.
 pub const DEADLINE_MS: HeaderName = HeaderName::from_static("tidegate-deadline-ms");
 
+/// The name of an entry in which a request says its class.
+pub const CLASS: &str = "tidegate-class";
+
 /// Where the class of a request is found, and the highest one that its caller may claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassSource {
-    /// Where it is found. Default none.
+    /// Where it is found. Default none at a route, `entry.tidegate-class` at a namespace.
     pub from: Option<ValueSource>,
     /// The class of requests that claim none; default [`Class::SheddablePlus`].
     pub default: Class,
@@ -111,7 +114,7 @@ impl Default for RequestClaims {
         let entry = |name: &str| ValueSource::Entry(name.to_owned());
         Self {
             tenant: entry("tenant"),
-            class: ClassSource::default(),
+            class: ClassSource { from: Some(entry(CLASS)), ..ClassSource::default() },
             tenants: BTreeMap::new(),
             deadline: entry(DEADLINE_MS.as_str()),
             attempt: entry(ATTEMPT.as_str()),

@@ -41,7 +41,7 @@ pub(crate) struct RequestForm {
 #[serde(deny_unknown_fields, rename = "class_source")]
 pub(crate) struct ClassForm {
     /// The source of the class in a request, as `header.NAME` at a route and `entry.NAME` at a
-    /// namespace. Default: nowhere.
+    /// namespace. Default: nowhere at a route, `entry.tidegate-class` at a namespace.
     pub(crate) from: Option<String>,
     /// The class of a request that claims none. Default: `sheddable_plus`.
     pub(crate) default: Option<ClassConfig>,

@@ -320,8 +320,9 @@ pub(crate) struct OverrideConfig {
     pub(crate) numbers: NumbersConfig,
 }
 
-/// The numbers an override may change; what it leaves out is as in the limit. An attribute that has
-/// one of these names cannot be overridden by.
+/// The numbers an override may change; what it leaves out is as in the limit, but for a burst
+/// beside another rate, which follows the rate. An attribute that has one of these names cannot be
+/// overridden by.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields, rename = "override")]
@@ -370,7 +371,7 @@ impl JsonSchema for OverrideConfig {
             "description".to_owned(),
             "Other numbers for the keys whose attributes have certain values: `{ account: \"1234\", limit: 50 }`. Every \
              key that is no number is an attribute of the limit's `key` with the value it must have; at least one, not \
-             necessarily all. What an override leaves out is as in the limit. An attribute whose name is that of a number \
+             necessarily all. What an override leaves out is as in the limit, but for a burst beside another rate, which follows the rate. An attribute whose name is that of a number \
              cannot be named here."
                 .into(),
         );

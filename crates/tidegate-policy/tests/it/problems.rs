@@ -76,7 +76,7 @@ fn what_is_designed_but_not_here_yet_is_not_taken_for_a_misspelling() {
 #[test]
 fn a_wrong_type_says_what_was_expected() {
     assert_limits(&[
-        ("text", &["expected a mapping, found \"text\"; write `key: value` entries under it"]),
+        ("text", &["expected a mapping, found \"text\"; write { name: .. }"]),
         ("[]", &["expected a mapping, found a list; write `key: value` without dashes and square brackets"]),
         (
             "{ name: a, rate: [1] }",

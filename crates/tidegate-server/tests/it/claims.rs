@@ -90,11 +90,16 @@ proxy:
 
     /// Asks by the protocol with these attributes; the answer as text.
     async fn ask(&self, protocol: &str, words: &[(&str, &str)]) -> String {
+        self.ask_of("shop", protocol, words).await
+    }
+
+    /// The same in another namespace.
+    async fn ask_of(&self, namespace: &str, protocol: &str, words: &[(&str, &str)]) -> String {
         match protocol {
             "http" => {
                 let attributes: serde_json::Map<String, Value> =
                     words.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-                let body = json!({"namespace": "shop", "attributes": attributes}).to_string();
+                let body = json!({"namespace": namespace, "attributes": attributes}).to_string();
                 let answer = Client::connect(self.http()).await.post("/v1/check", &body).await;
                 format!("{} {}", answer.status, answer.body)
             }
@@ -102,19 +107,19 @@ proxy:
                 // The query has a class of its own, which wins over the attribute.
                 let words: Vec<String> =
                     words.iter().map(|(name, value)| format!("&{name}={value}")).collect();
-                let target = format!("/v1/authorize?namespace=shop{}", words.concat());
+                let target = format!("/v1/authorize?namespace={namespace}{}", words.concat());
                 Client::connect(self.http()).await.get(&target).await.shown()
             }
             "rls" => {
                 let mut envoy = Envoy::at(self.handle.grpc().unwrap().tcp().unwrap()).await;
-                format!("{:?}", envoy.call(request("shop", &[descriptor(words)])).await)
+                format!("{:?}", envoy.call(request(namespace, &[descriptor(words)])).await)
             }
             _ => {
                 let address = self.handle.resp().unwrap().tcp().unwrap();
                 let mut client = resp::Client::over(TcpStream::connect(address).await.unwrap());
                 let words: Vec<String> =
                     words.iter().map(|(name, value)| format!(" {name} {value}")).collect();
-                client.ask(&format!("TG.CHECK shop{}", words.concat())).await
+                client.ask(&format!("TG.CHECK {namespace}{}", words.concat())).await
             }
         }
     }
@@ -167,6 +172,24 @@ async fn a_class_is_found_by_the_policy_and_bounded_by_tenant_and_ceiling_at_eve
         }
         let unknown = daemon.ask(protocol, &[("account", "ada"), ("class", "urgent")]).await;
         assert!(unknown.contains("urgent") && unknown.contains("critical_plus, critical"), "{unknown}");
+    }
+    assert_eq!(daemon.classes().await, expected);
+}
+
+#[tokio::test]
+async fn a_namespace_that_says_nothing_of_classes_takes_the_usual_entry() {
+    let daemon = Daemon::start("", "[]").await;
+    let mut expected = Vec::new();
+    for protocol in PROTOCOLS {
+        for (words, class) in [
+            (&[("tidegate-class", "critical")][..], "critical"),
+            (&[("tidegate-class", "sheddable"), ("account", "ada")], "sheddable"),
+            (&[("account", "ada")], "sheddable_plus"),
+        ] {
+            let answer = daemon.ask_of("plain", protocol, words).await;
+            assert!(answer.contains("admit") || answer.contains("200") || answer.contains("Ok"), "{answer}");
+            expected.push((protocol.to_owned(), class.to_owned()));
+        }
     }
     assert_eq!(daemon.classes().await, expected);
 }

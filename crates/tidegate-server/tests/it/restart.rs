@@ -58,8 +58,8 @@ async fn quotas_of_every_kind_blocks_refunds_and_reservations_are_there_after_a_
 async fn a_clock_that_stepped_back_before_a_restart_locks_nobody_for_more_than_two_windows() {
     const HOUR: u64 = 3600;
     // How long is to be waited after an hour, a day and 400 days back. START is the first instant
-    // of an hour and an hour before midnight. Up to one window or drain ahead all stays as it is;
-    // what is further ahead is brought back to now.
+    // of an hour and an hour before midnight. Up to one window ahead all stays as it is, and a
+    // bucket up to where the next unit would take a drain; the rest is brought back to now.
     for (limit, expected) in [
         ("fixed: { limit: 3, window: 1h }", [2 * HOUR, HOUR, HOUR]),
         ("calendar: { limit: 3, unit: day, zone: UTC }", [2 * HOUR, 25 * HOUR, HOUR]),

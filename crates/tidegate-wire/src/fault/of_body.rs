@@ -73,6 +73,12 @@ fn sentence(error: &serde_json::Error) -> String {
     {
         message.truncate(end);
     }
+    in_words_of_json(&message)
+}
+
+/// A message of the reader without words of Rust.
+pub fn in_words_of_json(message: &str) -> String {
+    let mut message = message.to_owned();
     for (beginning, words) in BEGINNINGS {
         if let Some(rest) = message.strip_prefix(beginning) {
             message = format!("{words}{rest}");
