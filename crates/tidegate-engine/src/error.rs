@@ -52,7 +52,7 @@ pub enum RequestError {
         limit: String,
     },
     /// An operation on the key of a limit lacks an attribute of it.
-    #[error("limit \"{limit}\" counts by {key}, and \"{lacks}\" is missing; name each of them")]
+    #[error("limit \"{limit}\" counts by {key}, and \"{lacks}\" is missing")]
     KeyIncomplete {
         /// The limit.
         limit: String,

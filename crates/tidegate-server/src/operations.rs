@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use smallvec::SmallVec;
 use tidegate_capacity::{Access, IndexWrite};
 use tidegate_core::refusal::ScopeValues;
-use tidegate_core::{Limit, Refusal, Timestamp};
+use tidegate_core::{Algorithm, Limit, Refusal, Timestamp};
 use tidegate_engine::{
     Completion, LimitReport, Outcome, PeekReport, PermitId, Progress, Refunded, Request, Units,
     numbers_in_words,
@@ -410,12 +410,12 @@ impl Desk<'_> {
             Box::pin(self.counters_of_domain(&files, request, limit, now)).await?
         } else {
             let fault = |error| engine_fault(&error, now);
-            let counters = self.in_force.engine.counters_of(request, limit).map_err(fault)?;
-            let previewed = |(limit, scope): (&Limit, ScopeValues)| PreviewedCounter {
+            let counters = self.in_force.engine.counters_of(request, limit, now).map_err(fault)?;
+            let previewed = |(limit, scope, in_force): (&Limit, ScopeValues, &Algorithm)| PreviewedCounter {
                 limit: limit.name.clone(),
                 key: scope.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
-                numbers: numbers_in_words(&limit.algorithm),
-                counts_over_ms: limit.algorithm.counts_over().map(millis_up),
+                numbers: numbers_in_words(in_force),
+                counts_over_ms: in_force.counts_over().map(millis_up),
             };
             counters.into_iter().map(previewed).collect()
         };

@@ -7,6 +7,7 @@
 #[cfg(feature = "api")]
 mod of_body;
 
+#[cfg(feature = "api")]
 pub use of_body::in_words_of_json;
 
 use core::fmt;

@@ -435,4 +435,32 @@ fn the_key_of_a_list_is_enough_and_a_long_quota_is_not_reset_by_the_way() {
     assert_eq!(done(&at, "reset api user=bob --all"), "1 counter was in use or blocked, and is reset.\n");
     let (code, _, err) = told(&at, None, "reset api --limit nope");
     assert!(code == 2 && err.contains("nope"), "{err}");
+    // The numbers are those in force.
+    done(&at, "override set api monthly user=bob --numbers limit=9 --reason more");
+    let (_, _, err) = told(&at, None, "reset api user=bob");
+    assert!(err.contains("monthly user=bob  (calendar 9 a month in UTC)"), "{err}");
+}
+
+#[test]
+fn a_network_that_a_list_shows_names_its_key_and_an_incomplete_key_is_told() {
+    let file = TemporaryFile::new(
+        "listen: { http: 127.0.0.1:0 }\nstore: { kind: memory }\nnamespaces: { api: { limits: [\
+         { name: ip, key: [ip], rolling: { limit: 1, window: 1h }, on_exceed: { block: 1h } }, \
+         { name: pair, key: [user, region], rate: 1/s }] } }",
+    );
+    let mut daemon = Daemon::start(&["--config", file.as_str()]);
+    let at = format!("http://{}", daemon.address());
+    let asked = [1, 2].map(|host| told(&at, None, &format!("check api ip=2001:db8::{host}")).0);
+    assert_eq!(asked, [0, 1]);
+    assert!(done(&at, "block list api").contains("ip=2001:db8::/64"));
+    done(&at, "block remove api ip ip=2001:db8::/64");
+    assert!(done(&at, "block list").starts_with("No key is blocked"));
+    let reset = done(&at, "reset api --limit ip ip=2001:db8::/64");
+    assert_eq!(reset, "1 counter was in use or blocked, and is reset.\n");
+    assert_eq!(told(&at, None, "check api ip=2001:db8::3").0, 0);
+    for command in ["reset api --limit pair user=bob", "block set api pair user=bob --for 1m"] {
+        let (code, out, err) = told(&at, None, command);
+        assert_eq!((code, out.as_str()), (2, ""), "{err}");
+        assert!(err.contains("limit \"pair\" counts by user, region, and \"region\" is missing"), "{err}");
+    }
 }

@@ -6,6 +6,7 @@ use super::Gate;
 use super::build::Compiled;
 use super::permit::{LimitStatus, Permit};
 use super::probe::{Answer, LocatedCounter, Probe, Probes};
+use crate::algorithm::Algorithm;
 use crate::attributes::Attributes;
 use crate::cost::Cost;
 use crate::limit::Mode;
@@ -188,6 +189,20 @@ impl Gate {
         let limits = self.limits.iter().filter(is_meant);
         let scope = |limit: &'a Compiled| self.scope_values(&limit.scope.parts, &values);
         limits.map(|limit| (&*limit.limit.name, scope(limit))).collect()
+    }
+
+    /// The algorithm by which a request counts under the limit of this name: with the numbers of its
+    /// plan or override. `None` if there is no such limit, or it is unlimited under that plan.
+    pub fn numbers_in_force<'a>(
+        &'a self,
+        attributes: impl Into<Attributes<'a>>,
+        limit: &str,
+        now: Timestamp,
+    ) -> Option<&'a Algorithm> {
+        let mut values = Values::new();
+        self.names.read(attributes.into(), &mut values);
+        let compiled = self.limits.iter().find(|compiled| compiled.limit.name == limit)?;
+        self.numbers(compiled, &values, self.plan_of(&values), now).map(|(algorithm, _)| algorithm)
     }
 
     /// The limit with this [identity](super::LocalLimit::identity), and the attributes that name

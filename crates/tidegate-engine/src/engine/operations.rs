@@ -8,7 +8,7 @@ use tidegate_core::gate::{ExactLimit, LocalLimit};
 use tidegate_core::limit::{Missing, OnStoreFailure};
 use tidegate_core::refusal::ScopeValues;
 use tidegate_core::shares::Owner;
-use tidegate_core::{Attributes, Cost, Gate, Limit, Reason, Refusal, Retry, Timestamp};
+use tidegate_core::{Algorithm, Attributes, Cost, Gate, Limit, Reason, Refusal, Retry, Timestamp};
 use tidegate_store::{
     Batch, Kind, Note, NoteChange, NoteKind, OnLedger, Operation, Outcome, RequestId, StoreError,
 };
@@ -302,19 +302,24 @@ impl Engine {
     }
 
     /// The counters that [`Engine::reset`] would forget: each by its limit, with the attributes
-    /// that name it.
+    /// that name it and the numbers that are in force for them.
     pub fn counters_of<'e>(
         &'e self,
         request: &Request<'e>,
         limit: Option<&str>,
-    ) -> Result<Vec<(&'e Limit, ScopeValues)>, RequestError> {
+        now: Timestamp,
+    ) -> Result<Vec<(&'e Limit, ScopeValues, &'e Algorithm)>, RequestError> {
         let gate = self.gate(request.namespace)?;
         if let Some(name) = limit {
             check_key(gate, request, name)?;
         }
         let counters = gate.counters(request.attributes, limit).into_iter();
         Ok(counters
-            .filter_map(|(name, scope)| Some((gate.limits().find(|limit| limit.name == name)?, scope)))
+            .filter_map(|(name, scope)| {
+                let limit = gate.limits().find(|limit| limit.name == name)?;
+                let in_force = gate.numbers_in_force(request.attributes, name, now);
+                Some((limit, scope, in_force.unwrap_or(&limit.algorithm)))
+            })
             .collect())
     }
 
