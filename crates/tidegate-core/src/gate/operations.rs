@@ -191,8 +191,8 @@ impl Gate {
         limits.map(|limit| (&*limit.limit.name, scope(limit))).collect()
     }
 
-    /// The algorithm by which a request counts under the limit of this name: with the numbers of its
-    /// plan or override. `None` if there is no such limit, or it is unlimited under that plan.
+    /// The algorithm by which a request counts under the limit of this name, with the numbers of
+    /// its plan or override. `None` if there is no such limit, or it is unlimited under that plan.
     pub fn numbers_in_force<'a>(
         &'a self,
         attributes: impl Into<Attributes<'a>>,
