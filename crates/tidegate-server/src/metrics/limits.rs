@@ -60,7 +60,8 @@ pub(crate) struct NamespaceTable {
 }
 
 struct NamespaceSeries {
-    limits: Vec<LimitSeries>,
+    /// By name: a domain of Envoy's files may have 100 000.
+    limits: HashMap<Arc<str>, LimitSeries, ahash::RandomState>,
     /// Limits that arrive with requests.
     own: LimitSeries,
     /// Decisions without a limit: none applied, or a table or a node refused.
@@ -107,19 +108,21 @@ impl LimitFamilies {
         namespaces: impl Iterator<Item = (&'a str, L)>,
     ) -> NamespaceTable {
         let [a, b, c, d] = tidegate_core::random_seed();
-        let mut table = HashMap::with_hasher(ahash::RandomState::with_seeds(a, b, c, d));
+        let hasher = ahash::RandomState::with_seeds(a, b, c, d);
+        let mut table = HashMap::with_hasher(hasher.clone());
         for (name, limits) in namespaces {
             let namespace: Arc<str> = name.into();
             let series = |limit: &str| self.limit(&namespace, limit);
-            let limits = limits.map(|limit| {
+            let mut by_name = HashMap::with_hasher(hasher.clone());
+            for limit in limits {
                 let limit = series(limit);
                 // So that a limit stands on the page before its first decision.
                 limit.near();
                 limit.shadow();
-                limit
-            });
+                by_name.entry(Arc::clone(&limit.labels.limit)).or_insert(limit);
+            }
             let all = NamespaceSeries {
-                limits: limits.collect(),
+                limits: by_name,
                 own: series(OVERRIDE),
                 elsewhere: series(""),
                 mechanisms: OnceLock::new(),
@@ -181,9 +184,9 @@ impl NamespaceTable {
     pub(crate) fn forget(&self, before: &Self) {
         for (name, old) in &before.namespaces {
             let new = self.namespaces.get(name);
-            for limit in &old.limits {
-                if !new.is_some_and(|new| new.limits.iter().any(|one| one.labels == limit.labels)) {
-                    limit.remove();
+            for (limit, series) in &old.limits {
+                if !new.is_some_and(|new| new.limits.contains_key(limit)) {
+                    series.remove();
                 }
             }
             if new.is_none() {
@@ -207,8 +210,7 @@ fn is_near(report: &LimitReport) -> bool {
 
 impl NamespaceSeries {
     fn of(&self, limit: &str) -> &LimitSeries {
-        let known = self.limits.iter().find(|one| *one.labels.limit == *limit);
-        known.unwrap_or(if limit == OVERRIDE { &self.own } else { &self.elsewhere })
+        self.limits.get(limit).unwrap_or(if limit == OVERRIDE { &self.own } else { &self.elsewhere })
     }
 }
 
