@@ -100,6 +100,8 @@ mod store_hooks;
 mod stored_overrides;
 mod tables;
 mod terms;
+#[cfg(test)]
+mod written_log;
 
 pub use authorization::{Authorization, AuthorizationError, new_token};
 #[doc(hidden)]

@@ -56,23 +56,8 @@ impl PlantedPanic {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::written_log::WrittenLog;
 
     /// The hook is one for the whole process: panics of other tests go to the one before.
     #[test]
@@ -82,16 +67,11 @@ mod tests {
         std::panic::set_hook(Box::new(move |panic| {
             if std::thread::current().id() == this { ours(panic) } else { before(panic) }
         }));
-        let written = Written::default();
-        let writer = written.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || {
-            for turn in 0..100 {
-                assert!(std::panic::catch_unwind(|| panic!("turn {turn}\n\u{1b}[2Jforged")).is_err());
-            }
-        });
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let (written, _listening) = WrittenLog::of_thread();
+        for turn in 0..100 {
+            assert!(std::panic::catch_unwind(|| panic!("turn {turn}\n\u{1b}[2Jforged")).is_err());
+        }
+        let text = written.text();
         assert!(text.lines().count() == 1 && text.contains("turn 0") && text.contains("panics.rs"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
     }

@@ -99,12 +99,10 @@ impl RefusalLog {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
     use tidegate_core::Violated;
 
     use super::*;
+    use crate::written_log::WrittenLog;
 
     #[test]
     fn a_reason_gets_its_lines_a_second_and_the_next_says_how_many_were_left_out() {
@@ -141,19 +139,6 @@ mod tests {
 
     #[test]
     fn what_a_caller_sent_stays_in_its_field() {
-        #[derive(Clone, Default)]
-        struct Written(Arc<Mutex<Vec<u8>>>);
-
-        impl Write for Written {
-            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-                self.0.lock().unwrap().write(bytes)
-            }
-
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-
         let violated = Violated {
             name: "per-user".into(),
             reason: Reason::RateExceeded,
@@ -165,15 +150,10 @@ mod tests {
         let hostile = "ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other";
         let scope = std::iter::once(("user".into(), hostile.into())).collect();
         let refusal = Refusal::new("api", scope, violated);
-        let written = Written::default();
-        let writer = written.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::with_default(subscriber, || {
-            let log = RefusalLog::new(Rate::per_second(1).ok());
-            assert!(log.write(&refusal, Protocol::Http, Timestamp::from_secs(1)));
-        });
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let (written, _listening) = WrittenLog::of_thread();
+        let log = RefusalLog::new(Rate::per_second(1).ok());
+        assert!(log.write(&refusal, Protocol::Http, Timestamp::from_secs(1)));
+        let text = written.text();
         let expected = r#"key="user=ada remaining=99\r\n2026 INFO forged\u{1b}[2J\u{202e}x\" limit=\"other" remaining=0"#;
         assert!(text.contains(expected) && text.lines().count() == 1, "{text}");
     }

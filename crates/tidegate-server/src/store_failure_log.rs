@@ -74,6 +74,7 @@ mod tests {
 
     use super::*;
     use crate::shared_store::{SharedStore, SharedStoreHandle};
+    use crate::written_log::WrittenLog;
 
     #[test]
     fn a_flood_of_failures_has_a_line_every_ten_seconds_that_counts_the_others() {
@@ -87,28 +88,11 @@ mod tests {
         assert_eq!(log.take_line(start + LINE_EVERY), None);
     }
 
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[tokio::test]
     async fn a_store_out_of_memory_is_logged_with_the_setting_to_raise() {
         let name = "a_store_out_of_memory_is_logged_with_the_setting_to_raise";
         let Some(server) = RedisServer::start(&["--maxmemory", "1"]) else { return skip(name) };
-        let written = Written::default();
-        let writer = written.clone();
-        let subscriber =
-            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        let _subscribed = tracing::subscriber::set_default(subscriber);
+        let (written, _listening) = WrittenLog::of_thread();
         let store = SharedStoreHandle(Arc::new(SharedStore::at(&server.url()).unwrap()));
         let algorithm = Algorithm::bucket(Rate::per_minute(100).unwrap()).unwrap();
         let operation = Operation::new(
@@ -120,7 +104,7 @@ mod tests {
             let batch = Batch::all_or_nothing(RequestId(id), [operation.clone()]);
             assert!(store.run(&batch).await.is_err());
         }
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let text = written.text();
         let lines: Vec<_> = text.lines().filter(|line| line.contains("could not carry out")).collect();
         assert!(lines.len() == 1 && lines[0].contains("(OOM); raise its `maxmemory`"), "{text}");
     }
