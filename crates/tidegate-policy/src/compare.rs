@@ -12,7 +12,7 @@ use tidegate_core::algorithm::WindowStart;
 use tidegate_core::limit::{Consistency, KeyPart, Limit};
 use tidegate_core::rate::format_span;
 
-use self::leaves::{Leaves, differences, none};
+use self::leaves::{SettingLeaves, differences, none};
 use self::settings::word_of;
 use crate::policy::{NamespacePolicy, Policy, StoreKind};
 use crate::printable::{on_one_line, shown};
@@ -299,7 +299,7 @@ fn rules(
     let is_leased = |limit: &Limit| limit.consistency == Consistency::Leased;
     let is_stored = |limit: &Limit| limit.consistency != Consistency::Local;
     let leaves = |namespace: &NamespacePolicy, limit: &Limit| {
-        let mut leaves = Leaves::default();
+        let mut leaves = SettingLeaves::default();
         if !limit.matches.is_empty() {
             leaves.add_shortened("match", settings::conditions_in_words(&limit.matches), &limit.matches);
         }

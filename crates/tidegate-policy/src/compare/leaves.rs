@@ -5,15 +5,15 @@ use std::collections::HashMap;
 
 /// The settings of a policy, each by its path, in the order in which they were added.
 #[derive(Debug, Default)]
-pub(super) struct Leaves {
+pub(super) struct SettingLeaves {
     /// The path of what is added next, with a dot at its end unless it is empty.
     prefix: String,
-    all: Vec<(String, Leaf)>,
+    all: Vec<(String, SettingLeaf)>,
 }
 
 /// The value of a setting.
 #[derive(Debug, PartialEq, Eq)]
-enum Leaf {
+enum SettingLeaf {
     /// In the words of a policy.
     Words(String),
     /// In words that may leave something out, beside all of it.
@@ -22,9 +22,9 @@ enum Leaf {
     Opaque(String),
 }
 
-impl Leaves {
+impl SettingLeaves {
     pub(super) fn add(&mut self, key: &str, value: impl fmt::Display) {
-        self.push(key, Leaf::Words(value.to_string()));
+        self.push(key, SettingLeaf::Words(value.to_string()));
     }
 
     /// Adds it if there is a value.
@@ -36,12 +36,12 @@ impl Leaves {
 
     /// Adds a value of which the words may leave something out; `whole` is compared as well.
     pub(super) fn add_shortened(&mut self, key: &str, words: String, whole: impl fmt::Debug) {
-        self.push(key, Leaf::Shortened { words, whole: format!("{whole:?}") });
+        self.push(key, SettingLeaf::Shortened { words, whole: format!("{whole:?}") });
     }
 
     /// Adds a value that is compared and not shown.
     pub(super) fn add_opaque(&mut self, key: &str, value: impl fmt::Debug) {
-        self.push(key, Leaf::Opaque(format!("{value:?}")));
+        self.push(key, SettingLeaf::Opaque(format!("{value:?}")));
     }
 
     /// The same if there is a value.
@@ -73,16 +73,16 @@ impl Leaves {
         }
     }
 
-    fn push(&mut self, key: &str, leaf: Leaf) {
+    fn push(&mut self, key: &str, leaf: SettingLeaf) {
         self.all.push((format!("{}{key}", self.prefix), leaf));
     }
 }
 
 /// The paths of which the values differ, with the old and the new one: first those that the new
 /// tree has, in its order, then those that are gone.
-pub(super) fn differences(old: Leaves, new: Leaves) -> Vec<(String, String, String)> {
+pub(super) fn differences(old: SettingLeaves, new: SettingLeaves) -> Vec<(String, String, String)> {
     let order: Vec<String> = old.all.iter().map(|(path, _)| path.clone()).collect();
-    let mut before: HashMap<String, Leaf> = old.all.into_iter().collect();
+    let mut before: HashMap<String, SettingLeaf> = old.all.into_iter().collect();
     let mut differences = Vec::new();
     for (path, leaf) in new.all {
         match before.remove(&path) {
@@ -105,11 +105,11 @@ pub(super) fn differences(old: Leaves, new: Leaves) -> Vec<(String, String, Stri
     differences
 }
 
-fn in_words(leaf: Option<Leaf>, opaque: &str) -> String {
+fn in_words(leaf: Option<SettingLeaf>, opaque: &str) -> String {
     match leaf {
         None => none(),
-        Some(Leaf::Words(words) | Leaf::Shortened { words, .. }) => words,
-        Some(Leaf::Opaque(_)) => opaque.to_owned(),
+        Some(SettingLeaf::Words(words) | SettingLeaf::Shortened { words, .. }) => words,
+        Some(SettingLeaf::Opaque(_)) => opaque.to_owned(),
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_differs_is_found_by_its_path_wherever_it_stands() {
         let leaves = |all: &[(&'static str, &str)]| {
-            let mut leaves = Leaves::default();
+            let mut leaves = SettingLeaves::default();
             leaves.under("a", |leaves| {
                 leaves.extend(all.iter().map(|(key, value)| (*key, (*value).to_owned())));
             });
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_change_beyond_the_words_is_a_change() {
         let leaves = |whole: &str| {
-            let mut leaves = Leaves::default();
+            let mut leaves = SettingLeaves::default();
             leaves.add_shortened("key", "one of 9".to_owned(), whole);
             leaves
         };
@@ -156,14 +156,14 @@ mod tests {
     #[test]
     fn what_has_no_words_is_told_as_changed() {
         let leaves = |value: &str| {
-            let mut leaves = Leaves::default();
+            let mut leaves = SettingLeaves::default();
             leaves.add_opaque("key", value);
             leaves
         };
         let changed = |old: &str, new: &str| [("key".to_owned(), old.to_owned(), new.to_owned())];
         assert_eq!(differences(leaves("a"), leaves("a")), []);
         assert_eq!(differences(leaves("a"), leaves("b")), changed("set", "changed"));
-        assert_eq!(differences(Leaves::default(), leaves("b")), changed("none", "set"));
-        assert_eq!(differences(leaves("a"), Leaves::default()), changed("set", "none"));
+        assert_eq!(differences(SettingLeaves::default(), leaves("b")), changed("none", "set"));
+        assert_eq!(differences(leaves("a"), SettingLeaves::default()), changed("set", "none"));
     }
 }

@@ -10,7 +10,7 @@ use tidegate_core::limit::{Condition, PlanAssignment, Plans};
 use tidegate_core::rate::format_span;
 use tidegate_core::{Class, Cost, WhenFull};
 
-use super::leaves::{Leaves, differences, none};
+use super::leaves::{SettingLeaves, differences, none};
 use crate::measure::format_size;
 use crate::policy::authorization::{Credential, Grant, Namespaces, Verb};
 use crate::policy::claims::{AccessSources, ClassSource, RequestClaims};
@@ -81,7 +81,7 @@ pub(super) fn compare(old: &Policy, new: &Policy) -> Vec<SettingChange> {
 }
 
 /// The settings of a namespace besides its limits.
-fn namespace_leaves(leaves: &mut Leaves, namespace: &NamespacePolicy, is_in_both: bool) {
+fn namespace_leaves(leaves: &mut SettingLeaves, namespace: &NamespacePolicy, is_in_both: bool) {
     leaves.under(&namespace.name, |leaves| {
         if let Some(plans) = &namespace.plans {
             leaves.under("plans", |leaves| plans_leaves(leaves, plans));
@@ -100,7 +100,7 @@ fn namespace_leaves(leaves: &mut Leaves, namespace: &NamespacePolicy, is_in_both
 }
 
 /// How the plan of a request is found; the numbers of plans are those of limits.
-fn plans_leaves(leaves: &mut Leaves, plans: &Plans) {
+fn plans_leaves(leaves: &mut SettingLeaves, plans: &Plans) {
     let Plans { names, attribute, assigned, default, .. } = plans;
     leaves.add("numbers", names.join(", "));
     leaves.add("attribute", attribute);
@@ -113,7 +113,7 @@ fn plans_leaves(leaves: &mut Leaves, plans: &Plans) {
 }
 
 /// A table or index with every number that counts, its defaults included.
-fn table_leaves(leaves: &mut Leaves, table: &TableConfig) {
+fn table_leaves(leaves: &mut SettingLeaves, table: &TableConfig) {
     leaves.under(&table.name, |leaves| {
         leaves.add("partition_by", word_of(table.partition_by));
         let prefix = Some(String::from_utf8_lossy(&table.key_prefix)).filter(|prefix| !prefix.is_empty());
@@ -153,7 +153,7 @@ fn table_leaves(leaves: &mut Leaves, table: &TableConfig) {
 }
 
 /// Where the requests of a namespace say more about themselves.
-fn request_leaves(leaves: &mut Leaves, request: &RequestClaims) {
+fn request_leaves(leaves: &mut SettingLeaves, request: &RequestClaims) {
     let RequestClaims { tenant, class, tenants, deadline, attempt, access } = request;
     leaves.add("tenant", tenant);
     leaves.add("deadline", deadline);
@@ -169,14 +169,14 @@ fn request_leaves(leaves: &mut Leaves, request: &RequestClaims) {
     }
 }
 
-fn class_leaves(leaves: &mut Leaves, class: &ClassSource) {
+fn class_leaves(leaves: &mut SettingLeaves, class: &ClassSource) {
     let ClassSource { from, default, ceiling } = class;
     leaves.add_some("class.from", from.as_ref());
     leaves.add("class.default", default);
     leaves.add("class.ceiling", ceiling);
 }
 
-fn access_leaves(leaves: &mut Leaves, access: &AccessSources) {
+fn access_leaves(leaves: &mut SettingLeaves, access: &AccessSources) {
     let AccessSources { table, key, kind, size, .. } = access;
     leaves.add("access.table", table);
     leaves.add("access.key", key);
@@ -184,7 +184,7 @@ fn access_leaves(leaves: &mut Leaves, access: &AccessSources) {
     leaves.add_some("access.size", size.as_ref());
 }
 
-fn resource_leaves(leaves: &mut Leaves, resource: &ResourcePolicy) {
+fn resource_leaves(leaves: &mut SettingLeaves, resource: &ResourcePolicy) {
     let ResourcePolicy { name, concurrency, share, reserve_percent, queue, shares, status, show_load } =
         resource;
     leaves.under(name, |leaves| {
@@ -204,7 +204,7 @@ fn resource_leaves(leaves: &mut Leaves, resource: &ResourcePolicy) {
     });
 }
 
-fn queue_leaves(leaves: &mut Leaves, queue: &QueuePolicy) {
+fn queue_leaves(leaves: &mut SettingLeaves, queue: &QueuePolicy) {
     let QueuePolicy {
         requests,
         bytes,
@@ -259,7 +259,7 @@ fn signal_in_words(signal: &SignalPolicy) -> String {
 
 /// Every setting in the order of the reference, to be compared with `other`. `has_quotas` decides
 /// the store of a policy that names none.
-fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> Leaves {
+fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> SettingLeaves {
     let Policy {
         listen,
         store,
@@ -276,7 +276,7 @@ fn settings(policy: &Policy, other: &Policy, has_quotas: bool) -> Leaves {
         http,
         log,
     } = policy;
-    let mut all = Leaves::default();
+    let mut all = SettingLeaves::default();
     all.extend([
         ("listen.http", listener(&listen.http)),
         ("listen.admin", listen.admin.as_ref().map_or_else(none, listener)),
@@ -456,7 +456,7 @@ fn grant(grant: &Grant) -> String {
 
 /// The reverse proxy. A setting without words of its own is told as changed, without how it was: it
 /// may hold what only the upstream should see.
-fn proxy_leaves(leaves: &mut Leaves, proxy: &Proxy) {
+fn proxy_leaves(leaves: &mut SettingLeaves, proxy: &Proxy) {
     let Proxy {
         upstreams,
         trusted,
@@ -511,7 +511,7 @@ fn proxy_leaves(leaves: &mut Leaves, proxy: &Proxy) {
     leaves.add_opaque("routes.order", order);
 }
 
-fn route_leaves(leaves: &mut Leaves, route: &Route) {
+fn route_leaves(leaves: &mut SettingLeaves, route: &Route) {
     let Route {
         name,
         path,
