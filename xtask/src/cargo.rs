@@ -11,14 +11,26 @@ use crate::checkout;
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.args(arguments).current_dir(checkout::root()).stdin(Stdio::null());
-    // `cargo run` describes this crate to us in variables. Passed on, they make some build scripts
-    // believe that their own crate changed, and everything above it is built again.
+    forget_variables_of_a_build(&mut command);
+    command
+}
+
+/// Keeps from a cargo what this program inherits of other builds.
+pub(crate) fn forget_variables_of_a_build(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(|name| name == "CARGO_MANIFEST_DIR" || name.starts_with("CARGO_PKG_")) {
+        if name.to_str().is_some_and(describes_a_build) {
             command.env_remove(name);
         }
     }
-    command
+}
+
+/// Whether a variable tells cargo of another build than the one that it is asked for.
+///
+/// `cargo run` describes this crate to us in variables. Passed on, they make some build scripts
+/// believe that their own crate changed, and everything above it is built again. The compiler of
+/// our crates is chosen here for each step anew; another Rust cannot read what it has compiled.
+fn describes_a_build(variable: &str) -> bool {
+    matches!(variable, "CARGO_MANIFEST_DIR" | "RUSTC_WORKSPACE_WRAPPER") || variable.starts_with("CARGO_PKG_")
 }
 
 /// Adds `flag` to the compiler flags that the caller of this program has set in the variable
@@ -88,6 +100,16 @@ pub(crate) fn target_directory() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_build_set_is_not_passed_on_and_what_a_user_chose_is() {
+        for variable in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "RUSTC_WORKSPACE_WRAPPER"] {
+            assert!(describes_a_build(variable), "{variable}");
+        }
+        for variable in ["RUSTC_WRAPPER", "RUSTFLAGS", "CARGO_TARGET_DIR", "CARGO_HOME", "PATH"] {
+            assert!(!describes_a_build(variable), "{variable}");
+        }
+    }
 
     #[test]
     fn lines_of_output_are_read_and_the_end_of_the_command_is_told() {

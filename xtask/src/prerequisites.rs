@@ -10,7 +10,7 @@ mod program;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::cargo::{cargo, output_of, succeeds, target_directory};
+use crate::cargo::{cargo, forget_variables_of_a_build, output_of, succeeds, target_directory};
 use crate::checkout;
 
 use program::{end_within, find, quiet};
@@ -206,6 +206,7 @@ pub(crate) fn cargo_of(version: &str) -> Result<Command, String> {
     rust(version)?;
     let mut command = Command::new("rustup");
     command.args(["run", version, "cargo"]).current_dir(checkout::root()).stdin(Stdio::null());
+    forget_variables_of_a_build(&mut command);
     Ok(command)
 }
 
