@@ -235,8 +235,9 @@ fn even_cuts(partitions: &[SeenPartition], warm_quarters: u128, budget: CutBudge
         if former > 0 {
             wanted = wanted.max(2);
         }
-        // Hashes and slots are not cut.
-        while wanted - 1 > left || wanted > one.width {
+        // Hashes and slots are not cut, nor keys that differ behind their first eight bytes, whose
+        // range has no width.
+        while wanted > 1 && (wanted - 1 > left || wanted > one.width) {
             wanted /= 2;
         }
         *pieces = wanted;
@@ -321,6 +322,19 @@ mod tests {
         assert!((1600..=2100).contains(&write.whole_left()), "{write}");
         assert!(admitted[30..59].iter().all(|units| (99..=101).contains(units)), "{admitted:?}");
         assert!(grown.iter().any(|table| table.cuts[0].pieces >= 2), "{grown:?}");
+    }
+
+    #[test]
+    fn a_pressed_partition_of_no_width_stays_whole() {
+        let seen = |id, width| SeenPartition { id: PartitionId(id), width, is_pressed: true };
+        for more in [0, 1, 5] {
+            for former in [0, 2] {
+                let budget = CutBudget { more, raised: 0, former };
+                assert_eq!(even_cuts(&[seen(0, 0)], 40, budget), []);
+                let cuts = even_cuts(&[seen(0, 0), seen(1, 1 << 60), seen(2, 0)], 40, budget);
+                assert!(cuts.iter().all(|cut| cut.partition == PartitionId(1)), "{cuts:?}");
+            }
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@ use core::time::Duration;
 use super::*;
 use crate::access::{Access, AccessKind, ReadConsistency};
 use crate::capacity::Admission;
+use crate::on_demand::{OnDemand, OnDemandTerms};
 use crate::placement::{MoveOrder, MoveProgress, PlacementDriver};
 use crate::plan::{PlanReason, PlannedChange};
 use crate::position::PartitionBy;
@@ -328,6 +329,28 @@ fn neighbours_of_a_hot_key_that_were_left_once_stay_until_they_are_clearly_more(
         run.second(2600, every(26));
     }
     assert_eq!(run.splits + run.isolations, 1, "100 are worth it");
+}
+
+#[test]
+fn hot_keys_that_begin_with_the_same_eight_bytes_do_not_stop_the_control() {
+    let write =
+        OnDemandTerms { read: OnDemand::new(Units::whole(100)), write: OnDemand::new(Units::whole(4000)) };
+    let table = TableConfig::new(SHOP, "orders", 1, 1)
+        .partition_by(PartitionBy::Range)
+        .ceilings(Ceilings { read: 3000, write: 1000 })
+        .on_demand(write);
+    let hottest = |access: u64| u64::from(!access.is_multiple_of(3)) * 7;
+    for hot in [hottest as fn(u64) -> u64, |access| mixed(access) % 1000] {
+        let mut run = Run::new(table.clone());
+        for _ in 0..150 {
+            run.second(2400, |access| format!("customer-{:06}", hot(access)));
+            let now = at(run.second * 1000);
+            for plan in run.control.grow(&run.capacity, now) {
+                run.control.carry_out(&run.capacity, &plan, &mut run.driver, now).unwrap();
+            }
+        }
+        assert!(run.splits + run.isolations > 0 && run.partitions() < 100, "{}", run.partitions());
+    }
 }
 
 #[test]
