@@ -54,7 +54,10 @@ pub const TABLE: &[(&str, &str)] = &[
     ("tidegate_permits_expired", "Permits that expired before they were settled"),
     ("tidegate_http_requests", "Requests by route and status"),
     ("tidegate_faults", "Requests rejected before a decision, by fault"),
-    ("tidegate_panics", "Handlers that panicked, which is a defect; their callers got an error"),
+    (
+        "tidegate_panics",
+        "Handlers and background tasks that panicked, which is a defect; the callers of handlers got an error, tasks began anew",
+    ),
     ("tidegate_connections", "Open connections"),
     ("tidegate_listener_connections", "Open connections by listener"),
     ("tidegate_connections_accepted", "Connections accepted"),

@@ -2,6 +2,7 @@
 
 use core::future::Future;
 use core::panic::AssertUnwindSafe;
+use core::time::Duration;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::Ordering;
 
@@ -21,6 +22,17 @@ pub(crate) async fn caught<T>(metrics: &Metrics, handler: impl Future<Output = T
         Fault::new(FaultCode::Internal, "the daemon met a defect of its own and gave up this request")
             .fix("report the panic in the log of the daemon")
     })
+}
+
+/// How long a background task that has panicked waits before it begins anew.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// Runs a background task to its end. When it panics, that is counted, and it begins anew: without
+/// it the daemon would go on half alive, permits would never expire and connections never time out.
+pub(crate) async fn kept_running<F: Future<Output = ()>>(metrics: &Metrics, task: impl Fn() -> F) {
+    while caught(metrics, task()).await.is_err() {
+        tokio::time::sleep(RESTART_AFTER).await;
+    }
 }
 
 /// Has every panic of this process written to its log, at most one each ten seconds, in place of a
@@ -58,6 +70,18 @@ impl PlantedPanic {
 mod tests {
     use super::*;
     use crate::written_log::WrittenLog;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_background_task_that_panics_is_counted_and_begins_anew() {
+        let metrics = Metrics::new();
+        let begun = core::cell::Cell::new(0);
+        let task = async || {
+            begun.set(begun.get() + 1);
+            assert!(begun.get() > 2, "turn {}", begun.get());
+        };
+        kept_running(&metrics, task).await;
+        assert_eq!((begun.get(), metrics.shared().panics.load(Ordering::Relaxed)), (3, 2));
+    }
 
     /// The hook is one for the whole process: panics of other tests go to the one before.
     #[test]

@@ -34,6 +34,7 @@ use crate::members::Members;
 use crate::membership::keep_joined;
 use crate::metrics::{MetricSources, Metrics};
 use crate::override_history::History;
+use crate::panics::kept_running;
 use crate::policy_file::PolicyFile;
 use crate::policy_follower::follow;
 use crate::protocol::RESP_NAMESPACE;
@@ -229,17 +230,28 @@ fn spawn_tasks<L: Refresh + 'static>(
         }
     };
     let mut tasks = vec![
-        tokio::spawn(tick(Arc::clone(daemon))),
-        tokio::spawn(sweep(Arc::clone(daemon))),
-        tokio::spawn(watch_clock(Arc::clone(daemon))),
-        tokio::spawn(look_at(files)),
+        spawn(daemon, tick),
+        spawn(daemon, sweep),
+        spawn(daemon, watch_clock),
+        spawn(daemon, move |_| look_at(files.clone())),
     ];
     if daemon.shared.is_some() {
-        tasks.push(tokio::spawn(keep_joined(Arc::clone(daemon))));
-        let driver = daemon.driver.clone();
-        tasks.push(tokio::spawn(async move { driver.run_lease_renewal().await }));
+        tasks.push(spawn(daemon, keep_joined));
+        tasks.push(spawn(daemon, async |daemon| daemon.driver.run_lease_renewal().await));
     }
     tasks
+}
+
+/// Starts a background task, which begins anew should it panic.
+fn spawn<F>(
+    daemon: &Arc<DaemonContext>,
+    task: impl Fn(Arc<DaemonContext>) -> F + Send + Sync + 'static,
+) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let daemon = Arc::clone(daemon);
+    tokio::spawn(async move { kept_running(&daemon.metrics, || task(Arc::clone(&daemon))).await })
 }
 
 /// Gives shares of the engine's tables to namespaces whose limits arrive with requests.
