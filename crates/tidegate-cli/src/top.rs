@@ -166,7 +166,11 @@ fn tenants(top: &TopKeysBody) -> Columns<6> {
 
 /// The least and the most it may be.
 fn between(refusals: u64, error: u64) -> String {
-    if error == 0 { refusals.to_string() } else { format!("{} to {refusals}", refusals - error) }
+    if error == 0 {
+        refusals.to_string()
+    } else {
+        format!("{} to {refusals}", refusals.saturating_sub(error))
+    }
 }
 
 fn reasons(key: &RefusedKeyBody) -> String {

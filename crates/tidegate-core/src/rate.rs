@@ -2,7 +2,7 @@
 //! nanoseconds.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::{IntErrorKind, NonZeroU64, ParseIntError};
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -136,8 +136,12 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, RateError> {
         let form = || RateError::Form(text.to_owned());
         let (units, span) = text.split_once('/').ok_or_else(form)?;
-        let units: u64 = units.trim().parse().map_err(|_| form())?;
+        let units = units.trim();
         let per = parse_span(span.trim()).ok_or_else(form)?;
+        let units: u64 = units.parse().map_err(|error: ParseIntError| match error.kind() {
+            IntErrorKind::PosOverflow => RateError::TooFast(text.to_owned()),
+            _ => form(),
+        })?;
         Self::new(units, per).map_err(|error| match error {
             RateError::Zero(_) => RateError::Zero(text.to_owned()),
             RateError::Span(_) => RateError::Span(text.to_owned()),
@@ -259,6 +263,9 @@ impl TryFrom<&str> for TimeSpan {
 /// A span as [`parse_span`] reads it: the largest unit that divides it (`10m`, `1500ms`, `1d`).
 pub fn format_span(span: Duration) -> String {
     let nanos = duration_nanos(span);
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
     let (name, scale) = SPAN_UNITS
         .iter()
         .filter(|(name, _)| *name != "w")

@@ -1,6 +1,7 @@
 //! Where in a configuration something stands: `namespaces.api.limits[2].rate`.
 
 use core::fmt;
+use std::sync::Arc;
 
 use crate::printable::shown;
 
@@ -19,7 +20,7 @@ pub(crate) enum ProblemSpot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Segment {
     /// Into the entry of a mapping with this key.
-    Key(Box<str>),
+    Key(Arc<str>),
     /// Into the entry of a list with this index.
     Index(usize),
 }

@@ -185,7 +185,12 @@ impl<'a> ShapeChecker<'a, '_> {
 
     fn scalar(&mut self, allowed: &Allowed<'a>, scalar: &Scalar, node: &Node, path: &Path) -> Value {
         if scalar.is_null() {
-            return self.wrong(allowed, path, node, "there is no value", "give one, or remove the key");
+            let fix = match path.to_string().as_str() {
+                // A document without the key is taken for half of one while there are namespaces.
+                "namespaces" => "add a namespace below it, or write `namespaces: {}` for none",
+                _ => "give one, or remove the key",
+            };
+            return self.wrong(allowed, path, node, "there is no value", fix);
         }
         let text = match expand(&scalar.text, self.env) {
             Ok(text) => text,

@@ -83,7 +83,7 @@ impl Node {
         for segment in path.segments() {
             let next = match (segment, &node.content) {
                 (Segment::Key(key), Content::Mapping(entries)) => {
-                    entries.iter().find(|entry| entry.key == *key).map(|entry| (&entry.value, entry.key_at))
+                    entries.iter().find(|entry| *entry.key == **key).map(|entry| (&entry.value, entry.key_at))
                 }
                 (Segment::Index(index), Content::Sequence(items)) => {
                     items.get(*index).map(|item| (item, item.at))

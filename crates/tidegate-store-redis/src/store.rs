@@ -22,6 +22,9 @@ use crate::stats::{Loss, RedisStats, add};
 /// the bound of a reply.
 const NOTES_SCANNED: usize = 100;
 
+/// The most replies of one scan: pages may be nearly empty where many notes were removed.
+const SCAN_REPLIES_MAX: usize = 16 * NOTES_MAX / NOTES_SCANNED;
+
 /// The most notes of one kind that are read, and their bytes, as
 /// [`MemoryConfig`](tidegate_store::MemoryConfig) has them. Beyond them the store is unavailable
 /// for reading notes: something else fills the hash, or the server makes its answers up.
@@ -163,7 +166,7 @@ impl RedisStore {
         let mut found = BTreeMap::new();
         let mut cursor = b"0".to_vec();
         let mut bytes = 0;
-        loop {
+        for _ in 0..SCAN_REPLIES_MAX {
             let mut command = Cmd::new();
             command
                 .arg("HSCAN")
@@ -186,6 +189,8 @@ impl RedisStore {
             }
             cursor = next;
         }
+        // A server that never ends its scan does not speak as Redis does.
+        Err(self.shared.error_for_one(&CallError::Unreadable))
     }
 }
 

@@ -22,6 +22,10 @@ fn bad_numbers_name_the_limit_and_the_value_and_say_what_to_write() {
             "limit \"per-user\": rate \"0/s\" admits nothing; use at least 1 unit, or block the key",
         ),
         (
+            Limit::rate("per-user", "99999999999999999999/s"),
+            "limit \"per-user\": rate \"99999999999999999999/s\" is above 1000000000 units a second, the largest that is counted exactly; count in larger units",
+        ),
+        (
             Limit::rate("per-user", "fast"),
             "limit \"per-user\": rate \"fast\" is not written as units/span; write for example 100/s, 5/10m or 1000/1d",
         ),
@@ -55,11 +59,11 @@ fn bad_numbers_name_the_limit_and_the_value_and_say_what_to_write() {
         ),
         (
             Limit::fixed("exports", 5, Duration::ZERO),
-            "limit \"exports\": window 0ns is not between 1us and 366d; use a span in that range, or `calendar` for years",
+            "limit \"exports\": window 0s is not between 1us and 366d; use a span in that range, or `calendar` for years",
         ),
         (
             Limit::concurrency("parallel", 5, "0s"),
-            "limit \"parallel\": hold 0ns is not between 1us and 366d; use the longest time a request may take",
+            "limit \"parallel\": hold 0s is not between 1us and 366d; use the longest time a request may take",
         ),
         (Limit::rate("", "10/s"), "limit \"\": a name has 1 to 128 bytes; name it"),
         (

@@ -167,6 +167,13 @@ fn address(text: &str, unix: bool) -> Result<Address, (String, String)> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Address::Tcp(address));
     }
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((_, port)) = text.rsplit_once(':').filter(|(_, port)| is_port(port))
+        && port.parse::<u16>().is_err()
+    {
+        let what = format!("port {} of \"{}\" is out of range", shown(port), shown(text));
+        return Err((what, "use a port up to 65535; with 0 the system chooses a free one".to_owned()));
+    }
     let what = format!("\"{}\" is not an address with a port", shown(text));
     let fix = match text.rsplit_once(':') {
         Some(("", port)) if port.parse::<u16>().is_ok() => {

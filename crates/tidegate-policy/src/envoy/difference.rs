@@ -1,5 +1,7 @@
 //! Differences between the peer and Tidegate for a file, under the semantics in force.
 
+use std::collections::{BTreeSet, HashSet};
+
 use super::Semantics;
 use super::glob;
 use super::read::{Document, WrittenDescriptor};
@@ -63,15 +65,14 @@ fn level(descriptors: &[WrittenDescriptor], seen: &mut SeenFeatures, notes: &mut
 
 /// Siblings that the peer takes for one another, because it joins key and value with an underscore.
 fn collisions(descriptors: &[WrittenDescriptor], notes: &mut Report<'_>) {
-    // Only keys with an underscore can be another key and the beginning of its value.
-    let mut keys: Vec<&str> = descriptors.iter().map(|one| &*one.key).collect();
-    keys.sort_unstable();
-    keys.dedup();
+    let keys: HashSet<&str> = descriptors.iter().map(|one| &*one.key).collect();
+    // Only at the lengths of keys: a value may have thousands of underscores.
+    let lengths: BTreeSet<usize> = keys.iter().map(|key| key.len()).collect();
     for one in descriptors {
         let composite = one.composite();
-        let splits = composite.match_indices('_').map(|(at, _)| (&composite[..at], &composite[at + 1..]));
-        for (key, value) in splits {
-            if key != &*one.key && keys.binary_search(&key).is_ok() {
+        let splits = lengths.iter().filter(|at| composite.as_bytes().get(**at) == Some(&b'_'));
+        for (key, value) in splits.map(|at| (&composite[..*at], &composite[at + 1..])) {
+            if key != &*one.key && keys.contains(key) {
                 let what = format!(
                     "the peer also matches this with key \"{}\" and value \"{}\", which is not done here",
                     shown(key),

@@ -64,7 +64,8 @@ pub enum RequestError {
     NoDescriptors,
     /// The limit of a descriptor has no unit that there is.
     Unit(i32),
-    /// The attributes match more descriptors of the files than [`DESCRIPTORS_MAX`].
+    /// The attributes match more descriptors of the files than [`DESCRIPTORS_MAX`], or thousands of
+    /// ways to none.
     TooManyDescriptors,
 }
 
@@ -75,7 +76,8 @@ impl core::fmt::Display for RequestError {
             Self::NoDescriptors => f.write_str("the request has no descriptors; send at least one"),
             Self::TooManyDescriptors => write!(
                 f,
-                "the attributes match more than {DESCRIPTORS_MAX} descriptors of the files; send fewer attributes"
+                "the attributes match more than {DESCRIPTORS_MAX} descriptors of the files, or too many above them; send fewer \
+                 attributes"
             ),
             Self::Unit(number) => {
                 let range = "use 1 (second) to 6 (year), or 7 (week)";

@@ -218,35 +218,32 @@ impl Domain {
     }
 
     /// The paths from the top to a rule all of whose entries are among these attributes, each as
-    /// the descriptor that takes it; `None` if there are more than `most`.
+    /// the descriptor that takes it; `None` if there are more than `most`, or if more than
+    /// [`STEPS_MAX`] lead nowhere.
     pub(super) fn paths<'a>(
         &self,
         attributes: &[(&'a str, &'a str)],
         most: usize,
     ) -> Option<Vec<Vec<(&'a str, &'a str)>>> {
-        let mut found = Vec::new();
-        self.add_paths(&self.nodes[0], attributes, &mut Vec::new(), &mut found, most).then_some(found)
+        let mut search = PathSearch { attributes, most, steps: 0, above: Vec::new(), found: Vec::new() };
+        self.search(&self.nodes[0], &mut search).then_some(search.found)
     }
 
-    fn add_paths<'a>(
-        &self,
-        node: &DescriptorNode,
-        attributes: &[(&'a str, &'a str)],
-        above: &mut Vec<(&'a str, &'a str)>,
-        found: &mut Vec<Vec<(&'a str, &'a str)>>,
-        most: usize,
-    ) -> bool {
-        attributes.iter().all(|&(key, value)| {
+    /// Adds the paths below `node`; false once there are too many.
+    fn search(&self, node: &DescriptorNode, search: &mut PathSearch<'_, '_>) -> bool {
+        search.attributes.iter().all(|&(key, value)| {
             let Some(child) = self.child(node, key, value).map(|index| &self.nodes[index]) else {
                 return true;
             };
-            above.push((key, value));
+            search.steps += 1;
+            search.above.push((key, value));
             if child.rule.is_some() {
-                found.push(above.clone());
+                search.found.push(search.above.clone());
             }
-            let fits = found.len() <= most && self.add_paths(child, attributes, above, found, most);
-            above.pop();
-            fits
+            let is_bounded = search.found.len() <= search.most && search.steps <= STEPS_MAX;
+            let is_complete = is_bounded && self.search(child, search);
+            search.above.pop();
+            is_complete
         })
     }
 
@@ -255,6 +252,22 @@ impl Domain {
         self.nodes.iter().filter_map(|node| node.rule.as_ref())
     }
 }
+
+/// A search for the paths to rules.
+struct PathSearch<'a, 's> {
+    attributes: &'s [(&'a str, &'a str)],
+    /// The most paths.
+    most: usize,
+    /// The nodes that were met, with a rule or without.
+    steps: usize,
+    /// The entries that lead to the node that is looked at.
+    above: Vec<(&'a str, &'a str)>,
+    found: Vec<Vec<(&'a str, &'a str)>>,
+}
+
+/// The nodes of the paths of one request together. An attribute may stand on a path several times:
+/// 64 of them would meet 64^3 nodes below three keys of `*`.
+const STEPS_MAX: usize = 8192;
 
 /// The nodes from the top to a rule.
 #[derive(Debug)]

@@ -42,9 +42,14 @@ impl UnreadableDocument {
 
 /// Whether `${` stands where no quote is open, so that YAML reads a mapping there.
 fn has_bare_variable(line: &str) -> bool {
-    line.match_indices("${").any(|(at, _)| {
-        let before = &line[..at];
-        ['"', '\''].iter().all(|quote| before.matches(*quote).count().is_multiple_of(2))
+    let (mut in_double, mut in_single) = (false, false);
+    line.char_indices().any(|(at, character)| {
+        match character {
+            '"' => in_double = !in_double,
+            '\'' => in_single = !in_single,
+            _ => {}
+        }
+        character == '$' && line[at..].starts_with("${") && !in_double && !in_single
     })
 }
 

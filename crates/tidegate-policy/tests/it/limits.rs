@@ -81,7 +81,7 @@ fn windows_and_holds_are_spans_of_at_most_a_year() {
         (
             "{ name: a, concurrency: { limit: 1, hold: 0s } }",
             &[
-                ".concurrency.hold: hold 0ns is not between 1us and 366d; use the longest time a request may take",
+                ".concurrency.hold: hold 0s is not between 1us and 366d; use the longest time a request may take",
             ],
         ),
         (

@@ -155,7 +155,12 @@ fn a_wrong_type_says_what_was_expected() {
             "just words",
             &["t.yaml:1:1: expected a mapping, found \"just words\"; write `key: value` entries under it"],
         ),
-        ("namespaces:\n", &["t.yaml:1:11: namespaces: there is no value; give one, or remove the key"]),
+        (
+            "namespaces:\n",
+            &[
+                "t.yaml:1:11: namespaces: there is no value; add a namespace below it, or write `namespaces: {}` for none",
+            ],
+        ),
     ]);
 }
 
@@ -197,6 +202,12 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
         (
             "listen: { http: 80 }",
             &["t.yaml:1:17: listen.http: \"80\" is not an address with a port; write 127.0.0.1:80"],
+        ),
+        (
+            "listen: { http: 127.0.0.1:99999 }",
+            &[
+                "t.yaml:1:17: listen.http: port 99999 of \"127.0.0.1:99999\" is out of range; use a port up to 65535; with 0 the system chooses a free one",
+            ],
         ),
         (
             "listen: { http: 10.0.0.1 }",
@@ -293,7 +304,7 @@ fn sizes_times_and_counts_stay_in_their_bounds() {
         (
             "http: { bounds: { drain_timeout: 2h } }",
             &[
-                "t.yaml:1:34: http.bounds.drain_timeout: drain_timeout \"2h\" is out of range; use a span from 0ns to 1h",
+                "t.yaml:1:34: http.bounds.drain_timeout: drain_timeout \"2h\" is out of range; use a span from 0s to 1h",
             ],
         ),
         ("log: { refusals: 0/s }", &["t.yaml:1:18: log.refusals: \"0/s\" writes no line; write off"]),

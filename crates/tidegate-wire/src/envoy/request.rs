@@ -171,7 +171,10 @@ impl<'a> Descriptor<'a> {
 
     /// The number of a key where it stands for the `nth` time, which is at least the second.
     fn number(&self, key: &str, nth: usize) -> usize {
-        let taken = |entry: &Entry| entry.key.strip_prefix(key)?.strip_prefix('.')?.parse().ok();
+        // As a number is written here: `parse` would take a sign and zeros before it.
+        let written =
+            |digits: &str| digits.parse().ok().filter(|number: &usize| number.to_string() == digits);
+        let taken = |entry: &Entry| written(entry.key.strip_prefix(key)?.strip_prefix('.')?);
         let mut taken: SmallVec<[usize; 4]> =
             self.entries.iter().filter_map(taken).filter(|taken| *taken > 1).collect();
         taken.sort_unstable();

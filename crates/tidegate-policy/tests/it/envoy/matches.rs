@@ -32,6 +32,22 @@ fn an_unknown_domain_has_no_limit_and_is_told_apart_for_the_metrics() {
 }
 
 #[test]
+fn attributes_that_lead_nowhere_in_thousands_of_ways_are_refused() {
+    let any = |below: &str| format!("{{ key: '*', descriptors: [{below}] }}");
+    let one = "{ key: path, rate_limit: { unit: minute, requests_per_unit: 1 } }";
+    let names: Vec<String> = (0..64).map(|index| format!("a{index}")).collect();
+    let attributes: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
+    let descriptors = |levels: usize, attributes: &[(&str, &str)]| {
+        let tree = (0..levels).fold(one.to_owned(), |below, _| any(&below));
+        files(&domain(&[&tree])).descriptors("d", attributes).map(|found| found.len())
+    };
+    assert_eq!(descriptors(2, &attributes), Ok(0), "64 times 64");
+    // A million million ways: the answer does not wait for them.
+    assert_eq!(descriptors(7, &attributes), Err(RequestError::TooManyDescriptors));
+    assert_eq!(descriptors(2, &[("b", "v"), ("path", "v")]), Ok(4));
+}
+
+#[test]
 fn a_request_without_domain_or_descriptors_is_its_senders_mistake() {
     let files = numbered(&["key: a"]);
     let descriptors = [Descriptor::new([("a", "x")])];

@@ -117,4 +117,8 @@ fn a_key_that_is_called_as_the_repetition_of_another_loses_no_value() {
     assert_eq!(names(&["a", "a.2", "a", "a"]), ["a", "a.2", "a.3", "a.4"]);
     assert_eq!(names(&["a", "a", "a", "a.3", "a.2"]), ["a", "a.4", "a.5", "a.3", "a.2"]);
     assert_eq!(names(&["a", "a", "a.2", "a.2"]), ["a", "a.3", "a.2", "a.2.2"]);
+    // A key that is not written as the repetition of another takes no name of it.
+    for other in ["a.02", "a.+2", "a.2x", "a.", "a.99999999999999999999"] {
+        assert_eq!(names(&["a", "a", other]), ["a", "a.2", other]);
+    }
 }
