@@ -16,6 +16,7 @@ use std::pin::Pin;
 
 use serde::Serialize;
 use tidegate_policy::policy::claims::CLASS;
+use tidegate_wire::operation::WAIT_MS;
 
 use self::connection::within_deadline_after;
 use self::token::token;
@@ -48,7 +49,7 @@ pub(crate) async fn check(
         };
         // A namespace without tables takes the words of an access as attributes like others, which
         // only the answer tells. So a look comes first, and nothing is charged for a wrong name.
-        let look = CheckOptions { peek: true, ..options.clone() };
+        let look = CheckOptions { peek: true, wait: None, ..options.clone() };
         let looked = Question { cost: None, ..question.clone() };
         let looked = check_in_words(daemon, &looked, &look, token).await?;
         if looked.decision == "admit" && looked.access.is_none() {
@@ -72,19 +73,21 @@ async fn check_in_words(
     options: &CheckOptions,
     token: Option<&str>,
 ) -> Result<CheckAnswer, ClientError> {
-    if options.wait.is_some() {
-        let why = format!("over {} there is no --wait; leave it out, or ask over http://", daemon.at);
-        return Err(ClientError::Untaken(why));
-    }
     let resource = options.resource.iter().map(|name| ("resource".to_owned(), name.clone()));
     let class = options.class.iter().map(|class| (CLASS.to_owned(), class.as_str().to_owned()));
-    let words: Vec<_> = question.access.words().into_iter().chain(resource).chain(class).collect();
+    let wait = options.wait_ms().map(|millis| (WAIT_MS.to_owned(), millis.to_string()));
+    let words = question.access.words().into_iter().chain(resource).chain(class).chain(wait);
+    let words: Vec<_> = words.collect();
     let question = Question {
         attributes: question.attributes.iter().cloned().chain(words).collect(),
         ..question.clone()
     };
     if let Some(name) = question.duplicate() {
-        let flag = if name == CLASS { "class" } else { name };
+        let flag = match name {
+            CLASS => "class",
+            WAIT_MS => "wait",
+            name => name,
+        };
         let why = format!("over {} \"{name}\" is an attribute as well as --{flag}; leave one out", daemon.at);
         return Err(ClientError::Untaken(why));
     }

@@ -10,6 +10,7 @@ use tidegate_core::rate::parse_span;
 use tidegate_engine::{RequestError, numbers_in_words};
 use tidegate_net::reply::{self, Reply};
 use tidegate_policy::envoy::FileRule;
+use tidegate_policy::nearest;
 use tidegate_policy::policy::authorization::Verb;
 use tidegate_wire::leases::AcknowledgedBody;
 use tidegate_wire::retry_after::millis_up;
@@ -20,7 +21,7 @@ use utoipa::ToSchema;
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::engine_fault::engine_fault;
+use crate::engine_fault::{SHOWN_BYTES, engine_fault};
 use crate::envoy_files::EnvoyFiles;
 use crate::limit_descriptions::{NamespaceAnswer, TableDescription, describe_namespace};
 use crate::metrics;
@@ -158,9 +159,6 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 /// The parameters of `/v1/limits`.
 const LIMITS: Accepted = Accepted { route: "/v1/limits", once: &["namespace"], repeated: &[] };
 
-/// How much of a name that is not known is quoted, in bytes.
-const SHOWN_BYTES_MAX: usize = 128;
-
 /// The status of a daemon that is ready.
 const READY: &str = "ok";
 
@@ -195,8 +193,7 @@ impl Desk<'_> {
         }
         let domains = self.domains(wanted);
         if let (Some(wanted), true) = (wanted, namespaces.is_empty() && domains.is_empty()) {
-            let detail = format_args!("namespace \"{wanted}\" does not exist");
-            return Err(Fault::new(FaultCode::UnknownNamespace, detail).fix("leave the query out to see all"));
+            return Err(self.unknown_namespace(wanted));
         }
         let mut overrides = self.described();
         overrides.retain(|one| wanted.is_none_or(|wanted| one.is_of(wanted)));
@@ -295,19 +292,17 @@ impl Desk<'_> {
                 Some(rules.chain([metrics::OVERRIDE.to_owned()]).collect())
             }),
         };
-        let shown = shortened(namespace, SHOWN_BYTES_MAX);
         match (limits, limit) {
             (None, _) if namespace == RESP_NAMESPACE || self.daemon.refused_keys.knows(namespace) => Ok(()),
-            (None, _) => {
-                let detail = format_args!("namespace \"{shown}\" does not exist");
-                Err(Fault::new(FaultCode::UnknownNamespace, detail)
-                    .fix("see GET /v1/limits for the namespaces there are"))
-            }
+            (None, _) => Err(self.unknown_namespace(namespace)),
             (Some(limits), Some(limit)) if !limits.iter().any(|known| known == limit) => {
-                let limit = shortened(limit, SHOWN_BYTES_MAX);
-                let detail = format_args!("namespace \"{shown}\" has no limit \"{limit}\"");
-                Err(Fault::new(FaultCode::UnknownLimit, detail)
-                    .fix("see GET /v1/limits for the limits there are"))
+                let shown = shortened(limit, SHOWN_BYTES);
+                let detail = format_args!("namespace \"{namespace}\" has no limit \"{shown}\"");
+                let fix = match nearest(limit, limits.iter().map(String::as_str)) {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None => "see GET /v1/limits for the limits there are".to_owned(),
+                };
+                Err(Fault::new(FaultCode::UnknownLimit, detail).fix(fix))
             }
             (Some(_), _) => Ok(()),
         }

@@ -5,7 +5,6 @@ use core::convert::Infallible;
 use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
-use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::future::Either;
@@ -15,8 +14,8 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tidegate_net::connections::{
-    ConnectionActivity, ConnectionCommand, DeliveredBody, MonitoredStream, OpenConnection, PeerShutdown,
-    StreamExecutor, StreamSet,
+    ConnectionActivity, ConnectionCommand, DeliveredBody, HiddenEndLooks, MonitoredStream, OpenConnection,
+    PeerShutdown, StreamExecutor, StreamSet,
 };
 use tidegate_net::reply::{self, Reply, ReplyBody};
 use tidegate_net::tls::{Tls, names_in};
@@ -271,11 +270,6 @@ fn http(streams: StreamExecutor, bounds: &Bounds, is_proxy: bool) -> Builder<Str
     builder
 }
 
-/// How often a connection looks for the end of its client's output while a request waits and unread
-/// bytes lie before that end. Half of the 100 ms within which a client that left is out of the
-/// queue.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
-
 /// Serves one connection until it ends or is told to, with its streams if they are answered
 /// together.
 async fn run<T, B>(
@@ -296,7 +290,7 @@ async fn run<T, B>(
     let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
     let mut is_registered = false;
     let mut is_finishing = false;
-    let mut look = None;
+    let mut looks = HiddenEndLooks::default();
     let ended = poll_fn(|cx| {
         loop {
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -316,14 +310,9 @@ async fn run<T, B>(
                 }
                 ConnectionCommand::Serve | ConnectionCommand::Finish => {}
             }
-            if !line.is_unwatched() {
+            if looks.poll_next(line, cx).is_pending() {
                 return Poll::Pending;
             }
-            let sleep = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
-            if look.get_or_insert_with(sleep).as_mut().poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            look = None;
         }
     })
     .await;

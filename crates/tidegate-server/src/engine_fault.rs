@@ -4,9 +4,14 @@ use tidegate_capacity::CapacityError;
 use tidegate_core::{GateError, Timestamp, error_chain};
 use tidegate_engine::{AdminError, BuildError, RequestError};
 use tidegate_policy::nearest;
+use tidegate_wire::text::shortened;
 use tidegate_wire::{Fault, FaultCode, retry_after};
 
 use crate::context::Desk;
+use crate::envoy_files::EnvoyFiles;
+
+/// How much of a name that is not known is quoted, in bytes.
+pub(crate) const SHOWN_BYTES: usize = 128;
 
 impl Desk<'_> {
     /// The fault of a request that was not decided. For a namespace that does not exist it names
@@ -14,11 +19,26 @@ impl Desk<'_> {
     /// know the names of others then.
     pub(crate) fn request_fault(&self, error: &RequestError, now: Timestamp) -> Fault {
         let fault = engine_fault(error, now);
-        let RequestError::UnknownNamespace(namespace) = error else { return fault };
+        match error {
+            RequestError::UnknownNamespace(namespace) => self.with_nearest_namespace(fault, namespace),
+            _ => fault,
+        }
+    }
+
+    /// The fault of a list of a namespace, or of a domain of files, that does not exist.
+    pub(crate) fn unknown_namespace(&self, name: &str) -> Fault {
+        let detail = format_args!("namespace \"{}\" does not exist", shortened(name, SHOWN_BYTES));
+        let fault = Fault::new(FaultCode::UnknownNamespace, detail);
+        self.with_nearest_namespace(fault.fix("see GET /v1/limits for the namespaces there are"), name)
+    }
+
+    fn with_nearest_namespace(&self, fault: Fault, name: &str) -> Fault {
         if self.in_force.config.authorization.is_some() {
             return fault;
         }
-        match nearest(namespace, self.in_force.engine.namespaces()) {
+        let files = self.in_force.config.envoy_ratelimit.as_ref().map(EnvoyFiles::get);
+        let domains = files.iter().flat_map(|files| files.domains());
+        match nearest(name, self.in_force.engine.namespaces().chain(domains)) {
             Some(near) => fault.fix(format!("did you mean \"{near}\"? see GET /v1/limits")),
             None => fault,
         }

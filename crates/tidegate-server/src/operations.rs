@@ -142,10 +142,9 @@ impl Desk<'_> {
         let mut request = self.with_named(request, check.resource.as_deref(), &access, caller)?;
         if !wait.is_zero() {
             if self.files_of(&check.namespace).is_some() {
-                return Err(unwaiting_domain(&check.namespace));
+                return Err(unwaiting_domain(&check.namespace, "wait_ms"));
             }
-            let most = self.in_force.config.planes.wait_max(request.resource, request.class);
-            let wait = most.map_or(wait, |most| wait.min(most));
+            let wait = self.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
             request.may_wait_until = Some(self.daemon.clock.now().saturating_add(wait));
             request.waiting_bytes = held_bytes + self.logged_bytes(&request);
         }
@@ -409,7 +408,7 @@ impl Desk<'_> {
         let would_reset = if let Some(files) = self.files_of(request.namespace) {
             Box::pin(self.counters_of_domain(&files, request, limit, now)).await?
         } else {
-            let fault = |error| engine_fault(&error, now);
+            let fault = |error| self.request_fault(&error, now);
             let counters = self.in_force.engine.counters_of(request, limit, now).map_err(fault)?;
             let previewed = |(limit, scope, in_force): (&Limit, ScopeValues, &Algorithm)| PreviewedCounter {
                 limit: limit.name.clone(),
@@ -446,10 +445,11 @@ impl Desk<'_> {
     }
 }
 
-fn unwaiting_domain(domain: &str) -> Fault {
+/// The fault of a request to a domain of files that says in `field` how long it waits.
+pub(crate) fn unwaiting_domain(domain: &str, field: &'static str) -> Fault {
     let what = format!("\"{domain}\" is a domain of `envoy_ratelimit` files, whose requests do not wait");
     Fault::new(FaultCode::NotAvailable, what)
-        .field("wait_ms")
+        .field(field)
         .fix("leave it out, and come back after Retry-After")
 }
 

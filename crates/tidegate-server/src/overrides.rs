@@ -322,6 +322,9 @@ impl Desk<'_> {
     fn fault(&self, unchanged: Unchanged) -> Fault {
         match unchanged {
             Unchanged::Fault(fault) => *fault,
+            Unchanged::Engine(AdminError::Request(error)) => {
+                self.request_fault(&error, self.daemon.clock.now())
+            }
             Unchanged::Engine(error) => admin_fault(&error, self.daemon.clock.now()),
             Unchanged::Store(error) => {
                 let fault = Fault::new(FaultCode::StoreUnavailable, error);

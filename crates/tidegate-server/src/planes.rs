@@ -49,6 +49,7 @@ pub struct PlaneSettings(Arc<Known>);
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Known {
     resources: HashMap<String, ResourcePolicy>,
+    namespaces: HashSet<String>,
     /// The names of the tables of each namespace that has some.
     tables: HashMap<String, HashSet<String>>,
     /// The namespaces with tables in which the words `table`, `key`, `kind` and `size` describe an
@@ -67,7 +68,13 @@ impl PlaneSettings {
             let names = namespace.tables.iter().map(|table| table.name.clone());
             (namespace.name.clone(), names.collect())
         });
-        Self(Arc::new(Known { resources: resources.collect(), tables: tables.collect(), word_tables }))
+        let namespaces = policy.namespaces.iter().map(|namespace| namespace.name.clone());
+        Self(Arc::new(Known {
+            resources: resources.collect(),
+            namespaces: namespaces.collect(),
+            tables: tables.collect(),
+            word_tables,
+        }))
     }
 
     /// How long a request of this class may wait for a place; zero: it does not wait.
@@ -76,11 +83,12 @@ impl PlaneSettings {
         resource.map_or(Duration::ZERO, |resource| resource.wait(class))
     }
 
-    /// The longest that a request of this class may wait for a place; `None` if the resource has no
-    /// queue, or none is named.
-    pub(crate) fn wait_max(&self, resource: Option<&str>, class: Class) -> Option<Duration> {
-        let resource = self.0.resources.get(resource?)?;
-        resource.queue.as_ref().map(|_| resource.wait(class))
+    /// How long a request of this class waits that asks to wait for `wait`: no longer than the
+    /// queue of its resource lets it. A resource without a queue adds no bound.
+    pub(crate) fn bounded_wait(&self, wait: Duration, resource: Option<&str>, class: Class) -> Duration {
+        let resource = resource.and_then(|name| self.0.resources.get(name));
+        let with_queue = resource.filter(|resource| resource.queue.is_some());
+        with_queue.map_or(wait, |resource| wait.min(resource.wait(class)))
     }
 
     /// Whether answers about a resource show its load.
@@ -128,7 +136,7 @@ impl PlaneSettings {
     }
 
     /// The request with the access that its caller names. A table of another namespace is an error
-    /// of its own; for a table that does not exist the engine has one.
+    /// of its own; for a table or a namespace that does not exist the engine has one.
     pub(crate) fn with_access<'a>(
         &self,
         request: Request<'a>,
@@ -139,10 +147,13 @@ impl PlaneSettings {
         Ok(request.access(access))
     }
 
-    /// Fails when the table is one of other namespaces only.
+    /// Fails when the table is one of other namespaces only, and the namespace exists.
     pub(crate) fn check_owner(&self, namespace: &str, table: &str) -> Result<(), Fault> {
         let has = |tables: &HashSet<String>| tables.contains(table);
-        if self.0.tables.get(namespace).is_some_and(has) || !self.0.tables.values().any(has) {
+        if self.0.tables.get(namespace).is_some_and(has)
+            || !self.0.tables.values().any(has)
+            || !self.0.namespaces.contains(namespace)
+        {
             return Ok(());
         }
         let what = format!(

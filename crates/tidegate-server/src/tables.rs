@@ -51,6 +51,7 @@ impl Desk<'_> {
         let wanted = (parameters.get("namespace"), parameters.get("table"));
         let partitions = match wanted {
             (Some(namespace), Some(table)) => {
+                self.check_selection(namespace, None)?;
                 self.in_force.config.planes.check_owner(namespace, table)?;
                 let partitions = engine.partition_statuses(namespace, table, now);
                 let partitions = partitions.map_err(|error| engine_fault(&error, now))?;

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::fault::{Fault, FaultCode};
 use crate::object::{self, Object};
 use crate::pairs::Pairs;
-use crate::text::Text;
+use crate::text::{Text, shortened};
 use crate::true_units::TrueUnits;
 
 /// The longest time a reservation may stay unsettled, and the default.
@@ -25,8 +25,15 @@ pub const RESERVATION_DEFAULT: Duration = Duration::from_mins(1);
 /// The longest time a check may wait for what it lacks: a minute.
 pub const WAIT_MAX: Duration = Duration::from_mins(1);
 
+/// The name of the attribute in which a request says how many milliseconds it waits at most, over
+/// protocols that have no member for it.
+pub const WAIT_MS: &str = "tidegate-wait-ms";
+
 /// The longest time a key may be blocked in one call: a year.
 pub const BLOCK_MAX: Duration = Duration::from_hours(366 * 24);
+
+/// How much of a value an error shows, in bytes.
+const SHOWN_BYTES: usize = 64;
 
 /// The longest key of a refund in bytes.
 pub const REFUND_KEY_BYTES_MAX: usize = 256;
@@ -119,22 +126,35 @@ pub struct Explain<'a> {
 impl Check<'_> {
     /// How long the request waits at most, or the fault of a wait that is too long or of no use.
     pub fn wait(&self) -> Result<Duration, Fault> {
-        let wait = Duration::from_millis(self.wait_ms);
-        if wait > WAIT_MAX {
-            let detail =
-                format_args!("wait_ms {} is out of range; it takes 0 to 60000, a minute", self.wait_ms);
-            return Err(Fault::new(FaultCode::MalformedBody, detail)
-                .field("wait_ms")
-                .fix("send at most 60000, and ask again after Retry-After"));
-        }
-        if self.peek && !wait.is_zero() {
-            let detail = format_args!("wait_ms {}: a request with `peek` does not wait", self.wait_ms);
-            return Err(Fault::new(FaultCode::MalformedBody, detail)
-                .field("wait_ms")
-                .fix("leave `wait_ms` or `peek` out"));
-        }
-        Ok(wait)
+        wait("wait_ms", self.wait_ms, self.peek)
     }
+}
+
+/// As [`Check::wait`], of a request that says it in the attribute [`WAIT_MS`].
+pub fn wait_of_attribute(value: &str, peek: bool) -> Result<Duration, Fault> {
+    // `parse` would take a sign.
+    let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let millis = value.parse().ok().filter(|_| is_number).ok_or_else(|| {
+        let shown = shortened(value, SHOWN_BYTES);
+        let detail = format_args!("{WAIT_MS} \"{shown}\" is not a number of milliseconds");
+        Fault::new(FaultCode::MalformedBody, detail).field(WAIT_MS).fix("send digits, at most 60000")
+    })?;
+    wait(WAIT_MS, millis, peek)
+}
+
+fn wait(field: &'static str, millis: u64, peek: bool) -> Result<Duration, Fault> {
+    let wait = Duration::from_millis(millis);
+    let malformed =
+        |why: &str| Fault::new(FaultCode::MalformedBody, format_args!("{field} {millis}{why}")).field(field);
+    if wait > WAIT_MAX {
+        return Err(malformed(" is out of range; it takes 0 to 60000, a minute")
+            .fix("send at most 60000, and ask again when the answer says"));
+    }
+    if peek && !wait.is_zero() {
+        return Err(malformed(": a request that only looks does not wait")
+            .fix(format!("leave {field} out, or do not only look")));
+    }
+    Ok(wait)
 }
 
 /// The body of `POST /v1/report`: this was done; charge it whether or not there is room.

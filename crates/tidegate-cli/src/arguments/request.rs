@@ -36,10 +36,17 @@ pub(crate) struct CheckOptions {
     /// The resource that serves it: its admission cursor and its bound on requests in flight apply
     #[arg(long, value_name = "RESOURCE")]
     pub(crate) resource: Option<String>,
-    /// How long to wait at most for what the request lacks, up to 1m; only the HTTP API takes it
-    /// [example: 500ms]
+    /// How long to wait at most for what the request lacks, up to 1m [example: 500ms]; over grpc://
+    /// and redis:// it is the attribute tidegate-wait-ms
     #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "peek")]
     pub(crate) wait: Option<Duration>,
+}
+
+impl CheckOptions {
+    /// The wait as a daemon takes it; one that is too long is for the daemon to refuse.
+    pub(crate) fn wait_ms(&self) -> Option<u64> {
+        self.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
+    }
 }
 
 /// The access to a table that a request makes.

@@ -131,8 +131,10 @@ fn failed(status: &tonic::Status) -> ClientError {
         | tonic::Code::PermissionDenied
         | tonic::Code::NotFound => ClientError::Untaken(status.message().to_owned()),
         tonic::Code::Unimplemented => ClientError::OtherProtocol(OTHER.to_owned()),
-        // A server of HTTP/1 or of RESP ends the connection, or answers what is no message.
-        _ if status.source().is_some() || status.message().starts_with("protocol error") => {
+        // A server of HTTP answers what is no message; the words for that are of its bytes.
+        _ if status.message().starts_with("protocol error") => ClientError::OtherProtocol(OTHER.to_owned()),
+        // One of HTTP/1 or of RESP ends the connection.
+        _ if status.source().is_some() => {
             ClientError::OtherProtocol(format!("{OTHER} ({})", status.message()))
         }
         _ => ClientError::Silent(why),

@@ -57,8 +57,7 @@ pub(super) async fn check(
     if let Some(resource) = &options.resource {
         body.insert("resource".to_owned(), json!(resource));
     }
-    if let Some(wait) = options.wait {
-        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    if let Some(millis) = options.wait_ms() {
         body.insert("wait_ms".to_owned(), json!(millis));
     }
     let (status, answer) = send(daemon, Method::POST, "/v1/check", body, token).await?;

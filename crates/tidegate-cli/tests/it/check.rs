@@ -43,6 +43,7 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
         "listen: {{ http: 127.0.0.1:{http}, grpc: 127.0.0.1:{grpc}, resp: 127.0.0.1:{resp} }}\n\
         store: {{ kind: memory }}\nnodes: [{{ name: n1, units: 16000 }}]\nresources: {{ db: {{ concurrency: 9 }} }}\n\
         namespaces:\n  plain: {{ limits: [{{ name: all, fixed: {{ limit: 50, window: 365d }} }}] }}\n  \
+        slow: {{ limits: [{{ name: one, rate: 2/s, burst: 1 }}] }}\n  \
         shop: {{ tables: [{{ name: orders, provisioned: {{ read: 8000, write: 1 }} }}] }}\n"
     ));
     let mut daemon = Daemon::start(&["--config", file.as_str()]);
@@ -92,7 +93,12 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
         assert_eq!((code, out.as_str()), (3, ""), "{protocol} at {port}: {err}");
         assert!(err.contains("if the port is one of another protocol, write "), "{protocol}: {err}");
         assert!(!err.contains(&format!("write {protocol}://")), "{protocol}: {err}");
+        assert!(!err.contains("compression"), "{protocol}: {err}");
     }
+    // Not the owner of a table of that name, which is another namespace's.
+    let (code, _, err) = ask(&ends[0], "pain user=ada --table orders --key a");
+    assert!(code == 2 && err.contains("\"pain\" does not exist"), "{err}");
+    assert!(err.contains("did you mean \"plain\"?"), "{err}");
     let (code, _, err) = ask(&ends[0], "pain user=ada");
     assert!(code == 2 && err.contains("did you mean \"plain\"?"), "{err}");
     let (code, _, err) = ask(&format!("localhost:{http}"), "plain user=ada");
@@ -113,9 +119,16 @@ fn an_access_to_a_table_is_charged_and_told_alike_at_every_door() {
         let (code, out, _) = ask(at, "shop user=ada --table orders --key a --kind write");
         assert!(code == 1 && out.starts_with("refused: table_throughput_exceeded by orders"), "{at}: {out}");
     }
-    for at in &ends[1..] {
-        let (code, _, err) = ask(at, "plain user=ada --wait 1s");
-        assert!(code == 2 && err.contains("there is no --wait; leave it out"), "{err}");
+    for at in &ends {
+        let (code, out, err) = ask(at, "plain user=ada --wait 1s");
+        assert!(code == 0 && out.starts_with("admitted: "), "{at}: {out}{err}");
+        let (code, out, err) = ask(at, "plain user=ada --wait 2m");
+        assert!(code == 2 && out.is_empty() && err.contains("120000 is out of range"), "{at}: {err}");
+        // A unit comes back twice a second: who waits gets it.
+        let (code, out, _) = ask(at, "slow user=ada");
+        assert!(code == 0 || out.contains("refused: rate_exceeded"), "{at}: {out}");
+        let (code, out, err) = ask(at, "slow user=ada --wait 5s");
+        assert!(code == 0 && out.starts_with("admitted: "), "{at}: {out}{err}");
     }
     for at in &ends {
         let (code, out, err) = ask(at, "plain user=ada --class critical");
@@ -176,9 +189,8 @@ fn every_door_of_one_daemon_gives_the_same_answers() {
     }
     // A protocol that cannot carry an option reports an error; it does not drop the option.
     for at in [&grpc, &resp] {
-        let (code, out, err) = check(at, &["--wait", "1s"]);
-        assert_eq!((code, out.as_str()), (2, ""));
-        assert!(err.contains("--wait") && err.contains("http://"), "{err}");
+        let (code, _, err) = check(at, &["tidegate-wait-ms=5", "--wait", "1s"]);
+        assert!(code == 2 && err.contains("as well as --wait; leave one out"), "{err}");
         let (code, _, err) = check(at, &["tidegate-class=sheddable", "--class", "critical"]);
         assert!(code == 2 && err.contains("as well as --class; leave one out"), "{err}");
     }

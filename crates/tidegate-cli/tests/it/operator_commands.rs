@@ -249,9 +249,26 @@ fn keys_are_blocked_listed_and_freed_and_counters_reset() {
         ("top api --reason throttled", "rate_exceeded"),
         ("top --window 2h", "1h"),
         ("top none", "\"none\" does not exist"),
+        ("top api --limit per-usr", "has no limit \"per-usr\"; did you mean \"per-user\"?"),
     ] {
         let (code, out, err) = told(&at, None, words);
         assert!(code == 2 && out.is_empty() && err.contains(hint), "{words}: {err}");
+    }
+    for words in [
+        "limits apo",
+        "top apo",
+        "block list apo",
+        "block set apo per-user user=ada --for 1m",
+        "override list apo",
+        "override set apo per-user user=ada --numbers limit=3 --reason x",
+        "reset apo user=ada",
+        "check apo user=ada --table t --key k",
+        "explain apo user=ada",
+    ] {
+        let (code, out, err) = told(&at, None, words);
+        assert!(code == 2 && out.is_empty(), "{words}: {out}{err}");
+        assert!(err.contains("\"apo\" does not exist"), "{words}: {err}");
+        assert!(err.contains("did you mean \"api\"?"), "{words}: {err}");
     }
 }
 

@@ -2,15 +2,18 @@
 
 use tidegate_core::Timestamp;
 use tidegate_policy::envoy::{self, Descriptor, DescriptorLimit};
+use tidegate_policy::policy::claims::CLASS;
 use tidegate_wire::envoy::{
     DescriptorStatus, HeaderValue, RateLimit, RateLimitDescriptor, RateLimitRequest, RateLimitResponse,
     metadata,
 };
+use tidegate_wire::operation::WAIT_MS;
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::context::Desk;
 use crate::envoy_files::CurrentFiles;
 use crate::file_domains::{is_over, retry_after};
+use crate::operations::unwaiting_domain;
 
 /// The header that says when to come back, which the peer does not send.
 const RETRY_AFTER: &str = "Retry-After";
@@ -24,6 +27,10 @@ impl Desk<'_> {
         now: Timestamp,
     ) -> Result<RateLimitResponse, Fault> {
         let domain = request.domain.as_str();
+        let mut entries = request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+        if entries.any(|entry| entry.key == WAIT_MS) {
+            return Err(unwaiting_domain(domain, WAIT_MS));
+        }
         let malformed = |error| Fault::new(FaultCode::MalformedBody, error);
         let descriptors = request.descriptors.iter().map(descriptor);
         let descriptors = descriptors.collect::<Result<Vec<_>, _>>().map_err(malformed)?;
@@ -44,7 +51,9 @@ impl Desk<'_> {
 }
 
 fn descriptor(one: &RateLimitDescriptor) -> Result<Descriptor<'_>, envoy::RequestError> {
-    let entries = one.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str()));
+    // The class is about the request, as a member of `/v1/check` would be, and no entry of a rule.
+    let entries = one.entries.iter().filter(|entry| entry.key != CLASS);
+    let entries = entries.map(|entry| (entry.key.as_str(), entry.value.as_str()));
     let mut descriptor = Descriptor::new(entries);
     let limit = one.limit.map(|limit| DescriptorLimit::new(limit.requests_per_unit, limit.unit));
     descriptor.limit = limit.transpose()?;

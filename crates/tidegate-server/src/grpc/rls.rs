@@ -27,6 +27,7 @@ use tidegate_wire::envoy::request::{DESCRIPTORS_MAX, OwnLimit};
 use tidegate_wire::envoy::{
     Descriptor, Hits, Left, Outcome, ParsedRequest, RateLimitRequest, RateLimitResponse, add_load, answer,
 };
+use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::{Fault, FaultCode};
 
 use crate::access_explanation::access_units;
@@ -73,6 +74,8 @@ struct DescriptorLine<'a> {
     /// The request that its entries describe, of the cost that the cost table of the namespace
     /// says.
     request: Request<'a>,
+    /// How long it waits at most, if its entries say it.
+    wait: Option<Duration>,
 }
 
 impl<'a> DescriptorLine<'a> {
@@ -86,9 +89,11 @@ impl<'a> DescriptorLine<'a> {
         let value = |name: &str| attributes.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let request = desk.request_of(domain, attributes, None, OwnClaims::default(), caller)?;
         let request = desk.in_force.config.planes.with_words(request, value, caller)?;
+        let peek = matches!(descriptor.hits, Hits::Look);
+        let wait = value(WAIT_MS).map(|millis| wait_of_attribute(millis, peek)).transpose()?;
         // Envoy does not report the end of the work.
         let request = request.end_unknown();
-        Ok(Self { descriptor, attributes, request })
+        Ok(Self { descriptor, attributes, request, wait })
     }
 
     /// The cost, `said` if the caller says it.
@@ -102,15 +107,18 @@ struct Questions<'a> {
     /// The index of the descriptor of each.
     places: SmallVec<[usize; 2]>,
     requests: SmallVec<[Request<'a>; 2]>,
+    /// How long the last of them waits at most, if it says it.
+    wait: Option<Duration>,
 }
 
 impl<'a> Questions<'a> {
     fn of(lines: &'a [DescriptorLine<'_>], outcomes: &[Option<Outcome>]) -> Self {
-        let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new() };
+        let mut questions = Self { places: SmallVec::new(), requests: SmallVec::new(), wait: None };
         for (at, (line, outcome)) in lines.iter().zip(outcomes).enumerate() {
             if let (Hits::Ask(cost), None, None) = (line.descriptor.hits, &line.descriptor.limit, outcome) {
                 questions.places.push(at);
                 questions.requests.push(line.request.cost(line.cost(cost)));
+                questions.wait = line.wait;
             }
         }
         questions
@@ -289,12 +297,16 @@ impl Desk<'_> {
         hold: Option<AnswerHold<'_>>,
         now: Timestamp,
     ) -> Result<Option<(Permit, bool)>, Fault> {
-        let Questions { places, requests } = questions;
+        let Questions { places, requests, wait } = questions;
         let mut waiting_line = None;
         let begun = match (&requests[..], hold) {
             ([request], Some(hold)) => {
                 let mut request = *request;
-                let wait = self.in_force.config.planes.wait(request.resource, request.class);
+                let planes = &self.in_force.config.planes;
+                let wait = match *wait {
+                    Some(wait) => planes.bounded_wait(wait, request.resource, request.class),
+                    None => planes.wait(request.resource, request.class),
+                };
                 let wait = hold.within(wait, self.daemon.config.bounds.streams);
                 if !wait.is_zero() {
                     request.may_wait_until = Some(now.saturating_add(wait));
@@ -350,7 +362,7 @@ impl Desk<'_> {
                 *outcome = Some(self.look_at_own(domain, line, limit, line.cost(cost), now).await?);
             }
         }
-        let Questions { places, requests } = Questions::of(lines, outcomes);
+        let Questions { places, requests, .. } = Questions::of(lines, outcomes);
         match self.in_force.engine.peek_all(&requests, now) {
             // One key is too long for the store; peek for the others one by one.
             Err(RequestError::KeyTooLong(_)) => {

@@ -1,11 +1,13 @@
 //! `TG.CHECK` and `TG.RELEASE`: the limits of the policy over RESP, and the replies of errors.
 
+use core::time::Duration;
 use std::borrow::Cow;
 
 use tidegate_core::{Cost, Refusal, Timestamp};
 use tidegate_driver::UntoldPermit;
 use tidegate_engine::{Outcome, PermitId, Progress, Step};
-use tidegate_net::connections::AnswerDelivery;
+use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
+use tidegate_wire::operation::{WAIT_MS, wait_of_attribute};
 use tidegate_wire::pairs::Pairs;
 use tidegate_wire::problem::sentence;
 use tidegate_wire::problem_details::details_of;
@@ -38,6 +40,8 @@ struct Check<'a> {
     is_peek: bool,
     /// Whether it will end with `TG.RELEASE`, so that it may take a place of a resource.
     is_released: bool,
+    /// How long it waits at most.
+    wait: Duration,
     attributes: Pairs<'a>,
 }
 
@@ -75,7 +79,9 @@ impl<'a> Check<'a> {
             let pushed = attributes.push(Text(name.into()), Text(value.into()));
             pushed.map_err(|error| malformed(error.to_string()))?;
         }
-        Ok(Self { namespace, cost, is_peek, is_released, attributes })
+        let wait = attributes.get(WAIT_MS).map(|millis| wait_of_attribute(millis, is_peek)).transpose()?;
+        let wait = wait.unwrap_or_default();
+        Ok(Self { namespace, cost, is_peek, is_released, wait, attributes })
     }
 }
 
@@ -91,12 +97,15 @@ fn text<'a>(what: &str, bytes: &'a [u8]) -> Result<&'a str, Fault> {
 }
 
 impl Desk<'_> {
-    /// Answers `TG.CHECK`: whether the store was called, which takes time, and the delivery of a
-    /// reply that names a permit.
+    /// Answers `TG.CHECK`: whether that took time, as a call of the store and a wait do, and the
+    /// delivery of a reply that names a permit, or for which the client has waited.
+    ///
+    /// It may wait on the connection `line`; without one it does not.
     pub(super) async fn check_over_resp(
         &self,
         caller: &Caller,
         arguments: &[Cow<'_, [u8]>],
+        line: Option<&ConnectionActivity>,
         now: Timestamp,
         replies: &mut Replies<'_>,
     ) -> Result<(bool, Option<AnswerDelivery>), Fault> {
@@ -107,6 +116,13 @@ impl Desk<'_> {
         let mut request =
             self.in_force.config.planes.with_words(request, |name| check.attributes.get(name), caller)?;
         request.end_known = check.is_released;
+        let line = line.filter(|_| !check.wait.is_zero());
+        if let Some(line) = line {
+            let planes = &self.in_force.config.planes;
+            let wait = planes.bounded_wait(check.wait, request.resource, request.class);
+            request.may_wait_until = Some(now.saturating_add(wait));
+            request.waiting_bytes = line.waiting_bytes() + self.logged_bytes(&request);
+        }
         let engine = &self.in_force.engine;
         if check.is_peek {
             let (peek, was_asked) = match engine.peek(&request, now) {
@@ -124,11 +140,17 @@ impl Desk<'_> {
         let (decision, mut was_asked) = match engine.admit(&request, now) {
             Ok(Step::Decided(decision)) => (decision, false),
             Ok(Step::Ask(pending)) => {
+                let _held = line.map(ConnectionActivity::hold);
                 (Box::pin(self.daemon.driver.drive(pending).decided()).await.decision, true)
             }
             Err(error) => return Err(self.request_fault(&error, now)),
         };
-        let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, now) {
+        let has_waited = line.is_some() && was_asked;
+        // Waits count from the answer.
+        let asked_at = now;
+        let now = if has_waited { self.daemon.clock.now() } else { now };
+        let (permit, limits) = match self.note(&Asked::borrowed(&request, Protocol::Resp), decision, asked_at)
+        {
             Noted::Refused(refusal) => {
                 write_refusal(&refusal, now, replies);
                 return Ok((was_asked, None));
@@ -137,6 +159,7 @@ impl Desk<'_> {
         };
         let access = engine.access_charge(&permit, 0, now).map(access_units);
         let mut untold = None;
+        let mut of_charge = None;
         if permit.must_be_settled() {
             let expires = self.permit_expiry(&permit, now);
             let kept = engine.keep(permit, expires, now).map_err(|error| engine_fault(&error, now))?;
@@ -148,11 +171,15 @@ impl Desk<'_> {
                     kept.map_err(|error| engine_fault(&error, self.daemon.clock.now()))?
                 }
             });
+        } else if has_waited {
+            of_charge = Some(self.charge_delivery(permit, drop));
         }
         let id = untold.as_ref().map(UntoldPermit::id);
         self.write_admission(check.namespace, id, (&limits, access), now, replies);
         let owner = engine.owner(check.namespace);
-        Ok((was_asked, untold.map(|untold| permit_delivery(untold).watching_resets(owner))))
+        let of_permit = untold.map(|untold| permit_delivery(untold).watching_resets(owner));
+        let of_permit = of_permit.map(|one| if has_waited { one.after_wait() } else { one });
+        Ok((was_asked, of_permit.or(of_charge)))
     }
 
     fn write_admission(

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 
 use bytes::{Buf, BytesMut};
 use tidegate_net::connections::{
-    AnswerDelivery, Buffered, ConnectionCommand, MonitoredStream, OpenConnection, PeerShutdown,
+    AnswerDelivery, Buffered, ConnectionActivity, ConnectionCommand, HiddenEndLooks, MonitoredStream,
+    OpenConnection, PeerShutdown,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -117,17 +118,21 @@ where
     // Relaxed: only that they differ matters.
     let id = server.connections.fetch_add(1, Ordering::Relaxed) + 1;
     let identity = LoginState::new(Credentials::new(&open.names), &daemon.in_force.load().config);
-    let mut session = Session::new(id, peer, identity);
+    let mut session = Session::new(id, peer, identity, Arc::clone(&open.line));
     while connection.has_input().await {
         connection.has_more = false;
-        let Connection { input, output, answering, .. } = &mut connection;
-        let turn = match caught(&daemon.metrics, session.turn(server, input, output, answering)).await {
-            Ok(turn) => turn,
-            Err(fault) => session.give_up(daemon, fault, input, output),
+        let Connection { stream, input, output, answering, is_registered, .. } = &mut connection;
+        let turn = caught(&daemon.metrics, session.turn(server, input, output, answering));
+        let turn = match while_client_waits(turn, stream, &open.line, is_registered).await {
+            Some(Ok(turn)) => turn,
+            Some(Err(fault)) => session.give_up(daemon, fault, input, output),
+            None => break,
         };
         let dropped = connection.dropped;
-        let counted = session.deliveries.drain(..).map(|(end, delivery)| (dropped + end as u64, delivery));
-        connection.unwritten.extend(counted);
+        for (end, mut delivery) in session.deliveries.drain(..) {
+            open.line.look_for(&mut delivery);
+            connection.unwritten.push_back((dropped + end as u64, delivery));
+        }
         connection.took(turn);
         connection.queued = session.bytes();
         if session.ending.is_some() {
@@ -151,6 +156,38 @@ where
         // The end of TLS waits a while for the client to go first, unless the daemon ends.
         () = open.line.until_commanded() => connection.stream.shutdown().await,
     };
+}
+
+/// The result of `turn`; `None` if the client left, or the connection had to close, while a command
+/// of it waited in line. Its place there is free again then.
+async fn while_client_waits<T, S: AsyncRead + AsyncWrite + PeerShutdown + Unpin>(
+    turn: impl Future<Output = T>,
+    stream: &mut MonitoredStream<S>,
+    line: &ConnectionActivity,
+    is_registered: &mut bool,
+) -> Option<T> {
+    let mut turn = pin!(turn);
+    let mut looks = HiddenEndLooks::default();
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(done) = turn.as_mut().poll(cx) {
+                return Poll::Ready(Some(done));
+            }
+            if line.held() == 0 {
+                return Poll::Pending;
+            }
+            // While a command waits, the flush looks for the end of the client's output.
+            if line.order(cx, is_registered) == ConnectionCommand::Close
+                || matches!(Pin::new(&mut *stream).poll_flush(cx), Poll::Ready(Err(_)))
+            {
+                return Poll::Ready(None);
+            }
+            if looks.poll_next(line, cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await
 }
 
 impl<S: AsyncRead + AsyncWrite + PeerShutdown + Unpin> Connection<S> {

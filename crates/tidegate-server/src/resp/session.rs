@@ -3,10 +3,12 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tidegate_core::{CarriedLimit, Timestamp};
-use tidegate_net::connections::AnswerDelivery;
+use tidegate_net::connections::{AnswerDelivery, ConnectionActivity};
 use tidegate_policy::policy::authorization::Verb;
+use tidegate_wire::operation::WAIT_MS;
 use tidegate_wire::resp::{Arguments, Protocol, Read, Replies, read_command};
 use tidegate_wire::{Fault, FaultCode};
 
@@ -55,6 +57,9 @@ pub(super) struct Session {
     last: LastBucket,
     /// The commands since `MULTI`, where one has come.
     transaction: Option<Transaction>,
+    /// The connection, on which a check may wait; `None` while `EXEC` carries out commands, which
+    /// wait for nothing, as in Redis.
+    line: Option<Arc<ConnectionActivity>>,
     /// The deliveries of the replies of this turn, each with the length of the output at its end.
     pub(super) deliveries: Vec<(usize, AnswerDelivery)>,
 }
@@ -117,7 +122,12 @@ pub(super) struct TurnProgress {
 }
 
 impl Session {
-    pub(super) fn new(id: u64, peer: Option<IpAddr>, identity: LoginState) -> Self {
+    pub(super) fn new(
+        id: u64,
+        peer: Option<IpAddr>,
+        identity: LoginState,
+        line: Arc<ConnectionActivity>,
+    ) -> Self {
         Self {
             id,
             protocol: Protocol::Two,
@@ -129,6 +139,7 @@ impl Session {
             ending: None,
             last: LastBucket::default(),
             transaction: None,
+            line: Some(line),
             deliveries: Vec::new(),
         }
     }
@@ -181,10 +192,17 @@ impl Session {
                     continue;
                 }
             };
+            let command = arguments.first().and_then(|name| Command::find(name));
+            // The replies before it are written first, since it may take a minute.
+            if turn.taken > 0 && command == Some(Command::Check) && may_wait(&arguments) {
+                turn.is_cut_short = true;
+                break;
+            }
             turn.taken += bytes;
-            let Some(name) = arguments.first() else { continue };
+            if arguments.is_empty() {
+                continue;
+            }
             answering.begin();
-            let command = Command::find(name);
             if self.transaction.is_some() && command.is_none_or(|command| !command.is_never_queued()) {
                 match self.queue(command, &arguments, &rest[..bytes]) {
                     Ok(()) => answers.replies.simple("QUEUED"),
@@ -313,12 +331,14 @@ impl Session {
         answers.replies.array(count);
         let (mut rest, mut run) = (&bytes[..], ThrottleRun::new());
         let mut arguments = Arguments::new();
+        let line = self.line.take();
         while let Ok(Read::Command { bytes }) = read_command(rest, &mut arguments) {
             rest = &rest[bytes..];
             let command = arguments.first().and_then(|name| Command::find(name));
             self.carry_out(answers, &mut run, command, &mut arguments).await;
         }
         answers.decide(&mut run).await;
+        self.line = line;
     }
 
     /// The bytes that the session holds beyond those of its connection.
@@ -453,7 +473,8 @@ impl Session {
         let namespace = String::from_utf8_lossy(&arguments[1]);
         let caller = self.identity.caller()?;
         permitted(caller.may(Verb::Check, &namespace))?;
-        let (was_asked, delivery) = desk.check_over_resp(caller, arguments, *now, replies).await?;
+        let line = self.line.as_deref();
+        let (was_asked, delivery) = desk.check_over_resp(caller, arguments, line, *now, replies).await?;
         if was_asked {
             *now = desk.daemon.clock.now();
         }
@@ -596,6 +617,11 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// Whether a check says how long it waits.
+fn may_wait(arguments: &[Cow<'_, [u8]>]) -> bool {
+    arguments.iter().any(|argument| **argument == *WAIT_MS.as_bytes())
 }
 
 fn number_of(text: &[u8]) -> Option<u64> {

@@ -135,6 +135,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.reply().await.to_string()
     }
 
+    /// Sends the words of each line at once.
+    pub(crate) async fn send_lines(&mut self, lines: &[&str]) {
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| words(line)).collect();
+        self.send(bytes).await;
+    }
+
+    /// The next reply, on one line.
+    pub(crate) async fn reply_text(&mut self) -> String {
+        self.reply().await.to_string()
+    }
+
     /// Waits until the server ends the connection, and sees that it says nothing more.
     async fn is_ended(&mut self) -> bool {
         while self.fill().await {}

@@ -135,6 +135,26 @@ fn a_check_waits_for_a_minute_at_most_and_a_peek_not_at_all() {
 }
 
 #[test]
+fn a_wait_in_an_attribute_has_the_bounds_of_the_member_and_digits_only() {
+    assert_eq!(wait_of_attribute("0", true).unwrap(), Duration::ZERO);
+    assert_eq!(wait_of_attribute("1500", false).unwrap(), Duration::from_millis(1500));
+    assert_eq!(wait_of_attribute("60000", false).unwrap(), WAIT_MAX);
+    for (value, peek, detail) in [
+        ("60001", false, "tidegate-wait-ms 60001 is out of range"),
+        ("18446744073709551616", false, "\"18446744073709551616\" is not a number of milliseconds"),
+        ("", false, "\"\" is not a number of milliseconds"),
+        ("+5", false, "\"+5\" is not a number of milliseconds"),
+        ("1.5", false, "\"1.5\" is not a number of milliseconds"),
+        ("1s", false, "\"1s\" is not a number of milliseconds"),
+        ("1", true, "does not wait"),
+    ] {
+        let fault = wait_of_attribute(value, peek).unwrap_err();
+        assert_eq!((fault.code, fault.field.as_deref()), (FaultCode::MalformedBody, Some(WAIT_MS)));
+        assert!(fault.detail.contains(detail), "{value}: {}", fault.detail);
+    }
+}
+
+#[test]
 fn spans_have_their_bounds() {
     let reserve = |ms: u64| {
         let body = format!(r#"{{"namespace":"api","expires_ms":{ms}}}"#);

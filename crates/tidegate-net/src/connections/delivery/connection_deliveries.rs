@@ -35,7 +35,7 @@ impl ConnectionActivity {
 
     /// Has the connection look for the end of its client's output until the answer of `delivery` is
     /// written, if its request has waited.
-    pub(crate) fn look_for(&self, delivery: &mut AnswerDelivery) {
+    pub fn look_for(&self, delivery: &mut AnswerDelivery) {
         if delivery.has_waited && delivery.counted_in.is_none() {
             self.deliveries.looks.fetch_add(1, Ordering::Relaxed);
             delivery.counted_in = Some(Arc::clone(&self.deliveries.looks));

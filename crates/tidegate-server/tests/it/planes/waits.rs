@@ -76,6 +76,10 @@ impl Daemon {
         at_this_instant(&format!("{how}: {count} wait"), waiting).await;
     }
 
+    async fn redis(&self) -> resp::Client {
+        resp::Client::connect(self.handle.resp().unwrap().tcp().unwrap()).await
+    }
+
     async fn in_flight(&self) -> String {
         self.series(r#"tidegate_resource_in_flight{resource="app"}"#).await
     }
@@ -315,6 +319,88 @@ async fn an_answer_to_envoy_is_held_until_5_ms_before_envoy_gives_up_at_the_late
     daemon.until_waiting(1).await;
     daemon.clock.advance(seconds(10));
     assert_eq!(held.await.unwrap().unwrap().overall_code, 1);
+}
+
+#[tokio::test]
+async fn a_check_over_redis_or_envoys_service_waits_as_long_as_it_says() {
+    let daemon = Daemon::start(QUEUED).await;
+    let seconds = Duration::from_secs;
+    let ada = |millis: &str| request("shop", &[descriptor(&[("user", "ada"), ("tidegate-wait-ms", millis)])]);
+    let mut envoy = Envoy::at(daemon.handle.grpc().unwrap().tcp().unwrap()).await;
+    let mut redis = daemon.redis().await;
+    assert!(redis.ask("TG.CHECK shop user ada").await.starts_with("[decision, admit"));
+    // The next unit is there in 10 s.
+    for millis in ["0", "9999"] {
+        assert_eq!(envoy.call(ada(millis)).await.unwrap().overall_code, 2, "{millis}");
+        let refused = redis.ask(&format!("TG.CHECK shop user ada tidegate-wait-ms {millis}")).await;
+        assert!(refused.starts_with("[decision, refuse, reason, rate_exceeded"), "{refused}");
+    }
+    let mut waiting = envoy.clone();
+    let call = tokio::spawn(async move { waiting.call(ada("60000")).await });
+    daemon.until_waiting(1).await;
+    daemon.clock.advance(seconds(10));
+    assert_eq!(call.await.unwrap().unwrap().overall_code, 1);
+
+    let other = daemon.redis().await;
+    let check = "TG.CHECK shop user ada tidegate-wait-ms 60000";
+    let asked = tokio::spawn(async move {
+        let mut redis = redis;
+        // The reply before it is sent before it waits, and those behind it come behind it.
+        redis.send_lines(&["PING", check, "ECHO behind"]).await;
+        let first = redis.reply_text().await;
+        (first, redis)
+    });
+    let (first, mut redis) = asked.await.unwrap();
+    assert_eq!(first, "+PONG");
+    daemon.until_waiting(1).await;
+    daemon.clock.advance(seconds(10));
+    let admitted = redis.reply_text().await;
+    assert!(admitted.starts_with("[decision, admit, remaining, 0"), "{admitted}");
+    assert_eq!(redis.reply_text().await, "behind");
+    // As in Redis, nothing waits between MULTI and EXEC.
+    let mut redis = other;
+    for (line, expected) in [("MULTI", "+OK"), (check, "+QUEUED"), ("EXEC", "[[decision, refuse")] {
+        let reply = redis.ask(line).await;
+        assert!(reply.starts_with(expected), "{line}: {reply}");
+    }
+    for (millis, hint) in [("60001", "out of range"), ("-1", "send digits"), ("", "send digits")] {
+        let status = envoy.call(ada(millis)).await.unwrap_err();
+        assert!(status.message().contains(hint), "{millis}: {status:?}");
+        let reply = redis.ask_for(&["TG.CHECK", "shop", "tidegate-wait-ms", millis]).await;
+        assert!(reply.starts_with("-ERR tidegate-wait-ms") && reply.contains(hint), "{millis}: {reply}");
+    }
+    let reply = redis.ask("TG.CHECK shop COST 0 user ada tidegate-wait-ms 5").await;
+    assert!(reply.starts_with("-ERR ") && reply.contains("does not wait"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_client_of_redis_that_leaves_while_its_check_waits_is_out_of_the_queue() {
+    let daemon = Daemon::start(QUEUED).await;
+    let address = daemon.handle.resp().unwrap().tcp().unwrap();
+    let check = "TG.CHECK shop user ada tidegate-wait-ms 60000\r\n";
+    let mut redis = daemon.redis().await;
+    assert!(redis.ask("TG.CHECK shop user ada").await.starts_with("[decision, admit"));
+    for behind in ["", "PING\r\n"] {
+        for how in WAYS {
+            let mut caller = Caller::connect(address);
+            caller.send(format!("{check}{behind}").as_bytes());
+            daemon.until_waiting(1).await;
+            let left = caller.leave(how);
+            daemon.until_waiting_now(0, &format!("{behind:?}, {how:?}")).await;
+            drop(left);
+        }
+    }
+    // In the instant of its turn it has left as well, and is not charged.
+    for how in WAYS {
+        let mut caller = Caller::connect(address);
+        caller.send(check.as_bytes());
+        daemon.until_waiting(1).await;
+        let left = caller.leave(how);
+        daemon.clock.advance(Duration::from_secs(10));
+        daemon.until_waiting(0).await;
+        drop(left);
+        assert!(redis.ask("TG.CHECK shop user ada").await.starts_with("[decision, admit"), "{how:?}");
+    }
 }
 
 #[tokio::test]
