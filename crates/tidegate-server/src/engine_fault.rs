@@ -27,7 +27,8 @@ impl Desk<'_> {
 
     /// The fault of a list of a namespace, or of a domain of files, that does not exist.
     pub(crate) fn unknown_namespace(&self, name: &str) -> Fault {
-        let detail = format_args!("namespace \"{}\" does not exist", shortened(name, SHOWN_BYTES));
+        let shown = shortened(name, SHOWN_BYTES);
+        let detail = format_args!("namespace \"{shown}\" does not exist");
         let fault = Fault::new(FaultCode::UnknownNamespace, detail);
         self.with_nearest_namespace(fault.fix("see GET /v1/limits for the namespaces there are"), name)
     }

@@ -57,7 +57,10 @@ const BODIES: [(&str, &str); 9] = [
     ("/v1/reset", r#"{"namespace":"api","attributes":{"user":"ada"},"limit":"daily","preview":true}"#),
 ];
 
-const COMMANDS: [&str; 5] = [
+/// An odd number, so that each is among the inputs that are sent as they are.
+const COMMANDS: [&str; 7] = [
+    "TG.CHECK api COST 0 user ada",
+    "TG.CHECK api user ada op export tidegate-wait-ms 5",
     "TG.CHECK api COST 3 RELEASE user ada op export",
     "TG.CHECK api table orders key k kind scan size 4096",
     "CL.THROTTLE key 15 30 60 2",
@@ -234,6 +237,7 @@ fn grpc(address: SocketAddr, inputs: u64) -> Seen {
         own_limit(1 << 29, RateLimitUnit::Year),
         message(&[("user", "ada"), ("op", "export")], 1, None),
         message(&[("user", "ada")], 0, Some(0)),
+        message(&[("user", "ada"), ("tidegate-wait-ms", "5")], 9, None),
         message(&[("table", "orders"), ("key", "k"), ("kind", "write"), ("size", "300")], 0, None),
     ];
     let whole: Vec<Vec<u8>> = messages.iter().map(|message| call(message)).collect();
