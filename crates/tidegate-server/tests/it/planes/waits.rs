@@ -280,7 +280,7 @@ async fn bad_waits_classes_deadlines_and_tenants_are_answered_clearly() {
 }
 
 #[tokio::test]
-async fn a_drain_answers_a_check_and_a_call_of_envoy_that_wait_at_once() {
+async fn a_drain_answers_checks_and_a_call_of_envoy_that_wait_at_once() {
     let daemon = Daemon::start(QUEUED).await;
     let _held = daemon.take("app").await;
     let ada = [("user", "ada"), ("resource", "app")];
@@ -290,7 +290,9 @@ async fn a_drain_answers_a_check_and_a_call_of_envoy_that_wait_at_once() {
     let limit = r#"{"namespace":"shop","attributes":{"user":"ada"},"wait_ms":60000}"#;
     let mut for_limit = daemon.asked(limit).await;
     let call = tokio::spawn(async move { envoy.call(request("shop", &[descriptor(&ada)])).await });
-    daemon.until_waiting(3).await;
+    let mut redis = daemon.redis().await;
+    redis.send_lines(&["TG.CHECK shop user ada tidegate-wait-ms 60000"]).await;
+    daemon.until_waiting(4).await;
     let shutdown = tokio::spawn(daemon.handle.shutdown());
     for waiting in [&mut for_place, &mut for_limit] {
         let refused = waiting.answer().await.unwrap();
@@ -300,6 +302,8 @@ async fn a_drain_answers_a_check_and_a_call_of_envoy_that_wait_at_once() {
         assert_eq!(refused.header("connection"), Some("close"));
     }
     assert_eq!(call.await.unwrap().unwrap().overall_code, 2);
+    let refused = redis.reply_text().await;
+    assert!(refused.starts_with("[decision, refuse, reason, queue_full"), "{refused}");
     assert_eq!(shutdown.await.unwrap().cut_off, 0);
 }
 
