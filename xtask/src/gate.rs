@@ -16,6 +16,7 @@ use crate::steps::{StepReport, Steps, check, plain};
 use crate::tally::Tally;
 use crate::test_jobs::{self, JobKind, TestJob};
 use crate::timing_report::TimingReport;
+use crate::tree_state::TreeState;
 use crate::workspace::{self, Member};
 use crate::workspace_build::{TestProgram, build};
 use crate::{checkout, language, layers, planted_faults, prerequisites};
@@ -40,6 +41,8 @@ struct BuiltPrograms {
     models: Vec<TestProgram>,
     /// Whether nothing is missing.
     is_complete: bool,
+    /// Of the tree before the build.
+    state: Option<TreeState>,
 }
 
 /// Runs everything; true when nothing failed. A table of all times is written to `timings`.
@@ -64,7 +67,7 @@ fn run_steps(members: &[Member], mut timings: Option<TimingReport>) -> bool {
     if let Some(timings) = timings {
         timings.write();
     }
-    steps.finish()
+    steps.finish(&programs.state.map_or_else(String::new, TreeState::committed))
 }
 
 /// As [`run`], on exactly what is committed: a change left behind, before or after, is a failure.
@@ -121,6 +124,7 @@ fn compile(members: &[Member], mut timings: Option<&mut TimingReport>) -> (StepR
     let tally = Tally::of(tests.is_complete).plus(Tally::of(models.is_complete));
     let programs = BuiltPrograms {
         is_complete: tests.is_complete && models.is_complete,
+        state: Some(TreeState::of_build(tests.built, tests.unchanged)),
         tests: tests.programs,
         models: models.programs,
     };

@@ -25,6 +25,7 @@ mod steps;
 mod tally;
 mod test_jobs;
 mod timing_report;
+mod tree_state;
 mod workspace;
 mod workspace_build;
 

@@ -23,7 +23,7 @@ fn run_steps(members: &[Member]) -> bool {
     steps.run("deny", deny);
     steps.run("advisories", advisories);
     print!("\n{}", acceptance::last_passes());
-    steps.finish()
+    steps.finish("")
 }
 
 fn document() -> StepReport {

@@ -48,9 +48,9 @@ impl Steps {
         self.finished.push(step);
     }
 
-    /// Prints the slowest steps, a row for each step, the total time and, on the last line, the
-    /// counts; true when nothing failed.
-    pub(crate) fn finish(self) -> bool {
+    /// Prints the slowest steps, a row for each step, the total time with `beside` and, on the last
+    /// line, the counts; true when nothing failed.
+    pub(crate) fn finish(self, beside: &str) -> bool {
         println!("\nslowest steps:");
         let mut times = StepTimes::default();
         for step in &self.finished {
@@ -59,7 +59,8 @@ impl Steps {
         print!("{}", times.slowest(SLOWEST_LISTED));
         println!("\n{:<10}{:>9}   result", "step", "time");
         self.finished.iter().filter(|step| step.report.tally != Tally::default()).for_each(print_row);
-        println!("{:<10}{:>9}", "total", in_words(self.began.elapsed()));
+        let total = format!("{:<10}{:>9}   {beside}", "total", in_words(self.began.elapsed()));
+        println!("{}", total.trim_end());
         let total = self.finished.iter().fold(Tally::default(), |sum, step| sum.plus(step.report.tally));
         println!("\n{total}");
         total.failed == 0

@@ -29,6 +29,9 @@ pub(crate) struct BuildOutcome {
     pub(crate) programs: Vec<TestProgram>,
     /// Whether everything was built.
     pub(crate) is_complete: bool,
+    /// Targets that were built anew, and those that were there already.
+    pub(crate) built: usize,
+    pub(crate) unchanged: usize,
 }
 
 /// The test program of which a line of `cargo --message-format=json` tells.
@@ -51,6 +54,11 @@ fn test_program(line: &str) -> Option<TestProgram> {
     Some(TestProgram { package, kind: kind.to_owned(), name, executable, folder })
 }
 
+/// Whether the target was there already of which a line of `cargo --message-format=json` tells.
+fn is_unchanged(line: &str) -> Option<bool> {
+    serde_json::from_str::<Value>(line).ok()?["fresh"].as_bool()
+}
+
 /// Runs `cargo` with this compiler. The linker appends its times to the file `link_times`.
 pub(crate) fn build(compiler: Compiler, arguments: &[&str], link_times: Option<&Path>) -> BuildOutcome {
     let mut command = cargo(arguments);
@@ -59,9 +67,16 @@ pub(crate) fn build(compiler: Compiler, arguments: &[&str], link_times: Option<&
         command.arg("--timings");
     }
     compiler.serve(&mut command, link_times);
-    let mut programs = Vec::new();
-    let is_complete = succeeds_reading(&mut command, |line| programs.extend(test_program(line)));
-    BuildOutcome { programs, is_complete }
+    let (mut programs, mut built, mut unchanged) = (Vec::new(), 0, 0);
+    let is_complete = succeeds_reading(&mut command, |line| {
+        programs.extend(test_program(line));
+        match is_unchanged(line) {
+            Some(true) => unchanged += 1,
+            Some(false) => built += 1,
+            None => {}
+        }
+    });
+    BuildOutcome { programs, is_complete, built, unchanged }
 }
 
 #[cfg(test)]
@@ -85,5 +100,8 @@ mod tests {
         assert_eq!(test_program(&artifact("bin", "tidegate", false)), None);
         assert_eq!(test_program(&artifact("bench", "ring", true)), None);
         assert_eq!(test_program("not JSON"), None);
+        assert_eq!(is_unchanged(r#"{"reason":"compiler-artifact","fresh":true}"#), Some(true));
+        assert_eq!(is_unchanged(r#"{"reason":"compiler-artifact","fresh":false}"#), Some(false));
+        assert_eq!(is_unchanged(r#"{"reason":"build-finished","success":true}"#), None);
     }
 }
