@@ -34,9 +34,13 @@ pub(crate) struct BuildOutcome {
     pub(crate) unchanged: usize,
 }
 
-/// The test program of which a line of `cargo --message-format=json` tells.
-fn test_program(line: &str) -> Option<TestProgram> {
-    let artifact: Value = serde_json::from_str(line).ok()?;
+/// A line of `cargo --message-format=json`; null if it is something else.
+fn message(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_default()
+}
+
+/// The test program of which a message of cargo tells.
+fn test_program(artifact: &Value) -> Option<TestProgram> {
     let is_test = artifact["profile"]["test"].as_bool()?;
     let executable = PathBuf::from(artifact["executable"].as_str()?);
     let folder = Path::new(artifact["manifest_path"].as_str()?).parent()?.to_owned();
@@ -54,9 +58,9 @@ fn test_program(line: &str) -> Option<TestProgram> {
     Some(TestProgram { package, kind: kind.to_owned(), name, executable, folder })
 }
 
-/// Whether the target was there already of which a line of `cargo --message-format=json` tells.
-fn is_unchanged(line: &str) -> Option<bool> {
-    serde_json::from_str::<Value>(line).ok()?["fresh"].as_bool()
+/// Whether the target was there already of which a message of cargo tells.
+fn is_unchanged(artifact: &Value) -> Option<bool> {
+    artifact["fresh"].as_bool()
 }
 
 /// Runs `cargo` with this compiler. The linker appends its times to the file `link_times`.
@@ -69,8 +73,9 @@ pub(crate) fn build(compiler: Compiler, arguments: &[&str], link_times: Option<&
     compiler.serve(&mut command, link_times);
     let (mut programs, mut built, mut unchanged) = (Vec::new(), 0, 0);
     let is_complete = succeeds_reading(&mut command, |line| {
-        programs.extend(test_program(line));
-        match is_unchanged(line) {
+        let message = message(line);
+        programs.extend(test_program(&message));
+        match is_unchanged(&message) {
             Some(true) => unchanged += 1,
             Some(false) => built += 1,
             None => {}
@@ -83,11 +88,11 @@ pub(crate) fn build(compiler: Compiler, arguments: &[&str], link_times: Option<&
 mod tests {
     use super::*;
 
-    fn artifact(kind: &str, name: &str, is_test: bool) -> String {
-        format!(
+    fn artifact(kind: &str, name: &str, is_test: bool) -> Value {
+        message(&format!(
             r#"{{"reason":"compiler-artifact","manifest_path":"/checkout/crates/tidegate-cli/Cargo.toml",
             "target":{{"kind":["{kind}"],"name":"{name}"}},"profile":{{"test":{is_test}}},"executable":"/deps/it-0123"}}"#
-        )
+        ))
     }
 
     #[test]
@@ -99,9 +104,9 @@ mod tests {
         assert_eq!((&*unit.kind, &*unit.name), ("lib", "tidegate-cli, unit tests"));
         assert_eq!(test_program(&artifact("bin", "tidegate", false)), None);
         assert_eq!(test_program(&artifact("bench", "ring", true)), None);
-        assert_eq!(test_program("not JSON"), None);
-        assert_eq!(is_unchanged(r#"{"reason":"compiler-artifact","fresh":true}"#), Some(true));
-        assert_eq!(is_unchanged(r#"{"reason":"compiler-artifact","fresh":false}"#), Some(false));
-        assert_eq!(is_unchanged(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(test_program(&message("not JSON")), None);
+        assert_eq!(is_unchanged(&message(r#"{"reason":"compiler-artifact","fresh":true}"#)), Some(true));
+        assert_eq!(is_unchanged(&message(r#"{"reason":"compiler-artifact","fresh":false}"#)), Some(false));
+        assert_eq!(is_unchanged(&message(r#"{"reason":"build-finished","success":true}"#)), None);
     }
 }

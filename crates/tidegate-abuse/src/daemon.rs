@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, Failure};
+use crate::attack::{AttackContext, Failure, holds_within};
 use crate::http1;
 
 /// How long a daemon may take to start.
@@ -300,14 +300,9 @@ impl<'context> Daemon<'context> {
 
     /// Waits until the log contains `word`, at most `for_at_most`.
     pub fn logs(&self, word: &str, for_at_most: Duration) -> bool {
-        let deadline = Instant::now() + for_at_most;
-        while Instant::now() < deadline {
-            if self.log.lock().unwrap_or_else(PoisonError::into_inner).text.contains(word) {
-                return true;
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        false
+        holds_within(for_at_most, || {
+            self.log.lock().unwrap_or_else(PoisonError::into_inner).text.contains(word)
+        })
     }
 
     /// Lets it write files of any size again.

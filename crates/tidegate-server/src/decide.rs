@@ -158,8 +158,20 @@ impl Desk<'_> {
         }
     }
 
+    /// Lets a request wait for so long, on a connection that holds `line_bytes` meanwhile.
+    pub(crate) fn let_wait(
+        &self,
+        request: &mut Request<'_>,
+        wait: Duration,
+        line_bytes: usize,
+        now: Timestamp,
+    ) {
+        request.may_wait_until = Some(now.saturating_add(wait));
+        request.waiting_bytes = line_bytes + self.logged_bytes(request);
+    }
+
     /// The bytes of the attributes that are copied for the decision log while a request waits.
-    pub(crate) fn logged_bytes(&self, request: &Request<'_>) -> usize {
+    fn logged_bytes(&self, request: &Request<'_>) -> usize {
         let pairs = request.attributes.iter().filter(|_| self.daemon.decisions.is_some());
         pairs.map(|(name, value)| size_of::<[String; 2]>() + name.len() + value.len()).sum()
     }

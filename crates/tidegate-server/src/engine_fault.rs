@@ -25,6 +25,23 @@ impl Desk<'_> {
         }
     }
 
+    /// The fault of a change to the running engine that was not made.
+    pub(crate) fn admin_fault(&self, error: &AdminError, now: Timestamp) -> Fault {
+        let (code, fix) = match error {
+            AdminError::Request(error) => return self.request_fault(error, now),
+            AdminError::Build(error) => return build_fault(error),
+            AdminError::TooManyOverrides | AdminError::TooManyOverridesHere { .. } => {
+                (FaultCode::TooManyKept, "delete overrides that are not needed")
+            }
+            AdminError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
+            AdminError::Override { .. } => {
+                (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
+            }
+            _ => (FaultCode::Internal, "see the log of the daemon"),
+        };
+        Fault::new(code, error_chain(error)).fix(fix)
+    }
+
     /// The fault of a list of a namespace, or of a domain of files, that does not exist.
     pub(crate) fn unknown_namespace(&self, name: &str) -> Fault {
         let shown = shortened(name, SHOWN_BYTES);
@@ -103,23 +120,6 @@ fn access_fault(error: &CapacityError) -> Fault {
         Some(field) => fault.field(field),
         None => fault,
     }
-}
-
-/// The fault of a change to the running engine that was not made.
-pub(crate) fn admin_fault(error: &AdminError, now: Timestamp) -> Fault {
-    let (code, fix) = match error {
-        AdminError::Request(error) => return engine_fault(error, now),
-        AdminError::Build(error) => return build_fault(error),
-        AdminError::TooManyOverrides | AdminError::TooManyOverridesHere { .. } => {
-            (FaultCode::TooManyKept, "delete overrides that are not needed")
-        }
-        AdminError::UnknownOverride { .. } => (FaultCode::UnknownLimit, "see GET /v1/overrides"),
-        AdminError::Override { .. } => {
-            (FaultCode::MalformedBody, "see GET /v1/limits for what the limit counts by")
-        }
-        _ => (FaultCode::Internal, "see the log of the daemon"),
-    };
-    Fault::new(code, error_chain(error)).fix(fix)
 }
 
 /// The fault of limits that make no engine.

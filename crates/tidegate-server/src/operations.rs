@@ -145,8 +145,7 @@ impl Desk<'_> {
                 return Err(unwaiting_domain(&check.namespace, "wait_ms"));
             }
             let wait = self.in_force.config.planes.bounded_wait(wait, request.resource, request.class);
-            request.may_wait_until = Some(self.daemon.clock.now().saturating_add(wait));
-            request.waiting_bytes = held_bytes + self.logged_bytes(&request);
+            self.let_wait(&mut request, wait, held_bytes, self.daemon.clock.now());
         }
         let terms = Terms { now: self.daemon.clock.now(), keep: Keep::Lent, style: Style::Whole };
         if check.peek {

@@ -24,7 +24,6 @@ use utoipa::ToSchema;
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::engine_fault::admin_fault;
 use crate::override_history::{AuditEntry, audit_note};
 pub use crate::override_history::{HISTORY_KEPT, HISTORY_MAX};
 use crate::parameters::Accepted;
@@ -322,10 +321,7 @@ impl Desk<'_> {
     fn fault(&self, unchanged: Unchanged) -> Fault {
         match unchanged {
             Unchanged::Fault(fault) => *fault,
-            Unchanged::Engine(AdminError::Request(error)) => {
-                self.request_fault(&error, self.daemon.clock.now())
-            }
-            Unchanged::Engine(error) => admin_fault(&error, self.daemon.clock.now()),
+            Unchanged::Engine(error) => self.admin_fault(&error, self.daemon.clock.now()),
             Unchanged::Store(error) => {
                 let fault = Fault::new(FaultCode::StoreUnavailable, error);
                 fault.fix("nothing is changed; repeat it when the store answers").retry_after(1)

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use http::StatusCode;
-use tidegate_core::{Class, Timestamp};
+use tidegate_core::Class;
 use tidegate_engine::{AdminError, Event, PushedValue, QueueCounts, ResourceStats, SignalError};
 use tidegate_net::reply::{self, Reply};
 use tidegate_overload::{OfferOutcome, SignalStats};
@@ -19,7 +19,6 @@ use tidegate_wire::{Fault, FaultCode};
 
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::engine_fault::admin_fault;
 use crate::parameters::Accepted;
 use crate::route::{Route, RouteCall, RouteFuture};
 
@@ -93,9 +92,10 @@ impl Desk<'_> {
         let ttl = ttl_ms.map(checked_ttl).transpose()?;
         let (engine, now) = (&self.in_force.engine, self.daemon.clock.now());
         let pushed = PushedValue { ttl, ..PushedValue::new(value) };
-        engine
-            .event(Event::PushedSignal { name, value: pushed }, now)
-            .map_err(|error| signal_fault(&error, now))?;
+        engine.event(Event::PushedSignal { name, value: pushed }, now).map_err(|error| match &error {
+            AdminError::Signal(signal) => signal_fault(signal),
+            error => self.admin_fault(error, now),
+        })?;
         let of_signal = |stats: ResourceStats<'_>| {
             let is_pushed = stats.signals.iter().any(|signal| signal.name == name && signal.age.is_some());
             stats.name.filter(|_| is_pushed).map(str::to_owned)
@@ -119,8 +119,7 @@ fn checked_ttl(millis: u64) -> Result<Duration, Fault> {
 }
 
 /// The fault of a value that was not taken in.
-fn signal_fault(error: &AdminError, now: Timestamp) -> Fault {
-    let AdminError::Signal(signal) = error else { return admin_fault(error, now) };
+fn signal_fault(signal: &SignalError) -> Fault {
     let code = match signal {
         SignalError::Unknown { .. } | SignalError::NotPushed { .. } => FaultCode::UnknownSignal,
         _ => FaultCode::MalformedBody,

@@ -19,7 +19,7 @@ use tidegate_wire::{Fault, FaultCode};
 use crate::audit::Operation;
 use crate::authorization::Caller;
 use crate::context::Desk;
-use crate::engine_fault::{admin_fault, engine_fault};
+use crate::engine_fault::engine_fault;
 use crate::parameters::Accepted;
 use crate::route::Route;
 
@@ -90,7 +90,7 @@ impl Desk<'_> {
             AdminError::Request(RequestError::Access(what)) if !is_unknown_table(what) => {
                 Fault::new(FaultCode::MalformedBody, what).fix("see GET /v1/tables for partitions and nodes")
             }
-            _ => admin_fault(&error, now),
+            _ => self.admin_fault(&error, now),
         })?;
         let operation = Operation {
             verb: Verb::Change,

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::attack::{AttackContext, AttackResult, Failure, require};
+use crate::attack::{AttackContext, AttackResult, Failure, holds_within, require};
 use crate::daemon::{Daemon, Folder};
 use crate::resp::{self, Value};
 use crate::tls::Authority;
@@ -17,10 +17,8 @@ const EMPTY_HASH: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934
 const GUESSES: usize = 2_000;
 const GUESS_TIME: Duration = Duration::from_secs(3);
 const GUESSES_ANSWERED_MAX: usize = 100;
-/// The longest that a line of the log may take, also on a busy machine, and how often it is looked
-/// for.
+/// The longest that a line of the log may take, also on a busy machine.
 const LOGGED_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How often a listener is tried after a reload, with [`TRY_AFTER`] between.
 const TRIES: usize = 8;
 const TRY_AFTER: Duration = Duration::from_millis(250);
@@ -160,18 +158,6 @@ pub(crate) fn guessed_tokens(context: &AttackContext) -> AttackResult {
     Ok(seen)
 }
 
-/// Whether the daemon writes within [`LOGGED_WITHIN`] what is looked for.
-fn becomes_true(is_there: impl Fn() -> bool) -> bool {
-    let began = Instant::now();
-    while !is_there() {
-        if began.elapsed() > LOGGED_WITHIN {
-            return false;
-        }
-        thread::sleep(LOOK_AFTER);
-    }
-    true
-}
-
 /// The log names the grant of each change and reports failed logins.
 pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
     let folder = Folder::new()?;
@@ -206,14 +192,14 @@ pub(crate) fn unlogged_changes(context: &AttackContext) -> AttackResult {
         let before = daemon.log().len();
         let answer = http1::ask(daemon.http()?, &request)?;
         require(answer.status == 200, || format!("{name} is answered {}", answer.status))?;
-        if !becomes_true(|| daemon.log()[before..].contains("suite-grant")) {
+        if !holds_within(LOGGED_WITHIN, || daemon.log()[before..].contains("suite-grant")) {
             unnamed.push(format!("{name} without its grant"));
         }
     }
     let before = daemon.log_lines();
     let guess = "Authorization: Bearer a-guess-of-some-length\r\n";
     http1::ask(daemon.http()?, &http1::with_body("POST", "/v1/reset", guess, &format!("{{{key}}}")))?;
-    if !becomes_true(|| daemon.log_lines() > before) {
+    if !holds_within(LOGGED_WITHIN, || daemon.log_lines() > before) {
         unnamed.push("a failed login without a line".to_owned());
     }
     require(unnamed.is_empty(), || format!("in the log: {}", unnamed.join(", ")))?;

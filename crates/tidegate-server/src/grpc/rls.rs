@@ -309,8 +309,7 @@ impl Desk<'_> {
                 };
                 let wait = hold.within(wait, self.daemon.config.bounds.streams);
                 if !wait.is_zero() {
-                    request.may_wait_until = Some(now.saturating_add(wait));
-                    request.waiting_bytes = hold.line.waiting_bytes() + self.logged_bytes(&request);
+                    self.let_wait(&mut request, wait, hold.line.waiting_bytes(), now);
                     waiting_line = Some(hold.line);
                 }
                 let begun = self.in_force.engine.admit(&request, now);

@@ -120,8 +120,7 @@ impl Desk<'_> {
         if let Some(line) = line {
             let planes = &self.in_force.config.planes;
             let wait = planes.bounded_wait(check.wait, request.resource, request.class);
-            request.may_wait_until = Some(now.saturating_add(wait));
-            request.waiting_bytes = line.waiting_bytes() + self.logged_bytes(&request);
+            self.let_wait(&mut request, wait, line.waiting_bytes(), now);
         }
         let engine = &self.in_force.engine;
         if check.is_peek {
