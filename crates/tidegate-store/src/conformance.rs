@@ -213,6 +213,8 @@ macro_rules! __conformance_cases {
             a_clock_that_jumps_ahead_ten_years_grants_one_burst
             a_clock_that_was_ahead_locks_nobody_for_long
             the_wait_after_a_clock_that_was_ahead_outlives_restarts
+            a_block_of_a_clock_that_was_ahead_lasts_as_long_as_it_was_set_for
+            a_block_of_a_clock_that_was_ahead_ends_over_restarts
             // concurrent callers
             tasks_that_take_turns_admit_exactly_the_limit
             threads_admit_exactly_the_limit

@@ -5,6 +5,7 @@
 //! that every store answers as a gate in memory would. Rolling limits keep the instants of their
 //! units, concurrency limits their permits. A record that holds nothing is the same as none.
 
+mod block;
 mod lent;
 mod permit_set;
 mod stored;
@@ -16,13 +17,13 @@ mod word;
 mod tests;
 
 use core::mem::discriminant;
-use core::time::Duration;
 use std::sync::Arc;
 
-use tidegate_core::algorithm::{Charged, State, Verdict, WINDOW_MAX};
+use tidegate_core::algorithm::{Charged, State, Verdict};
 use tidegate_core::lease::Ledger;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
+use self::block::Block;
 pub(crate) use self::lent::Moment;
 use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
@@ -36,8 +37,7 @@ pub(crate) struct Record {
     /// The algorithm that `usage` was counted by; shared with the charges made under it.
     algorithm: Arc<Algorithm>,
     usage: Usage,
-    /// The first instant at which it is not blocked; [`Timestamp::MIN`] if it was not.
-    blocked_until: Timestamp,
+    block: Block,
     /// The batch that began it: charges made before a reset belong to another record.
     origin: RequestId,
     /// Of a bucket and of permits, the latest instant at which anything was charged or taken, which
@@ -65,9 +65,6 @@ impl Usage {
         }
     }
 }
-
-/// The longest block: one that lasts longer was set under a clock that was ahead.
-const BLOCK_MAX: Duration = WINDOW_MAX;
 
 /// Whether an operation of `of` can tell how far ahead usage of `counted` lies.
 fn is_told_by(counted: &Algorithm, of: &Algorithm) -> bool {
@@ -121,13 +118,7 @@ impl Record {
     /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
     pub(crate) fn new(algorithm: Algorithm, origin: RequestId) -> Self {
         let usage = Usage::none(&algorithm);
-        Self {
-            algorithm: Arc::new(algorithm),
-            usage,
-            blocked_until: Timestamp::MIN,
-            origin,
-            charged_at: Timestamp::MIN,
-        }
+        Self { algorithm: Arc::new(algorithm), usage, block: Block::NONE, origin, charged_at: Timestamp::MIN }
     }
 
     /// Whether a store can decide `algorithm` with records.
@@ -147,7 +138,7 @@ impl Record {
             },
             _ => return Verdict::Admit,
         };
-        match (verdict, self.blocked(now)) {
+        match (verdict, self.block.in_force(now)) {
             (Verdict::Admit, Some(until)) => Verdict::Wait { until },
             (Verdict::Wait { until }, Some(blocked)) => Verdict::Wait { until: until.max(blocked) },
             (verdict, _) => verdict,
@@ -190,11 +181,6 @@ impl Record {
         }
     }
 
-    /// The first instant at which the key is no longer blocked, if it is.
-    fn blocked(&self, now: Timestamp) -> Option<Timestamp> {
-        (self.blocked_until > now).then_some(self.blocked_until)
-    }
-
     /// The used and remaining units as an operation counts them, as an outcome that admits.
     pub(crate) fn status_for(&self, operation: &Operation, now: Timestamp) -> Outcome {
         self.status_under(&operation.algorithm, operation.carry_over, now)
@@ -207,7 +193,7 @@ impl Record {
 
     fn status_under(&self, algorithm: &Algorithm, kept: CarryOver, now: Timestamp) -> Outcome {
         let limit = algorithm.limit();
-        let mut outcome = Outcome { blocked_until: self.blocked(now), ..Outcome::unused(limit, now) };
+        let mut outcome = Outcome { blocked_until: self.block.in_force(now), ..Outcome::unused(limit, now) };
         match (algorithm, &self.usage) {
             (Algorithm::Rolling(rolling), Usage::Units(log)) => {
                 outcome.used = log.used(rolling.window(), now);
@@ -252,8 +238,7 @@ impl Record {
             // Another algorithm, or a counter where there was a ledger, starts anew with its first
             // charge; a block is on the key and stays.
             kind if kind.may_charge() => {
-                let blocked_until = self.blocked_until;
-                *self = Self { blocked_until, ..Self::new(operation.algorithm.clone(), by) };
+                *self = Self { block: self.block, ..Self::new(operation.algorithm.clone(), by) };
             }
             _ => return Applied::NOTHING,
         }
@@ -277,7 +262,7 @@ impl Record {
                 Applied::NOTHING
             }
             Kind::Block { until } => {
-                self.blocked_until = if until > now { until } else { Timestamp::MIN };
+                self.block = Block::between(now, until);
                 Applied::NOTHING
             }
             Kind::Peek { .. } | Kind::Ledger(_) => Applied::NOTHING,
@@ -434,7 +419,7 @@ impl Record {
             Usage::Permits(permits) => permits.is_empty(),
             Usage::Ledger(_) => false,
         };
-        unused && self.blocked_until == Timestamp::MIN
+        unused && self.block.is_none()
     }
 
     /// Whether from `now` on it answers as one that holds nothing.
@@ -446,7 +431,7 @@ impl Record {
             (algorithm, Usage::Ledger(ledger)) => lent::is_forgettable(ledger, algorithm, now),
             _ => true,
         };
-        unused && self.blocked(now).is_none()
+        unused && self.block.in_force(now).is_none()
     }
 
     /// When it is drained if nothing else happens; `now` if it is.
@@ -456,7 +441,7 @@ impl Record {
             Usage::Word(state) => word::drained_at(&self.algorithm, *state, now),
             _ => self.status(&self.algorithm, now).reset_at,
         };
-        unused_at.max(self.blocked_until)
+        unused_at.max(self.block.until())
     }
 
     /// An instant before which it is not drained, found with less effort where it is a ledger.
@@ -475,11 +460,9 @@ impl Record {
     /// `of` is the algorithm of the operation that looks at it. Instants, permits and civil windows
     /// are brought back when one of their own kind does: other stores cannot tell them before.
     pub(crate) fn bring_back(&mut self, of: &Algorithm, now: Timestamp) -> bool {
-        let latest = now.saturating_add(BLOCK_MAX);
-        let is_blocked_too_long = self.blocked_until > latest;
-        if is_blocked_too_long {
-            self.blocked_until = latest;
-        }
+        let block = self.block.brought_back(now);
+        let is_blocked_too_long = block != self.block;
+        self.block = block;
         if !is_told_by(&self.algorithm, of) {
             return is_blocked_too_long;
         }
@@ -508,7 +491,7 @@ impl Record {
 
     /// Whether [`Record::bring_back`] would change it.
     pub(crate) fn lies_ahead(&self, of: &Algorithm, now: Timestamp) -> bool {
-        self.blocked_until > now.saturating_add(BLOCK_MAX)
+        self.block.brought_back(now) != self.block
             || is_told_by(&self.algorithm, of)
                 && match (&*self.algorithm, &self.usage) {
                     (Algorithm::Rolling(rolling), Usage::Units(log)) => log.lies_ahead(rolling.window(), now),

@@ -80,6 +80,35 @@ async fn a_clock_that_stepped_back_before_a_restart_locks_nobody_for_more_than_t
 }
 
 #[tokio::test]
+async fn a_block_of_a_clock_that_was_ahead_lasts_as_long_as_its_limit_says_or_the_operator_said() {
+    let namespaces = "  api: { limits: [\
+         { name: hourly, key: [user], fixed: { limit: 1, window: 1s }, consistency: exact, on_exceed: { block: 10m } } ] }\n";
+    for days in [1, 40, 4 * 366] {
+        let ahead = later(days * 86_400);
+        let mut daemon = RestartableDaemon::start(Kept::Files, namespaces, ahead).await;
+        daemon.admits(ADA, 2).await;
+        let eve = r#"{"user":"eve"}"#;
+        let block = daemon.ask("/v1/block", eve, r#","limit":"hourly","for_ms":7200000"#).await;
+        assert_eq!(block.status, 200, "{block:?}");
+        // The wait that is told is the wait that is kept, over restarts.
+        for (at, ada, operator) in [(0, 600, 7200), (60, 540, 7140), (599, 1, 6601)] {
+            daemon.restart_at(later(at)).await;
+            for (user, expected) in [(ADA, ada), (eve, operator)] {
+                let refused = daemon.ask("/v1/check", user, "").await.json();
+                let seen = (refused["reason"].as_str(), refused["retry_after_ms"].as_u64());
+                assert_eq!(
+                    seen,
+                    (Some("blocked"), Some(expected * 1000)),
+                    "{user}, {days} days back, {at} s"
+                );
+            }
+        }
+        daemon.restart_at(later(600)).await;
+        assert_eq!(daemon.check(ADA).await.0, 200, "{days} days back");
+    }
+}
+
+#[tokio::test]
 async fn a_clock_that_stepped_ahead_grants_one_burst_or_window_and_no_more() {
     for limit in [
         "fixed: { limit: 3, window: 1h }",

@@ -123,14 +123,14 @@ local function general()
     if record.of then return record.of.snapshot(record) end
     return {
       record.exists, record.n, record.origin, record.a, record.b, record.c, record.blocked, record.changed, record.view,
-      record.view and record.n.m.snapshot(record.view),
+      record.view and record.n.m.snapshot(record.view), record.blocked_for,
     }
   end
 
   local function restore(record, saved)
     if record.of then return record.of.restore(record, saved) end
     record.exists, record.n, record.origin, record.a, record.b, record.c = unpack(saved, 1, 6)
-    record.blocked, record.changed, record.view = saved[7], saved[8], saved[9]
+    record.blocked, record.changed, record.view, record.blocked_for = saved[7], saved[8], saved[9], saved[11]
     if saved[10] then record.n.m.restore(record.view, saved[10]) end
   end
 
@@ -240,6 +240,7 @@ local function general()
       if lasts and not record.exists then begin(record, n, op, batch.id) end
       record.changed = record.changed or record.exists
       record.blocked = lasts and op.until_us or 0
+      record.blocked_for = lasts and min(op.until_us - now, BLOCK_MAX) or BLOCK_MAX
     elseif kind == UNDO then
       local charges = charges_of(op, batch)
       -- The units that an undo gives back follow from the states before and after, under the same

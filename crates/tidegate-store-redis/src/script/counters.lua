@@ -28,7 +28,7 @@ local LAYOUT_MAX = 31
 
 local counters = {}
 
--- The longest block, 366 days: one that lasts longer was set under a clock that was ahead.
+-- The longest block, 366 days.
 local BLOCK_MAX = 31622400000000
 
 -- A counter that holds nothing is the same as none.
@@ -47,16 +47,20 @@ local function counter(op)
   if not record then
     local raw = call('GET', KEYS[op.key])
     record = {
-      exists = false, raw = raw, blocked = 0, a = 0, b = 0, c = 0, origin = false, n = false, view = nil, changed = false,
+      exists = false, raw = raw, blocked = 0, blocked_for = BLOCK_MAX, a = 0, b = 0, c = 0, origin = false, n = false, view = nil, changed = false,
     }
     if raw then
       local layout = byte(raw)
-      if layout ~= LAYOUT then
+      local _, spec, at
+      if layout == LAYOUT then
+        _, record.blocked, record.origin, record.a, record.b, record.c, spec, at = read('>Bdc16dddBc0', raw)
+      elseif layout == BLOCKED_LAYOUT then
+        _, record.blocked, record.blocked_for, record.origin, record.a, record.b, record.c, spec, at =
+          read('>Bddc16dddBc0', raw)
+      else
         if not layout or layout > LAYOUT_MAX then error('the record has no layout') end
         return nil, layout
       end
-      local _, spec, at
-      _, record.blocked, record.origin, record.a, record.b, record.c, spec, at = read('>Bdc16dddBc0', raw)
       if at ~= #raw + 1 then error('the record has another length than its layout') end
       record.n, record.exists = numbers_of(spec), true
     end
@@ -69,7 +73,9 @@ local function counter(op)
   if record.exists then
     -- Before the decision and whatever it is: a refused batch could not bring a state back, and the
     -- wait that it is told would begin anew whenever the counter is read again.
-    if record.blocked > now + BLOCK_MAX then record.blocked, record.changed = now + BLOCK_MAX, true end
+    -- A block that lasts longer than it was set for was set under a clock that was ahead.
+    local latest = now + record.blocked_for
+    if record.blocked > latest then record.blocked, record.changed = latest, true end
     if record.view then
       if record.n.m.bring_back(record.n, record.view, record.c) then
         record.c, record.changed = min(record.c, now), true
@@ -116,7 +122,13 @@ local function save(index, record)
   else
     left = max(left, n.m.drains(n, record.a, record.b, record.c))
   end
-  local bytes = pack('>Bdc16dddBc0', LAYOUT, record.blocked, record.origin, record.a, record.b, record.c, #n.spec, n.spec)
+  local bytes
+  if record.blocked > 0 and record.blocked_for < BLOCK_MAX then
+    bytes = pack('>Bddc16dddBc0', BLOCKED_LAYOUT, record.blocked, record.blocked_for, record.origin, record.a, record.b,
+      record.c, #n.spec, n.spec)
+  else
+    bytes = pack('>Bdc16dddBc0', LAYOUT, record.blocked, record.origin, record.a, record.b, record.c, #n.spec, n.spec)
+  end
   local ms = ceil(max(left, 0) / 1000) + MARGIN_MS
   if given ~= 0 or ms > MS_MAX then
     -- An instant that is given, for tests and simulations, says nothing about the server's own

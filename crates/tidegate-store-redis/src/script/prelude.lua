@@ -20,8 +20,9 @@ local floor, ceil, max, min, fmod = math.floor, math.ceil, math.max, math.min, m
 local pack, read, call, byte, concat = struct.pack, struct.unpack, redis.call, string.byte, table.concat
 
 local BUCKET, FIXED, CALENDAR, SLIDING, ROLLING, CONCURRENCY = 1, 2, 3, 4, 5, 6
--- The layout of what is kept. Another one is never written over.
-local LAYOUT = 1
+-- The layout of what is kept, and of a counter whose key is blocked: for how long it was set stands
+-- behind the end of the block. Another one is never written over.
+local LAYOUT, BLOCKED_LAYOUT = 1, 2
 
 -- Losses up to `acknowledged_until` are acknowledged; `acknowledges` is 1 if the marker is to say
 -- so, `remembers` if it is the marker that all members read that from, `refuses_loss` if nothing is

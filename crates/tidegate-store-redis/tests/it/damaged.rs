@@ -122,7 +122,7 @@ fn damages() -> Vec<Damage> {
         damage("an empty counter", word, "}c:", "}c:", How::Bytes(b""), DAMAGED),
         damage("a counter of no algorithm", word, "}c:", "}c:", How::Bytes(&[1; 100]), DAMAGED),
         damage("a counter that is text", word, "}c:", "}c:", How::Text, DAMAGED),
-        damage("a counter in another layout", word, "}c:", "}c:", How::Bytes(b"\x02text"), "layout 2"),
+        damage("a counter in another layout", word, "}c:", "}c:", How::Bytes(b"\x03text"), "layout 3"),
         damage("the second counter of a batch", two, "}c:", "}c:", How::List, WRONG_TYPE),
         damage("instants that are text", two_rolling, "}l:", "}c:", How::Text, WRONG_TYPE),
         damage("instants that are damaged", two_rolling, "}l:", "}c:", How::Entries, DAMAGED),

@@ -165,6 +165,61 @@ pub fn the_wait_after_a_clock_that_was_ahead_outlives_restarts<H: ConformanceSto
     Ok(())
 }
 
+/// A block that was set while the clock was ahead lasts for as long as it was set, from when it is
+/// met again.
+pub fn a_block_of_a_clock_that_was_ahead_lasts_as_long_as_it_was_set_for<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    blocks_last_as_long_as_set(trial, false)
+}
+
+/// The same, however often the store is opened meanwhile.
+pub fn a_block_of_a_clock_that_was_ahead_ends_over_restarts<H: ConformanceStore>(
+    trial: &Trial<'_, H>,
+) -> Passed {
+    blocks_last_as_long_as_set(trial, true)
+}
+
+fn blocks_last_as_long_as_set<H: ConformanceStore>(trial: &Trial<'_, H>, is_reopened: bool) -> Passed {
+    const LENGTH: Duration = Duration::from_mins(10);
+    let mut trial = Trial::new(trial.harness);
+    for (round, ahead) in AHEAD.into_iter().enumerate() {
+        let back = START.saturating_add(Duration::from_hours(1000 * (round as u64 + 1)));
+        trial.set_now(back.saturating_add(ahead));
+        let mut all = Vec::new();
+        for (index, algorithm) in trial.algorithms().into_iter().enumerate() {
+            let admit = trial.admit(&key(&format!("blocked ahead {round} {index}")), &algorithm);
+            let until = trial.now().saturating_add(LENGTH);
+            trial.one(Operation { kind: Kind::Block { until }, ..admit.clone() })?;
+            all.push(admit);
+        }
+        let until = back.saturating_add(LENGTH);
+        let last = until.saturating_sub(Duration::from_nanos(trial.step()));
+        for at in [back, back.saturating_add(LENGTH / 2), last] {
+            trial.set_now(at);
+            for admit in &all {
+                let outcome = trial.one(admit.clone())?;
+                let seen = (outcome.verdict, outcome.blocked_until);
+                ensure!(
+                    seen == (Verdict::Wait { until }, Some(until)),
+                    "{}, blocked {ahead:?} ahead, at {at}: {seen:?}, not until {until}",
+                    admit.algorithm.name()
+                );
+            }
+            if is_reopened {
+                trial = trial.reopened()?;
+            }
+        }
+        trial.set_now(until);
+        for admit in all {
+            let outcome = trial.one(admit.clone())?;
+            let name = admit.algorithm.name();
+            ensure!(outcome.verdict == Verdict::Admit, "{name} when its block has ended: {outcome:?}");
+        }
+    }
+    Ok(())
+}
+
 /// A key that was used while the clock was ahead.
 struct UsedAhead {
     algorithm: Algorithm,

@@ -17,7 +17,7 @@ use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::permit_set::PermitSet;
 use super::unit_log::UnitLog;
-use super::{Record, Usage};
+use super::{Block, Record, Usage};
 use crate::{HolderId, RequestId};
 
 /// The layout of a counter.
@@ -30,6 +30,11 @@ const LEDGER_LAYOUT: u8 = 2;
 /// The layout of a bucket or of permits of which the instant of the latest charge is known: that of
 /// a counter, and the instant. Those that are older have the layout of a counter.
 const CHARGED_LAYOUT: u8 = 3;
+
+/// The layout of a counter whose key was blocked for a length that is known: that of a counter, the
+/// instant of the latest charge, 0 where none is known, and the length in nanoseconds. Blocks that
+/// are older have one of the layouts above.
+const BLOCKED_LAYOUT: u8 = 4;
 
 /// Bytes that are no record of this version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,11 +99,13 @@ impl Record {
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let mut writer = Writer(bytes);
         let is_charged = self.charged_at > Timestamp::MIN;
-        writer.byte(match self.usage {
+        let layout = match self.usage {
             Usage::Ledger(_) => LEDGER_LAYOUT,
+            _ if self.block.known_length().is_some() => BLOCKED_LAYOUT,
             _ if is_charged => CHARGED_LAYOUT,
             _ => LAYOUT,
-        });
+        };
+        writer.byte(layout);
         // One byte for the length: the longest is a calendar with the name of a zone.
         let length = writer.0.len();
         writer.byte(0);
@@ -133,10 +140,14 @@ impl Record {
                 writer.0.extend_from_slice(&ledger);
             }
         }
-        writer.number(self.blocked_until.as_nanos());
+        writer.number(self.block.until().as_nanos());
         writer.wide(self.origin.0);
-        if is_charged {
+        if [CHARGED_LAYOUT, BLOCKED_LAYOUT].contains(&layout) {
             writer.number(self.charged_at.as_nanos());
+        }
+        if let (BLOCKED_LAYOUT, Some(length)) = (layout, self.block.known_length()) {
+            // At most 366 days.
+            writer.number(length.as_nanos() as u64);
         }
     }
 
@@ -149,7 +160,7 @@ impl Record {
         const SHORT: &str = "they end too early";
         let mut reader = Reader(bytes);
         let layout = reader.byte().ok_or(SHORT)?;
-        if ![LAYOUT, LEDGER_LAYOUT, CHARGED_LAYOUT].contains(&layout) {
+        if ![LAYOUT, LEDGER_LAYOUT, CHARGED_LAYOUT, BLOCKED_LAYOUT].contains(&layout) {
             return Err("they are of a layout this version does not know");
         }
         let length = reader.byte().ok_or(SHORT)?;
@@ -173,15 +184,21 @@ impl Record {
         let blocked_until = Timestamp::from_nanos(reader.number().ok_or(SHORT)?);
         let origin = RequestId(reader.wide().ok_or(SHORT)?);
         let mut charged_at = Timestamp::MIN;
-        if layout == CHARGED_LAYOUT {
+        let mut length = None;
+        if [CHARGED_LAYOUT, BLOCKED_LAYOUT].contains(&layout) {
             charged_at = Timestamp::from_nanos(reader.number().ok_or(SHORT)?);
             let has_one = matches!(*algorithm, Algorithm::Bucket(_) | Algorithm::Concurrency(_));
-            if !has_one || charged_at == Timestamp::MIN {
+            let is_known = charged_at > Timestamp::MIN;
+            if is_known && !has_one || !is_known && layout == CHARGED_LAYOUT {
                 return Err("an instant of a charge where none is kept");
             }
         }
+        if layout == BLOCKED_LAYOUT {
+            length = Some(Duration::from_nanos(reader.number().ok_or(SHORT)?));
+        }
+        let block = Block::stored(blocked_until, length).ok_or("a block of a length that none has")?;
         if reader.0.is_empty() {
-            Ok(Self { algorithm, usage, blocked_until, origin, charged_at })
+            Ok(Self { algorithm, usage, block, origin, charged_at })
         } else {
             Err("they go on after the end")
         }

@@ -227,7 +227,7 @@ fn a_claim_of_more_than_there_is_takes_no_memory() {
 #[test]
 fn a_layout_of_the_future_is_an_error_that_says_so() {
     let mut bytes = written(&Record::new(algorithms()[0].clone(), RequestId(0)));
-    bytes[0] = CHARGED_LAYOUT + 1;
+    bytes[0] = BLOCKED_LAYOUT + 1;
     let error = Record::read(&bytes, &mut numbers()).unwrap_err().to_string();
     assert!(error.contains("layout this version does not know"), "{error}");
 }
@@ -253,6 +253,44 @@ fn a_counter_stands_as_it_did_before_there_were_ledgers() {
     let old = Record { charged_at: Timestamp::MIN, ..record };
     assert_eq!(Record::read(&before, &mut numbers()), Ok(old.clone()));
     assert_eq!(written(&old), before);
+}
+
+#[test]
+fn a_block_stands_with_its_length_and_one_of_before_lasts_as_long_as_any() {
+    let (hour, year) = (Duration::from_hours(1), Duration::from_hours(366 * 24));
+    for algorithm in [&algorithms()[0], &algorithms()[3]] {
+        let mut record = Record::new(algorithm.clone(), RequestId(5));
+        let key = Key::new("api", b"limit", b"ada").unwrap();
+        let operation = |kind| Operation::new(key.clone(), algorithm.clone(), kind);
+        record.apply(&operation(Kind::Check { cost: Cost::ONE }), RequestId(1), &[], START);
+        let until = START.saturating_add(hour);
+        record.apply(&operation(Kind::Block { until }), RequestId(2), &[], START);
+        let bytes = written(&record);
+        assert_eq!(bytes[0], BLOCKED_LAYOUT);
+        assert_eq!(Record::read(&bytes, &mut numbers()), Ok(record.clone()));
+        // As it stood before the length was kept.
+        let length = {
+            let mut length = Vec::new();
+            Writer(&mut length).number(hour.as_nanos() as u64);
+            length.len()
+        };
+        let has_charge = record.charged_at > Timestamp::MIN;
+        let before = &bytes[1..bytes.len() - length - usize::from(!has_charge)];
+        let before = [&[if has_charge { CHARGED_LAYOUT } else { LAYOUT }], before].concat();
+        let mut old = Record::read(&before, &mut numbers()).unwrap();
+        assert_eq!(written(&old), before);
+        let back = START.saturating_sub(year * 4);
+        for (one, lasts) in [(&mut old, year), (&mut record, hour)] {
+            assert!(one.lies_ahead(algorithm, back));
+            one.bring_back(algorithm, back);
+            let blocked = one.status(algorithm, back).blocked_until;
+            assert_eq!(blocked, Some(back.saturating_add(lasts)));
+            assert!(!one.lies_ahead(algorithm, back));
+        }
+        // Lifted, it stands as one that was never blocked.
+        record.apply(&operation(Kind::Block { until: START }), RequestId(3), &[], START);
+        assert_ne!(written(&record)[0], BLOCKED_LAYOUT);
+    }
 }
 
 #[test]
