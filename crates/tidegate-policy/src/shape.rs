@@ -261,6 +261,8 @@ impl<'a> ShapeChecker<'a, '_> {
         let what = format!("expected {}, found \"{}\"", allowed.expected(), shown(&text));
         let fix = if allowed.list.is_some() {
             format!("write [{}]", shown(&text))
+        } else if self.is_kind(allowed, &text) {
+            format!("write {{ kind: {} }}", shown(&text))
         } else {
             let names = allowed.mapping.into_iter().flat_map(required_of);
             let entries: Vec<String> = names.map(|name| format!("{name}: ..")).collect();
@@ -270,6 +272,14 @@ impl<'a> ShapeChecker<'a, '_> {
             }
         };
         self.wrong(allowed, path, node, what, fix)
+    }
+
+    /// Whether `text` is one of the kinds of the mapping that is allowed, as `redis` is of a store.
+    fn is_kind(&self, allowed: &Allowed<'a>, text: &str) -> bool {
+        let Some(kind) = allowed.mapping.and_then(|mapping| property(mapping, "kind")) else { return false };
+        let mut kinds = Allowed::default();
+        kinds.add(self.root, kind);
+        kinds.words.is_some_and(|words| words_of(words).any(|word| *word == *text))
     }
 
     fn list(&mut self, schema: &'a Value, items: &[Node], path: &Path) -> Value {

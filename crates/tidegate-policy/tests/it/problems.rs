@@ -203,6 +203,11 @@ fn a_listener_beyond_loopback_must_say_that_it_is_insecure() {
             "listen: { http: 80 }",
             &["t.yaml:1:17: listen.http: \"80\" is not an address with a port; write 127.0.0.1:80"],
         ),
+        ("store: redis", &["t.yaml:1:8: store: expected a mapping, found \"redis\"; write { kind: redis }"]),
+        (
+            "store: here",
+            &["t.yaml:1:8: store: expected a mapping, found \"here\"; write `key: value` entries under it"],
+        ),
         (
             "listen: { http: 127.0.0.1:99999 }",
             &[
