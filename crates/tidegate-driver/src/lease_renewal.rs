@@ -48,12 +48,8 @@ impl Driver {
         let engine = self.handle().engine();
         let mut is_away = false;
         for asks in engine.leave_leases(self.now()) {
-            let answer = if is_away {
-                let at = "that did not take the first leases".to_owned();
-                Err(StoreError::Unavailable { at, sent: false, source: None })
-            } else {
-                self.call_store(asks.batch()).await
-            };
+            let answer =
+                if is_away { Err(StoreError::NotAsked) } else { self.call_store(asks.batch()).await };
             is_away = answer.is_err();
             engine.lease_answered(asks, answer, self.now());
         }
@@ -84,9 +80,7 @@ impl Driver {
             return self.undo(asks.batch().clone());
         }
         let Ok(runtime) = Handle::try_current() else {
-            let at = "that is called outside of a tokio runtime".to_owned();
-            let error = StoreError::Unavailable { at, sent: false, source: None };
-            return self.engine().lease_answered(asks, Err(error), self.now());
+            return self.engine().lease_answered(asks, Err(StoreError::NoRuntime), self.now());
         };
         let driver = self.clone();
         let place = place.or_else(|| Arc::clone(self.renewals()).try_acquire_owned().ok());

@@ -78,10 +78,7 @@ pub(crate) struct StoreLink {
 impl StoreLink {
     /// Sends a batch to the store. A call beyond the deadline is an error like any other.
     pub(crate) async fn call(&self, batch: &Batch) -> Result<Answer, StoreError> {
-        let Some(store) = &self.store else {
-            let at = "the driver, which was given no store (`store`)".to_owned();
-            return Err(StoreError::Unavailable { at, sent: false, source: None });
-        };
+        let Some(store) = &self.store else { return Err(StoreError::NoStore) };
         let replaced = self.hooks.replace(batch);
         let batch = replaced.as_ref().unwrap_or(batch);
         let after = self.timeout;

@@ -152,7 +152,7 @@ impl SharedStore {
             Err(error) => tracing::info!(
                 target: "tidegate::store",
                 %error,
-                "the store does not log_changes its eviction policy (the user may not use CONFIG GET); make sure that it is `maxmemory-policy noeviction`"
+                "the store does not report its eviction policy (CONFIG GET is not permitted); check that `maxmemory-policy` is `noeviction`"
             ),
         }
     }

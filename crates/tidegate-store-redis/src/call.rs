@@ -350,8 +350,6 @@ impl Builder<'_> {
             Kind::Reset => call_format::RESET,
             Kind::Block { .. } => call_format::BLOCK,
             Kind::Ledger(ref operation) => ledger::kind(operation),
-            // None of this version.
-            _ => 0,
         };
         let is_shadow = u8::from(operation.mode == Mode::Shadow);
         let keeps_instant = u8::from(operation.carry_over == CarryOver::Instant);
@@ -372,7 +370,7 @@ impl Builder<'_> {
                 bytes.double(to_micros(until));
             }
             Kind::Ledger(ref operation) => ledger::write(operation, bytes),
-            _ => {}
+            Kind::Reset => {}
         }
     }
 

@@ -260,9 +260,8 @@ pub enum CarryOver {
     Instant,
 }
 
-/// An action on a counter.
+/// An action on a counter. Every store carries out every kind: a new one is a breaking change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Kind {
     /// Charge `cost` if there is room. Not for concurrency limits.
     Check {

@@ -23,6 +23,15 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// There is no store to ask.
+    #[error("there is no store to ask; give the driver one (`store`), or use limits that need none")]
+    NoStore,
+    /// The store was called where no runtime can carry the call.
+    #[error("the store cannot be called outside of a tokio runtime; call from within one")]
+    NoRuntime,
+    /// The store was not asked about the batch.
+    #[error("the store was not asked; send it the batch before its answer is taken in")]
+    NotAsked,
     /// The store did not answer in time.
     #[error("the store did not answer within {}; raise its deadline, or see what makes it slow", format_span(*after))]
     Timeout {
@@ -81,10 +90,14 @@ impl StoreError {
     /// Whether the same batch, under the same id, may succeed when sent again.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unavailable { .. } | Self::Timeout { .. } | Self::Conflict { .. } | Self::Full { .. } => {
-                true
-            }
-            Self::TooLarge { .. }
+            Self::Unavailable { .. }
+            | Self::NoRuntime
+            | Self::NotAsked
+            | Self::Timeout { .. }
+            | Self::Conflict { .. }
+            | Self::Full { .. } => true,
+            Self::NoStore
+            | Self::TooLarge { .. }
             | Self::IdReused { .. }
             | Self::DataLost { .. }
             | Self::Unsupported { .. } => false,
@@ -97,7 +110,10 @@ impl StoreError {
         match self {
             Self::Timeout { .. } => true,
             Self::Unavailable { sent, .. } => *sent,
-            Self::TooLarge { .. }
+            Self::NoStore
+            | Self::NoRuntime
+            | Self::NotAsked
+            | Self::TooLarge { .. }
             | Self::Conflict { .. }
             | Self::IdReused { .. }
             | Self::Full { .. }

@@ -5,48 +5,67 @@
 //! everything that passes is moved from one clock to the other; what is decided stays the store's.
 
 use core::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use tidegate_core::Timestamp;
 use tidegate_core::algorithm::Verdict;
 
-use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, Store, StoreError};
+use crate::{Answer, Batch, Kind, Note, NoteChange, NoteKind, RequestId, Store, StoreError};
 
-/// Of how little a change of the distance is not followed: less than anybody is told to wait, and
-/// more than most answers take.
+/// Changes of the offset below this are ignored: smaller than any retry time, larger than most
+/// round trips.
 const FOLLOWED_MIN: i64 = 5_000_000;
+
+/// The offset before the first answer.
+const UNKNOWN: i64 = i64::MIN;
 
 /// A store whose instants, in both directions, are on the clock of its caller.
 ///
-/// How far apart the clocks are is seen with each answer, less than the time it took; until the
-/// first, none apart. The distance is followed when it changes by more than five milliseconds.
+/// Each answer measures the offset of the clocks to within its round trip; before the first answer
+/// it counts as zero, and a batch that names an instant is preceded by an empty one that measures
+/// it. Changes of the offset by more than five milliseconds are followed.
 pub struct OnOwnClock<S, C> {
     store: S,
     now: C,
-    /// By how many nanoseconds the store's clock is ahead.
+    /// By how many nanoseconds the store's clock is ahead, or [`UNKNOWN`]. One word, so that nobody
+    /// sees an offset that is known and not there yet.
     ahead: AtomicI64,
-    is_known: AtomicBool,
+    /// How often the clock was looked at with a batch of its own.
+    looks: AtomicU64,
 }
 
 impl<S: Store, C: Fn() -> Timestamp + Send + Sync> OnOwnClock<S, C> {
     /// The same store, on the clock `now`.
     pub const fn new(store: S, now: C) -> Self {
-        Self { store, now, ahead: AtomicI64::new(0), is_known: AtomicBool::new(false) }
+        Self { store, now, ahead: AtomicI64::new(UNKNOWN), looks: AtomicU64::new(0) }
     }
 
     /// By how many nanoseconds the store's clock is ahead of the caller's; negative if it is
     /// behind. 0 until it has answered.
     pub fn ahead_nanos(&self) -> i64 {
-        // Relaxed here and below: the number by itself, which orders nothing.
-        self.ahead.load(Ordering::Relaxed)
+        self.known_offset().unwrap_or(0)
+    }
+
+    fn known_offset(&self) -> Option<i64> {
+        // Relaxed here and below: a number alone, which orders nothing.
+        Some(self.ahead.load(Ordering::Relaxed)).filter(|ahead| *ahead != UNKNOWN)
     }
 
     fn learn(&self, store_now: Timestamp) {
-        let ahead = distance(store_now, (self.now)());
-        let is_known = self.is_known.swap(true, Ordering::Relaxed);
-        if !is_known || ahead.saturating_sub(self.ahead_nanos()).saturating_abs() > FOLLOWED_MIN {
+        let ahead = distance(store_now, (self.now)()).max(UNKNOWN + 1);
+        let is_followed = |known: i64| ahead.saturating_sub(known).saturating_abs() > FOLLOWED_MIN;
+        if self.known_offset().is_none_or(is_followed) {
             self.ahead.store(ahead, Ordering::Relaxed);
         }
+    }
+
+    /// Measures the offset for a batch that is sent next. No batch has its id, nor does another
+    /// look: a store may remember the ids of empty batches too.
+    async fn look_at_clock(&self, next: RequestId) -> Result<(), StoreError> {
+        let look = u128::from(self.looks.fetch_add(1, Ordering::Relaxed));
+        let empty = Batch::each(RequestId(!next.0 ^ look << 64), []);
+        self.learn(self.store.run(&empty).await?.store_now);
+        Ok(())
     }
 
     fn in_its_time(&self, batch: &Batch) -> Batch {
@@ -84,8 +103,8 @@ impl<S: Store, C: Fn() -> Timestamp + Send + Sync> Store for OnOwnClock<S, C> {
         let asks_of_time = |kind: &Kind| matches!(kind, Kind::Block { .. });
         let must_move = !batch.notes.is_empty() || batch.operations.iter().any(|one| asks_of_time(&one.kind));
         let ran = if must_move {
-            if !self.is_known.load(Ordering::Relaxed) {
-                self.learn(self.store.run(&Batch::each(batch.id, [])).await?.store_now);
+            if self.known_offset().is_none() {
+                self.look_at_clock(batch.id).await?;
             }
             self.store.run(&self.in_its_time(batch)).await
         } else {
@@ -235,6 +254,46 @@ mod tests {
         assert!(now_or_never(store.run(&world.one(check))).unwrap().refused);
         world.pass(Duration::from_nanos(1));
         assert!(!now_or_never(store.run(&world.one(check))).unwrap().refused);
+    }
+
+    /// A store that remembers the ids of all batches, also of those without operations.
+    struct RemembersEveryId<S> {
+        store: S,
+        known: std::sync::Mutex<std::collections::HashMap<RequestId, Batch>>,
+    }
+
+    impl<S: Store> Store for RemembersEveryId<S> {
+        async fn run(&self, batch: &Batch) -> Result<Answer, StoreError> {
+            let known = self.known.lock().unwrap().insert(batch.id, batch.clone());
+            match known.filter(|known| known != batch) {
+                Some(_) => Err(StoreError::IdReused { id: batch.id }),
+                None => self.store.run(batch).await,
+            }
+        }
+
+        async fn notes(&self, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+            self.store.notes(kind).await
+        }
+
+        fn supports(&self, algorithm: &Algorithm) -> bool {
+            self.store.supports(algorithm)
+        }
+    }
+
+    #[test]
+    fn the_first_look_at_the_clock_has_an_id_of_its_own() {
+        let world = World::new();
+        let inner = RemembersEveryId { store: world.store(), known: std::sync::Mutex::default() };
+        let store = OnOwnClock::new(inner, || world.now());
+        let until = world.now().saturating_add(Duration::from_mins(10));
+        let block = world.one(Kind::Block { until });
+        let blocked = now_or_never(store.run(&block)).unwrap();
+        assert_eq!(blocked.outcomes[0].blocked_until, Some(until));
+        let again = now_or_never(store.run(&block)).unwrap();
+        assert_eq!(again.outcomes[0].blocked_until, Some(until), "sent again it is answered again");
+        // Each look is another batch, also for a batch that is sent again.
+        now_or_never(store.look_at_clock(block.id)).unwrap();
+        assert_eq!(store.store.known.lock().unwrap().len(), 3);
     }
 
     #[test]

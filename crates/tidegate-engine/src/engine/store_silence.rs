@@ -21,6 +21,9 @@ pub(super) fn is_away(error: &StoreError) -> bool {
     matches!(
         error,
         StoreError::Unavailable { .. }
+            | StoreError::NoStore
+            | StoreError::NoRuntime
+            | StoreError::NotAsked
             | StoreError::Timeout { .. }
             | StoreError::Conflict { .. }
             | StoreError::DataLost { .. }
