@@ -2,20 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_core::{Plane, Reason, Refusal, Timestamp};
-use tidegate_overload::{OfferOutcome, Overload, RequestLevel, ResourceId};
+use tidegate_core::{Plane, Reason, Refusal};
+use tidegate_overload::{OfferOutcome, Overload, RequestRecord};
 
 use crate::fault::Fault;
 use crate::place::{OverloadPlane, lacks_in_flight_place};
 
-/// The resource to which a request was offered, and its level then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
-    pub(crate) resource: ResourceId,
-    pub(crate) level: RequestLevel,
-}
-
-/// A request that was offered to the overload plane and is not decided yet. Dropped before it is
+/// A request that its resource has counted and that is not decided yet. Dropped before it is
 /// decided, it counts as cancelled.
 ///
 /// Each request that waits has one: it knows its level rather than its tenant.
@@ -23,14 +16,26 @@ pub(crate) struct Offer {
 pub(crate) struct Demand {
     /// `None` once it is decided.
     plane: Option<Arc<OverloadPlane>>,
-    offered_at: Timestamp,
-    offer: Offer,
+    record: RequestRecord,
 }
 
 impl Demand {
-    /// The demand of a request that was offered at `offered_at`.
-    pub(crate) fn new(plane: &Arc<OverloadPlane>, offer: Offer, offered_at: Timestamp) -> Self {
-        Self { plane: Some(Arc::clone(plane)), offered_at, offer }
+    pub(crate) fn new(plane: &Arc<OverloadPlane>, record: RequestRecord) -> Self {
+        Self { plane: Some(Arc::clone(plane)), record }
+    }
+
+    /// The same request, served as a later attempt of it was.
+    pub(crate) fn served_as(mut self, later: &RequestRecord) -> Self {
+        self.record = self.record.served_as(later);
+        self
+    }
+
+    /// The same request after an attempt that was not admitted after all: it waits or begins anew.
+    pub(crate) fn unserved(mut self) -> Self {
+        if let Some(plane) = &self.plane {
+            plane.overload.unserve(&mut self.record);
+        }
+        self
     }
 
     /// Records the final decision.
@@ -40,7 +45,7 @@ impl Demand {
 
     fn record(&mut self, outcome: OfferOutcome) {
         if let Some(plane) = self.plane.take() {
-            self.offer.end(&plane.overload, outcome, self.offered_at);
+            end(&plane.overload, self.record, outcome);
         }
     }
 }
@@ -51,22 +56,11 @@ impl Drop for Demand {
     }
 }
 
-impl Offer {
-    /// Records the final decision on a request. One that was no demand on the system is withdrawn.
-    #[inline]
-    pub(crate) fn end(self, overload: &Overload, outcome: OfferOutcome, offered_at: Timestamp) {
-        overload.record(self.resource, self.level.class(), outcome);
-        if is_withdrawn(outcome) {
-            overload.withdraw(self.resource, self.level, offered_at);
-        }
-    }
-}
-
-/// Whether a request with this outcome was no demand on the system: it must not use up what the
-/// cursor admits. A request that expired or was cancelled was demand that could not be served.
-fn is_withdrawn(outcome: OfferOutcome) -> bool {
-    matches!(outcome, OfferOutcome::Denied | OfferOutcome::Throttled | OfferOutcome::Failed)
-        && !Fault::DenialIsDemand.is_planted()
+/// Records the final decision on a request.
+#[inline]
+pub(crate) fn end(overload: &Overload, record: RequestRecord, outcome: OfferOutcome) {
+    let is_demand = outcome == OfferOutcome::Denied && Fault::DenialIsDemand.is_planted();
+    overload.end(record, if is_demand { OfferOutcome::Shed } else { outcome });
 }
 
 /// Records that a request which was offered before could not be decided.

@@ -9,8 +9,10 @@ pub(crate) enum Fault {
     PlaceKept,
     /// The cost of a withdrawn request stays in the demand.
     WithdrawnCounts,
-    /// A repeated attempt is offered again.
+    /// Each attempt that asks the cursor is offered again.
     RepeatOffered,
+    /// A request that got a place and was denied then counts as served.
+    DeniedServed,
     /// A tenant that was idle starts where it left off, rather than where the others are.
     CreditHoarded,
     /// A full queue displaces requests of the entrant's class before those of lower ones.

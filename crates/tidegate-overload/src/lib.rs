@@ -11,17 +11,22 @@
 //!
 //! ```
 //! use tidegate_core::{Class, Timestamp};
-//! use tidegate_overload::{Overload, ResourceConfig};
+//! use tidegate_overload::{OfferOutcome, Overload, RequestRecord, ResourceConfig};
 //!
 //! let now = Timestamp::from_secs(1_800_000_000);
 //! let overload = Overload::new(ResourceConfig::new(1), 7)?;
 //! let resource = overload.find(Some("checkout")).expect("the default resource takes all");
 //! let level = overload.request_level(1, Class::Critical, Some("tenant"), now);
-//! let shed = overload.shed(resource, level, true);
-//! assert!(shed.is_none());
-//! let permit = overload.acquire(resource, level, now).expect("one place is free");
-//! assert!(overload.acquire(resource, level, now).is_err());
-//! overload.give_back(permit);
+//! let mut first = RequestRecord::new(resource, level);
+//! overload.offer(&mut first, now);
+//! assert!(overload.shed(&first).is_none());
+//! let place = overload.take_place(&mut first, now).expect("one place is free");
+//! overload.end(first, OfferOutcome::Admitted);
+//! let mut second = RequestRecord::new(resource, level);
+//! overload.offer(&mut second, now);
+//! assert!(overload.take_place(&mut second, now).is_err());
+//! overload.end(second, OfferOutcome::NoPlace);
+//! overload.give_back(place);
 //! # Ok::<(), tidegate_overload::OverloadError>(())
 //! ```
 
@@ -73,6 +78,7 @@ mod pacer;
 mod place_bounds;
 mod position_map;
 mod queue_observation;
+mod request_record;
 mod resource;
 mod resource_id;
 mod service_times;
@@ -103,9 +109,10 @@ pub use load_level::LoadLevel;
 pub use marginal_rank::MarginalRank;
 pub use namespaces::{NAMESPACES_MAX, NamespaceShares};
 pub use outcome::{ClassStats, OfferOutcome};
-pub use overload::{Overload, Signal};
+pub use overload::{Overload, PlaceRefusal, Signal};
 pub use place_bounds::PlaceBounds;
 pub use queue_observation::QueueObservation;
+pub use request_record::RequestRecord;
 pub use resource::{InFlightPermit, ResourceConfig};
 pub use resource_id::ResourceId;
 pub use service_times::ServiceTimes;

@@ -228,6 +228,12 @@ impl NamespaceSlots {
             .fold(0, |sum, one| sum.saturating_add(one.load(Ordering::Relaxed)))
     }
 
+    /// The requests that began to be served since the last tick, of all namespaces.
+    pub(crate) fn served(&self) -> u64 {
+        let served = self.slots.iter().map(|slot| slot.served.load(Ordering::Relaxed));
+        served.fold(0, u64::saturating_add)
+    }
+
     /// Counts a place that a namespace takes. The slot, which keeps its namespace until the place
     /// is [given back](NamespaceSlots::give_back_place); `None`: it has as many as it may.
     #[inline]
@@ -305,6 +311,14 @@ impl NamespaceSlots {
     #[inline]
     pub(crate) fn serve(&self, namespace: u32) {
         self.slots[self.claim(namespace)].served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a request back that did not begin to be served, never below zero.
+    pub(crate) fn unserve(&self, namespace: u32) {
+        if let Some(slot) = self.find(namespace) {
+            let less = |served: u64| served.checked_sub(1);
+            let _ = self.slots[slot].served.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
     }
 
     /// Counts a request that kept its place for so long.

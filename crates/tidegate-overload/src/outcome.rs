@@ -44,6 +44,12 @@ impl OfferOutcome {
         Self::Failed,
     ];
 
+    /// Whether a request that ended so was no demand on the system: it must not use up what the
+    /// cursor admits. One that expired or was cancelled was demand that could not be served.
+    pub(crate) const fn is_no_demand(self) -> bool {
+        matches!(self, Self::Denied | Self::Throttled | Self::Failed)
+    }
+
     /// The name in metrics: `admitted`, `shed`, `no_place`, `denied`, `throttled`, `queue_full`,
     /// `expired`, `cancelled` or `failed`.
     pub const fn as_str(self) -> &'static str {

@@ -19,6 +19,7 @@ use crate::namespaces::NamespaceShares;
 use crate::outcome::OfferOutcome;
 use crate::place_bounds::PlaceBounds;
 use crate::queue_observation::QueueObservation;
+use crate::request_record::{RequestRecord, ServedBy};
 use crate::resource::{InFlightPermit, Resource};
 use crate::resource_id::ResourceId;
 use crate::service_times::ServiceTimes;
@@ -33,13 +34,13 @@ use crate::waiting_room::{RoomUse, WaitingNamespaces};
 ///
 /// ```
 /// # use tidegate_core::{Class, Timestamp};
-/// # use tidegate_overload::{Cursor, Overload, ResourceConfig, Signal, TICK};
+/// # use tidegate_overload::{Cursor, Overload, RequestRecord, ResourceConfig, Signal, TICK};
 /// # let now = Timestamp::from_secs(1_800_000_000);
 /// let overload = Overload::new(ResourceConfig::new(100), 7)?;
 /// let resource = overload.find(None).expect("it is the default resource");
 /// overload.tick(now);
 /// let level = overload.request_level(1, Class::Sheddable, Some("acme"), now);
-/// overload.shed(resource, level, true);
+/// overload.offer(&mut RequestRecord::new(resource, level), now);
 /// // Twice the pressure that the system should bear: the next tick sheds part of the demand.
 /// overload.event(Signal::on_all(2.0), now);
 /// overload.tick(now.saturating_add(TICK));
@@ -60,6 +61,19 @@ impl Signal {
     pub const fn on_all(pressure: f64) -> Self {
         Self { resource: None, pressure }
     }
+}
+
+/// Why a request gets no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlaceRefusal {
+    /// All are taken, by [`Overload::has_place`].
+    NoPlace,
+    /// Requests that wait claim those that are free.
+    Claimed,
+    /// It has waited for one for too long, or would.
+    Delayed,
+    /// The queue for them has no room.
+    QueueFull,
 }
 
 /// The overload plane: a set of resources, each with places in flight and an admission cursor.
@@ -212,21 +226,22 @@ impl Overload {
         self.resource(resource).set_shares(shares.clone());
     }
 
-    /// Counts a first attempt as offered that waits before [`Overload::shed`] decides it. Its later
-    /// attempts are then repeated ones.
-    pub fn offer(&self, resource: ResourceId, level: RequestLevel) {
-        self.resource(resource).offer(level);
+    /// Counts a request as offered. Not called for a repeated attempt, which would count its demand
+    /// twice.
+    ///
+    /// Each request of which something is counted, here or by [`Overload::take_place`] and
+    /// [`Overload::pace`], is [ended](Overload::end) once.
+    #[inline]
+    pub fn offer(&self, record: &mut RequestRecord, now: Timestamp) {
+        self.resource(record.resource()).offer(record.level());
+        record.offered(now);
     }
 
-    /// Whether the cursor of `resource` sheds a request; charges nothing.
-    ///
-    /// A first attempt counts as offered whatever the answer is; a repeated attempt does not count
-    /// again. Each request that was offered must later be [recorded](Overload::record) once, and
-    /// [withdrawn](Overload::withdraw) if it turns out not to be demand.
+    /// The refusal of a request that the cursor of its namespace sheds.
     #[inline]
-    pub fn shed(&self, resource: ResourceId, level: RequestLevel, is_first_attempt: bool) -> Option<Shed> {
-        let resource = self.resource(resource);
-        if is_first_attempt || Fault::RepeatOffered.is_planted() {
+    pub fn shed(&self, record: &RequestRecord) -> Option<Shed> {
+        let (resource, level) = (self.resource(record.resource()), record.level());
+        if Fault::RepeatOffered.is_planted() {
             resource.offer(level);
         }
         if !resource.sheds(level) {
@@ -262,66 +277,82 @@ impl Overload {
         self.resource(resource).marginal_rank(level)
     }
 
-    /// Takes back the demand of a request: a limit denied it, the capacity plane throttled it, it
-    /// could not be decided, or it left before it was served. Called at most once for each request,
-    /// with the level of its first attempt.
-    ///
-    /// Without this call a caller that is far over its limits would use up the cursor's allowance
-    /// for its class, and lower classes would be shed for work that is never done. After a tick
-    /// since `offered_at` nothing changes: that tick has taken the demand into account.
-    pub fn withdraw(&self, resource: ResourceId, level: RequestLevel, offered_at: Timestamp) {
-        let is_in_sums = offered_at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed);
-        if is_in_sums && !Fault::WithdrawnCounts.is_planted() {
-            self.resource(resource).withdraw(level);
-        }
-    }
-
-    /// Records the final decision on a request whose first attempt [`Overload::shed`] or
-    /// [`Overload::offer`] counted as offered, of the same class. Called exactly once for each such
-    /// request.
+    /// Takes a place in flight for a request, which then counts as served: the cursor admits about
+    /// as many as were.
     #[inline]
-    pub fn record(&self, resource: ResourceId, class: Class, outcome: OfferOutcome) {
-        self.resource(resource).counts.record(class, outcome);
-    }
-
-    /// Takes a place in flight.
-    #[inline]
-    pub fn acquire(
-        &self,
-        resource: ResourceId,
-        level: RequestLevel,
-        _now: Timestamp,
-    ) -> Result<InFlightPermit, Shed> {
-        let state = self.resource(resource);
-        state.acquire(resource, level).ok_or_else(|| {
-            state.count_shed(level);
-            state.no_place(level)
-        })
+    pub fn take_place(&self, record: &mut RequestRecord, now: Timestamp) -> Result<InFlightPermit, Shed> {
+        let (id, level) = (record.resource(), record.level());
+        let resource = self.resource(id);
+        let Some(permit) = resource.acquire(id, level) else {
+            resource.count_shed(level);
+            return Err(resource.no_place(level));
+        };
+        resource.count_served(level);
+        record.served(ServedBy::Place, now);
+        Ok(permit)
     }
 
     /// Paces a request whose end will not be reported, and which therefore takes no place: at most
     /// as many a second as the places could serve, by the average time from admission to end of
     /// the last ten seconds, and as many at once as there are places. Without a sample in this
-    /// time the pace is not known, and all are admitted. `None`: it is admitted and counts.
+    /// time the pace is not known, and all are admitted. `None`: it is admitted and counts as
+    /// served.
     #[inline]
-    pub fn pace(&self, resource: ResourceId, level: RequestLevel, now: Timestamp) -> Option<Shed> {
-        let state = self.resource(resource);
-        if state.pacer.admits(state.in_flight.max(), now) {
+    pub fn pace(&self, record: &mut RequestRecord, now: Timestamp) -> Option<Shed> {
+        let (resource, level) = (self.resource(record.resource()), record.level());
+        if resource.pacer.admits(resource.in_flight.max(), now) {
+            resource.count_served(level);
+            record.served(ServedBy::Pace, now);
             return None;
         }
-        state.count_shed(level);
-        Some(state.ahead_of_pace(level))
+        resource.count_shed(level);
+        Some(resource.ahead_of_pace(level))
+    }
+
+    /// Ends a request with its final decision: the outcome of one that was offered is counted, and
+    /// what else was counted of it stays only as far as it was so.
+    ///
+    /// A request that a limit denied, that the capacity plane throttled or that could not be
+    /// decided was no demand: a caller far over its limits would otherwise use up the cursor's
+    /// allowance for its class, and lower classes would be shed for work that is never done. One
+    /// that was not admitted was not served, although it had a place while the store was asked:
+    /// the capacity of the resource would be taken for larger than it is. After a tick nothing of
+    /// that changes: the tick has taken it into account.
+    #[inline]
+    pub fn end(&self, mut record: RequestRecord, outcome: OfferOutcome) {
+        let (resource, level) = (self.resource(record.resource()), record.level());
+        if let Some(offered_at) = record.offered_at() {
+            resource.counts.record(level.class(), outcome);
+            if outcome.is_no_demand() && self.is_in_sums(offered_at) && !Fault::WithdrawnCounts.is_planted() {
+                resource.withdraw(level);
+            }
+        }
+        if outcome != OfferOutcome::Admitted {
+            self.unserve(&mut record);
+        }
+    }
+
+    /// Takes back that an attempt of a request was served: it was not admitted after all, and
+    /// waits or begins anew. Nothing where it was not.
+    pub fn unserve(&self, record: &mut RequestRecord) {
+        let resource = self.resource(record.resource());
+        let (served, served_at) = record.take_served();
+        if served == ServedBy::Pace {
+            resource.pacer.give_back(resource.in_flight.max());
+        }
+        if served != ServedBy::None && self.is_in_sums(served_at) && !Fault::DeniedServed.is_planted() {
+            resource.uncount_served(record.level());
+        }
+    }
+
+    /// Whether the next tick takes in what was counted then.
+    fn is_in_sums(&self, at: Timestamp) -> bool {
+        at.as_nanos() >= self.shared.last_ns.load(Ordering::Relaxed)
     }
 
     /// Takes back that a request was counted as shed: it waits for a place instead.
     pub fn waits_instead(&self, resource: ResourceId, level: RequestLevel) {
         self.resource(resource).uncount_shed(level);
-    }
-
-    /// Counts a request that got a place: the cursor admits about as many as were served.
-    #[inline]
-    pub fn count_served(&self, resource: ResourceId, level: RequestLevel) {
-        self.resource(resource).count_served(level);
     }
 
     /// Counts the time for which a request kept its place, whatever its outcome: demand and
@@ -330,38 +361,27 @@ impl Overload {
         self.resource(permit.resource()).count_held(permit.namespace(), held);
     }
 
-    /// The refusal of a request for which the free places are claimed by requests that wait; counts
-    /// it as [`Overload::acquire`] does.
-    pub fn refuse_place(&self, resource: ResourceId, level: RequestLevel) -> Shed {
-        let state = self.resource(resource);
-        state.count_shed(level);
-        state.no_place(level)
-    }
-
-    /// The refusal of a request for which no place was free, by [`Overload::has_place`]; counts it
-    /// as [`Overload::acquire`] does.
-    pub fn turn_away(&self, resource: ResourceId, level: RequestLevel) -> Shed {
-        self.resource(resource).in_flight.turn_away();
-        self.refuse_place(resource, level)
-    }
-
-    /// The refusal of a request that has waited for a place for too long, or would; counts it as
-    /// [`Overload::acquire`] does.
-    pub fn refuse_delayed(&self, resource: ResourceId, level: RequestLevel) -> Shed {
-        let state = self.resource(resource);
-        state.count_shed(level);
-        state.delayed(level)
+    /// The refusal of a request for want of a place. It counts as shed, but for
+    /// [`PlaceRefusal::QueueFull`], of which the want of the place has counted.
+    pub fn refuse(&self, resource: ResourceId, level: RequestLevel, why: PlaceRefusal) -> Shed {
+        let resource = self.resource(resource);
+        if why == PlaceRefusal::NoPlace {
+            resource.in_flight.turn_away();
+        }
+        if why != PlaceRefusal::QueueFull {
+            resource.count_shed(level);
+        }
+        match why {
+            PlaceRefusal::NoPlace | PlaceRefusal::Claimed => resource.no_place(level),
+            PlaceRefusal::Delayed => resource.delayed(level),
+            PlaceRefusal::QueueFull => resource.queue_full(level),
+        }
     }
 
     /// A hash of a tenant, the same for all requests of a tenant: fair queues tell tenants apart by
     /// it. `None` for no tenant.
     pub fn tenant_hash(&self, tenant: Option<&str>) -> Option<u64> {
         tenant.map(|tenant| keyed_hash([self.seed, 1], Some(tenant)))
-    }
-
-    /// The refusal of a request for which the queue of the resource has no room; counts nothing.
-    pub fn refusal_of_full_queue(&self, resource: ResourceId, level: RequestLevel) -> Shed {
-        self.resource(resource).queue_full(level)
     }
 
     /// Returns a place in flight.
@@ -460,7 +480,7 @@ impl Overload {
         in_flight.count() < in_flight.max_of(class)
     }
 
-    /// The refusal that [`Overload::acquire`] would give; counts nothing.
+    /// The refusal that [`Overload::take_place`] would give; counts nothing.
     pub fn would_lack_place(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
         (!self.has_place(resource, level.class())).then(|| self.resource(resource).no_place(level))
     }

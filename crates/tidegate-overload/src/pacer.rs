@@ -94,6 +94,13 @@ impl Pacer {
         self.service_ns.store(recent.average_ns(), Ordering::Relaxed);
     }
 
+    /// Takes back a request that was in pace and did not go ahead after all.
+    pub(crate) fn give_back(&self, places: u64) {
+        let interval = interval(self.service_ns.load(Ordering::Relaxed), places);
+        let earlier = |due: u64| Some(due.saturating_sub(interval));
+        let _ = self.due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, earlier);
+    }
+
     /// Whether one more request is in pace with so many places, at least 1; it then counts.
     #[inline]
     pub(crate) fn admits(&self, places: u64, now: Timestamp) -> bool {
@@ -101,7 +108,7 @@ impl Pacer {
         if service == 0 || Fault::PaceUnbounded.is_planted() {
             return true;
         }
-        let interval = (service / places.max(1)).max(1);
+        let interval = interval(service, places);
         // As many at once as there are places take one time of service.
         let latest = now.as_nanos().saturating_add(service.max(interval));
         let taken = self.due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
@@ -116,6 +123,11 @@ impl Pacer {
         }
         taken.is_ok()
     }
+}
+
+/// How long after one request the next one is due.
+fn interval(service_ns: u64, places: u64) -> u64 {
+    (service_ns / places.max(1)).max(1)
 }
 
 #[cfg(test)]

@@ -399,6 +399,11 @@ impl Resource {
         self.namespaces.demand()
     }
 
+    /// The requests that began to be served since the last tick.
+    pub(crate) fn served(&self) -> u64 {
+        self.namespaces.served()
+    }
+
     /// The position in the most important class of which requests of any namespace are shed.
     pub(crate) fn cursor(&self) -> Cursor {
         self.namespaces.highest()
@@ -437,6 +442,11 @@ impl Resource {
     #[inline]
     pub(crate) fn count_served(&self, level: RequestLevel) {
         self.namespaces.serve(level.namespace());
+    }
+
+    /// Takes a request back that was counted as served, never below zero.
+    pub(crate) fn uncount_served(&self, level: RequestLevel) {
+        self.namespaces.unserve(level.namespace());
     }
 
     /// Counts a request that kept its place for so long.

@@ -51,6 +51,9 @@ pub struct ResourceStats<'a> {
     /// The cost of the requests offered since the last tick, without those withdrawn: the demand
     /// that the next tick distributes over the classes.
     pub demand: u64,
+    /// The requests that began to be served since the last tick, without those that were not
+    /// admitted after all: what the next tick takes the capacity for.
+    pub served: u64,
     /// The shortest time before a retry that refused callers are told; each is told up to half of
     /// it more.
     pub retry_after: Duration,
@@ -89,6 +92,7 @@ impl<'a> ResourceStats<'a> {
             cursor: resource.cursor(),
             pinned_until: resource.pinned_until(now),
             offered: classes.iter().map(|class| class.offered).sum(),
+            served: resource.served(),
             demand: resource.demand(),
             retry_after: resource.retry_after(),
             latency: resource.latency.stats(),

@@ -16,7 +16,7 @@ use tidegate_capacity::Admission;
 use tidegate_core::gate::LocatedRequest;
 use tidegate_core::shares::Owner;
 use tidegate_core::{Gate, Refusal, Timestamp};
-use tidegate_overload::{Obstacle, OfferOutcome, Overload, ResourceId};
+use tidegate_overload::{Obstacle, OfferOutcome, Overload, PlaceRefusal, RequestRecord, ResourceId};
 
 use super::Engine;
 use super::lease_plane::{Leased, Waited};
@@ -25,7 +25,7 @@ use super::store_plane::ask_one;
 use super::table_lease_plane::TableAsk;
 use crate::continuation::{LimitQuestion, Origin, Patience, Pending};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, Offer, fail, outcome_of};
+use crate::demand::{Demand, end, fail, outcome_of};
 use crate::error::RequestError;
 use crate::fault::Fault;
 use crate::leases::Flights;
@@ -43,9 +43,9 @@ enum Passage {
     Waits(Flights),
 }
 
-/// The offer of a request that was made just now, as a first attempt; its outcome is to be recorded
-/// once. `None` for a repeated attempt, and without an overload plane.
-pub(super) type Offered = Option<Offer>;
+/// A request as its resource has counted it just now, to be ended once. `None` where nothing counts
+/// it.
+pub(super) type Counted = Option<RequestRecord>;
 
 impl Engine {
     /// Decides a request, or says what to ask the store first.
@@ -73,17 +73,17 @@ impl Engine {
             0,
             waited,
             now,
-            |refusal, offered| {
-                self.decided(demand.take(), offered, outcome_of(&refusal), now);
+            |refusal, counted| {
+                self.decided(demand.take(), counted, outcome_of(&refusal));
                 Step::Decided(Decision::Refuse(Refused::one(refusal)))
             },
-            |flights, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, now));
+            |flights, counted| {
+                let demand = self.demand(demand.take(), counted);
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, None)))
             },
-            |gate, first, question, offered| {
+            |gate, first, question, counted| {
                 let patience = || None;
-                self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
+                self.pass_one(request, gate, first, question, demand.take(), counted, patience, now)
             },
             || fail(demand.take()),
         )
@@ -101,15 +101,15 @@ impl Engine {
         first: Holds,
         question: Option<LimitQuestion>,
         demand: Option<Demand>,
-        offered: Offered,
+        counted: Counted,
         patience: impl FnOnce() -> Option<Box<Patience>>,
         now: Timestamp,
     ) -> Step {
         let Some(question) = question else {
-            self.decided(demand, offered, OfferOutcome::Admitted, now);
+            self.decided(demand, counted, OfferOutcome::Admitted);
             return Step::Decided(Decision::Admit(Permit { first, rest: Vec::new() }));
         };
-        let demand = demand.or_else(|| self.demand(offered, now));
+        let demand = self.demand(demand, counted);
         let origin = Origin { gate: Arc::clone(gate), cost: request.cost, demand, patience: patience() };
         ask_one(first, origin, question, now)
     }
@@ -119,7 +119,7 @@ impl Engine {
     ///
     /// Goes on with what the request then holds, the gate that charged it and the question for the
     /// store, if there is one; or with its refusal, or with the leases it waits for. In these cases
-    /// and after an error it holds nothing. Recording the outcome of what was offered is up to the
+    /// and after an error it holds nothing. Ending what its resource has counted is up to the
     /// caller, except after an error.
     #[expect(clippy::inline_always, reason = "a permit is large, and is built where it is returned only so")]
     #[inline(always)]
@@ -130,9 +130,9 @@ impl Engine {
         at: usize,
         waited: Waited<'_>,
         now: Timestamp,
-        refused: impl FnOnce(Refusal, Offered) -> T,
-        waits: impl FnOnce(Flights, Offered) -> T,
-        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Offered) -> T,
+        refused: impl FnOnce(Refusal, Counted) -> T,
+        waits: impl FnOnce(Flights, Counted) -> T,
+        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Counted) -> T,
         failed: impl FnOnce(),
     ) -> Result<T, RequestError> {
         let namespace = match self.find(request.namespace) {
@@ -151,24 +151,24 @@ impl Engine {
         if request.deadline.is_some_and(|deadline| deadline <= now) {
             return Ok(refused(past_deadline(request), None));
         }
-        let target = self.target_of(gate, request, now);
-        let is_first = !waited.is_offered && target.is_some_and(|target| self.is_new(request, target));
-        let mut offered = None;
-        if let (Some(overload), Some(Offer { resource, level })) = (self.overload(), target) {
-            offered = target.filter(|_| is_first);
-            if let Some(shed) = overload.shed(resource, level, is_first) {
-                return Ok(refused(shed_by(gate.namespace(), &shed, request), offered));
+        let mut counted = self.target_of(gate, request, now);
+        if let (Some(overload), Some(record)) = (self.overload(), &mut counted) {
+            if !waited.is_offered && self.is_new(request, record) {
+                overload.offer(record, now);
+            }
+            if let Some(shed) = overload.shed(record) {
+                return Ok(refused(shed_by(gate.namespace(), &shed, request), counted));
             }
         }
-        if let (Some(plane), Some(target)) = (&self.planes.overload, target)
+        if let (Some(plane), Some(record)) = (&self.planes.overload, &counted)
             && request.end_known
-            && !plane.overload.has_place(target.resource, request.class)
+            && !plane.overload.has_place(record.resource(), request.class)
             && !self.may_spend_leases(gate, request)
         {
-            return match self.refuse_unplaced(gate, request, target, plane, waited, now) {
-                Ok(refusal) => Ok(refused(refusal, offered)),
+            return match self.refuse_unplaced(gate, request, record, plane, waited, now) {
+                Ok(refusal) => Ok(refused(refusal, counted)),
                 Err(error) => {
-                    self.decided(None, offered, OfferOutcome::Failed, now);
+                    self.decided(None, counted, OfferOutcome::Failed);
                     failed();
                     Err(error)
                 }
@@ -184,21 +184,21 @@ impl Engine {
         let limits = match checked {
             tidegate_core::Decision::Admit(permit) => permit,
             tidegate_core::Decision::Refuse(refusal) => {
-                return Ok(refused(refusal, offered));
+                return Ok(refused(refusal, counted));
             }
         };
         let mut holds = Holds::new(home, limits);
-        let passage = self.pass(gate, request, target, &located, waited, now, &mut holds);
+        let passage = self.pass(gate, request, &mut counted, &located, waited, now, &mut holds);
         let question = match passage {
             Ok(Passage::Passed) if gate.has_elsewhere() => self.question(at, gate, request, &located, now),
             Ok(Passage::Passed) => Ok(None),
             Ok(Passage::Refused(refusal)) => {
                 self.return_holds(holds, now);
-                return Ok(refused(refusal, offered));
+                return Ok(refused(refusal, counted));
             }
             Ok(Passage::Waits(flights)) => {
                 self.return_holds(holds, now);
-                return Ok(waits(flights, offered));
+                return Ok(waits(flights, counted));
             }
             Err(error) => Err(error),
         };
@@ -207,11 +207,11 @@ impl Engine {
                 if holds.limits.must_be_settled() {
                     self.lend(gate, &mut holds);
                 }
-                Ok(passed(gate, holds, question, offered))
+                Ok(passed(gate, holds, question, counted))
             }
             Err(error) => {
                 self.return_holds(holds, now);
-                self.decided(None, offered, OfferOutcome::Failed, now);
+                self.decided(None, counted, OfferOutcome::Failed);
                 failed();
                 Err(error)
             }
@@ -227,7 +227,7 @@ impl Engine {
         &self,
         gate: &Gate,
         request: &Request<'_>,
-        target: Offer,
+        record: &RequestRecord,
         plane: &OverloadPlane,
         waited: Waited<'_>,
         now: Timestamp,
@@ -241,13 +241,10 @@ impl Engine {
                 return Ok(throttled_by(gate.namespace(), &throttled, now));
             }
         }
-        let Offer { resource, level } = target;
-        let overload = &plane.overload;
-        let shed = if is_claimed(plane, resource, request, waited) {
-            overload.refuse_place(resource, level)
-        } else {
-            overload.turn_away(resource, level)
-        };
+        let (resource, level) = (record.resource(), record.level());
+        let is_claimed = is_claimed(plane, resource, request, waited);
+        let why = if is_claimed { PlaceRefusal::Claimed } else { PlaceRefusal::NoPlace };
+        let shed = plane.overload.refuse(resource, level, why);
         Ok(shed_by(gate.namespace(), &shed, request))
     }
 
@@ -260,7 +257,7 @@ impl Engine {
         &self,
         gate: &'g Arc<Gate>,
         request: &Request<'_>,
-        target: Option<Offer>,
+        counted: &mut Counted,
         located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
@@ -306,30 +303,26 @@ impl Engine {
         if !flights.is_empty() {
             return Ok(self.wait_for_leases(holds, flights, now));
         }
-        let Some((plane, Offer { resource, level })) = self.planes.overload.as_ref().zip(target) else {
+        let Some((plane, record)) = self.planes.overload.as_ref().zip(counted.as_mut()) else {
             return Ok(Passage::Passed);
         };
-        if request.end_known {
-            let acquired = if is_claimed(plane, resource, request, waited) {
-                Err(plane.overload.refuse_place(resource, level))
-            } else {
-                plane.overload.acquire(resource, level, now)
-            };
-            match acquired {
-                Ok(permit) => {
-                    plane.overload.count_served(resource, level);
-                    holds.place = Some(Place::new(plane, permit));
-                }
-                Err(shed) => {
-                    return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request)));
-                }
-            }
-        } else {
+        let overload = &plane.overload;
+        let shed = if !request.end_known {
             // It would keep its place: it is paced instead.
-            if let Some(shed) = plane.overload.pace(resource, level, now) {
-                return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request)));
+            overload.pace(record, now)
+        } else if is_claimed(plane, record.resource(), request, waited) {
+            Some(overload.refuse(record.resource(), record.level(), PlaceRefusal::Claimed))
+        } else {
+            match overload.take_place(record, now) {
+                Ok(permit) => {
+                    holds.place = Some(Place::new(plane, permit));
+                    None
+                }
+                Err(shed) => Some(shed),
             }
-            plane.overload.count_served(resource, level);
+        };
+        if let Some(shed) = shed {
+            return Ok(Passage::Refused(shed_by(gate.namespace(), &shed, request)));
         }
         Ok(Passage::Passed)
     }
@@ -360,50 +353,49 @@ impl Engine {
         self.overload()?.find(request.resource)
     }
 
-    /// The resource that a request is for, and its level there; `None` without one, and without an
-    /// overload plane.
+    /// A request as its resource will count it; `None` without one, and without an overload plane.
     #[inline]
-    pub(super) fn target_of(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+    pub(super) fn target_of(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Counted {
         self.target_for(gate.owner(), request, now)
     }
 
     /// [`Engine::target_of`] for a request whose namespace has this owner.
     #[inline]
-    pub(super) fn target_for(&self, owner: Owner, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+    pub(super) fn target_for(&self, owner: Owner, request: &Request<'_>, now: Timestamp) -> Counted {
         let (overload, resource) = (self.overload()?, self.resource_of(request)?);
         let namespace = u32::from(owner.get());
         let level = overload.request_level(namespace, request.class, request.tenant, now);
-        Some(Offer { resource, level })
+        Some(RequestRecord::new(resource, level))
     }
 
     /// Whether a request is new demand on its resource: a first attempt, or one that repeats no
     /// refusal, whatever its caller says.
     #[inline]
-    pub(super) fn is_new(&self, request: &Request<'_>, target: Offer) -> bool {
-        let repeats = |overload: &Overload| overload.takes_refusal(target.resource, target.level);
+    pub(super) fn is_new(&self, request: &Request<'_>, record: &RequestRecord) -> bool {
+        let repeats = |overload: &Overload| overload.takes_refusal(record.resource(), record.level());
         request.attempt == 0 || !self.overload().is_some_and(repeats)
     }
 
-    /// The demand of a request that was offered just now and is not decided yet.
-    pub(super) fn demand(&self, offered: Offered, now: Timestamp) -> Option<Demand> {
-        let plane = self.planes.overload.as_ref()?;
-        Some(Demand::new(plane, offered?, now))
+    /// The demand of a request that is not decided yet: what its resource counted before, with what
+    /// it has counted just now.
+    pub(super) fn demand(&self, before: Option<Demand>, counted: Counted) -> Option<Demand> {
+        let Some(record) = counted.filter(RequestRecord::is_counted) else { return before };
+        match before {
+            Some(before) => Some(before.served_as(&record)),
+            None => Some(Demand::new(self.planes.overload.as_ref()?, record)),
+        }
     }
 
-    /// Records the final decision on a request, once: by its demand if it has waited, else by what
-    /// it was offered as just now. A request that was no demand on the system is withdrawn.
+    /// Records the final decision on a request, once: on what its resource counted before, if the
+    /// request has waited, and on what it has counted just now.
     #[inline]
-    pub(super) fn decided(
-        &self,
-        demand: Option<Demand>,
-        offered: Offered,
-        outcome: OfferOutcome,
-        now: Timestamp,
-    ) {
-        if let Some(demand) = demand {
-            demand.decide(outcome);
-        } else if let (Some(overload), Some(offer)) = (self.overload(), offered) {
-            offer.end(overload, outcome, now);
+    pub(super) fn decided(&self, demand: Option<Demand>, counted: Counted, outcome: OfferOutcome) {
+        if demand.is_some() {
+            if let Some(demand) = self.demand(demand, counted) {
+                demand.decide(outcome);
+            }
+        } else if let (Some(overload), Some(record)) = (self.overload(), counted) {
+            end(overload, record, outcome);
         }
     }
 }

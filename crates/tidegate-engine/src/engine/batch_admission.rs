@@ -8,7 +8,7 @@ use tidegate_overload::OfferOutcome;
 use tidegate_store::StoreError;
 
 use super::Engine;
-use super::admission::Offered;
+use super::admission::Counted;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::{Refusals, ask};
@@ -28,8 +28,8 @@ enum BatchPassage {
     /// It has passed the planes that are asked here.
     Passed(Option<LimitQuestion>),
     /// It waits for leases.
-    Waits(Flights, Offered),
-    Refused(Refusal, Offered),
+    Waits(Flights, Counted),
+    Refused(Refusal, Counted),
 }
 
 /// The demand of each request of a batch, if it was offered.
@@ -68,15 +68,16 @@ impl Engine {
         let mut origins: SmallVec<[Origin; 1]> = SmallVec::with_capacity(requests.len());
         let mut questions: SmallVec<[LimitQuestion; 1]> = SmallVec::new();
         for (at, request) in requests.iter().enumerate() {
+            // Those that were offered have their demand; the others have not come that far before.
             let passage = self.pass_row(
                 request,
                 at,
-                waited,
+                Waited { is_offered: demands[at].is_some(), ..waited },
                 now,
                 BatchPassage::Refused,
                 BatchPassage::Waits,
-                |gate, holds, question, offered| {
-                    let demand = demands[at].take().or_else(|| self.demand(offered, now));
+                |gate, holds, question, counted| {
+                    let demand = self.demand(demands[at].take(), counted);
                     origins.push(Origin {
                         gate: Arc::clone(gate),
                         cost: request.cost,
@@ -100,7 +101,7 @@ impl Engine {
             let batches = self.take_back_all(passed, now);
             debug_assert!(batches.is_empty(), "the store was not asked");
             for (demand, origin) in demands.iter_mut().zip(origins) {
-                *demand = origin.demand;
+                *demand = origin.demand.map(Demand::unserved);
             }
             let end = |demands: Demands, outcome| {
                 demands.into_iter().flatten().for_each(|demand| demand.decide(outcome));
@@ -110,8 +111,8 @@ impl Engine {
                     end(demands, OfferOutcome::Failed);
                     Err(BatchError::Request { at, source })
                 }
-                Ok(BatchPassage::Waits(mut flights, offered)) => {
-                    demands[at] = demands[at].take().or_else(|| self.demand(offered, now));
+                Ok(BatchPassage::Waits(mut flights, counted)) => {
+                    demands[at] = self.demand(demands[at].take(), counted);
                     // Those that follow ask at the same time.
                     for after in &requests[at + 1..] {
                         flights.extend(self.ask_ahead(after, waited, now));
@@ -121,8 +122,8 @@ impl Engine {
                     let parked = Parked { requests: owned, flights, rounds, demands, seat: None };
                     Ok(Step::Ask(Pending(Waiting::Lease(Box::new(parked)))))
                 }
-                Ok(BatchPassage::Refused(refusal, offered)) => {
-                    self.decided(demands[at].take(), offered, outcome_of(&refusal), now);
+                Ok(BatchPassage::Refused(refusal, counted)) => {
+                    self.decided(demands[at].take(), counted, outcome_of(&refusal));
                     end(demands, OfferOutcome::Denied);
                     Ok(refuse(vec![(at, refusal)]))
                 }
@@ -138,9 +139,7 @@ impl Engine {
             (Waiting::Store(asked), Answered::Store(answer)) => self.resume_store(*asked, answer, now),
             // The driver has not asked the store: nothing is known.
             (Waiting::Store(asked), Answered::Lease | Answered::Turn) => {
-                let at = "the store, which was not asked".to_owned();
-                let error = StoreError::Unavailable { at, sent: false, source: None };
-                self.resume_store(*asked, Err(error), now)
+                self.resume_store(*asked, Err(StoreError::NotAsked), now)
             }
             (Waiting::Lease(parked), _) => self.begin_anew(*parked, now),
             (Waiting::Turn(queued), _) => self.resume_turn(*queued, now),
@@ -210,13 +209,12 @@ impl Engine {
         let lists: SmallVec<[_; 1]> = owned.iter().map(OwnedRequest::lists).collect();
         let requests: SmallVec<[Request<'_>; 1]> =
             owned.iter().zip(&lists).map(|(one, lists)| one.with(lists)).collect();
-        // An offered request has its demand; the others of a batch have not come that far.
         let waited = Waited { rounds: rounds + 1, landed: &flights, is_offered: false, next_of: None };
         let step = match &requests[..] {
             [request] => {
                 let demand = demands.pop().flatten();
                 let waited = Waited { is_offered: true, ..waited };
-                let step = if request.may_wait_until.is_some() {
+                let step = if request.may_wait_until.is_some() || seat.is_some() {
                     self.admit_patient(request, waited, demand, seat, now)
                 } else {
                     self.admit_one(request, waited, demand, now)

@@ -20,7 +20,7 @@ use tidegate_overload::OfferOutcome;
 use tidegate_store::{Answer, Batch, Key, Kind, Operation, Outcome, StoreError};
 
 use super::lease_plane::Waited;
-use super::refusal::{shed_by, throttled_by};
+use super::refusal::{past_deadline, shed_by, throttled_by};
 use super::table_lease_plane::TableAsk;
 use super::{Engine, Shared};
 use crate::demand::{Demand, outcome_of};
@@ -89,7 +89,8 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Progress<Carried>, RequestError> {
         self.check_table(request)?;
-        let asks_planes = self.planes.overload.is_some() || request.access.is_some();
+        let asks_planes =
+            self.planes.overload.is_some() || request.access.is_some() || request.deadline.is_some();
         if !asks_planes || charging == Charging::Always || limits.iter().all(|limit| limit.cost == 0) {
             return self.carry_limits(request.namespace, limits, charging, now);
         }
@@ -124,7 +125,8 @@ impl Engine {
         })
     }
 
-    /// Asks the admission cursor of the request's resource and the capacity of its table; the
+    /// Looks at the deadline, and asks the admission cursor of the request's resource, the capacity
+    /// of its table and the pace of the resource, since nobody reports the end of its work; the
     /// refusal, or what the request holds of them.
     fn pass_other_planes(
         &self,
@@ -132,12 +134,17 @@ impl Engine {
         hold: &mut CarriedHold,
         now: Timestamp,
     ) -> Result<Option<Refusal>, RequestError> {
+        if request.deadline.is_some_and(|deadline| deadline <= now) {
+            return Ok(Some(past_deadline(request)));
+        }
         let owner = self.gate(request.namespace).map_or(Owner::NONE, |gate| gate.owner());
-        let target = self.target_for(owner, request, now);
-        if let (Some(overload), Some(target)) = (self.overload(), target) {
-            let is_first = self.is_new(request, target);
-            hold.demand = self.demand(Some(target).filter(|_| is_first), now);
-            if let Some(shed) = overload.shed(target.resource, target.level, is_first) {
+        let mut counted = self.target_for(owner, request, now);
+        if let (Some(overload), Some(record)) = (self.overload(), &mut counted) {
+            if self.is_new(request, record) {
+                overload.offer(record, now);
+            }
+            hold.demand = self.demand(None, Some(*record));
+            if let Some(shed) = overload.shed(record) {
                 return Ok(Some(shed_by(request.namespace, &shed, request)));
             }
         }
@@ -155,6 +162,12 @@ impl Engine {
                     return Ok(Some(throttled_by(request.namespace, &throttled, now)));
                 }
             }
+        }
+        if let (Some(overload), Some(record)) = (self.overload(), &mut counted) {
+            if let Some(shed) = overload.pace(record, now) {
+                return Ok(Some(shed_by(request.namespace, &shed, request)));
+            }
+            hold.demand = self.demand(hold.demand.take(), Some(*record));
         }
         Ok(None)
     }

@@ -14,7 +14,6 @@ use super::refusal::{denial, failure};
 use super::store_silence::is_away;
 use crate::access_report::AccessReport;
 use crate::continuation::ExactName;
-use crate::demand::Offer;
 use crate::error::RequestError;
 use crate::load_report::LoadReport;
 use crate::progress::Progress;
@@ -50,8 +49,8 @@ impl Explained {
 impl Engine {
     /// The resource that serves a request, with the level of the request there.
     fn load_report(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Option<LoadReport> {
-        let (overload, Offer { resource, level }) =
-            self.overload().zip(self.target_of(gate, request, now))?;
+        let (overload, target) = self.overload().zip(self.target_of(gate, request, now))?;
+        let (resource, level) = (target.resource(), target.level());
         Some(LoadReport {
             resource: request.resource.map(Into::into),
             class: level.class(),

@@ -14,7 +14,6 @@ use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, thro
 use super::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::access_report::AccessCharge;
 use crate::continuation::ExactName;
-use crate::demand::Offer;
 use crate::error::RequestError;
 use crate::limit_report::LimitReport;
 use crate::progress::Progress;
@@ -107,9 +106,8 @@ impl Engine {
             let throttled = statuses.into_iter().find_map(|status| status.throttled);
             beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled, now));
         }
-        if let (Some(overload), Some(Offer { resource, level })) =
-            (self.overload(), self.target_of(gate, request, now))
-        {
+        if let (Some(overload), Some(target)) = (self.overload(), self.target_of(gate, request, now)) {
+            let (resource, level) = (target.resource(), target.level());
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request);
             let shed = || overload.would_shed(resource, level).map(by);
             beside.before = beside.before.or_else(shed);

@@ -7,18 +7,20 @@ use core::cell::Cell;
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::time::Duration;
 
-use tidegate_core::{Class, Gate, Reason, Refusal, Retry, Timestamp};
+use smallvec::SmallVec;
+use tidegate_core::{AccessOperation, Class, Gate, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
-    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, QueueCounts, QueueShed, RequestLevel,
-    ResourceId, RoomBounds, RoomUse, Shed, TurnVerdict,
+    ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
+    ResourceId, RoomBounds, RoomUse, TurnVerdict,
 };
 
+use super::admission::Counted;
 use super::lease_plane::Waited;
 use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
 use crate::continuation::{Denial, Patience, Pending, Queued, Waiting};
 use crate::decision::{Decision, Refused, Step};
-use crate::demand::{Demand, Offer, fail, outcome_of};
+use crate::demand::{Demand, fail, outcome_of};
 use crate::error::RequestError;
 use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
@@ -87,7 +89,7 @@ impl Engine {
         self.shared.room.drain();
     }
 
-    /// [`Engine::admit`] for a request that may wait for its turn.
+    /// [`Engine::admit`] for a request that may wait for its turn, or has waited for it.
     pub(super) fn admit_patient(
         &self,
         request: &Request<'_>,
@@ -111,17 +113,17 @@ impl Engine {
             0,
             waited,
             now,
-            |refusal, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, now));
+            |refusal, counted| {
+                let demand = self.demand(demand.take(), counted);
                 let denial = Denial { refusal, demand, seat: seat.take(), returns };
                 self.wait_or_refuse(request, denial, now)
             },
-            |flights, offered| {
-                let demand = demand.take().or_else(|| self.demand(offered, now));
+            |flights, counted| {
+                let demand = self.demand(demand.take(), counted);
                 let seat = seat.take().map(|seat| aside(seat, now));
                 Step::Ask(Pending(self.park_one(request, flights, waited.rounds, demand, seat)))
             },
-            |gate, mut first, question, offered| {
+            |gate, mut first, question, counted| {
                 if question.is_none()
                     && let Some(seat) = seat.take()
                 {
@@ -133,7 +135,7 @@ impl Engine {
                     let entrant = seat.as_ref().and_then(|_| self.entrant_at_place(gate, request));
                     Some(Box::new(Patience { request: owned, seat, entrant, returns }))
                 };
-                self.pass_one(request, gate, first, question, demand.take(), offered, patience, now)
+                self.pass_one(request, gate, first, question, demand.take(), counted, patience, now)
             },
             || fail(demand.take()),
         )
@@ -157,13 +159,14 @@ impl Engine {
         let counters = gate.counter_keys(request.attributes, now);
         let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
         let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
-        let obstacle = self.shared.room.line_ahead(counters.chain(place), request.class)?;
+        let obstacles = counters.chain(self.lines_for_units(request, now)).chain(place);
+        let obstacle = self.shared.room.line_ahead(obstacles, request.class)?;
         let until = until(request);
-        let offer = self.target_of(gate, request, now);
-        if until <= now || self.is_below_cursor(offer) {
+        let target = self.target_of(gate, request, now);
+        if until <= now || self.is_below_cursor(target) {
             return None;
         }
-        let entrant = self.new_entrant(gate, request, obstacle, offer);
+        let entrant = self.new_entrant(gate, request, obstacle, target);
         if self.shared.room.sheds_on_arrival(&entrant, now).is_some() {
             return None;
         }
@@ -175,30 +178,30 @@ impl Engine {
             return None;
         }
         let seat = Room::enter(&self.shared.room, entrant, returns, now)?;
-        let demand = demand.take().or_else(|| self.offer(request, offer, now));
+        let demand = demand.take().or_else(|| self.offer(request, target, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         let ask_at = Timestamp::MIN;
         Some(queued(owned, seat, demand, None, ask_at, until))
     }
 
     /// [`Engine::target_of`] for a request whose namespace may be gone since it waits.
-    fn named_target_of(&self, request: &Request<'_>, now: Timestamp) -> Option<Offer> {
+    fn named_target_of(&self, request: &Request<'_>, now: Timestamp) -> Counted {
         self.target_of(self.gate(request.namespace).ok()?, request, now)
     }
 
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
     /// attempt.
-    fn offer(&self, request: &Request<'_>, offer: Option<Offer>, now: Timestamp) -> Option<Demand> {
-        let offer = offer.filter(|offer| self.is_new(request, *offer))?;
-        self.overload()?.offer(offer.resource, offer.level);
-        self.demand(Some(offer), now)
+    fn offer(&self, request: &Request<'_>, target: Counted, now: Timestamp) -> Option<Demand> {
+        let mut record = target.filter(|target| self.is_new(request, target))?;
+        self.overload()?.offer(&mut record, now);
+        self.demand(None, Some(record))
     }
 
     /// Whether the cursor of its resource sheds a request, so that it does not wait.
-    fn is_below_cursor(&self, offer: Option<Offer>) -> bool {
+    fn is_below_cursor(&self, target: Counted) -> bool {
         self.overload()
-            .zip(offer)
-            .is_some_and(|(overload, offer)| overload.is_below_cursor(offer.resource, offer.level))
+            .zip(target)
+            .is_some_and(|(overload, target)| overload.is_below_cursor(target.resource(), target.level()))
     }
 
     /// Takes a request out of the room that is admitted: its tenant is charged in the fair queue of
@@ -220,10 +223,11 @@ impl Engine {
         gate: &Gate,
         request: &Request<'_>,
         obstacle: Obstacle,
-        offer: Option<Offer>,
+        target: Counted,
     ) -> Entrant {
-        let rank = self.overload().zip(offer);
-        let rank = rank.and_then(|(overload, offer)| overload.marginal_rank(offer.resource, offer.level));
+        let rank = self.overload().zip(target);
+        let rank =
+            rank.and_then(|(overload, target)| overload.marginal_rank(target.resource(), target.level()));
         self.entrant(gate, request, obstacle).marginal(rank)
     }
 
@@ -240,6 +244,7 @@ impl Engine {
     /// Lets a refused request wait, if waiting can help and there is room; else it stays refused.
     pub(super) fn wait_or_refuse(&self, request: &Request<'_>, denial: Denial, now: Timestamp) -> Step {
         let Denial { refusal, demand, seat, returns } = denial;
+        let demand = demand.map(Demand::unserved);
         let until = until(request);
         let (Some((obstacle, ask_at)), Ok(gate)) =
             (self.obstacle_of(&refusal, request, now), self.gate(request.namespace))
@@ -276,7 +281,7 @@ impl Engine {
         if let (Obstacle::Place(_), Some(overload), Some(target)) =
             (obstacle, self.overload(), self.named_target_of(request, now))
         {
-            overload.waits_instead(target.resource, target.level);
+            overload.waits_instead(target.resource(), target.level());
         }
         let owned = OwnedRequest::new(request, gate.shared_namespace());
         queued(owned, seat, demand, Some(refusal), ask_at, until)
@@ -322,35 +327,16 @@ impl Engine {
         // A repeated attempt that repeats no refusal was offered when it came.
         let is_offered = demand.is_some() || is_repeated;
         let waited = Waited { is_offered, next_of, ..Waited::default() };
-        let step = if is_over {
+        if is_over {
             // The last attempt; the position is kept until it is decided.
             asked.may_wait_until = None;
-            self.admit_last(&asked, waited, demand, seat, now)
-        } else {
-            self.admit_patient(&asked, waited, demand, Some(seat), now)
-        };
+        }
+        let step = self.admit_patient(&asked, waited, demand, Some(seat), now);
         // A reload may have removed its namespace or an attribute that it uses.
         step.unwrap_or_else(|error| {
             let refusal = undecidable(asked.namespace, error.to_string());
             Step::Decided(Decision::Refuse(Refused::one(refusal)))
         })
-    }
-
-    /// The last attempt of a request; its position is kept until it is decided.
-    fn admit_last(
-        &self,
-        request: &Request<'_>,
-        waited: Waited<'_>,
-        demand: Option<Demand>,
-        seat: Seat,
-        now: Timestamp,
-    ) -> Result<Step, RequestError> {
-        let mut step = self.admit_one(request, waited, demand, now)?;
-        if let Step::Decided(Decision::Admit(permit)) = &mut step {
-            let gate = self.gate(request.namespace)?;
-            self.serve(seat, gate, request, &mut permit.first, now);
-        }
-        Ok(step)
     }
 
     /// Refuses a request that its queue sheds.
@@ -362,15 +348,18 @@ impl Engine {
         demand: Option<Demand>,
         now: Timestamp,
     ) -> Step {
-        let namespace = request.namespace;
-        let shed_by = |shed: fn(&Overload, ResourceId, RequestLevel) -> Shed| {
+        let shed_by = |why| {
             let (overload, target) = (self.overload()?, self.named_target_of(request, now)?);
-            Some(shed_by(namespace, &shed(overload, target.resource, target.level), request))
+            Some(shed_by(
+                request.namespace,
+                &overload.refuse(target.resource(), target.level(), why),
+                request,
+            ))
         };
         let (refusal, outcome) = match why {
-            QueueShed::Delay => (shed_by(Overload::refuse_delayed), None),
+            QueueShed::Delay => (shed_by(PlaceRefusal::Delayed), None),
             QueueShed::Expired => {
-                (refusal.or_else(|| shed_by(Overload::refuse_place)), Some(OfferOutcome::Expired))
+                (refusal.or_else(|| shed_by(PlaceRefusal::Claimed)), Some(OfferOutcome::Expired))
             }
             QueueShed::TooLate => (Some(past_deadline(request)), None),
         };
@@ -386,7 +375,7 @@ impl Engine {
         let shed = self.overload().zip(self.named_target_of(request, now));
         match shed {
             Some((overload, target)) if !is_by_deadline => {
-                let shed = overload.refuse_delayed(target.resource, target.level);
+                let shed = overload.refuse(target.resource(), target.level(), PlaceRefusal::Delayed);
                 shed_by(request.namespace, &shed, request)
             }
             _ => past_deadline(request),
@@ -397,7 +386,7 @@ impl Engine {
         let mut refusal = queue_full(request, self.retry_hint(request));
         // Its resource may answer with a status of its own.
         if let Some((target, overload)) = self.named_target_of(request, now).zip(self.overload()) {
-            let full = overload.refusal_of_full_queue(target.resource, target.level);
+            let full = overload.refuse(target.resource(), target.level(), PlaceRefusal::QueueFull);
             refusal.details = Some(Box::new(full.details()));
         }
         refusal
@@ -442,8 +431,37 @@ impl Engine {
         }
     }
 
+    /// The lines in which requests wait for the units that a request needs, in the order of its
+    /// charges.
+    fn lines_for_units(&self, request: &Request<'_>, now: Timestamp) -> SmallVec<[Obstacle; 1]> {
+        let located = self.planes.capacity.as_ref().zip(request.access.as_ref());
+        let located = located.and_then(|(capacity, access)| capacity.locate(request.namespace, access).ok());
+        let statuses = located.into_iter().flat_map(|located| located.peek(&[], now));
+        let lines = statuses.map(|one| {
+            self.line_for_units(request.namespace, one.table, one.index, one.operation, one.partition.0)
+        });
+        lines.collect()
+    }
+
+    /// The line of requests that wait for the units of a partition. Reads and writes have one each.
+    fn line_for_units(
+        &self,
+        namespace: &str,
+        table: &str,
+        index: Option<&str>,
+        operation: AccessOperation,
+        partition: u32,
+    ) -> Obstacle {
+        let seed = hasher(self.shared.config.table.seed);
+        Obstacle::Counter(seed.hash_one((namespace, table, index, operation, partition)))
+    }
+
     /// The counter that a refusal is about.
     fn counter_of(&self, refusal: &Refusal, request: &Request<'_>, now: Timestamp) -> Obstacle {
+        if let Some(of) = refusal.details.as_deref().and_then(RefusalDetails::capacity) {
+            let (table, index) = (&of.table, of.index.as_deref());
+            return self.line_for_units(&refusal.namespace, table, index, of.operation, of.partition);
+        }
         let keys = self.gate(request.namespace).map(|gate| gate.counter_keys(request.attributes, now));
         let key = keys
             .ok()

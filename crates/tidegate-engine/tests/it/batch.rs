@@ -51,7 +51,7 @@ fn admitted(world: &World, requests: &[Request<'_>]) -> Permit {
 }
 
 /// For each request the name of what refused it.
-fn refused(world: &World, requests: &[Request<'_>]) -> Vec<Option<String>> {
+pub(crate) fn refused(world: &World, requests: &[Request<'_>]) -> Vec<Option<String>> {
     match decide(world, requests).0 {
         Decision::Admit(permits) => panic!("{permits:?}"),
         Decision::Refuse(refusals) => {

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use tidegate_capacity::Access;
 use tidegate_core::algorithm::{Concurrency, Fixed, Verdict, WindowStart};
-use tidegate_core::{Algorithm, Carried, CarriedLimit, Charging, Timestamp};
-use tidegate_engine::{Engine, EngineConfig, LeaseConfig, OfferOutcome, Request, RequestError};
+use tidegate_core::{Algorithm, Carried, CarriedLimit, Charging, Reason, Timestamp};
+use tidegate_engine::{Engine, EngineConfig, LeaseConfig, OfferOutcome, Outcome, Request, RequestError};
 use tidegate_store::StoreError;
 
 use crate::world::{Room, World, bucket, request, stored_by};
@@ -58,6 +58,41 @@ fn whichever_refuses_neither_the_store_nor_this_member_is_charged() {
         assert_eq!(world.state(), before);
         assert_eq!((used(&world, &rate), used(&world, &quota)), (2, 2));
     }
+}
+
+#[test]
+fn limits_of_the_request_are_paced_counted_as_served_and_refused_past_their_deadline() {
+    let world = World::new(Room { in_flight: 2, ..Room::WIDE });
+    let rate = bucket(3, MINUTE);
+    let carry = |request: Request<'_>| {
+        let limits = [limit(&[b"k"], &rate, 1)];
+        world.carry(world.engine.carry(&request, &limits, Charging::AllOrNone, world.now())).unwrap()
+    };
+    let ask = || Request::new("any", ());
+    let late = carry(ask().deadline(world.now()));
+    assert_eq!(late.refusal.map(|refusal| refusal.reason()), Some(Reason::DeadlineUnmeetable));
+    assert_eq!((used(&world, &rate), world.stats().offered), (0, 0));
+    for _ in 0..3 {
+        assert!(carry(ask()).is_admitted);
+    }
+    assert_eq!((world.stats().served, world.stats().offered), (3, 3));
+    // Its own limit refuses the fourth: it was no demand, and was not served.
+    assert!(!carry(ask()).is_admitted);
+    assert_eq!((world.stats().served, world.stats().demand, world.stats().undecided()), (3, 3, 0));
+    // Two places and work that takes a second: two at once, and then two a second.
+    let world = World::new(Room { in_flight: 2, ..Room::WIDE });
+    let permit = world.begin(&request()).admitted();
+    world.advance(Duration::from_secs(1));
+    world.finish(world.engine.settle(permit, Outcome::Succeeded, world.now()));
+    let _ = world.engine.tick(world.now());
+    let wide = bucket(1000, MINUTE);
+    let admitted = (0..10).filter(|_| {
+        let limits = [limit(&[b"k"], &wide, 1)];
+        let carried = world.engine.carry(&ask(), &limits, Charging::AllOrNone, world.now());
+        world.carry(carried).unwrap().is_admitted
+    });
+    assert_eq!(admitted.count(), 2);
+    assert_eq!(used(&world, &wide), 2);
 }
 
 /// Between the question and the answer of the store somebody else may use up what is decided here.

@@ -13,6 +13,7 @@ use tidegate_engine::{
     Answered, BatchError, Completion, Decision, Engine, EngineBuilder, EngineConfig, LeaseConfig,
     NamespaceConfig, Permit, Progress, Request, Step, Wants,
 };
+use tidegate_overload::{Overload, ResourceConfig};
 use tidegate_store::{Answer, Batch, MemoryConfig, MemoryStore, StoreError};
 
 use crate::world::{NOW, SEED, bucket, config};
@@ -559,6 +560,33 @@ fn requests_that_go_together_ask_for_all_their_leases_at_once() {
     assert!(matches!(step, Step::Decided(Decision::Admit(permits)) if permits.requests() == 3));
     let unknown = [Request::new("nowhere", &ADA), requests[0]];
     assert!(matches!(fleet.members[0].admit_all(&unknown, NOW), Err(BatchError::Request { at: 0, .. })));
+}
+
+#[test]
+fn requests_that_go_together_and_begin_anew_are_offered_and_served_once() {
+    let overload = || Overload::new(ResourceConfig::new(100), 5).unwrap();
+    let limits = [leased("rate", per_second(100))];
+    let mut fleet = Fleet::built(1, &limits, |_| {}, |builder| builder.overload(overload()));
+    for _ in 0..10 {
+        assert!(fleet.admit(0, 1).is_some());
+    }
+    // The lease of the first is there; the second waits for its own, so that both begin anew.
+    let users = [ADA, [("user", "bob")]];
+    let requests: Vec<_> = users.iter().map(|attributes| Request::new("api", attributes)).collect();
+    let Step::Ask(pending) = fleet.members[0].admit_all(&requests, NOW).unwrap() else {
+        panic!("a cold key asks")
+    };
+    let stats = |fleet: &Fleet| {
+        let stats = fleet.members[0].resource_stats(NOW).next().unwrap();
+        (stats.offered, stats.undecided(), stats.served, stats.in_flight)
+    };
+    assert_eq!(stats(&fleet), (12, 2, 10, 0));
+    fleet.drive(0);
+    let step = fleet.members[0].resume(pending, Answered::Lease, NOW);
+    let Step::Decided(Decision::Admit(permit)) = step else { panic!("{step:?}") };
+    assert_eq!(stats(&fleet), (12, 0, 12, 2));
+    drop(permit);
+    assert_eq!(stats(&fleet), (12, 0, 12, 0));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tidegate_engine::{
 };
 use tidegate_overload::{Overload, ResourceConfig};
 
+use crate::batch::refused;
 use crate::world::{NOW, Room, USER, World, bucket, lease_config, request, stored_by};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -69,6 +70,38 @@ fn a_resource_that_is_slow_keeps_no_request_of_another_one_waiting() {
     assert_eq!(engine.waiting(), 0);
     for stats in engine.resource_stats(NOW) {
         assert_eq!((stats.in_flight, stats.undecided(), stats.offered), (0, 0, stats.decided()));
+    }
+}
+
+#[test]
+fn a_request_that_is_not_admitted_after_it_got_a_place_was_not_served() {
+    let room = Room { exact: 2, ..Room::WIDE };
+    for end_known in [true, false] {
+        let ask = || if end_known { request() } else { request().end_unknown() };
+        let world = World::new(room);
+        for _ in 0..2 {
+            drop(world.decide(&ask()));
+        }
+        assert_eq!(world.stats().served, 2);
+        // The store denies the third.
+        assert!(matches!(world.decide(&ask()), Decision::Refuse(_)));
+        assert_eq!((world.stats().served, world.stats().demand), (2, 2), "end known: {end_known}");
+        // It denies the fourth, which then waits for the quota instead.
+        let waiting = world.begin(&ask().may_wait_until(NOW.saturating_add(100 * 60 * 60 * SECOND))).waits();
+        assert_eq!((world.stats().served, world.stats().undecided()), (2, 1), "end known: {end_known}");
+        drop(waiting);
+        // It denies the second of a batch, and with it the first.
+        let world = World::new(room);
+        refused(&world, &[ask(), ask(), ask()]);
+        assert_eq!((world.stats().served, world.stats().demand), (0, 0), "end known: {end_known}");
+        // A limit refuses a later member of a batch before the store is asked.
+        let world = World::new(Room { local: 1, ..Room::WIDE });
+        refused(&world, &[ask(), ask()]);
+        assert_eq!((world.stats().served, world.stats().demand), (0, 0), "end known: {end_known}");
+        // Its caller goes away while the store is asked.
+        let world = World::new(room);
+        drop(world.engine.admit(&ask(), world.now()).unwrap());
+        assert_eq!(world.stats().served, 0, "end known: {end_known}");
     }
 }
 

@@ -11,8 +11,8 @@ use tidegate_capacity::Access;
 use tidegate_core::algorithm::Concurrency;
 use tidegate_core::{Algorithm, Class, Limit, Plane, Reason, Retry, Timestamp};
 use tidegate_engine::{
-    Engine, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit, Request, RoomBounds, RoomUse,
-    lacks_in_flight_place,
+    Answered, Decision, Engine, NamespaceConfig, OfferOutcome, Outcome, Pending, Permit, Request, RoomBounds,
+    RoomUse, Step, lacks_in_flight_place,
 };
 use tidegate_overload::{Overload, QueueConfig, ResourceConfig};
 
@@ -272,6 +272,48 @@ fn waiting_requests_are_admitted_by_class_and_then_by_arrival() {
         waiting.extend(called.into_iter().map(|(number, pending)| (number, world.resume(pending).waits())));
     }
     assert_eq!(order, [1, 2, 0, 3]);
+}
+
+#[test]
+fn the_last_attempt_keeps_its_position_until_the_store_has_answered() {
+    let world = places(1);
+    let held = world.begin(&request()).admitted();
+    let pending = enter(&world, &patient(&USER, Class::Critical).may_wait_until(after(MS * 10)));
+    world.advance(MS * 10);
+    drop(held);
+    assert!(is_called(&pending), "at the last instant at which it may wait");
+    let Step::Ask(asking) = world.engine.resume(pending, Answered::Turn, world.now()) else {
+        panic!("it asks the store")
+    };
+    assert_eq!(world.engine.waiting(), 1);
+    let answer = world.ask(asking.batch().unwrap());
+    let step = world.engine.resume(asking, answer, world.now());
+    let Step::Decided(Decision::Admit(permit)) = step else { panic!("{step:?}") };
+    assert_eq!((world.engine.waiting(), world.stats().undecided()), (0, 0));
+    drop(permit);
+}
+
+#[test]
+fn newcomers_do_not_take_the_units_that_a_request_waits_for() {
+    let world = World::new(Room { capacity: 2, ..Room::WIDE });
+    for _ in 0..2 {
+        drop(world.begin(&request()).admitted());
+    }
+    let first = enter(&world, &patient(&USER, Class::Critical));
+    world.advance(turn(&first).wake_at().saturating_since(world.now()));
+    // There are units again, and it has not been resumed yet.
+    let second = enter(&world, &patient(&BOB, Class::Critical));
+    let lower = enter(&world, &patient(&CYD, Class::Sheddable));
+    // Reads have units of their own.
+    let read = Access::read("orders", b"order-7", 1000);
+    drop(world.begin(&patient(&CYD, Class::Critical).access(read)).admitted());
+    drop(world.resume(first).admitted());
+    for next in [second, lower] {
+        assert!(is_called(&next), "it is the next");
+        let next = world.resume(next).waits();
+        world.advance(turn(&next).wake_at().saturating_since(world.now()));
+        drop(world.resume(next).admitted());
+    }
 }
 
 #[test]

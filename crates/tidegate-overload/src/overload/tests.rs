@@ -34,13 +34,44 @@ fn tick_at(number: u64) -> Timestamp {
     START.saturating_add(TICK * u32::try_from(number).unwrap())
 }
 
+/// A request of this level that was offered.
+fn offered(overload: &Overload, level: RequestLevel, now: Timestamp) -> RequestRecord {
+    let mut record = RequestRecord::new(ONLY, level);
+    overload.offer(&mut record, now);
+    record
+}
+
+/// Offers a request, if it is a first attempt, and asks the cursor.
+fn shed_by_cursor(
+    overload: &Overload,
+    resource: ResourceId,
+    level: RequestLevel,
+    is_first: bool,
+) -> Option<Shed> {
+    let mut record = RequestRecord::new(resource, level);
+    if is_first {
+        overload.offer(&mut record, START);
+    }
+    overload.shed(&record)
+}
+
+/// Takes a place for a request that was not offered.
+fn take_place(
+    overload: &Overload,
+    resource: ResourceId,
+    level: RequestLevel,
+    now: Timestamp,
+) -> Result<InFlightPermit, Shed> {
+    overload.take_place(&mut RequestRecord::new(resource, level), now)
+}
+
 /// Offers one unit for each of `tenants` tenants in every class; how many of each class were
 /// served.
 fn offer(overload: &Overload, tenants: u32, now: Timestamp) -> [u32; 4] {
     Class::ALL.map(|class| {
         let served = (0..tenants).filter(|tenant| {
             let level = overload.request_level(1, class, Some(&tenant.to_string()), now);
-            overload.shed(ONLY, level, true).is_none()
+            shed_by_cursor(overload, ONLY, level, true).is_none()
         });
         u32::try_from(served.count()).unwrap()
     })
@@ -69,7 +100,7 @@ fn a_class_within_its_part_is_served_beside_a_flood_of_a_higher_one() {
     let count = |class, tenants: u32, namespace, now| {
         let served = (0..tenants).filter(|tenant| {
             let level = overload.request_level(namespace, class, Some(&tenant.to_string()), now);
-            overload.shed(ONLY, level, true).is_none()
+            shed_by_cursor(&overload, ONLY, level, true).is_none()
         });
         served.count()
     };
@@ -143,9 +174,9 @@ fn a_signal_that_is_not_renewed_is_forgotten() {
 fn turning_away_at_the_bound_is_pressure_of_its_own() {
     let overload = overload(10);
     let held: Vec<_> =
-        (0..10).map(|_| overload.acquire(ONLY, level_of(Class::Critical), START).unwrap()).collect();
+        (0..10).map(|_| take_place(&overload, ONLY, level_of(Class::Critical), START).unwrap()).collect();
     for _ in 0..10 {
-        let shed = overload.acquire(ONLY, level_of(Class::Critical), START).unwrap_err();
+        let shed = take_place(&overload, ONLY, level_of(Class::Critical), START).unwrap_err();
         assert_eq!((shed.name(), shed.limit()), ("in_flight", 10));
     }
     offer(&overload, 1000, START);
@@ -163,9 +194,10 @@ fn requests_that_limits_deny_are_no_demand_and_shed_no_others() {
         let overload = overload(100);
         for _ in 0..100_000 {
             let flood = overload.request_level(1, Class::Critical, Some("over its limits"), START);
-            assert_eq!(overload.shed(ONLY, flood, true), None);
+            let record = offered(&overload, flood, START);
+            assert_eq!(overload.shed(&record), None);
             if withdrawn {
-                overload.withdraw(ONLY, flood, START);
+                overload.end(record, OfferOutcome::Denied);
             }
         }
         offer(&overload, 1000, START);
@@ -182,8 +214,10 @@ fn withdrawing_after_the_tick_changes_nothing() {
     let cursor_after = |withdrawn: bool| {
         let overload = overload(100);
         if withdrawn {
-            let level = overload.request_level(1, Class::Critical, None, START);
-            overload.withdraw(ONLY, level, START);
+            let mut record =
+                RequestRecord::new(ONLY, overload.request_level(1, Class::Critical, None, START));
+            record.offered(START);
+            overload.end(record, OfferOutcome::Denied);
         }
         offer(&overload, 1000, START);
         overload.event(Signal::on_all(1.2), START);
@@ -228,7 +262,7 @@ fn under_threads_never_more_than_the_bound_are_in_flight_and_all_places_come_bac
             let overload = Arc::clone(&overload);
             std::thread::spawn(move || {
                 for _ in 0..20_000 {
-                    if let Ok(permit) = overload.acquire(ONLY, level_of(Class::Critical), START) {
+                    if let Ok(permit) = take_place(&overload, ONLY, level_of(Class::Critical), START) {
                         let count = overload.in_flight(ONLY);
                         assert!((1..=3).contains(&count), "{count} in flight");
                         overload.give_back(permit);
@@ -280,10 +314,10 @@ fn a_resource_is_found_by_its_name_and_any_other_name_is_the_default_resource() 
 fn pressure_and_load_on_one_resource_leave_the_others_alone() {
     let (overload, other, checkout) = two_resources();
     let held = [
-        overload.acquire(checkout, level_of(Class::Critical), START).unwrap(),
-        overload.acquire(checkout, level_of(Class::Critical), START).unwrap(),
+        take_place(&overload, checkout, level_of(Class::Critical), START).unwrap(),
+        take_place(&overload, checkout, level_of(Class::Critical), START).unwrap(),
     ];
-    let shed = overload.acquire(checkout, level_of(Class::Critical), START).unwrap_err();
+    let shed = take_place(&overload, checkout, level_of(Class::Critical), START).unwrap_err();
     assert_eq!(
         (shed.resource.as_deref(), shed.mechanism, shed.limit()),
         (Some("checkout"), OverloadMechanism::InFlight, 2)
@@ -299,7 +333,7 @@ fn pressure_and_load_on_one_resource_leave_the_others_alone() {
             for tenant in 0..100_u32 {
                 let tenant = tenant.to_string();
                 let level = overload.request_level(1, Class::default(), Some(&tenant), tick_at(step));
-                let _ = overload.shed(resource, level, true);
+                let _ = shed_by_cursor(&overload, resource, level, true);
             }
         }
         overload.event(Signal { resource: Some(checkout), pressure: 2.0 }, tick_at(step));
@@ -328,7 +362,7 @@ fn a_repeated_attempt_is_not_offered_again_and_a_look_is_not_offered_at_all() {
         let overload = overload(100);
         let level = overload.request_level(1, Class::Critical, None, START);
         for attempt in 0..attempts {
-            let _ = overload.shed(ONLY, level, attempt == 0);
+            let _ = shed_by_cursor(&overload, ONLY, level, attempt == 0);
             let _ = overload.would_shed(ONLY, level);
         }
         assert_eq!(overload.stats(ONLY, START).offered, 1);
@@ -345,11 +379,11 @@ fn a_withdrawal_takes_nothing_from_the_demand_of_a_later_tick() {
     let cursor_after = |is_withdrawn: bool| {
         let overload = overload(100);
         let level = overload.request_level(1, Class::Critical, None, START);
-        let _ = overload.shed(ONLY, level, true);
+        let first = offered(&overload, level, START);
         overload.tick(tick_at(1));
-        let _ = overload.shed(ONLY, level, true);
+        offered(&overload, level, tick_at(1));
         if is_withdrawn {
-            overload.withdraw(ONLY, level, START);
+            overload.end(first, OfferOutcome::Denied);
         }
         offer(&overload, 1000, tick_at(1));
         overload.event(Signal::on_all(1.5), tick_at(1));
@@ -424,14 +458,18 @@ proptest! {
             match OfferOutcome::ALL.get(action) {
                 Some(outcome) if undecided[index][class] > 0 => {
                     // A repeated attempt, and its end.
-                    let _ = overload.shed(resource, level, false);
-                    overload.record(resource, Class::ALL[class], *outcome);
+                    let _ = shed_by_cursor(&overload, resource, level, false);
+                    let mut record = RequestRecord::new(resource, level);
+                    record.offered(now);
+                    overload.end(record, *outcome);
                     undecided[index][class] -= 1;
                 }
                 _ => {
                     offered[index][class] += 1;
-                    match overload.shed(resource, level, true) {
-                        Some(_) => overload.record(resource, Class::ALL[class], OfferOutcome::Shed),
+                    let mut record = RequestRecord::new(resource, level);
+                    overload.offer(&mut record, now);
+                    match overload.shed(&record) {
+                        Some(_) => overload.end(record, OfferOutcome::Shed),
                         None => undecided[index][class] += 1,
                     }
                 }
@@ -463,15 +501,15 @@ fn a_resource_keeps_its_state_by_name_under_other_settings() {
     let before = named(&[("app", 2), ("db", 1)]).build().unwrap();
     let app = before.find(Some("app")).unwrap();
     let places: Vec<_> =
-        (0..2).map(|_| before.acquire(app, level_of(Class::Critical), START).unwrap()).collect();
+        (0..2).map(|_| take_place(&before, app, level_of(Class::Critical), START).unwrap()).collect();
     before.pin(app, Some(Cursor::at(300)), START.saturating_add(Duration::from_hours(1)), START);
     let after = named(&[("db", 1), ("new", 1), ("app", 3)]).build_over(&before).unwrap();
     assert_eq!(after.find(Some("app")), Some(app), "positions stay");
     let stats = after.stats(app, START);
     assert_eq!((stats.in_flight, stats.in_flight_max, stats.cursor), (2, 3, Cursor::at(300)));
     // Both planes see one bound and one count.
-    let third = before.acquire(app, level_of(Class::Critical), START).unwrap();
-    assert!(after.acquire(app, level_of(Class::Critical), START).is_err());
+    let third = take_place(&before, app, level_of(Class::Critical), START).unwrap();
+    assert!(take_place(&after, app, level_of(Class::Critical), START).is_err());
     for place in places {
         before.give_back(place);
     }
@@ -488,7 +526,7 @@ fn a_resource_keeps_its_state_by_name_under_other_settings() {
 fn a_resource_that_is_gone_takes_its_places_back_and_its_position_is_used_again_afterwards() {
     let before = named(&[("old", 2), ("idle", 1)]).build().unwrap();
     let (old, idle) = (before.find(Some("old")).unwrap(), before.find(Some("idle")).unwrap());
-    let place = before.acquire(old, level_of(Class::Critical), START).unwrap();
+    let place = take_place(&before, old, level_of(Class::Critical), START).unwrap();
     let after = named(&[("new", 1)]).build_over(&before).unwrap();
     assert_eq!((after.find(Some("old")), after.resources().count()), (None, 1));
     assert_eq!(after.find(Some("new")), Some(idle), "the position of a resource in use stays its own");
@@ -510,4 +548,60 @@ fn a_higher_bound_lasts_for_a_resource_with_instances_until_these_have_reported_
     assert_eq!(same.stats(app, START).instances, Some(1));
     let other = with(50, 5).build_over(&same).unwrap();
     assert_eq!((other.stats(app, START).instances, other.stats(app, START).in_flight_max), (Some(0), 50));
+}
+
+#[test]
+fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
+    let overload = overload(100);
+    let serve = |outcome, now| {
+        let mut record = offered(&overload, level_of(Class::Sheddable), now);
+        overload.give_back(overload.take_place(&mut record, now).unwrap());
+        overload.end(record, outcome);
+    };
+    for _ in 0..20 {
+        serve(OfferOutcome::Admitted, START);
+    }
+    // The store denies a flood, to which the next tick is not to owe its capacity.
+    for _ in 0..1000 {
+        serve(OfferOutcome::Denied, START);
+    }
+    let stats = overload.stats(ONLY, START);
+    assert_eq!((stats.served, stats.demand, stats.undecided()), (20, 20, 0));
+    // One that waits after all was not served either, and its next attempt counts.
+    let mut record = offered(&overload, level_of(Class::Sheddable), START);
+    overload.give_back(overload.take_place(&mut record, START).unwrap());
+    overload.unserve(&mut record);
+    overload.unserve(&mut record);
+    assert_eq!(overload.stats(ONLY, START).served, 20);
+    let place = overload.take_place(&mut record, START).unwrap();
+    assert_eq!(overload.stats(ONLY, START).served, 21);
+    // A tick has taken it into account: nothing of a later one is taken back.
+    overload.tick(tick_at(1));
+    serve(OfferOutcome::Admitted, tick_at(1));
+    overload.end(record, OfferOutcome::Denied);
+    overload.give_back(place);
+    assert_eq!(overload.stats(ONLY, tick_at(1)).served, 1);
+}
+
+#[test]
+fn a_request_that_is_denied_after_it_was_paced_takes_nothing_of_the_pace() {
+    let overload = overload(5);
+    let mut record = RequestRecord::new(ONLY, level_of(Class::Critical));
+    let place = overload.take_place(&mut record, START).unwrap();
+    let now = tick_at(1);
+    let sample = LatencySample::Succeeded { first_byte: None, end: Duration::from_secs(1) };
+    overload.sample(&place, sample, START, now);
+    overload.give_back(place);
+    overload.tick(now);
+    let paced = |outcome| {
+        let mut record = RequestRecord::new(ONLY, level_of(Class::Critical));
+        let is_in_pace = overload.pace(&mut record, now).is_none();
+        overload.end(record, outcome);
+        is_in_pace
+    };
+    for _ in 0..100 {
+        assert!(paced(OfferOutcome::Denied));
+    }
+    let admitted: Vec<_> = (0..6).map(|_| paced(OfferOutcome::Admitted)).collect();
+    assert_eq!(admitted, [true, true, true, true, true, false]);
 }

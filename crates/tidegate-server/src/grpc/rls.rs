@@ -596,13 +596,15 @@ fn left(report: LimitReport) -> Left {
     }
 }
 
-/// The request that carries the limits of descriptors: with the resource and the access that one of
-/// them names.
+/// The request that carries the limits of descriptors: as the first of them describes it (class,
+/// tenant, attempt, deadline), with the resource and the access that one of them names.
 fn carrier<'a>(
     domain: &'a str,
     lines: impl Iterator<Item = &'a DescriptorLine<'a>>,
 ) -> Result<Request<'a>, Fault> {
-    let mut request = Request::new(domain, ());
+    let mut lines = lines.peekable();
+    let mut request = lines.peek().map_or_else(|| Request::new(domain, ()), |first| first.request);
+    (request.attributes, request.access, request.resource) = (().into(), None, None);
     for line in lines {
         if request.access.is_some() && line.request.access.is_some() {
             let what = "several descriptors with limits of their own name a table";

@@ -127,7 +127,7 @@ pub(crate) fn back(descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
 }
 
 /// The same, under a limit of its own.
-fn under(
+pub(crate) fn under(
     requests_per_unit: u32,
     unit: RateLimitUnit,
     descriptor: RateLimitDescriptor,

@@ -14,12 +14,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_server::policy_file::PolicyFile;
 use tidegate_server::{Handle, ManualClock, from_policy};
+use tidegate_wire::envoy::RateLimitUnit;
 use tokio::net::TcpStream;
 
 use crate::authorization::{CHECKOUT, OPS, bearer, request as send};
 use crate::client::{Answer, Client, post};
 use crate::eventually::{eventually, eventually_some};
-use crate::grpc::{Envoy, descriptor, request};
+use crate::grpc::{Envoy, descriptor, request, under};
 use crate::proxy::upstream::{answering, well};
 use crate::resp;
 use crate::restartable_daemon::Folder;
@@ -342,6 +343,17 @@ resources: { app: { concurrency: 1 } }
     let headers = answer.response_headers_to_add.iter().map(|header| header.key.as_str());
     let expected = ["retry-after", "x-tidegate-reason", "x-tidegate-limit", "content-type"];
     assert!(headers.eq(expected), "{answer:?}");
+    // Descriptors with limits of their own count by their class and deadline as all others do.
+    let own = |words: &[(&str, &str)]| under(5, RateLimitUnit::Minute, descriptor(words));
+    for (words, code) in [
+        (&[("resource", "app")][..], 2),
+        (&[("resource", "app"), ("tidegate-class", "critical_plus")], 1),
+        (&[("tidegate-deadline-ms", "0")], 2),
+        (&[("tidegate-deadline-ms", "1000")], 1),
+    ] {
+        let answer = envoy.call(request("shop", &[own(words)])).await.unwrap();
+        assert_eq!(answer.overall_code, code, "{words:?}: {answer:?}");
+    }
 }
 
 #[tokio::test]

@@ -20,11 +20,11 @@ fn full_second(overload: &Overload, second: u64, sample: LatencySample) {
     for tick in second * 10..second * 10 + 10 {
         let now = tick_at(tick);
         let mut held = Vec::new();
-        while let Ok(permit) = overload.acquire(ONLY, level_of(Class::Critical), now) {
+        while let Ok(permit) = take_place(overload, ONLY, level_of(Class::Critical), now) {
             held.push(permit);
         }
         for _ in 0..50 {
-            assert!(overload.acquire(ONLY, level_of(Class::Critical), now).is_err());
+            assert!(take_place(overload, ONLY, level_of(Class::Critical), now).is_err());
         }
         for permit in held {
             overload.sample(&permit, sample, now, now.saturating_add(20 * MS));

@@ -21,6 +21,12 @@ fn withdrawn_requests_that_count_as_demand_are_found() {
 }
 
 #[test]
+fn denied_requests_that_count_as_served_are_found() {
+    let denied = a_request_that_is_denied_after_it_got_a_place_was_not_served;
+    assert!(PlantedFault::is_found_by(Fault::DeniedServed, denied));
+}
+
+#[test]
 fn repeated_attempts_that_are_offered_again_are_found() {
     let repeated = a_repeated_attempt_is_not_offered_again_and_a_look_is_not_offered_at_all;
     assert!(PlantedFault::is_found_by(Fault::RepeatOffered, repeated));

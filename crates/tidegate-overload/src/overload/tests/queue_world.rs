@@ -149,7 +149,7 @@ impl World {
             Bronze::AllClasses => (Class::ALL[number as usize % 3], number.to_string()),
         };
         let level = self.overload.request_level(1, class, Some(&tenant), Self::at(now));
-        if self.overload.shed(ONLY, level, true).is_some() {
+        if shed_by_cursor(&self.overload, ONLY, level, true).is_some() {
             self.second.refused += 1;
             return;
         }
@@ -174,9 +174,8 @@ impl World {
                 self.second.refused += 1;
                 continue;
             }
-            let permit = self.overload.acquire(ONLY, level_of(class), Self::at(now)).unwrap();
+            let permit = take_place(&self.overload, ONLY, level_of(class), Self::at(now)).unwrap();
             self.busy.push((now + self.chance.span(10.0 * MS as f64), permit));
-            self.overload.count_served(ONLY, level_of(class));
             self.second.served += 1;
         }
     }

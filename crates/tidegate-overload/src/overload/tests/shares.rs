@@ -41,7 +41,7 @@ fn a_reload_divides_what_it_brings_by_the_members_there_are() {
     first.set_members(2);
     let resource = first.find(Some("app")).unwrap();
     let held: Vec<_> =
-        (0..5).map(|_| first.acquire(resource, level_of(Class::Critical), START).unwrap()).collect();
+        (0..5).map(|_| take_place(&first, resource, level_of(Class::Critical), START).unwrap()).collect();
     let config = ResourceConfig::new(40).share(FleetShare::PlacesAndQueue);
     let second = plane(FleetShare::PlacesAndQueue).resource("new", config).build_over(&first).unwrap();
     let new = second.find(Some("new")).unwrap();
@@ -50,7 +50,7 @@ fn a_reload_divides_what_it_brings_by_the_members_there_are() {
     // Another member comes: what is in flight stays, and nothing more gets in.
     second.set_members(5);
     assert_eq!((numbers(&second), second.in_flight(resource)), ((2, 1), 5));
-    assert!(second.acquire(resource, level_of(Class::Critical), START).is_err());
+    assert!(take_place(&second, resource, level_of(Class::Critical), START).is_err());
     for permit in held {
         second.give_back(permit);
     }

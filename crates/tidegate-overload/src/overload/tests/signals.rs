@@ -97,7 +97,7 @@ fn an_emergency_keeps_the_reserve_for_the_highest_class() {
     }
     assert_eq!(overload.level(ONLY), LoadLevel::Emergency);
     let take = |class| {
-        let taken = core::iter::from_fn(|| overload.acquire(ONLY, level_of(class), START).ok());
+        let taken = core::iter::from_fn(|| take_place(&overload, ONLY, level_of(class), START).ok());
         taken.collect::<Vec<_>>()
     };
     let (common, highest) = (take(Class::Critical), take(Class::CriticalPlus));
@@ -135,7 +135,7 @@ pub(super) fn slow_answers_set_the_level_and_failures_are_no_answers() {
         for tick in first..first + 20 {
             let now = tick_at(tick);
             for sample in samples {
-                let permit = overload.acquire(ONLY, level_of(Class::Critical), now).unwrap();
+                let permit = take_place(&overload, ONLY, level_of(Class::Critical), now).unwrap();
                 overload.sample(&permit, *sample, now, now);
                 overload.give_back(permit);
             }
