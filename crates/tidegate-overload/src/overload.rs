@@ -364,13 +364,19 @@ impl Overload {
     /// The refusal of a request for want of a place. It counts as shed, but for
     /// [`PlaceRefusal::QueueFull`], of which the want of the place has counted.
     pub fn refuse(&self, resource: ResourceId, level: RequestLevel, why: PlaceRefusal) -> Shed {
-        let resource = self.resource(resource);
+        let counted = self.resource(resource);
         if why == PlaceRefusal::NoPlace {
-            resource.in_flight.turn_away();
+            counted.in_flight.turn_away();
         }
         if why != PlaceRefusal::QueueFull {
-            resource.count_shed(level);
+            counted.count_shed(level);
         }
+        self.would_refuse(resource, level, why)
+    }
+
+    /// The refusal that [`Overload::refuse`] would give; counts nothing.
+    pub fn would_refuse(&self, resource: ResourceId, level: RequestLevel, why: PlaceRefusal) -> Shed {
+        let resource = self.resource(resource);
         match why {
             PlaceRefusal::NoPlace | PlaceRefusal::Claimed => resource.no_place(level),
             PlaceRefusal::Delayed => resource.delayed(level),
@@ -482,7 +488,21 @@ impl Overload {
 
     /// The refusal that [`Overload::take_place`] would give; counts nothing.
     pub fn would_lack_place(&self, resource: ResourceId, level: RequestLevel) -> Option<Shed> {
-        (!self.has_place(resource, level.class())).then(|| self.resource(resource).no_place(level))
+        let lacks =
+            !self.has_place(resource, level.class()) || !self.resource(resource).may_take_place(level);
+        lacks.then(|| self.resource(resource).no_place(level))
+    }
+
+    /// The refusal that [`Overload::pace`] would give; counts nothing.
+    pub fn would_exceed_pace(
+        &self,
+        resource: ResourceId,
+        level: RequestLevel,
+        now: Timestamp,
+    ) -> Option<Shed> {
+        let resource = self.resource(resource);
+        let is_in_pace = resource.pacer.would_admit(resource.in_flight.max(), now);
+        (!is_in_pace).then(|| resource.ahead_of_pace(level))
     }
 
     /// The number of requests in flight.

@@ -94,6 +94,15 @@ impl Pacer {
         self.service_ns.store(recent.average_ns(), Ordering::Relaxed);
     }
 
+    /// Whether [`Pacer::admits`] would admit one more request.
+    pub(crate) fn would_admit(&self, places: u64, now: Timestamp) -> bool {
+        let service = self.service_ns.load(Ordering::Relaxed);
+        let interval = interval(service, places);
+        let latest = now.as_nanos().saturating_add(service.max(interval));
+        let due = self.due_ns.load(Ordering::Relaxed).clamp(now.as_nanos(), latest);
+        service == 0 || due.saturating_add(interval) <= latest
+    }
+
     /// Takes back a request that was in pace and did not go ahead after all.
     pub(crate) fn give_back(&self, places: u64) {
         let interval = interval(self.service_ns.load(Ordering::Relaxed), places);

@@ -465,6 +465,11 @@ impl Resource {
         Some(InFlightPermit::new(id, slot, level.namespace()))
     }
 
+    /// Whether its namespace may have one more place.
+    pub(crate) fn may_take_place(&self, level: RequestLevel) -> bool {
+        self.namespaces.may_take_place(self.namespaces.key_of(level.namespace()))
+    }
+
     /// Returns the place of a permit, which is used up.
     #[inline]
     pub(crate) fn give_back(&self, permit: &InFlightPermit) {

@@ -403,7 +403,7 @@ impl Engine {
 /// Whether requests of the same class or a higher one wait for the places of a resource, so that a
 /// free one is theirs.
 #[inline]
-fn is_claimed(
+pub(super) fn is_claimed(
     plane: &OverloadPlane,
     resource: ResourceId,
     request: &Request<'_>,

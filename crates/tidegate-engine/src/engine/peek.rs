@@ -5,11 +5,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tidegate_core::gate::ExactLimit;
 use tidegate_core::{Attributes, Cost, Gate, Refusal, Timestamp};
-use tidegate_overload::Shed;
+use tidegate_overload::{PlaceRefusal, Shed};
 use tidegate_store::{Batch, Kind, Operation, Outcome, StoreError};
 
 use super::Engine;
+use super::admission::is_claimed;
 use super::exact_limit::{exact_name, refuses, reports};
+use super::lease_plane::Waited;
 use super::refusal::{denied_by_store, past_deadline, shed_by, store_failed, throttled_by};
 use super::store_silence::{decided_here, denied_alone, refusing_without};
 use crate::access_report::AccessCharge;
@@ -106,14 +108,20 @@ impl Engine {
             let throttled = statuses.into_iter().find_map(|status| status.throttled);
             beside.after = throttled.map(|throttled| throttled_by(gate.namespace(), &throttled, now));
         }
-        if let (Some(overload), Some(target)) = (self.overload(), self.target_of(gate, request, now)) {
-            let (resource, level) = (target.resource(), target.level());
+        if let (Some(plane), Some(target)) = (&self.planes.overload, self.target_of(gate, request, now)) {
+            let (overload, resource, level) = (&plane.overload, target.resource(), target.level());
             let by = |shed: Shed| shed_by(gate.namespace(), &shed, request);
-            let shed = || overload.would_shed(resource, level).map(by);
-            beside.before = beside.before.or_else(shed);
-            if request.end_known {
-                beside.after = beside.after.or_else(|| overload.would_lack_place(resource, level).map(by));
-            }
+            beside.before = beside.before.or_else(|| overload.would_shed(resource, level).map(by));
+            let place = || {
+                if !request.end_known {
+                    overload.would_exceed_pace(resource, level, now)
+                } else if is_claimed(plane, resource, request, Waited::default()) {
+                    Some(overload.would_refuse(resource, level, PlaceRefusal::Claimed))
+                } else {
+                    overload.would_lack_place(resource, level)
+                }
+            };
+            beside.after = beside.after.or_else(|| place().map(by));
         }
         Ok(beside)
     }
@@ -149,10 +157,9 @@ impl Engine {
             for one in &looks[reports.len()..until] {
                 let (mine, rest) = outcomes.split_at_mut(one.exact.len().min(outcomes.len()));
                 outcomes = rest;
-                let mut report = one.here(step.now);
                 step.engine.with_leases(&one.exact, mine, Some(one.cost), step.now);
-                one.add_exact(step.engine, &mut report, failed.as_ref().map_or(Ok(&*mine), Err), step.now);
-                reports.push(report);
+                let answer = failed.as_ref().map_or(Ok(&*mine), Err);
+                reports.push(one.report(step.engine, answer, step.now));
             }
             Ok(step.engine.look_on(looks, reports, end, step.now))
         })
@@ -164,7 +171,8 @@ impl Engine {
 pub(super) struct Beside {
     /// The refusal before the limits: by the deadline, or by the admission cursor.
     pub(super) before: Option<Refusal>,
-    /// The refusal after the local limits: by the capacity plane, or for want of a place.
+    /// The refusal after the local limits and the leases: by the capacity plane, for want of a place,
+    /// or by the pace.
     pub(super) after: Option<Refusal>,
     /// The units that the access would be charged.
     pub(super) access: Option<AccessCharge>,
@@ -196,39 +204,52 @@ impl Look {
         self.beside.clone().around(limits)
     }
 
-    /// Adds the exact limits, by the answer of the store or without one.
-    fn add_exact(
+    /// The report with the limits that a store decides, by its answer or without one: leases refuse
+    /// before the planes after the limits, exact limits behind them.
+    fn report(&self, engine: &Engine, answer: Result<&[Outcome], &StoreError>, now: Timestamp) -> PeekReport {
+        let mut report = self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now));
+        let mut stored = [None, None];
+        for (refusal, is_lease) in stored.iter_mut().zip([true, false]) {
+            let here = |one: &&ExactName| one.lease.is_some() == is_lease;
+            let exact: Vec<ExactName> = self.exact.iter().filter(here).cloned().collect();
+            *refusal = match answer {
+                Ok(outcomes) => {
+                    let of = self.exact.iter().zip(outcomes).filter(|(one, _)| here(one));
+                    let outcomes: Vec<Outcome> = of.map(|(_, outcome)| *outcome).collect();
+                    let is_refused = exact.iter().zip(&outcomes).any(|(one, outcome)| refuses(one, outcome));
+                    is_refused.then(|| denied_by_store(&self.gate, &exact, &outcomes, now))
+                }
+                Err(error) => self.refusal_without(engine, &exact, error, now),
+            };
+        }
+        report.limits.extend(if let Ok(outcomes) = answer {
+            reports(&self.exact, outcomes)
+        } else {
+            let (_, places) = decided_here(engine, &self.gate, &self.exact);
+            let located = self.gate.peek_located(&places, self.cost, now);
+            located.limits.into_iter().map(LimitReport::from).collect()
+        });
+        let [leased, exact] = stored;
+        report.refusal = report.refusal.or(leased);
+        let report = self.beside.clone().around(report);
+        PeekReport { refusal: report.refusal.or(exact), ..report }
+    }
+
+    /// The refusal by some of its limits while the store does not answer.
+    fn refusal_without(
         &self,
         engine: &Engine,
-        report: &mut PeekReport,
-        answer: Result<&[Outcome], &StoreError>,
+        exact: &[ExactName],
+        error: &StoreError,
         now: Timestamp,
-    ) {
-        if self.exact.is_empty() {
-            return;
+    ) -> Option<Refusal> {
+        let refusing = refusing_without(exact, error);
+        if !refusing.is_empty() {
+            return Some(store_failed(&self.gate, &refusing, error, now));
         }
-        let (refusal, limits) = match answer {
-            Ok(outcomes) => {
-                let is_refused = self.exact.iter().zip(outcomes).any(|(one, outcome)| refuses(one, outcome));
-                let refusal = is_refused.then(|| denied_by_store(&self.gate, &self.exact, outcomes, now));
-                (refusal, reports(&self.exact, outcomes))
-            }
-            Err(error) => {
-                let refusing = refusing_without(&self.exact, error);
-                let (local, places) = decided_here(engine, &self.gate, &self.exact);
-                let located = self.gate.peek_located(&places, self.cost, now);
-                let refusal = match (refusing.is_empty(), located.violated.is_empty()) {
-                    (false, _) => Some(store_failed(&self.gate, &refusing, error, now)),
-                    (true, false) => {
-                        Some(denied_alone(&self.gate, located.violated, &local, error, self.cost, now))
-                    }
-                    (true, true) => None,
-                };
-                (refusal, located.limits.into_iter().map(LimitReport::from).collect())
-            }
-        };
-        report.refusal = report.refusal.take().or(refusal);
-        report.limits.extend(limits);
+        let (local, places) = decided_here(engine, &self.gate, exact);
+        let violated = self.gate.peek_located(&places, self.cost, now).violated;
+        (!violated.is_empty()).then(|| denied_alone(&self.gate, violated, &local, error, self.cost, now))
     }
 }
 

@@ -22,6 +22,7 @@ mod operations;
 mod oracle;
 mod order;
 mod overrides;
+mod peek;
 mod planes_reload;
 mod queue;
 mod refusal_details;
