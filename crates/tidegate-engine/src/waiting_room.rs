@@ -33,6 +33,9 @@ pub(crate) struct Room {
     /// How often something was returned.
     returns: Returns,
     is_draining: AtomicBool,
+    /// How often the lock was taken.
+    #[cfg(test)]
+    locks: core::sync::atomic::AtomicUsize,
 }
 
 /// Counts what was returned. On a cache line of its own, so that the return of a place takes
@@ -115,10 +118,14 @@ impl Room {
             count: AtomicUsize::new(0),
             returns: Returns { count: AtomicU64::new(0) },
             is_draining: AtomicBool::new(false),
+            #[cfg(test)]
+            locks: core::sync::atomic::AtomicUsize::new(0),
         }
     }
 
     fn state(&self) -> MutexGuard<'_, RoomState> {
+        #[cfg(test)]
+        self.locks.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         lock(&self.state)
     }
 
@@ -193,11 +200,6 @@ impl Room {
         Some(Class::ALL.map(|class| queue.counts(class)))
     }
 
-    /// Why a request is to be refused rather than wait at its obstacle, if it is.
-    pub(crate) fn sheds_on_arrival(&self, entrant: &Entrant, now: Timestamp) -> Option<ArrivalShed> {
-        self.state().room.sheds_on_arrival(entrant, now)
-    }
-
     /// Corrects what a served request was charged in the fair queue of its resource. While nothing
     /// waits there is nobody to whom the difference matters.
     pub(crate) fn settle(&self, resource: ResourceId, entrant: &Entrant, held: Duration, now: Timestamp) {
@@ -233,15 +235,6 @@ impl Room {
         }
     }
 
-    /// The first of these obstacles for which a request of this class or a higher one waits.
-    pub(crate) fn line_ahead(
-        &self,
-        obstacles: impl IntoIterator<Item = Obstacle>,
-        class: Class,
-    ) -> Option<Obstacle> {
-        if self.count() == 0 { None } else { self.state().room.line_ahead(obstacles, class) }
-    }
-
     /// Whether a request of this class or a higher one waits at an obstacle.
     pub(crate) fn waits_from(&self, obstacle: Obstacle, class: Class) -> bool {
         self.count() > 0 && self.state().room.waits_from(obstacle, class)
@@ -253,13 +246,47 @@ impl Room {
         ASK_AGAIN.max(ASK_AGAIN_FOR_EACH_LINE.saturating_mul(lines))
     }
 
-    /// Lets a request wait; `None` if the room is full for it.
+    /// Lets a request join the line of the first of these obstacles for which a request of its
+    /// class or a higher one waits; `returns` is as for [`Room::enter`].
+    pub(crate) fn join(
+        this: &Arc<Self>,
+        mut entrant: Entrant,
+        obstacles: &[Obstacle],
+        class: Class,
+        returns: u64,
+        now: Timestamp,
+    ) -> Joined {
+        let state = this.state();
+        match state.room.line_ahead(obstacles.iter().copied(), class) {
+            Some(obstacle) => {
+                entrant.obstacle = obstacle;
+                Self::enter_locked(this, state, entrant, returns, now)
+            }
+            None => Joined::NoLine,
+        }
+    }
+
+    /// Lets a request wait for its obstacle.
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Option<Seat> {
-        let mut state = this.state();
-        let (entered, displaced) = state.room.enter_with(entrant, Call::default(), now).ok()?;
+    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Joined {
+        Self::enter_locked(this, this.state(), entrant, returns, now)
+    }
+
+    fn enter_locked(
+        this: &Arc<Self>,
+        mut state: MutexGuard<'_, RoomState>,
+        entrant: Entrant,
+        returns: u64,
+        now: Timestamp,
+    ) -> Joined {
+        if let Some(why) = state.room.sheds_on_arrival(&entrant, now) {
+            return Joined::Shed(why);
+        }
+        let Ok((entered, displaced)) = state.room.enter_with(entrant, Call::default(), now) else {
+            return Joined::Full;
+        };
         if displaced.is_none() {
             this.count.fetch_add(1, Ordering::SeqCst);
         }
@@ -271,9 +298,11 @@ impl Room {
         };
         // It is polled by nobody yet, so that it has no waker.
         let own = reason.zip(state.room.beside_mut(entered.position)).and_then(|(why, call)| call.make(why));
+        let is_next = state.room.is_next(entered.position);
         drop(state);
         wake(called.into_iter().flatten().chain(displaced.and_then(|call| call.waker)).chain(own));
-        Some(Seat { room: Arc::clone(this), position: entered.position })
+        let seat = Seat { room: Some(Arc::clone(this)), position: entered.position };
+        Joined::Waits { seat, is_next }
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
@@ -289,27 +318,57 @@ impl Room {
     }
 }
 
+/// The answer of the room to a request that came to it.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// It waits; `is_next` if it is the first of its line.
+    Waits { seat: Seat, is_next: bool },
+    /// It is to be refused rather than wait.
+    Shed(ArrivalShed),
+    /// The room is full for it.
+    Full,
+    /// Nobody waits for what it needs.
+    NoLine,
+}
+
+/// A waiting request as its driver finds it when it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AtTurn {
+    /// The reason for which it was called, if it was.
+    pub(crate) call: Option<CallReason>,
+    /// Whether it is its turn. Not asked of one that is [gone](CallReason::Displaced) or drained.
+    pub(crate) verdict: TurnVerdict,
+    /// The thing that it lacks; `None` if it has lost its position.
+    pub(crate) obstacle: Option<Obstacle>,
+}
+
 /// The position of one waiting request, left by dropping it.
 #[derive(Debug)]
 pub(crate) struct Seat {
-    room: Arc<Room>,
+    /// `None` once it has left as one that is served.
+    room: Option<Arc<Room>>,
     position: Position,
 }
 
 impl Seat {
-    /// Whether the request is the first of its line.
-    pub(crate) fn is_next(&self) -> bool {
-        self.room.state().room.is_next(self.position)
+    fn room(&self) -> &Arc<Room> {
+        self.room.as_ref().expect("only leaving it takes the room")
     }
 
-    /// Whether it is the request's turn at `now`.
-    pub(crate) fn turn(&self, now: Timestamp) -> TurnVerdict {
-        self.room.state().room.turn(self.position, now)
+    /// Takes the call of the request, if it was called, and asks whether it is its turn at `now`.
+    pub(crate) fn at_turn(&self, now: Timestamp) -> AtTurn {
+        let room = &mut self.room().state().room;
+        let call = room.beside_mut(self.position).map_or(Some(CallReason::Displaced), Call::take);
+        let verdict = match call {
+            None | Some(CallReason::Turn) => room.turn(self.position, now),
+            Some(CallReason::Displaced | CallReason::Drained) => TurnVerdict::Wait,
+        };
+        AtTurn { call, verdict, obstacle: room.obstacle(self.position) }
     }
 
     /// The request is admitted at `now`: it leaves as one that is served, and its tenant is
     /// charged. The charge of the fair queue.
-    pub(crate) fn served(self, now: Timestamp) -> Option<Cost> {
+    pub(crate) fn served(mut self, now: Timestamp) -> Option<Cost> {
         let mut charged = None;
         self.leave(|room, position| {
             let served = room.served(position, now);
@@ -319,33 +378,13 @@ impl Seat {
         charged
     }
 
-    /// The thing that the request lacks; `None` if it has lost its position.
-    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
-        self.room.state().room.obstacle(self.position)
-    }
-
-    /// Takes the reason for which the request was called, if it was.
-    pub(crate) fn take_call(&self) -> Option<CallReason> {
-        self.room.state().room.beside_mut(self.position).map_or(Some(CallReason::Displaced), Call::take)
-    }
-
     fn is_called(&self) -> bool {
-        self.room.state().room.beside(self.position).is_none_or(|call| call.reason.is_some())
+        self.room().state().room.beside(self.position).is_none_or(|call| call.reason.is_some())
     }
 
     fn poll(&self, context: &Context<'_>) -> Poll<()> {
-        let mut state = self.room.state();
-        let Some(call) = state.room.beside(self.position) else { return Poll::Ready(()) };
-        if call.reason.is_some() {
-            return Poll::Ready(());
-        }
-        if call.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
-            return Poll::Pending;
-        }
-        drop(state);
         let waker = context.waker().clone();
-        state = self.room.state();
-        // It may have been called meanwhile.
+        let mut state = self.room().state();
         let (before, poll) = match state.room.beside_mut(self.position) {
             Some(call) if call.reason.is_none() => (call.waker.replace(waker), Poll::Pending),
             _ => (Some(waker), Poll::Ready(())),
@@ -358,33 +397,36 @@ impl Seat {
     /// Leaves the line without losing the arrival, while the request waits for an answer of the
     /// store: what is returned meanwhile goes to the others.
     pub(crate) fn step_aside(&mut self, now: Timestamp) {
-        let returns = self.room.returns();
+        let returns = self.room().returns();
         self.moved(Obstacle::Answer(self.position), returns, now);
     }
 
-    /// Lets the request wait for something else; it keeps its arrival. `returns` is as for
-    /// [`Room::enter`].
-    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64, now: Timestamp) {
-        let mut state = self.room.state();
+    /// Lets the request wait for something else; it keeps its arrival. Whether it is the first of
+    /// its line. `returns` is as for [`Room::enter`].
+    pub(crate) fn moved(&mut self, obstacle: Obstacle, returns: u64, now: Timestamp) -> bool {
+        let mut state = self.room().state();
         if state.room.obstacle(self.position) == Some(obstacle) {
             // In its line it is called for every return.
-            return;
+            return state.room.is_next(self.position);
         }
         let moved = state.room.moved(self.position, obstacle, now);
         let called = [moved.called, moved.next].map(|position| state.call(position));
-        let is_late = self.room.returns_by_now() != returns;
+        let is_late = self.room().returns_by_now() != returns;
         let own = state.call(is_late.then_some(self.position));
+        let is_next = state.room.is_next(self.position);
         drop(state);
         wake(called.into_iter().chain([own]).flatten());
+        is_next
     }
 
     /// Takes the request out of the room, unless it has left or was displaced, and calls the next.
-    fn leave(&self, take: impl FnOnce(&mut CallRoom, Position) -> Option<Position>) {
-        let mut state = self.room.state();
+    fn leave(&mut self, take: impl FnOnce(&mut CallRoom, Position) -> Option<Position>) {
+        let Some(room) = self.room.take() else { return };
+        let mut state = room.state();
         if let Some(call) = state.room.beside_mut(self.position) {
             let own = call.waker.take();
             let next = take(&mut state.room, self.position);
-            self.room.count.fetch_sub(1, Ordering::SeqCst);
+            room.count.fetch_sub(1, Ordering::SeqCst);
             let waker = state.call(next);
             drop(state);
             drop(own);
@@ -430,3 +472,6 @@ impl Future for Turn<'_> {
 
 #[cfg(all(test, tidegate_loom))]
 mod loom;
+#[cfg(test)]
+#[cfg(not(tidegate_loom))]
+mod tests;

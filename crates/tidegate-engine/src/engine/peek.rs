@@ -171,8 +171,8 @@ impl Engine {
 pub(super) struct Beside {
     /// The refusal before the limits: by the deadline, or by the admission cursor.
     pub(super) before: Option<Refusal>,
-    /// The refusal after the local limits and the leases: by the capacity plane, for want of a place,
-    /// or by the pace.
+    /// The refusal after the local limits and the leases: by the capacity plane, for want of a
+    /// place, or by the pace.
     pub(super) after: Option<Refusal>,
     /// The units that the access would be charged.
     pub(super) access: Option<AccessCharge>,

@@ -25,7 +25,7 @@ use crate::error::RequestError;
 use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
-use crate::waiting_room::{CallReason, Room, Seat};
+use crate::waiting_room::{AtTurn, CallReason, Joined, Room, Seat};
 
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
@@ -156,20 +156,17 @@ impl Engine {
     ) -> Option<Step> {
         let gate = self.gate(request.namespace).ok()?;
         self.check_table(request).ok()?;
-        let counters = gate.counter_keys(request.attributes, now);
-        let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
-        let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
-        let obstacles = counters.chain(self.lines_for_units(request, now)).chain(place);
-        let obstacle = self.shared.room.line_ahead(obstacles, request.class)?;
         let until = until(request);
         let target = self.target_of(gate, request, now);
         if until <= now || self.is_below_cursor(target) {
             return None;
         }
-        let entrant = self.new_entrant(gate, request, obstacle, target);
-        if self.shared.room.sheds_on_arrival(&entrant, now).is_some() {
-            return None;
-        }
+        let counters = gate.counter_keys(request.attributes, now);
+        let counters = counters.iter().map(|(_, key)| Obstacle::Counter(*key));
+        let place = self.resource_of(request).filter(|_| request.end_known).map(Obstacle::Place);
+        let obstacles: SmallVec<[Obstacle; 4]> =
+            counters.chain(self.lines_for_units(request, now)).chain(place).collect();
+        let entrant = self.new_entrant(gate, request, *obstacles.first()?, target);
         // Its own limits are looked at, not charged: a request that they refuse for longer than it
         // may wait gains nothing in a line. Its attempt reports that.
         if let Some(refusal) = gate.peek(request.attributes, request.cost, now).refusal
@@ -177,11 +174,17 @@ impl Engine {
         {
             return None;
         }
-        let seat = Room::enter(&self.shared.room, entrant, returns, now)?;
+        let room = &self.shared.room;
+        let Joined::Waits { seat, is_next } =
+            Room::join(room, entrant, &obstacles, request.class, returns, now)
+        else {
+            return None;
+        };
         let demand = demand.take().or_else(|| self.offer(request, target, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
-        let ask_at = Timestamp::MIN;
-        Some(queued(owned, seat, demand, None, ask_at, until))
+        let wake_at = wake_at(is_next, Timestamp::MIN, until);
+        let queued = Queued { request: owned, seat, demand, refusal: None, ask_at: Timestamp::MIN, wake_at };
+        Some(Step::Ask(Pending(Waiting::Turn(Box::new(queued)))))
     }
 
     /// [`Engine::target_of`] for a request whose namespace may be gone since it waits.
@@ -254,37 +257,39 @@ impl Engine {
         if until <= now || ask_at > until {
             return refuse_finally(refusal, demand, None);
         }
-        let seat = if let Some(mut seat) = seat {
-            seat.moved(obstacle, returns, now);
-            Some(seat)
+        let joined = if let Some(mut seat) = seat {
+            let is_next = seat.moved(obstacle, returns, now);
+            Joined::Waits { seat, is_next }
         } else {
             let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now));
-            match self.shared.room.sheds_on_arrival(&entrant, now) {
-                Some(ArrivalShed::Hopeless) => {
-                    return refuse_finally(self.hopeless(request, until, now), demand, None);
-                }
-                Some(ArrivalShed::Marginal) => {
-                    return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
-                }
-                None => {}
-            }
             Room::enter(&self.shared.room, entrant, returns, now)
         };
-        let Some(seat) = seat else {
+        let (seat, is_next) = match joined {
+            Joined::Waits { seat, is_next } => (seat, is_next),
+            Joined::Shed(ArrivalShed::Hopeless) => {
+                return refuse_finally(self.hopeless(request, until, now), demand, None);
+            }
+            Joined::Shed(ArrivalShed::Marginal) => {
+                return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
+            }
             // A caller over its own limit is told of that limit, whether or not it may wait.
-            let refusal = match obstacle {
-                Obstacle::Place(_) => self.queue_full(request, now),
-                Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
-            };
-            return refuse_finally(refusal, demand, None);
+            Joined::Full | Joined::NoLine => {
+                let refusal = match obstacle {
+                    Obstacle::Place(_) => self.queue_full(request, now),
+                    Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
+                };
+                return refuse_finally(refusal, demand, None);
+            }
         };
         if let (Obstacle::Place(_), Some(overload), Some(target)) =
             (obstacle, self.overload(), self.named_target_of(request, now))
         {
             overload.waits_instead(target.resource(), target.level());
         }
-        let owned = OwnedRequest::new(request, gate.shared_namespace());
-        queued(owned, seat, demand, Some(refusal), ask_at, until)
+        let request = OwnedRequest::new(request, gate.shared_namespace());
+        let wake_at = wake_at(is_next, ask_at, until);
+        let queued = Queued { request, seat, demand, refusal: Some(refusal), ask_at, wake_at };
+        Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
     }
 
     /// Goes on with a request that was called, or whose time has come.
@@ -293,7 +298,7 @@ impl Engine {
         let lists = request.lists();
         let mut asked = request.with(&lists);
         let (until, is_repeated) = (until(&asked), asked.attempt > 0);
-        let call = seat.take_call();
+        let AtTurn { call, verdict, obstacle } = seat.at_turn(now);
         match call {
             Some(CallReason::Displaced) => {
                 return refuse_finally(self.queue_full(&asked, now), demand, None);
@@ -303,7 +308,6 @@ impl Engine {
             }
             Some(CallReason::Turn) | None => {}
         }
-        let verdict = seat.turn(now);
         if let TurnVerdict::Shed(why) = verdict {
             return self.shed_in_queue(why, &asked, refusal, demand, now);
         }
@@ -315,7 +319,9 @@ impl Engine {
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
-                return self::queued(request, seat, demand, refusal, ask_at, until);
+                let wake_at = wake_at(is_next, ask_at, until);
+                let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
+                return Step::Ask(Pending(Waiting::Turn(Box::new(queued))));
             }
             (_, refusal) => {
                 if refusal.is_some() {
@@ -323,7 +329,7 @@ impl Engine {
                 }
             }
         }
-        let next_of = if is_next { seat.obstacle() } else { None };
+        let next_of = obstacle.filter(|_| is_next);
         // A repeated attempt that repeats no refusal was offered when it came.
         let is_offered = demand.is_some() || is_repeated;
         let waited = Waited { is_offered, next_of, ..Waited::default() };
@@ -511,15 +517,8 @@ fn until(request: &Request<'_>) -> Timestamp {
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }
 
-fn queued(
-    request: OwnedRequest,
-    seat: Seat,
-    demand: Option<Demand>,
-    refusal: Option<Refusal>,
-    ask_at: Timestamp,
-    until: Timestamp,
-) -> Step {
-    let wake_at = if seat.is_next() { ask_at.min(until) } else { until };
-    let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
-    Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
+/// When a waiting request goes on although nobody has called it: only the first of a line keeps
+/// time.
+fn wake_at(is_next: bool, ask_at: Timestamp, until: Timestamp) -> Timestamp {
+    if is_next { ask_at.min(until) } else { until }
 }

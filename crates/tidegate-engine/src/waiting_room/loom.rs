@@ -5,7 +5,7 @@ use loom::thread;
 use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds};
 
-use super::{CallReason, Room, Seat};
+use super::{CallReason, Joined, Room, Seat};
 use crate::sync::Arc;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -20,7 +20,14 @@ fn room() -> Arc<Room> {
 }
 
 fn enter(room: &Arc<Room>) -> Seat {
-    Room::enter(room, entrant(), room.returns(), NOW).expect("there is room")
+    seat(Room::enter(room, entrant(), room.returns(), NOW))
+}
+
+fn seat(joined: Joined) -> Seat {
+    match joined {
+        Joined::Waits { seat, .. } => seat,
+        other => panic!("there is room: {other:?}"),
+    }
 }
 
 #[test]
@@ -36,10 +43,10 @@ fn loom_a_return_between_a_refusal_and_the_entrance_calls_the_request() {
             })
         };
         let returns = room.returns();
-        let seat =
-            if is_free.load(Ordering::SeqCst) { None } else { Room::enter(&room, entrant(), returns, NOW) };
+        let is_refused = !is_free.load(Ordering::SeqCst);
+        let seat = is_refused.then(|| seat(Room::enter(&room, entrant(), returns, NOW)));
         returner.join().unwrap();
-        assert!(seat.is_none_or(|seat| seat.take_call() == Some(CallReason::Turn)));
+        assert!(seat.is_none_or(|seat| seat.at_turn(NOW).call == Some(CallReason::Turn)));
     });
 }
 
@@ -54,7 +61,7 @@ fn loom_a_request_that_leaves_hands_its_call_on() {
         };
         drop(first);
         returner.join().unwrap();
-        assert_eq!(second.take_call(), Some(CallReason::Turn));
+        assert_eq!(second.at_turn(NOW).call, Some(CallReason::Turn));
         drop(second);
         assert_eq!(room.count(), 0);
     });
@@ -70,6 +77,6 @@ fn loom_a_drain_calls_a_request_that_enters_at_the_same_time() {
         };
         let seat = enter(&room);
         drainer.join().unwrap();
-        assert_eq!(seat.take_call(), Some(CallReason::Drained));
+        assert_eq!(seat.at_turn(NOW).call, Some(CallReason::Drained));
     });
 }
