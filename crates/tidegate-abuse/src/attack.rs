@@ -60,7 +60,7 @@ pub fn require(held: bool, seen: impl FnOnce() -> String) -> Result<(), Failure>
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Looks until it holds, for so long at most; whether it does.
-pub fn holds_within(patience: Duration, holds: impl Fn() -> bool) -> bool {
+pub fn holds_within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
     loop {
         if holds() {

@@ -21,7 +21,9 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tidegate_abuse::attack::holds_within;
 
 use super::service::Service;
 use crate::command::{TemporaryFolder, tidegate};
@@ -213,21 +215,6 @@ impl Drop for Gateway {
 /// Looks until it holds.
 pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     assert!(holds_within(PATIENCE, holds), "waited in vain: {what}");
-}
-
-/// Looks until it holds, for so long at most; whether it does.
-fn holds_within(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let began = Instant::now();
-    loop {
-        if holds() {
-            return true;
-        }
-        if began.elapsed() >= patience {
-            return false;
-        }
-        // Sleeps: between two looks at a state that announces nothing.
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A free address on loopback, below the ports that the system gives to
