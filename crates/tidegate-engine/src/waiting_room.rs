@@ -255,14 +255,14 @@ impl Room {
         class: Class,
         returns: u64,
         now: Timestamp,
-    ) -> Joined {
+    ) -> RoomAnswer {
         let state = this.state();
         match state.room.line_ahead(obstacles.iter().copied(), class) {
             Some(obstacle) => {
                 entrant.obstacle = obstacle;
                 Self::enter_locked(this, state, entrant, returns, now)
             }
-            None => Joined::NoLine,
+            None => RoomAnswer::NoLine,
         }
     }
 
@@ -270,7 +270,7 @@ impl Room {
     ///
     /// `returns` is what [`Room::returns`] was before the request asked for the last time: if
     /// something was returned since then, the request is called at once.
-    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> Joined {
+    pub(crate) fn enter(this: &Arc<Self>, entrant: Entrant, returns: u64, now: Timestamp) -> RoomAnswer {
         Self::enter_locked(this, this.state(), entrant, returns, now)
     }
 
@@ -280,12 +280,12 @@ impl Room {
         entrant: Entrant,
         returns: u64,
         now: Timestamp,
-    ) -> Joined {
+    ) -> RoomAnswer {
         if let Some(why) = state.room.sheds_on_arrival(&entrant, now) {
-            return Joined::Shed(why);
+            return RoomAnswer::Shed(why);
         }
         let Ok((entered, displaced)) = state.room.enter_with(entrant, Call::default(), now) else {
-            return Joined::Full;
+            return RoomAnswer::Full;
         };
         if displaced.is_none() {
             this.count.fetch_add(1, Ordering::SeqCst);
@@ -302,7 +302,7 @@ impl Room {
         drop(state);
         wake(called.into_iter().flatten().chain(displaced.and_then(|call| call.waker)).chain(own));
         let seat = Seat { room: Some(Arc::clone(this)), position: entered.position };
-        Joined::Waits { seat, is_next }
+        RoomAnswer::Waits { seat, is_next }
     }
 
     /// Calls all waiting requests in order of their arrival, so that they are refused; and every
@@ -320,14 +320,14 @@ impl Room {
 
 /// The answer of the room to a request that came to it.
 #[derive(Debug)]
-pub(crate) enum Joined {
+pub(crate) enum RoomAnswer {
     /// It waits; `is_next` if it is the first of its line.
     Waits { seat: Seat, is_next: bool },
     /// It is to be refused rather than wait.
     Shed(ArrivalShed),
     /// The room is full for it.
     Full,
-    /// Nobody waits for what it needs.
+    /// No request waits for any of these obstacles.
     NoLine,
 }
 

@@ -309,8 +309,8 @@ impl Overload {
         Some(resource.ahead_of_pace(level))
     }
 
-    /// Ends a request with its final decision: the outcome of one that was offered is counted, and
-    /// what else was counted of it stays only as far as it was so.
+    /// Ends a request with its final decision: counts the outcome of one that was offered, and
+    /// takes back its demand or its service where the decision makes them void.
     ///
     /// A request that a limit denied, that the capacity plane throttled or that could not be
     /// decided was no demand: a caller far over its limits would otherwise use up the cursor's

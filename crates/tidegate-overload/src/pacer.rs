@@ -96,11 +96,21 @@ impl Pacer {
 
     /// Whether [`Pacer::admits`] would admit one more request.
     pub(crate) fn would_admit(&self, places: u64, now: Timestamp) -> bool {
+        let pace = self.pace(places, now);
+        pace.is_none_or(|pace| pace.next_due(self.due_ns.load(Ordering::Relaxed)).is_some())
+    }
+
+    /// The pace with so many places, at least 1; `None` where it is not known.
+    #[inline]
+    fn pace(&self, places: u64, now: Timestamp) -> Option<Pace> {
         let service = self.service_ns.load(Ordering::Relaxed);
+        if service == 0 || Fault::PaceUnbounded.is_planted() {
+            return None;
+        }
         let interval = interval(service, places);
+        // As many at once as there are places take one time of service.
         let latest = now.as_nanos().saturating_add(service.max(interval));
-        let due = self.due_ns.load(Ordering::Relaxed).clamp(now.as_nanos(), latest);
-        service == 0 || due.saturating_add(interval) <= latest
+        Some(Pace { now: now.as_nanos(), interval, latest })
     }
 
     /// Takes back a request that was in pace and did not go ahead after all.
@@ -113,24 +123,34 @@ impl Pacer {
     /// Whether one more request is in pace with so many places, at least 1; it then counts.
     #[inline]
     pub(crate) fn admits(&self, places: u64, now: Timestamp) -> bool {
-        let service = self.service_ns.load(Ordering::Relaxed);
-        if service == 0 || Fault::PaceUnbounded.is_planted() {
-            return true;
-        }
-        let interval = interval(service, places);
-        // As many at once as there are places take one time of service.
-        let latest = now.as_nanos().saturating_add(service.max(interval));
-        let taken = self.due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |due| {
-            // Later than any that is admitted now: the clock has stepped back, or work got faster.
-            let due = due.clamp(now.as_nanos(), latest);
-            let next = due.saturating_add(interval);
-            (next <= latest).then_some(next)
-        });
-        if taken.is_err_and(|due| due > latest) {
+        let Some(pace) = self.pace(places, now) else { return true };
+        let next_due = |due| pace.next_due(due);
+        let taken = self.due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next_due);
+        if taken.is_err_and(|due| due > pace.latest) {
             // Kept, or a clock that stepped back by an hour would stop all for an hour.
-            self.due_ns.fetch_min(latest, Ordering::Relaxed);
+            self.due_ns.fetch_min(pace.latest, Ordering::Relaxed);
         }
         taken.is_ok()
+    }
+}
+
+/// The pace at one instant, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    now: u64,
+    interval: u64,
+    /// The latest instant at which a request that is admitted now may leave the next one due.
+    latest: u64,
+}
+
+impl Pace {
+    /// When the next request is due after one more, the first being due at `due`; `None` if that
+    /// one is ahead of the pace.
+    #[inline]
+    fn next_due(&self, due: u64) -> Option<u64> {
+        // Later than any that is admitted now: the clock has stepped back, or work got faster.
+        let next = due.clamp(self.now, self.latest).saturating_add(self.interval);
+        (next <= self.latest).then_some(next)
     }
 }
 

@@ -23,7 +23,7 @@ use tidegate_core::algorithm::{Charged, State, Verdict};
 use tidegate_core::lease::Ledger;
 use tidegate_core::{Algorithm, Cost, Timestamp};
 
-use self::block::Block;
+use self::block::KeyBlock;
 pub(crate) use self::lent::Moment;
 use self::permit_set::{Acquired, PermitSet};
 pub(crate) use self::stored::Numbers;
@@ -37,7 +37,7 @@ pub(crate) struct Record {
     /// The algorithm that `usage` was counted by; shared with the charges made under it.
     algorithm: Arc<Algorithm>,
     usage: Usage,
-    block: Block,
+    block: KeyBlock,
     /// The batch that began it: charges made before a reset belong to another record.
     origin: RequestId,
     /// Of a bucket and of permits, the latest instant at which anything was charged or taken, which
@@ -118,7 +118,13 @@ impl Record {
     /// A counter of `algorithm` with nothing used, begun by the batch `origin`.
     pub(crate) fn new(algorithm: Algorithm, origin: RequestId) -> Self {
         let usage = Usage::none(&algorithm);
-        Self { algorithm: Arc::new(algorithm), usage, block: Block::NONE, origin, charged_at: Timestamp::MIN }
+        Self {
+            algorithm: Arc::new(algorithm),
+            usage,
+            block: KeyBlock::NONE,
+            origin,
+            charged_at: Timestamp::MIN,
+        }
     }
 
     /// Whether a store can decide `algorithm` with records.
@@ -262,7 +268,7 @@ impl Record {
                 Applied::NOTHING
             }
             Kind::Block { until } => {
-                self.block = Block::between(now, until);
+                self.block = KeyBlock::between(now, until);
                 Applied::NOTHING
             }
             Kind::Peek { .. } | Kind::Ledger(_) => Applied::NOTHING,

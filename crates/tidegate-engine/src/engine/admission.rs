@@ -43,10 +43,6 @@ enum Passage {
     Waits(Flights),
 }
 
-/// A request as its resource has counted it just now, to be ended once. `None` where nothing counts
-/// it.
-pub(super) type Counted = Option<RequestRecord>;
-
 impl Engine {
     /// Decides a request, or says what to ask the store first.
     ///
@@ -101,7 +97,7 @@ impl Engine {
         first: Holds,
         question: Option<LimitQuestion>,
         demand: Option<Demand>,
-        counted: Counted,
+        counted: Option<RequestRecord>,
         patience: impl FnOnce() -> Option<Box<Patience>>,
         now: Timestamp,
     ) -> Step {
@@ -130,9 +126,9 @@ impl Engine {
         at: usize,
         waited: Waited<'_>,
         now: Timestamp,
-        refused: impl FnOnce(Refusal, Counted) -> T,
-        waits: impl FnOnce(Flights, Counted) -> T,
-        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Counted) -> T,
+        refused: impl FnOnce(Refusal, Option<RequestRecord>) -> T,
+        waits: impl FnOnce(Flights, Option<RequestRecord>) -> T,
+        passed: impl FnOnce(&Arc<Gate>, Holds, Option<LimitQuestion>, Option<RequestRecord>) -> T,
         failed: impl FnOnce(),
     ) -> Result<T, RequestError> {
         let namespace = match self.find(request.namespace) {
@@ -257,7 +253,7 @@ impl Engine {
         &self,
         gate: &'g Arc<Gate>,
         request: &Request<'_>,
-        counted: &mut Counted,
+        counted: &mut Option<RequestRecord>,
         located: &LocatedRequest<'g>,
         waited: Waited<'_>,
         now: Timestamp,
@@ -355,13 +351,23 @@ impl Engine {
 
     /// A request as its resource will count it; `None` without one, and without an overload plane.
     #[inline]
-    pub(super) fn target_of(&self, gate: &Gate, request: &Request<'_>, now: Timestamp) -> Counted {
+    pub(super) fn target_of(
+        &self,
+        gate: &Gate,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<RequestRecord> {
         self.target_for(gate.owner(), request, now)
     }
 
     /// [`Engine::target_of`] for a request whose namespace has this owner.
     #[inline]
-    pub(super) fn target_for(&self, owner: Owner, request: &Request<'_>, now: Timestamp) -> Counted {
+    pub(super) fn target_for(
+        &self,
+        owner: Owner,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Option<RequestRecord> {
         let (overload, resource) = (self.overload()?, self.resource_of(request)?);
         let namespace = u32::from(owner.get());
         let level = overload.request_level(namespace, request.class, request.tenant, now);
@@ -378,7 +384,7 @@ impl Engine {
 
     /// The demand of a request that is not decided yet: what its resource counted before, with what
     /// it has counted just now.
-    pub(super) fn demand(&self, before: Option<Demand>, counted: Counted) -> Option<Demand> {
+    pub(super) fn demand(&self, before: Option<Demand>, counted: Option<RequestRecord>) -> Option<Demand> {
         let Some(record) = counted.filter(RequestRecord::is_counted) else { return before };
         match before {
             Some(before) => Some(before.served_as(&record)),
@@ -389,7 +395,12 @@ impl Engine {
     /// Records the final decision on a request, once: on what its resource counted before, if the
     /// request has waited, and on what it has counted just now.
     #[inline]
-    pub(super) fn decided(&self, demand: Option<Demand>, counted: Counted, outcome: OfferOutcome) {
+    pub(super) fn decided(
+        &self,
+        demand: Option<Demand>,
+        counted: Option<RequestRecord>,
+        outcome: OfferOutcome,
+    ) {
         if demand.is_some() {
             if let Some(demand) = self.demand(demand, counted) {
                 demand.decide(outcome);

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tidegate_core::{Gate, Refusal, Timestamp};
-use tidegate_overload::OfferOutcome;
+use tidegate_overload::{OfferOutcome, RequestRecord};
 use tidegate_store::StoreError;
 
 use super::Engine;
-use super::admission::Counted;
 use super::lease_plane::{Leased, Waited};
 use super::refusal::undecidable;
 use super::store_plane::{Refusals, ask};
@@ -28,8 +27,8 @@ enum BatchPassage {
     /// It has passed the planes that are asked here.
     Passed(Option<LimitQuestion>),
     /// It waits for leases.
-    Waits(Flights, Counted),
-    Refused(Refusal, Counted),
+    Waits(Flights, Option<RequestRecord>),
+    Refused(Refusal, Option<RequestRecord>),
 }
 
 /// The demand of each request of a batch, if it was offered.

@@ -145,7 +145,7 @@ impl Engine {
             until += 1;
         }
         if operations.is_empty() {
-            reports.extend(looks[reports.len()..].iter().map(|one| one.here(now)));
+            reports.extend(looks[reports.len()..].iter().map(|one| one.report(self, Ok(&[]), now)));
             return Progress::Done(end(reports));
         }
         Progress::ask(Batch::each(self.next_batch_id(), operations), move |step, _| {
@@ -198,12 +198,6 @@ struct Look {
 }
 
 impl Look {
-    /// The report of the limits that are decided here.
-    fn here(&self, now: Timestamp) -> PeekReport {
-        let limits = self.attributes.with(|attributes| look(&self.gate, attributes, self.cost, now));
-        self.beside.clone().around(limits)
-    }
-
     /// The report with the limits that a store decides, by its answer or without one: leases refuse
     /// before the planes after the limits, exact limits behind them.
     fn report(&self, engine: &Engine, answer: Result<&[Outcome], &StoreError>, now: Timestamp) -> PeekReport {

@@ -11,10 +11,9 @@ use smallvec::SmallVec;
 use tidegate_core::{AccessOperation, Class, Gate, Reason, Refusal, RefusalDetails, Retry, Timestamp};
 use tidegate_overload::{
     ArrivalShed, Entrant, Group, Obstacle, OfferOutcome, Overload, PlaceRefusal, QueueCounts, QueueShed,
-    ResourceId, RoomBounds, RoomUse, TurnVerdict,
+    RequestRecord, ResourceId, RoomBounds, RoomUse, TurnVerdict,
 };
 
-use super::admission::Counted;
 use super::lease_plane::Waited;
 use super::refusal::{drained, past_deadline, queue_full, shed_by, undecidable};
 use super::{Engine, hasher};
@@ -25,7 +24,7 @@ use crate::error::RequestError;
 use crate::permit::Holds;
 use crate::place::lacks_in_flight_place;
 use crate::request::{OwnedRequest, Request};
-use crate::waiting_room::{AtTurn, CallReason, Joined, Room, Seat};
+use crate::waiting_room::{AtTurn, CallReason, Room, RoomAnswer, Seat};
 
 impl Engine {
     /// Sets how many requests may wait, and how much memory their callers may hold meanwhile;
@@ -175,33 +174,32 @@ impl Engine {
             return None;
         }
         let room = &self.shared.room;
-        let Joined::Waits { seat, is_next } =
+        let RoomAnswer::Waits { seat, is_next } =
             Room::join(room, entrant, &obstacles, request.class, returns, now)
         else {
             return None;
         };
         let demand = demand.take().or_else(|| self.offer(request, target, now));
         let owned = OwnedRequest::new(request, gate.shared_namespace());
-        let wake_at = wake_at(is_next, Timestamp::MIN, until);
-        let queued = Queued { request: owned, seat, demand, refusal: None, ask_at: Timestamp::MIN, wake_at };
-        Some(Step::Ask(Pending(Waiting::Turn(Box::new(queued)))))
+        let ask_at = Timestamp::MIN;
+        Some(queued(owned, (seat, is_next), demand, None, ask_at, until))
     }
 
     /// [`Engine::target_of`] for a request whose namespace may be gone since it waits.
-    fn named_target_of(&self, request: &Request<'_>, now: Timestamp) -> Counted {
+    fn named_target_of(&self, request: &Request<'_>, now: Timestamp) -> Option<RequestRecord> {
         self.target_of(self.gate(request.namespace).ok()?, request, now)
     }
 
     /// Offers a request to its resource that waits before its first attempt; `None` for a repeated
     /// attempt.
-    fn offer(&self, request: &Request<'_>, target: Counted, now: Timestamp) -> Option<Demand> {
+    fn offer(&self, request: &Request<'_>, target: Option<RequestRecord>, now: Timestamp) -> Option<Demand> {
         let mut record = target.filter(|target| self.is_new(request, target))?;
         self.overload()?.offer(&mut record, now);
         self.demand(None, Some(record))
     }
 
     /// Whether the cursor of its resource sheds a request, so that it does not wait.
-    fn is_below_cursor(&self, target: Counted) -> bool {
+    fn is_below_cursor(&self, target: Option<RequestRecord>) -> bool {
         self.overload()
             .zip(target)
             .is_some_and(|(overload, target)| overload.is_below_cursor(target.resource(), target.level()))
@@ -226,7 +224,7 @@ impl Engine {
         gate: &Gate,
         request: &Request<'_>,
         obstacle: Obstacle,
-        target: Counted,
+        target: Option<RequestRecord>,
     ) -> Entrant {
         let rank = self.overload().zip(target);
         let rank =
@@ -257,23 +255,23 @@ impl Engine {
         if until <= now || ask_at > until {
             return refuse_finally(refusal, demand, None);
         }
-        let joined = if let Some(mut seat) = seat {
+        let answer = if let Some(mut seat) = seat {
             let is_next = seat.moved(obstacle, returns, now);
-            Joined::Waits { seat, is_next }
+            RoomAnswer::Waits { seat, is_next }
         } else {
             let entrant = self.new_entrant(gate, request, obstacle, self.target_of(gate, request, now));
             Room::enter(&self.shared.room, entrant, returns, now)
         };
-        let (seat, is_next) = match joined {
-            Joined::Waits { seat, is_next } => (seat, is_next),
-            Joined::Shed(ArrivalShed::Hopeless) => {
+        let (seat, is_next) = match answer {
+            RoomAnswer::Waits { seat, is_next } => (seat, is_next),
+            RoomAnswer::Shed(ArrivalShed::Hopeless) => {
                 return refuse_finally(self.hopeless(request, until, now), demand, None);
             }
-            Joined::Shed(ArrivalShed::Marginal) => {
+            RoomAnswer::Shed(ArrivalShed::Marginal) => {
                 return self.shed_in_queue(QueueShed::Delay, request, Some(refusal), demand, now);
             }
             // A caller over its own limit is told of that limit, whether or not it may wait.
-            Joined::Full | Joined::NoLine => {
+            RoomAnswer::Full | RoomAnswer::NoLine => {
                 let refusal = match obstacle {
                     Obstacle::Place(_) => self.queue_full(request, now),
                     Obstacle::Counter(_) | Obstacle::Answer(_) => refusal,
@@ -286,10 +284,8 @@ impl Engine {
         {
             overload.waits_instead(target.resource(), target.level());
         }
-        let request = OwnedRequest::new(request, gate.shared_namespace());
-        let wake_at = wake_at(is_next, ask_at, until);
-        let queued = Queued { request, seat, demand, refusal: Some(refusal), ask_at, wake_at };
-        Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
+        let owned = OwnedRequest::new(request, gate.shared_namespace());
+        queued(owned, (seat, is_next), demand, Some(refusal), ask_at, until)
     }
 
     /// Goes on with a request that was called, or whose time has come.
@@ -319,9 +315,7 @@ impl Engine {
             }
             (false, refusal) if !(is_next && is_due) => {
                 drop(lists);
-                let wake_at = wake_at(is_next, ask_at, until);
-                let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
-                return Step::Ask(Pending(Waiting::Turn(Box::new(queued))));
+                return self::queued(request, (seat, is_next), demand, refusal, ask_at, until);
             }
             (_, refusal) => {
                 if refusal.is_some() {
@@ -517,8 +511,17 @@ fn until(request: &Request<'_>) -> Timestamp {
     request.may_wait_until.unwrap_or(Timestamp::MIN).min(latest)
 }
 
-/// When a waiting request goes on although nobody has called it: only the first of a line keeps
-/// time.
-fn wake_at(is_next: bool, ask_at: Timestamp, until: Timestamp) -> Timestamp {
-    if is_next { ask_at.min(until) } else { until }
+/// Lets a request wait for its turn. Only the first of a line keeps time; the others go on when
+/// they are called, or their time is over.
+fn queued(
+    request: OwnedRequest,
+    (seat, is_next): (Seat, bool),
+    demand: Option<Demand>,
+    refusal: Option<Refusal>,
+    ask_at: Timestamp,
+    until: Timestamp,
+) -> Step {
+    let wake_at = if is_next { ask_at.min(until) } else { until };
+    let queued = Queued { request, seat, demand, refusal, ask_at, wake_at };
+    Step::Ask(Pending(Waiting::Turn(Box::new(queued))))
 }

@@ -5,7 +5,7 @@ use loom::thread;
 use tidegate_core::{Class, Timestamp};
 use tidegate_overload::{Entrant, Group, Obstacle, RoomBounds};
 
-use super::{CallReason, Joined, Room, Seat};
+use super::{CallReason, Room, RoomAnswer, Seat};
 use crate::sync::Arc;
 
 const NOW: Timestamp = Timestamp::from_secs(1_800_000_000);
@@ -23,9 +23,9 @@ fn enter(room: &Arc<Room>) -> Seat {
     seat(Room::enter(room, entrant(), room.returns(), NOW))
 }
 
-fn seat(joined: Joined) -> Seat {
-    match joined {
-        Joined::Waits { seat, .. } => seat,
+fn seat(answer: RoomAnswer) -> Seat {
+    match answer {
+        RoomAnswer::Waits { seat, .. } => seat,
         other => panic!("there is room: {other:?}"),
     }
 }

@@ -567,7 +567,7 @@ fn a_request_that_is_denied_after_it_got_a_place_was_not_served() {
     }
     let stats = overload.stats(ONLY, START);
     assert_eq!((stats.served, stats.demand, stats.undecided()), (20, 20, 0));
-    // One that waits after all was not served either, and its next attempt counts.
+    // An attempt that ends in waiting is not served; the next attempt of the request is.
     let mut record = offered(&overload, level_of(Class::Sheddable), START);
     overload.give_back(overload.take_place(&mut record, START).unwrap());
     overload.unserve(&mut record);

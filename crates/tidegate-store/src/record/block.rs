@@ -7,15 +7,15 @@ use tidegate_core::algorithm::WINDOW_MAX;
 
 /// Until when a key is blocked, and for how long that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct KeyBlock {
     /// The first instant at which it is not blocked; [`Timestamp::MIN`] if it was not.
     until: Timestamp,
     /// It was set to last this long: one that lasts longer was set under a clock that was ahead.
-    /// [`Block::LONGEST`] where nothing is known, and where there is no block.
+    /// [`KeyBlock::LONGEST`] where nothing is known, and where there is no block.
     at_most: Duration,
 }
 
-impl Block {
+impl KeyBlock {
     pub(super) const NONE: Self = Self { until: Timestamp::MIN, at_most: Self::LONGEST };
 
     /// The longest block: 366 days.

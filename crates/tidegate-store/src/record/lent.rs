@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidegate_core::lease::{Epoch, Grant, HolderName, Ledger, Terms};
 use tidegate_core::{Algorithm, Timestamp};
 
-use super::{Block, Record, Usage};
+use super::{KeyBlock, Record, Usage};
 use crate::step::Few;
 use crate::{OnLedger, Operation, Outcome, RequestId};
 
@@ -49,7 +49,7 @@ impl Record {
             other => other.insert(Self {
                 algorithm: Arc::new(algorithm.clone()),
                 usage: Usage::Ledger(Box::new(Ledger::begin(&terms, &epoch))),
-                block: Block::NONE,
+                block: KeyBlock::NONE,
                 origin: by,
                 charged_at: Timestamp::MIN,
             }),

@@ -17,7 +17,7 @@ use tidegate_core::{Algorithm, Rate, Timestamp};
 
 use super::permit_set::PermitSet;
 use super::unit_log::UnitLog;
-use super::{Block, Record, Usage};
+use super::{KeyBlock, Record, Usage};
 use crate::{HolderId, RequestId};
 
 /// The layout of a counter.
@@ -196,7 +196,7 @@ impl Record {
         if layout == BLOCKED_LAYOUT {
             length = Some(Duration::from_nanos(reader.number().ok_or(SHORT)?));
         }
-        let block = Block::stored(blocked_until, length).ok_or("a block of a length that none has")?;
+        let block = KeyBlock::stored(blocked_until, length).ok_or("a block of a length that none has")?;
         if reader.0.is_empty() {
             Ok(Self { algorithm, usage, block, origin, charged_at })
         } else {
